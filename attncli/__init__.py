@@ -16,16 +16,19 @@ from attncli.base.version import __version__ as __version__
 if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
     from attncli.checks.code.check import check
-    from attncli.corpus.statistics import corpus_statistics
-    from attncli.effects.ablation import Ways, ablate
-    from attncli.effects.asking import Asking
-    from attncli.effects.patching import patch
-    from attncli.effects.similarity import similar
-    from attncli.effects.trust.evidence import trust
+    from attncli.corpus.reducer import corpus_statistics
+    from attncli.effects.question import Asking
+    from attncli.features.ablate import Ways, ablate
     from attncli.features.cut import cut, cut_each
+    from attncli.features.diff import diff
+    from attncli.features.explain import explain
     from attncli.features.find import find
     from attncli.features.flow import flow
     from attncli.features.mask import mask
+    from attncli.features.patch import patch
+    from attncli.features.probe import probe
+    from attncli.features.similar import similar
+    from attncli.features.trust import trust
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
     from attncli.models.model import Model
@@ -43,18 +46,21 @@ HOMES = {
     "Notice": "attncli.base.errors",
     "RequestError": "attncli.base.errors",
     "check": "attncli.checks.code.check",
-    "corpus_statistics": "attncli.corpus.statistics",
-    "Ways": "attncli.effects.ablation",
-    "ablate": "attncli.effects.ablation",
-    "Asking": "attncli.effects.asking",
+    "corpus_statistics": "attncli.corpus.reducer",
+    "Ways": "attncli.features.ablate",
+    "ablate": "attncli.features.ablate",
+    "Asking": "attncli.effects.question",
     "cut": "attncli.features.cut",
     "cut_each": "attncli.features.cut",
+    "diff": "attncli.features.diff",
+    "explain": "attncli.features.explain",
     "find": "attncli.features.find",
     "flow": "attncli.features.flow",
     "mask": "attncli.features.mask",
-    "patch": "attncli.effects.patching",
-    "trust": "attncli.effects.trust.evidence",
-    "similar": "attncli.effects.similarity",
+    "patch": "attncli.features.patch",
+    "probe": "attncli.features.probe",
+    "trust": "attncli.features.trust",
+    "similar": "attncli.features.similar",
     "Engine": "attncli.models.engine",
     "load_model": "attncli.models.loading",
     "Model": "attncli.models.model",
@@ -77,10 +83,13 @@ __all__ = [  # noqa: RUF022  (as above)
     "Asking",
     "cut",
     "cut_each",
+    "diff",
+    "explain",
     "find",
     "flow",
     "mask",
     "patch",
+    "probe",
     "trust",
     "similar",
     "Engine",

@@ -11,20 +11,19 @@ import pyarrow.ipc
 import pyarrow.parquet
 import zstandard
 
-from attncli.corpus.inputs.files import whole
-from attncli.corpus.inputs.finding import find_inputs
-from attncli.corpus.inputs.kinds import TREEBANKS
-from attncli.corpus.inputs.treebank import TreebankReading
+from attncli.corpus.files import TREEBANKS, whole_files
+from attncli.corpus.finding import find_inputs
+from attncli.corpus.treebank import TreebankReading
 
 
 def pieces(*paths):
     """Each file in one piece."""
-    return whole(find_inputs([str(path) for path in paths]))
+    return whole_files(find_inputs([str(path) for path in paths]))
 
 
 def sentences(path, **options):
     """The sentences of a treebank in CoNLL-U."""
-    return list(TreebankReading(**options).sentences(whole(find_inputs([str(path)], TREEBANKS))))
+    return list(TreebankReading(**options).sentences(whole_files(find_inputs([str(path)], TREEBANKS))))
 
 
 def members(content: bytes, pack: Callable[[bytes], bytes], count: int = 3) -> bytes:

@@ -104,9 +104,8 @@ def empty(shards: int) -> None:
     """What an engine itself takes: shards with next to nothing in them; until the first is done, workers begin."""
     from counted_words import ListedWords
 
-    from attncli.corpus.inputs.reading import Reading
-    from attncli.corpus.shards.going import Corpus, going_through
-    from attncli.corpus.shards.where import Where
+    from attncli.corpus.running import Corpus, Where, go_through
+    from attncli.corpus.texts import Reading
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "corpus.txt"
@@ -121,7 +120,7 @@ def empty(shards: int) -> None:
                 work, corpus = ListedWords(Reading()), Corpus([str(path)], Reading())
                 times = []
                 began = time.perf_counter()
-                going_through(work, corpus, place, lambda now: times.append(time.perf_counter()))  # noqa: B023
+                go_through(work, corpus, place, lambda now: times.append(time.perf_counter()))  # noqa: B023
                 each = (times[-1] - times[0]) / (shards - 1) * 1e3
                 kept = "kept" if keep else "not kept"
                 print(
@@ -132,13 +131,12 @@ def empty(shards: int) -> None:
 def driver(shards: int, model: str) -> None:
     """The driver of so many shards that are all done: every file of sums is opened, checked and added up."""
     from attncli import load_model
-    from attncli.analysis.statistics import Counting
-    from attncli.corpus.inputs.files import Input
-    from attncli.corpus.inputs.reading import Reading
-    from attncli.corpus.reducer import Reducer
-    from attncli.corpus.shards.plan import SHARD_BYTES, Plan
-    from attncli.corpus.shards.running import run
-    from attncli.corpus.statistics import CountedHeads
+    from attncli.corpus.files import Input
+    from attncli.corpus.reducer import CountedHeads, Reducer
+    from attncli.corpus.running import run
+    from attncli.corpus.shards import SHARD_BYTES, Plan
+    from attncli.corpus.sums import Counting
+    from attncli.corpus.texts import Reading
     from attncli.text.windows import windows
 
     reducer = Reducer(load_model(model), Counting())

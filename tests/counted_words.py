@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from attncli.base.errors import RequestError
-from attncli.corpus.inputs.reading import Reading
-from attncli.corpus.shards.plan import Shard
-from attncli.corpus.shards.work import Seen, Work
+from attncli.corpus.shards import Seen, Shard, Work
+from attncli.corpus.texts import Reading
 
 
 @dataclass(frozen=True)

@@ -96,8 +96,8 @@ MISTAKES = (
     ),
     Mistake(
         "similar: rows are the second text's",
-        "cells = credit(one, output) @ credit(other, output).T",
-        "cells = credit(other, output) @ credit(one, output).T",
+        "cells = credit_vectors(one, output) @ credit_vectors(other, output).T",
+        "cells = credit_vectors(other, output) @ credit_vectors(one, output).T",
     ),
     Mistake(
         "similar: the references' terms are no part of the sum",
@@ -209,7 +209,7 @@ MISTAKES = (
         "(1 + self.hits) / (1 + self.random)",
         "self.hits / self.random",
     ),
-    Mistake("limits mix chains", "sums[inner] for inner in smaller(one, within)", "sums[inner] for inner in sums"),
+    Mistake("limits mix chains", "sums[inner] for inner in _smaller(one, within)", "sums[inner] for inner in sums"),
     Mistake("a beam counts every step", "(values[one] if size in counts else 0.0)", "values[one]"),
     Mistake(
         "a label stays where its token was",
@@ -858,7 +858,7 @@ FOR_COMPARE = (
     Mistake("every head has the first one's bias", "bias if heads == list", "bias[:1] if heads == list", "mpnet"),
     # layers that are one
     Mistake("a layer is of the next group", "int(step / (", "int((step + 1) % steps / (", "albert"),
-    Mistake("all layers are the first", "[made[key] for key in alike]", "[made[alike[0]] for _ in alike]", "albert"),
+    Mistake("all layers are the first", "[made[key] for key in keys]", "[made[keys[0]] for _ in keys]", "albert"),
     Mistake(
         "gelu_new is gelu",
         '"gelu_new": lambda x: F.gelu(x, approximate="tanh")',

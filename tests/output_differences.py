@@ -108,7 +108,7 @@ def weights_of(chunk: str, mask: dict[str, Any], heads: int, entry: dict[str, An
         levels, power = float(mask["levels"]), float(mask["power"])
         low, high = unpacked(chunk).reshape(2, -1).astype(np.float64)
         return Rounded(((low + 256 * high) / levels) ** power, power / levels)
-    from attncli.render.page.pack import SCALES, unpack_layer
+    from attncli.page.packing import SCALES, unpack_layer
 
     queries, keys = len(entry["tokens"]), len((entry.get("keys") or entry)["tokens"])
     scale = next(one for one in SCALES if (one.steps, one.parts) == (float(mask["steps"]), mask["parts"]))

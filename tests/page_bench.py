@@ -27,10 +27,10 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 from attncli import load_model, load_record
 from attncli.base.errors import Notice
 from attncli.models.tapped import NEURONS, vectors_within
+from attncli.page import page, save_page
+from attncli.page.packing import SCALES, unpack_layer
+from attncli.page.payload import scale_entry
 from attncli.record import AttentionRecord, Request
-from attncli.render.page import page, save_page
-from attncli.render.page.pack import SCALES, unpack_layer
-from attncli.render.page.payload import scale_entry
 
 TEXT = Path(__file__).parent.parent / "sample_inputs" / "long.txt"
 SHORT, LONG, DOUBLED = "128 tokens, 72 heads", "512 tokens, 72 heads", "512 tokens, 144 heads"

@@ -5,9 +5,11 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from attncli.analysis.effects import Ablation, Answer
-from attncli.analysis.similarity import Similarity
+from attncli.effects.answer import Answer
+from attncli.features.ablate import Ablation
+from attncli.features.ablate import _report as ablation_report
 from attncli.features.cut import CutIn, EdgeEffects, _single_report
+from attncli.features.similar import Similarity
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.report.page import page_of
 from attncli.text.tokens import Tokens
@@ -143,6 +145,12 @@ def an_ablation() -> Ablation:
     answer = Answer("cosine", "cosine with <b>", 0.5)
     model = record_of(np.eye(3)).model
     return Ablation(model, answer, [1, 4], [0, 2, 5], ["zero", "mean"], effects, sums, sums.sum(axis=-1), None)
+
+
+def ablation_page(found: Ablation) -> str:
+    """Return the page of silenced heads."""
+    report = ablation_report(found, 5, [])
+    return page_of(report.title, report.parts)
 
 
 def edges_page(found: EdgeEffects) -> str:

@@ -75,8 +75,8 @@ ASKED: dict[str, tuple[str, ...]] = {
 }
 # A word for each way in which a command is refused, a part of the line that says so, and the reason.
 REFUSALS: dict[str, tuple[str, str]] = {
-    "audio": ("reads audio", "the network reads audio, and attncli has texts only"),
-    "pictures": ("reads pictures", "the network reads pictures, and attncli has texts only"),
+    "audio": ("reads audio", "the network reads audio, and attncli supports only text"),
+    "pictures": ("reads pictures", "the network reads pictures, and attncli supports only text"),
     "closed": (
         "it calls no attention function that can be replaced",
         "the network in transformers calls no attention function that can be replaced, so attncli has its maps and "

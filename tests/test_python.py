@@ -13,9 +13,9 @@ from own_attention import MINE
 
 import attncli
 from attncli import RequestError
-from attncli.effects.asking import Asking
-from attncli.effects.similarity import cosines
-from attncli.effects.trust.evidence import Controls
+from attncli.effects.question import Asking
+from attncli.features.similar import cosines
+from attncli.features.trust import Controls
 from attncli.record import Request
 
 A, B = "The cat sat on the mat.", "A cat is sitting on a rug."
@@ -62,7 +62,7 @@ def test_keywords_ask_what_an_asking_does(minilm):
 def test_trust_takes_its_controls_by_name(minilm):
     by_name = attncli.trust(minilm, "The cat sat.", permutations=2, rankings=120, seed=3)
     assert by_name.document() == attncli.trust(minilm, "The cat sat.", controls=Controls(2, 120, None, 3)).document()
-    assert repr(by_name).startswith("<Trust of minilm: ")
+    assert repr(by_name).startswith("<TrustResult of minilm: ")
     with pytest.raises(TypeError, match="give one of both"):
         attncli.trust(minilm, "The cat sat.", controls=Controls(2, 120), seed=3)
 
@@ -110,7 +110,7 @@ def test_records_of_a_generator_are_saved(minilm, tmp_path):
 WRONG = {
     "attend two": (
         lambda m: m.attend([A, B]),
-        r"text is one text, not a list of 2: attend_many\(texts\) takes",
+        r"text is one text, not a list of 2: use attend_many\(texts\)",
     ),
     "attend a number": (lambda m: m.attend(3), "text is one text, not the int 3: "),
     "attend nothing": (lambda m: m.attend(None), "text is one text, not None: "),
@@ -163,7 +163,7 @@ WRONG = {
     "second": (lambda m: attncli.similar(m, A, [B]), "second is one text, not a list of 1"),
     "cosines": (lambda m: cosines(m, A), "texts is a list of texts, not the str"),
     "embed": (lambda m: m.embed(A), "texts is a list of texts, not the str .*: put it into a list"),
-    "predict": (lambda m: m.predict([A]), "text is one text, not a list of 1: predict each text by itself"),
+    "predict": (lambda m: m.predict([A]), "text is one text, not a list of 1: predict each text separately"),
     "give": (lambda m: attncli.check(len, give=3), "give is the int 3: give a dictionary"),
     "save": (
         lambda m: attncli.save_records(m.attend(A), "a.npz"),
@@ -189,8 +189,8 @@ def test_a_value_of_the_wrong_type_is_one_clear_error(minilm, name):
         (lambda model: attncli.ablate(model, A, kind="cosign"), "no question 'cosign': it is one of cosine, "),
         (lambda model: attncli.patch(model, A, B, by=3), "no part 3: it is one of head, layer, token"),
         (lambda model: model.attend(A, mask=3), "no mask 3: it is one of padding, causal, none"),
-        (lambda model: model.attend(A, layers=1.5), r"layer 1\.5 is no number: layers are 0 to 5"),
-        (lambda model: model.attend(A, heads=["a"]), r"head \['a'\] is no number: heads are 0 to 11"),
+        (lambda model: model.attend(A, layers=1.5), r"layer 1\.5 is not a number: layers are 0 to 5"),
+        (lambda model: model.attend(A, heads=["a"]), r"head \['a'\] is not a number: heads are 0 to 11"),
         (lambda model: attncli.load_model("minilm", engine=3), "no engine 3: it is one of auto, attncli, transformers"),
     ],
 )
@@ -234,7 +234,7 @@ def test_a_model_is_one_line(minilm, tiny):
         ),
         (
             lambda model: attncli.patch(model, A, A.replace("cat", "dog"), by="layer", layers="5"),
-            r"<Patch of minilm: by layer, layers 5, heads 0-11, how far .*, of the other text 0>",
+            r"<PatchResult of minilm: by layer, layers 5, heads 0-11, how far .*, of the other text 0>",
         ),
         (lambda model: attncli.similar(model, A, B), r"<Similarity of minilm: cosine 0\.\d+, 9 x 10 tokens>"),
         (lambda model: cosines(model, [A, B]), r"<Cosines of minilm: 2 texts>"),
@@ -260,6 +260,5 @@ def test_a_check_is_one_line(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     mine = importlib.import_module("mine_in_one_line")
     found = attncli.check(mine.unscaled)
-    assert repr(found) == f"<Found: {found.verdict}>" and repr(found).startswith(
-        "<Found: wrong: unscaled is attention "
-    )
+    assert repr(found) == f"<Result: {found.verdict}>"
+    assert found.verdict.startswith("wrong: unscaled is attention ")

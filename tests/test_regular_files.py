@@ -16,18 +16,17 @@ from shell import in_process
 import attncli
 from attncli import RequestError
 from attncli.align import checkpoint
-from attncli.align.records import model_info
 from attncli.align.translate import load_aligner
-from attncli.analysis.statistics_files import load_statistics
 from attncli.base.held import HeldFile
 from attncli.base.untrusted import Tensors, check_regular, open_regular, read_json, read_npz, read_regular
 from attncli.checks.code.subject import open_code
 from attncli.cli.texts import read_lines
-from attncli.corpus.inputs.files import Input
-from attncli.corpus.inputs.finding import find_inputs
-from attncli.corpus.inputs.opening import stored
-from attncli.corpus.shards.folder import Local
+from attncli.corpus.files import Input, stored
+from attncli.corpus.finding import find_inputs
+from attncli.corpus.folder import Local
+from attncli.corpus.statistics import load_statistics
 from attncli.features import completion as completion
+from attncli.features.align import model_of
 from attncli.models import hub
 from attncli.models.config import read_config
 from attncli.models.outputs import modules_of
@@ -133,7 +132,7 @@ def test_the_hash_of_an_aligner_is_of_a_file(kind, tmp_path):
     aligner.path = tmp_path / "dot.safetensors"
     make_irregular(aligner.path, kind)
     with guarded(aligner.path), pytest.raises(OSError, match=f"{KINDS[kind]}|directory"):
-        model_info(aligner)
+        model_of(aligner)
 
 
 # --- checkpoints ----------------------------------------------------------------------------------------
@@ -209,7 +208,7 @@ def test_each_file_of_a_checkpoint_that_is_something_else_is_named_in_one_line(k
         make_irregular(path, kind)
         made = in_process(typed("run", folder, engine), tmp_path)
         assert (made.code, made.text.count("\n")) == (2, 1), (name, made.text)
-        assert f"{path} is {KINDS[kind]}, not a regular file: put the file there" in made.text, (name, made.text)
+        assert f"{path} is {KINDS[kind]}, not a regular file: replace it with the file" in made.text, (name, made.text)
 
 
 def test_folders_and_links_that_lead_nowhere_may_stand_beside_a_checkpoint(models, tmp_path):

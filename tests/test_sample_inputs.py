@@ -9,9 +9,9 @@ import pytest
 
 from attncli import Asking, Notice, ablate, similar
 from attncli.analysis.patterns import summarise
-from attncli.analysis.probing import guesses
-from attncli.corpus.probing import probe
 from attncli.features.cut import cut
+from attncli.features.probe.counting import probe_treebank
+from attncli.features.probe.tally import guesses
 
 FOLDER = Path(__file__).parent.parent / "sample_inputs"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -136,7 +136,7 @@ def test_long_text_is_cut(minilm):
 
 
 def test_treebank(minilm):
-    found = probe(minilm, [str(FOLDER / "treebank.conllu")]).measured
+    found = probe_treebank(minilm, [str(FOLDER / "treebank.conllu")]).measured
     assert found.sentences == 40
     [determiner] = [guess for guess in guesses(found, found) if guess.relation == "det"]
     assert (determiner.layer, determiner.head, determiner.direction) == (3, 1, "child->head")

@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 from hypothesis import strategies as st
 
-from attncli.analysis.tally import Tally
+from attncli.features.probe.tally import Tally
 from attncli.text.trees import Sentence
 
 RELATIONS = ("nsubj", "obj", "det", "punct")

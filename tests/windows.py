@@ -1,7 +1,7 @@
 """Windows of texts, made for tests, and their sums."""
 
-from attncli.analysis.statistics import Sums
 from attncli.corpus.reducer import Reducer
+from attncli.corpus.sums import Sums
 from attncli.models.model import Model
 from attncli.text.windows import Window, windows
 

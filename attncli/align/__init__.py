@@ -1,7 +1,6 @@
-"""Sequence to sequence, small and trained: dates as people write them -> ISO dates, to see attention as alignment.
+"""Translate dates as people write them to ISO dates, with small trained networks whose attention is an alignment.
 
-Read in this order: `characters` (text <-> numbers), `formats` (how dates are written), `dates` and `no_dates` (what is
-translated), `recurrent` and `transformer` (the networks, built from `attention/`), `checkpoint` (networks <-> files),
-`translate` (a text -> its date, with the weights that led there), `measure`, `train`. The trained weights lie in
-`weights/`, made by `attncli train-align`.
+Read in this order: `characters` (text <-> numbers), `dates` (texts that are dates, and texts that are none),
+`networks` (built from `attention/`), `checkpoint` (networks <-> files), `translate` (a text -> its date and its
+attention), `train`. `attncli train-align` makes weights; those in `weights/` come with the package.
 """

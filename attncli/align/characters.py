@@ -1,4 +1,4 @@
-"""Text <-> numbers, a character a number: what goes into an aligner and what comes out."""
+"""Text <-> numbers, a character a number: the input and the output of the networks."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -27,16 +27,16 @@ class Alphabet:
         return {character: number for number, character in enumerate(self.characters, start=len(SPECIAL))}
 
     def encode(self, text: str) -> list[int]:
-        """The numbers of a text's characters, without start and end; UNKNOWN for those that are not known."""
+        """Return the numbers of a text's characters, without start and end; UNKNOWN for unknown ones."""
         return [self.numbers.get(plain(character), UNKNOWN) for character in text]
 
     def name(self, number: int) -> str:
-        """The character of a number, or the name of a special one."""
+        """Return the character of a number, or the name of a special one."""
         return SPECIAL[number] if number < len(SPECIAL) else self.characters[number - len(SPECIAL)]
 
 
 def plain(character: str) -> str:
-    """A character without what makes no difference to a date: case, full and half width ("Ｍ" is "m")."""
+    """Return a character in lower case and half width ("Ｍ" is "m"), which make no difference to a date."""
     simple = unicodedata.normalize("NFKC", character).lower()
     return simple if len(simple) == 1 else character
 
@@ -60,13 +60,13 @@ class Batch(NamedTuple):
 
 
 def batch(texts: Sequence[str]) -> Batch:
-    """Texts as numbers, END after each, filled up with PAD."""
+    """Return texts as numbers, each with END and then PAD."""
     rows = [torch.tensor([*SOURCE.encode(text), END]) for text in texts]
     source = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
     return Batch(source, (source != PAD).long())
 
 
 def targets(outputs: Sequence[str]) -> Tensor:
-    """What is to be written, as numbers `[batch, 1 + characters + 1]`: START, ISO date or NONE, END, then PAD."""
+    """Return outputs as numbers `[batch, 1 + characters + 1]`: START, ISO date or NONE, END, then PAD."""
     rows = [torch.tensor([START, *TARGET.encode(output), END]) for output in outputs]
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)

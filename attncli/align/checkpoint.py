@@ -1,8 +1,7 @@
-"""Networks <-> files: what was trained, and, while training, what it takes to go on.
+"""Networks <-> files: the weights, and while training the state to resume from.
 
-A file of weights holds them in float16; a file of a training that is under way holds them in float32, with what the
-optimizer remembers. Both are .safetensors, which hold numbers and nothing that runs, and say in their metadata what
-they are.
+A file of weights holds them in float16. A file of a training holds them in float32, with the state of the optimizer.
+Both are .safetensors, which hold numbers and nothing that runs, and describe themselves in their metadata.
 """
 
 import json
@@ -15,8 +14,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from attncli.align.recurrent import Recurrent
-from attncli.align.transformer import Transformer
+from attncli.align.networks import Recurrent, Transformer
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
@@ -51,7 +49,7 @@ ABOUT = fields(
 
 @dataclass(frozen=True)
 class About:
-    """What a file says of itself: `step` of `steps` were done, on batches drawn with `seed`."""
+    """The description of a file: `step` of `steps` were done, on batches drawn with `seed`."""
 
     attention: str
     seed: int
@@ -69,7 +67,7 @@ def training_path(folder: Path, attention: str) -> Path:
 
 
 def build(attention: str, sizes: Sizes) -> Recurrent | Transformer:
-    """A network with random weights, from torch's generator. Raises ValueError or TypeError when sizes don't fit."""
+    """Make a network with random weights. Raises ValueError or TypeError when sizes don't fit."""
     return Transformer(**sizes) if attention == "transformer" else Recurrent(attention, **sizes)
 
 
@@ -82,7 +80,7 @@ def save(path: Path, about: About, tensors: dict[str, Tensor]) -> None:
 
 
 def load(path: Path) -> tuple[About, dict[str, Tensor]]:
-    """What a file says of itself, and its tensors. Raises RequestError when it is missing, damaged or another thing."""
+    """Read the description of a file, and its tensors. Raises RequestError for a missing, damaged or other file."""
     if not path.exists():
         raise RequestError(f"{path} is missing: attncli train-align makes such files")
     try:
@@ -94,7 +92,7 @@ def load(path: Path) -> tuple[About, dict[str, Tensor]]:
 
 
 def read_about(path: Path, metadata: Mapping[str, str]) -> About:
-    """The metadata of a file. Raises RequestError when it is not of this FORMAT, ValueError when it makes no sense."""
+    """Read the metadata of a file. Raises RequestError for another FORMAT, and ValueError for other damage."""
     if metadata.get("format") != FORMAT:
         raise RequestError(
             f"{path} is no file that this version's attncli train-align made (format {FORMAT!r}): make it anew"
@@ -109,7 +107,7 @@ def read_about(path: Path, metadata: Mapping[str, str]) -> About:
 
 
 class Undrawn(TorchFunctionMode):
-    """Parameters are made, and what they begin as is not drawn.
+    """Makes parameters without drawing their first values.
 
     Without memory torch asks its compiler for a normal distribution: importing that takes a second and leaves a folder.
     """
@@ -121,7 +119,7 @@ class Undrawn(TorchFunctionMode):
 
 
 def restore(path: Path, about: About, tensors: dict[str, Tensor]) -> Recurrent | Transformer:
-    """The network of a file, in float32. Raises RequestError when the tensors are not those of such a network."""
+    """Return the network of a file, in float32. Raises RequestError when the tensors do not fit the network."""
     try:
         with torch.device("meta"), Undrawn():  # no memory until it is known that the tensors fit
             network = build(about.attention, about.sizes)

@@ -1,9 +1,9 @@
-"""Training an aligner: batches of dates and of texts that are none, teacher forcing, Adam."""
+"""Train an aligner (batches of dates and of texts that are none, teacher forcing, Adam), and measure how good it is."""
 
 import math
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -14,10 +14,9 @@ from torch import Tensor, nn
 
 from attncli.align.characters import PAD, Batch, batch, targets
 from attncli.align.checkpoint import SIZES, About, Sizes, build, load, restore, save, training_path, weights_path
-from attncli.align.dates import draw
-from attncli.align.measure import share_exact
-from attncli.align.network import Network
-from attncli.align.no_dates import draw_no_date
+from attncli.align.dates import draw, draw_no_date, is_date
+from attncli.align.networks import Network
+from attncli.align.translate import Aligner
 from attncli.base.errors import RequestError
 
 STEPS = {"additive": 4000, "dot": 4000, "general": 4000, "concat": 3000, "transformer": 5000}
@@ -33,21 +32,8 @@ OUTSIDER = "\N{CALENDAR}"
 MOMENTS = ("exp_avg", "exp_avg_sq")  # what Adam remembers of each parameter's gradient
 
 
-class Progress(NamedTuple):
-    """How a training goes: `step` of `steps`, the last batch's loss, and the share exact of the validation part.
-
-    exact: as it was when last looked at, None before. looked: whether that was at this very step.
-    """
-
-    step: int
-    steps: int
-    loss: float
-    exact: float | None
-    looked: bool
-
-
 class Training:
-    """A network on its way: `step` of `steps` are done.
+    """A network in training: `step` of `steps` are done.
 
     Everything follows from attention, seed, steps and sizes: batch number n is drawn with a generator of its own, so a
     training that was interrupted goes on as if it had not been.
@@ -61,7 +47,7 @@ class Training:
         self.optimizer = torch.optim.Adam(self.network.parameters())
 
     def advance(self) -> float:
-        """One step of training; returns the loss of its batch, in nats a character."""
+        """Train on one batch; return its loss, in nats a character."""
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.about.step, self.about.steps)
         texts, outputs = training_batch(self.about.seed, self.about.step)
@@ -78,7 +64,7 @@ class Training:
         return self.about.step >= self.about.steps
 
     def save(self, folder: Path) -> None:
-        """Write the weights, and beside them what it takes to go on, which a finished training no longer needs."""
+        """Write the weights and, unless the training is finished, the state to resume from."""
         weights = self.network.state_dict()
         save(weights_path(folder, self.about.attention), self.about, {name: t.half() for name, t in weights.items()})
         memory = training_path(folder, self.about.attention)
@@ -88,7 +74,7 @@ class Training:
             save(memory, self.about, {f"{kind}.{name}": t for kind, name, t in self.state()})
 
     def state(self) -> Iterator[tuple[str, str, Tensor]]:
-        """Every parameter, and Adam's two averages of its gradient: (which of the three, the parameter's name, it)."""
+        """Yield every parameter, and Adam's two averages of its gradient: (kind, the parameter's name, tensor)."""
         for name, parameter in self.network.named_parameters():
             yield "weight", name, parameter.detach()
             for kind in MOMENTS:
@@ -96,7 +82,7 @@ class Training:
 
     @classmethod
     def resume(cls, folder: Path, attention: str, seed: int, steps: int) -> "Training":
-        """The training that was saved in `folder`. Raises RequestError when there is none, or it had other settings."""
+        """Return the training that was saved in `folder`. Raises RequestError for none, or one with other settings."""
         path = training_path(folder, attention)
         if not path.is_file():
             raise RequestError(f"{path} is missing: there is no {attention} training to resume; leave out --resume")
@@ -117,28 +103,25 @@ class Training:
         return training
 
 
-def train(training: Training, folder: Path, minutes: float, report: Callable[[Progress], None]) -> None:
+def train(training: Training, folder: Path, minutes: float, tell: Callable[[float, float | None], None]) -> None:
     """Train to the last step or until the minutes are over, and save the weights in `folder`.
 
-    `report` is called after every step. Every EVERY steps the validation part is looked at and a checkpoint written;
-    an interruption leaves the last one, whole.
+    tell: called after every step with the loss of its batch and, every EVERY steps, when a checkpoint is written, with
+    the share of the validation part that is exact; else with None. An interruption leaves the last checkpoint, whole.
     """
     deadline = time.monotonic() + 60 * minutes
-    exact = None
-    while not training.finished:
-        loss = training.advance()
+    late = False
+    while not training.finished and not late:
+        loss, exact = training.advance(), None
         late = time.monotonic() > deadline
-        looked = training.about.step % EVERY == 0 or training.finished or late
-        if looked:
+        if training.about.step % EVERY == 0 or training.finished or late:
             exact = share_exact(training.network, draw("validation", VALIDATION, random.Random(0)))
             training.save(folder)
-        report(Progress(training.about.step, training.about.steps, loss, exact, looked))
-        if late:
-            break
+        tell(loss, exact)
 
 
 def learning_rate(step: int, steps: int) -> float:
-    """Up to RATE in the first WARM_UP of the steps, then down to 0 along a cosine (Loshchilov and Hutter 2017)."""
+    """Rise to RATE in the first WARM_UP of the steps, then fall to 0 along a cosine (Loshchilov and Hutter 2017)."""
     warm = max(1, round(WARM_UP * steps))
     if step < warm:
         return RATE * (step + 1) / warm
@@ -146,7 +129,7 @@ def learning_rate(step: int, steps: int) -> float:
 
 
 def training_batch(seed: int, step: int) -> tuple[list[str], list[str]]:
-    """The texts of one step, and what is to be written for each, always the same for a seed and a step."""
+    """Draw the texts of one step and their outputs, always the same ones for a seed and a step."""
     generator = random.Random(f"{seed} {step}")
     texts, outputs = [], []
     for text, output in draw("train", BATCH, generator):
@@ -161,6 +144,75 @@ def training_batch(seed: int, step: int) -> tuple[list[str], list[str]]:
 
 
 def loss_of(network: Network, texts: Batch, outputs: Tensor) -> Tensor:
-    """Cross-entropy of each next character, given the true ones before it (teacher forcing); the mean, in nats."""
+    """Return the mean cross-entropy, in nats, of each next character given the true ones before (teacher forcing)."""
     logits = network.decode(network.encode(texts), outputs[:, :-1]).logits  # [batch, query, characters]
     return F.cross_entropy(logits.flatten(0, 1), outputs[:, 1:].flatten(), ignore_index=PAD)
+
+
+# --- measuring ------------------------------------------------------------------------------------------
+
+TEST = 2000  # dates
+TRIED = 500  # dates, and as many texts that are none, whose doubts are counted
+TOGETHER = 250  # texts at a time
+
+
+class Tried(NamedTuple):
+    """Counts of texts: `right` ones, `doubted` right dates, and `silent` ones, which are wrong without a doubt.
+
+    A date is right when it was written. A text that is none is right when no date of 1950 to 2049 was written.
+    """
+
+    texts: int
+    right: int
+    doubted: int
+    silent: int
+
+
+class Measured(NamedTuple):
+    """exact: the share of TEST dates that are written; dates, no_dates: the outcomes of TRIED texts of either kind."""
+
+    exact: float
+    dates: Tried
+    no_dates: Tried
+
+
+@torch.no_grad()
+def share_exact(network: Network, pairs: Sequence[tuple[str, str]]) -> float:
+    """Return the share of (text, output) whose greedy translation is the output with its end.
+
+    Greedy decoding writes exactly the output if and only if each of its characters, and the end, is the likeliest
+    after the true ones before it: so one teacher-forced pass is enough.
+    """
+    right = 0
+    for start in range(0, len(pairs), TOGETHER):
+        texts, outputs = zip(*pairs[start : start + TOGETHER], strict=True)
+        numbers = targets(outputs)
+        best = network.decode(network.encode(batch(texts)), numbers[:, :-1]).logits.argmax(dim=-1)
+        right += int(((best == numbers[:, 1:]) | (numbers[:, 1:] == PAD)).all(dim=-1).sum())
+    return right / len(pairs)
+
+
+def measure(path: Path) -> Measured:
+    """Measure the weights of a file on texts of the test part, always the same ones.
+
+    Raises RequestError when the file is missing or damaged.
+    """
+    about, tensors = load(path)
+    aligner = Aligner(about, restore(path, about, tensors), path)
+    generator = random.Random(0)
+    exact = share_exact(aligner.network, draw("test", TEST, generator))
+    dates = draw("test", TRIED, generator)
+    no_dates = [draw_no_date("test", generator) for _ in range(TRIED)]
+    return Measured(exact, tried(aligner, dates), tried(aligner, no_dates))
+
+
+def tried(aligner: Aligner, pairs: Sequence[tuple[str, str]]) -> Tried:
+    """Translate the texts of (text, output), and count the outcomes."""
+    right = doubted = silent = 0
+    for one, (_, output) in zip(aligner.translate_batch([text for text, _ in pairs]), pairs, strict=True):
+        if one.date == (output if is_date(output) else None):
+            right += 1
+            doubted += is_date(output) and one.doubt is not None
+        else:
+            silent += one.doubt is None
+    return Tried(len(pairs), right, doubted, silent)

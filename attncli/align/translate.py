@@ -14,7 +14,7 @@ from torch import Tensor
 from attncli.align.characters import END, NONE, SOURCE, SPECIAL, START, TARGET, UNKNOWN, batch
 from attncli.align.checkpoint import WEIGHTS, About, load, restore, weights_path
 from attncli.align.dates import FIRST, LAST, is_date, is_day
-from attncli.align.network import Decoded, Network
+from attncli.align.networks import Decoded, Network
 from attncli.base import choices
 from attncli.base.arrays import Floats
 from attncli.base.errors import Notice, RequestError
@@ -30,7 +30,7 @@ LOW = 0.7
 
 @dataclass(frozen=True)
 class Alignment:
-    """What one translation yields.
+    """A translation and its attention.
 
     characters: those of the text, and [END]. emitted: what was written, with [END] unless it reached LIMIT before;
     `probabilities` of each, given those before. Weights are float32, rows are queries and sum to 1: cross
@@ -49,32 +49,32 @@ class Alignment:
 
     @property
     def text(self) -> str:
-        """What was read, without [END]."""
+        """The text, without [END]."""
         return "".join(self.characters[:-1])
 
     @property
     def output(self) -> str:
-        """What was written, without [END]."""
+        """The output, without [END]."""
         return "".join(self.emitted[:-1] if self.ended else self.emitted)
 
     @property
     def probability(self) -> float:
-        """Of all that was written, the end included: the product of `probabilities`."""
+        """The probability of the output with its end: the product of `probabilities`."""
         return float(np.prod(self.probabilities))
 
     @property
     def ended(self) -> bool:
-        """Whether the model itself wrote [END]."""
+        """True where the model wrote [END]."""
         return self.emitted[-1] == SPECIAL[END]
 
     @property
     def date(self) -> str | None:
-        """The output where it is a day of the years that are read; None where it says that the text is no date."""
+        """The output where it is a day of 1950 to 2049; else None."""
         return self.output if self.ended and is_date(self.output) else None
 
     @property
     def doubt(self) -> str | None:
-        """Why the output should not be believed, as a sentence; None when nothing speaks against it."""
+        """Why the output should not be believed, as a sentence; None without a reason."""
         if not self.ended:
             return f"the model wrote no end within {LIMIT} characters"
         if self.output == NONE:
@@ -99,11 +99,11 @@ class Aligner:
         self.path = path
 
     def translate(self, text: str) -> Alignment:
-        """The date of one text, by greedy decoding. Notices and errors as in `translate_many`."""
+        """Translate one text by greedy decoding. Notices and errors as in `translate_many`."""
         return next(self.translate_many([text]))
 
     def translate_many(self, texts: Sequence[str]) -> Iterator[Alignment]:
-        """The date of each text, in their order. What other texts there are changes nothing.
+        """Translate each text, in their order. Other texts change nothing.
 
         Raises RequestError for a text that is empty or longer than LONGEST, before any is translated. A Notice names
         the characters that no training saw: to the network they are all the same one.
@@ -117,7 +117,7 @@ class Aligner:
 
     @torch.no_grad()
     def translate_batch(self, texts: Sequence[str]) -> Iterator[Alignment]:
-        """The dates of some texts, decoded together."""
+        """Translate some texts, decoded together."""
         memory = self.network.encode(batch(texts))
         decoded, written, probabilities = decode_greedily(self.network, memory, len(texts))
         for number, text in enumerate(texts):
@@ -141,7 +141,7 @@ def decode_greedily(network: Network, memory: Any, texts: int) -> tuple[Decoded,
     """Write the likeliest next character until every text has its END, LIMIT of them at most.
 
     Every step decodes from the beginning: a date is short, and this is all there is to it. Returns what the last step
-    gave, and the characters' numbers and probabilities, `[batch, query]`; what follows an END means nothing.
+    gave, and the characters' numbers and probabilities, `[batch, query]`; those after an END mean nothing.
     """
     written = torch.full((texts, 1), START)
     probabilities = torch.empty(texts, 0)
@@ -155,7 +155,7 @@ def decode_greedily(network: Network, memory: Any, texts: int) -> tuple[Decoded,
 
 
 def part(weights: Tensor, queries: int, keys: int) -> Floats:
-    """`[layer, head, query, key]` of a batch's widest text -> what belongs to this one."""
+    """Cut `[layer, head, query, key]` of a batch's widest text to the size of this one."""
     return weights[..., :queries, :keys].float().numpy().copy()
 
 
@@ -172,7 +172,7 @@ def check_text(text: str) -> None:
 
 
 def load_aligner(attention: str = "additive", folder: Path = WEIGHTS) -> Aligner:
-    """The aligner of a kind, with the weights that come with the package or those in `folder`.
+    """Load the aligner of a kind, with the weights of the package or those in `folder`.
 
     Raises RequestError when there is no such kind, or its file is missing or damaged.
     """

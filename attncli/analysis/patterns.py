@@ -2,7 +2,7 @@
 
 All figures are means over the queries that are real tokens; [PAD] never counts as a query. Rows in which
 nothing may be attended to, by the mask of the head's layer, do not count either. The patterns are those of `attncli
-stats` (`attncli.analysis.statistics`).
+stats` (`attncli.corpus.reducer`).
 """
 
 from collections import defaultdict
@@ -11,14 +11,38 @@ from functools import cached_property
 
 import numpy as np
 
-from attncli.analysis.statistics import BROAD, BROAD_BELOW, PATTERNS, pattern_keys
-from attncli.base.arrays import Bools, Doubles, Floats
+from attncli.base.arrays import Bools, Doubles, Floats, Ints
 from attncli.record import AttentionRecord
-from attncli.text.windows import word_numbers
+from attncli.text.windows import NO_WORD, word_numbers
 
+PATTERNS = ("self", "previous", "next", "first", "separator", "punctuation", "same_word")  # the labels of heads
+BROAD, BROAD_BELOW = "broad", 0.3  # the label of a head that gives no pattern this share
+EVERY = slice(None)
 SAME_WORD = "same_word"
 ABOVE_CHANCE = 0.1  # of what is left: the least that a pattern takes more than chance
 TOGETHER = 256  # queries: of a long text's maps there is no second copy
+
+
+def pattern_keys(
+    special: Bools, word: Ints, place: Ints, punctuation: Bools, queries: slice, among: slice = EVERY, own: bool = True
+) -> dict[str, Bools]:
+    """Return, for each pattern, which keys of some queries belong to it: bool, broadcasts to `[query, key]`.
+
+    special: which tokens the tokenizer added. word, place, punctuation: as in a Window. among: the keys. own: whether
+    queries and keys are of one text; else no key is the query itself, a neighbour of it, or its word elsewhere.
+    """
+    keys = np.arange(len(special))[among]
+    found = {"first": keys == 0, "separator": special[among] & (keys > 0), "punctuation": punctuation[among]}
+    if not own:
+        return found
+    rows = np.arange(queries.start, queries.stop)[:, None]
+    same = (word[rows] == word[among]) & (word[among] != NO_WORD)
+    return found | {
+        "self": rows == keys,
+        "previous": rows - 1 == keys,
+        "next": rows + 1 == keys,
+        "same_word": same & (place[rows] != place[among]),
+    }
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ PATTERNS = ("self", "previous", "next")  # those that are no sinks
 
 @dataclass(frozen=True)
 class Edge:
-    """A weight from one token to another, by their places, and what is usual there."""
+    """A weight from one token to another, by their places, and its usual weight."""
 
     layer: int
     head: int
@@ -42,7 +42,7 @@ class Edge:
 
     @property
     def above(self) -> float:
-        """How far it is above what is usual."""
+        """The distance above the usual weight."""
         return self.weight - self.usual
 
 
@@ -61,7 +61,7 @@ class TextSums(NamedTuple):
 
 @dataclass(frozen=True)
 class Usual:
-    """What heads give between words at each distance, over texts.
+    """The weights that heads usually give between words at each distance, over texts.
 
     each: the sums of each text.
     """
@@ -70,7 +70,7 @@ class Usual:
 
     @classmethod
     def of(cls, records: Iterable[AttentionRecord]) -> "Usual | None":
-        """Over records of the same layers and heads; None where there is no record."""
+        """Return them over records of the same layers and heads; None where there is no record."""
         each = [text_sums(record) for record in records]
         return cls(each) if each else None
 
@@ -80,18 +80,18 @@ class Usual:
 
     @classmethod
     def with_text(cls, record: AttentionRecord, others: "Usual | None") -> "Usual":
-        """Over a text and others, where there are any. A text that is among the others counts once."""
+        """Return them over a text and others, where there are any. A text that is among the others counts once."""
         here = text_sums(record)
         return cls([*(one for one in (others.each if others else ()) if not has_tokens(one, record)), here])
 
     @cached_property
     def sums(self) -> Doubles:
-        """Those of all texts together."""
+        """The sums over all texts."""
         return np.sum([one.sums for one in self.each], axis=0)
 
     @cached_property
     def counts(self) -> Doubles:
-        """Those of all texts together."""
+        """The counts over all texts."""
         return np.sum([one.counts for one in self.each], axis=0)
 
     @property
@@ -128,9 +128,9 @@ def has_tokens(text: TextSums, record: AttentionRecord) -> bool:
 
 
 def distance_bins(record: AttentionRecord) -> npt.NDArray[np.int64]:
-    """Which distances are taken together: int `[query, key]`, below BINS.
+    """Return the bin of each distance, int `[query, key]`, below BINS.
 
-    Where the keys are another text than the queries there is no distance, and all are one.
+    Where the keys are of another text than the queries there is no distance, and all are in one bin.
     """
     shape = len(record.tokens), len(record.keys)
     if record.key_tokens is not None:
@@ -143,7 +143,7 @@ def distance_bins(record: AttentionRecord) -> npt.NDArray[np.int64]:
 class WordPairs:
     """The pairs of tokens of a record that count: two different words, neither a sink nor punctuation.
 
-    bins: as `distance_bins` gives them.
+    bins: as `distance_bins` returns them.
     """
 
     def __init__(self, record: AttentionRecord) -> None:
@@ -156,14 +156,14 @@ class WordPairs:
         self.different: Bools = both & (queries != keys) if record.key_tokens is None else both
 
     def allowed(self, place: int) -> Bools:
-        """Those that the mask of the layer at `place` allows: bool `[query, key]`."""
+        """Return the pairs that the mask of the layer at `place` allows: bool `[query, key]`."""
         return self.different & self.record.masks[place]
 
     def usual(self, place: int, over: Usual) -> Doubles:
-        """What is usual of every weight of the layer at `place`: float64 `[head, query, key]`.
+        """Return the usual weight of every cell of the layer at `place`: float64 `[head, query, key]`.
 
-        The larger of two means, both without the weight itself: what the head gives at that distance (`over` texts,
-        this one among them), and what the other words give to that key.
+        It is the larger of two means, both without the weight itself: the head's mean at that distance (`over` texts,
+        this one among them), and the mean that the other words give to that key.
         """
         allowed = self.allowed(place)
         weights = np.where(allowed, self.record.weights[place], 0.0)
@@ -177,9 +177,7 @@ class WordPairs:
 
 
 def others_give(weights: Floats, counted: Bools) -> Floats:
-    """What a key gets from the other queries, on average. `[head, query, key]`, of which `[query, key]` count -> the
-    same.
-    """
+    """Return the mean weight that a key gets from the other queries, `[head, query, key]`. counted: `[query, key]`."""
     real = np.where(counted, weights, 0.0)
     others = np.maximum(counted.sum(axis=0) - counted.astype(int), 1)
     mean: Floats = (real.sum(axis=1, keepdims=True) - real) / others
@@ -187,10 +185,10 @@ def others_give(weights: Floats, counted: Bools) -> Floats:
 
 
 def edges(record: AttentionRecord, over: Usual) -> list[list[Edge]]:
-    """The strong edges of every head that has any: each head's, and the heads, from the farthest above down.
+    """Return the strong edges of every head that has any; the heads, and the edges of each, farthest above first.
 
-    An edge is one of `WordPairs`; it is strong when it is STRONG above what is usual. One text of one pair of words
-    has nothing to be held against, and no strong edge.
+    An edge is one of `WordPairs`; it is strong when it is STRONG above its usual weight. A text with one pair of words
+    has nothing to compare it with, and no strong edge.
     """
     found = []
     pairs = WordPairs(record)
@@ -210,15 +208,14 @@ def edges(record: AttentionRecord, over: Usual) -> list[list[Edge]]:
 
 
 def telling_head(record: AttentionRecord, found: Sequence[Sequence[Edge]]) -> tuple[int, int]:
-    """The head to look at first, as (layer, head): that of the first of the strong edges `found` (`edges`), or, where
-    there is none, the first of the last layer.
-    """
+    """Return the head to look at first: that of the first strong edge `found`, or the first of the last layer."""
     return (found[0][0].layer, found[0][0].head) if found else (record.layers[-1], record.heads[0])
 
 
 def clear_patterns(record: AttentionRecord) -> list[tuple[int, int, str, float]]:
-    """The heads that look at themselves, the token before or the one after with CLEAR of their weight or more:
-    (layer, head, pattern, share), the largest first.
+    """Return the heads that give CLEAR or more of their weight to the token itself, the previous or the next one.
+
+    As (layer, head, pattern, share), the largest share first.
     """
     summaries = summarise(record)
     clear = [

@@ -11,8 +11,9 @@ SCORE = "score"  # the sum
 
 
 def score_terms(record: AttentionRecord) -> dict[str, Doubles]:
-    """Of the one head of a record, by name, `[query, key]` each: the score, "content" (scale q·k), and the terms that
-    are added to it. What the mask hides from a query is NaN.
+    """Return, for the one head of a record, its score and the terms of it by name, `[query, key]` each.
+
+    "content" is scale q·k; the others are what positions add. Hidden keys are NaN.
 
     Raises RequestError as `with_terms` does.
     """
@@ -27,7 +28,7 @@ def score_terms(record: AttentionRecord) -> dict[str, Doubles]:
 
 
 def with_terms(record: AttentionRecord) -> AttentionRecord:
-    """The record. Raises RequestError where it is of several heads, has no queries and keys, or no terms."""
+    """Return the record. Raises RequestError for several heads, no queries and keys, or no terms."""
     if len(record.layers) > 1 or len(record.heads) > 1:
         raise RequestError("--terms is of one head: choose it with -l and -H")
     [layer], [head] = record.layers, record.heads

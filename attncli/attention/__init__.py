@@ -1,9 +1,9 @@
 """The mathematics of attention: pure functions and modules on tensors, without files or printing.
 
-Read in this order: `scores` (how well does a key fit a query), `masks` (who may look at whom), `normalise` (from scores
-to weights, soft or hard), `attend` (scores -> mask -> normalise -> weighted sum), `multihead` (many of them side by
-side), `positions` (how a network that sees a set learns of an order), `positional` with `rotary` and `relative` (scores
-that know of it), `layers` (what stands beside attention), `transformer` (layers of encoder and decoder).
+Read in this order: `scores` (how well a key fits a query), `masks` (which query may attend to which key), `normalise`
+(from scores to weights, soft or hard), `attend` (scores -> mask -> normalise -> weighted sum), `multihead` (several in
+parallel), `positions` (position vectors added to the input), `positional` with `rotary` and `relative` (scores that
+depend on positions), `layers` (the other parts of a layer), `transformer` (encoder and decoder layers).
 """
 
 from attncli.attention.attend import Attention, attend

@@ -10,7 +10,7 @@ from attncli.attention.scores import ScoreFunction, scaled_dot
 
 
 class Attention(NamedTuple):
-    """What attention gives: output `[..., query, d_v]`; weights and scores `[..., query, key]`."""
+    """The results of attention: output `[..., query, d_v]`; weights and scores `[..., query, key]`."""
 
     output: Tensor
     weights: Tensor
@@ -28,14 +28,13 @@ def attend(
     """Attention(Q, K, V) = softmax(s(Q, K)) V   (Vaswani et al. 2017, equation 1).
 
     query `[..., query, d_k]`, key `[..., key, d_k]`, value `[..., key, d_v]`; the leading dimensions
-    broadcast. `mask` is boolean, broadcasts to `[..., query, key]`, True where a query may look.
+    broadcast. `mask` is boolean, broadcasts to `[..., query, key]`, True where a query may attend.
 
-    A row of weights sums to 1, save one in which nothing may be attended to: its weights and its output
-    are 0. (Where the tutorials fill such a row with -inf, softmax gives NaN; where they add -1e9, it
-    gives equal weights to everything that is forbidden.) `scores` are what the scoring function gave,
-    before the mask.
+    A row of weights sums to 1, unless nothing may be attended to: then its weights and output are 0.
+    (Tutorials that fill such a row with -inf get NaN from softmax. Those that add -1e9 get equal weights
+    for all forbidden keys.) `scores` are the results of the scoring function, before the mask.
 
-    Raises ValueError when key and value differ in length, or a mask is not boolean.
+    Raises ValueError if key and value differ in length, or a mask is not boolean.
     """
     check_shapes(key, value, mask)
     scores = score(query, key)  # [..., query, key]
@@ -45,7 +44,7 @@ def attend(
 
 
 def check_shapes(key: Tensor, value: Tensor, mask: Tensor | None) -> None:
-    """Raises ValueError when key and value differ in length, or the mask is not boolean."""
+    """Raises ValueError if key and value differ in length, or the mask is not boolean."""
     if key.shape[-2] != value.shape[-2]:
         raise ValueError(f"every key needs a value: {key.shape[-2]} keys, {value.shape[-2]} values")
     if mask is not None and mask.dtype != torch.bool:

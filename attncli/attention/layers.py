@@ -1,4 +1,4 @@
-"""What stands beside attention in a layer: feed-forward networks, and a norm that does not centre.
+"""The other parts of a layer: feed-forward networks, and a norm without centring.
 
 FFN:   x ── up ── f ── down ──► y           gated:   x ──┬── f(x W) ──(·)── down ──► y
                                                          └──── x V ────┘
@@ -14,10 +14,10 @@ Activation = Callable[[Tensor], Tensor]
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = W_2 f(W_1 x + b_1) + b_2   (Vaswani et al. 2017, equation 2, f the ReLU): every token by itself.
+    """FFN(x) = W_2 f(W_1 x + b_1) + b_2   (Vaswani et al. 2017, equation 2, f the ReLU): applied to each token.
 
-    `function` is f. `linear` is the class of both projections, for whoever has a faster one than torch's. bias: whether
-    they have one; down_bias: whether the second has, where that is not as in the first.
+    `function` is f. `linear` is the class of both projections, which may be faster than torch's. bias: both have one.
+    down_bias: the second has one, if it differs from the first.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class FeedForward(nn.Module):
 class GatedFeedForward(nn.Module):
     """FFN_GLU(x) = (f(x W) ⊗ x V) W_2   (Shazeer 2020, equation 6): with f = GELU it is GeGLU, with SiLU SwiGLU.
 
-    W and V stand one under the other in `up.weight`: W has the first d_hidden rows. Arguments as for FeedForward;
-    with the same number of parameters d_hidden is two thirds of that.
+    W and V are stacked in `up.weight`; W has the first d_hidden rows. Arguments as for FeedForward. For the same
+    number of parameters, d_hidden is two thirds of FeedForward's.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class GatedFeedForward(nn.Module):
 class RMSNorm(nn.Module):
     """RMSNorm(x) = x / RMS(x) · g,  RMS(x) = √(mean(x²) + ε)   (Zhang and Sennrich 2019, equation 4).
 
-    LayerNorm without taking the mean away: of x with mean 0 both are the same. weight is g. Half precision is squared
-    in float32, whose range its squares need.
+    LayerNorm without subtracting the mean: both are equal for x with mean 0. weight is g. Half precision is squared
+    in float32, since the squares need its range.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-6) -> None:

@@ -1,12 +1,11 @@
-"""Masks: which query may look at which key.
+"""Masks: which query may attend to which key.
 
 A mask is boolean and **True means "may attend"**. Masks broadcast against scores
 `[batch, head, query, key]` and combine by "and". (Tutorials disagree on the sign: some add a mask of large
-negative numbers where attention is forbidden, some multiply by 0 and 1. Here it is always the question
-"may it?")
+negative numbers where attention is forbidden, some multiply by 0 and 1.)
 
-What a text may see of itself follows from rules, which are functions of one kind. Those that a user can ask for by
-name are in `MASKS`; a network's layer may have rules of its own besides (`Window`).
+Masks of self-attention are built from rules, which are functions with the same signature. The masks that users can
+select by name are in `MASKS`. A network's layers may have additional rules (`Window`).
 """
 
 from collections.abc import Callable
@@ -17,10 +16,10 @@ from torch import Tensor
 
 
 def causal_mask(query_len: int, key_len: int | None = None, device: torch.device | None = None) -> Tensor:
-    """No query sees a key that comes after it: True where key <= query + (key_len - query_len).
+    """Hide keys after the query: True where key <= query + (key_len - query_len).
 
-    With fewer queries than keys, the queries are the *last* tokens of the sequence, as when a decoder goes
-    on from keys it has cached: the last query sees every key. With more queries than keys, the first
+    With fewer queries than keys, the queries are the *last* tokens of the sequence, as when a decoder
+    continues from cached keys: the last query sees every key. With more queries than keys, the first
     queries see nothing.
 
     Returns bool `[query, key]`. Source: Vaswani et al. 2017, section 3.2.3.
@@ -37,19 +36,19 @@ def window_mask(
     device: torch.device | None = None,
     first: int | None = None,
 ) -> Tensor:
-    """No query sees further than `reach` tokens, to either side: True where |query - key| <= reach.
+    """Hide keys further than `reach` tokens to either side: True where |query - key| <= reach.
 
-    Two-sided, the window of Beltagy et al. 2020 (Longformer), section 3.1: their width w is 2 reach. Together with
-    `causal_mask` it is that of Jiang et al. 2023 (Mistral 7B), section 2, where each token sees itself and reach before
-    it: their width W is reach + 1. A window as wide as the text hides nothing.
+    Two-sided, it is the window of Beltagy et al. 2020 (Longformer), section 3.1, with width w = 2 reach. Combined with
+    `causal_mask` it is that of Jiang et al. 2023 (Mistral 7B), section 2, where each token sees itself and `reach`
+    tokens before it, with width W = reach + 1. A window as wide as the text hides nothing.
 
-    first: the place of the first query, counted from the first key; without it the queries are the last tokens, as for
+    first: the place of the first query, counted from the first key. By default the queries are the last tokens, as in
     `causal_mask`. Returns bool `[query, key]`.
 
-    Raises ValueError when reach is negative: a token would not see itself.
+    Raises ValueError if reach is negative: a token would not see itself.
     """
     if reach < 0:
-        raise ValueError(f"a window reaches 0 tokens or more to each side, not {reach}")
+        raise ValueError(f"a window must reach at least 0 tokens to each side, not {reach}")
     key_len = query_len if key_len is None else key_len
     everything = torch.ones(query_len, key_len, dtype=torch.bool, device=device)
     first = key_len - query_len if first is None else first
@@ -57,12 +56,12 @@ def window_mask(
 
 
 def padding_mask(attention_mask: Tensor) -> Tensor:
-    """No query sees [PAD].
+    """Hide [PAD] from all queries.
 
-    `attention_mask` is what tokenizers give: `[batch, key]`, 1 for a real token, 0 for [PAD].
-    Returns bool `[batch, 1, 1, key]`: the same for every head and every query.
+    `attention_mask` is as from tokenizers: `[batch, key]`, 1 for a real token, 0 for [PAD].
+    Returns bool `[batch, 1, 1, key]`, shared by all heads and queries.
 
-    Raises ValueError when `attention_mask` is not 2-dimensional.
+    Raises ValueError if `attention_mask` is not 2-dimensional.
     """
     if attention_mask.dim() != 2:
         raise ValueError(f"a padding mask is made from [batch, key], not from shape {list(attention_mask.shape)}")
@@ -70,12 +69,12 @@ def padding_mask(attention_mask: Tensor) -> Tensor:
 
 
 def memory_mask(allowed: Tensor) -> Tensor:
-    """Which part of a memory each query may see, in cross-attention.
+    """Return the part of a memory that each query may see in cross-attention.
 
-    `allowed` is `[query, key]` (the same for the whole batch) or `[batch, query, key]`, True or 1 where the
-    query may look. Returns bool `[1 or batch, 1, query, key]`: the same for every head.
+    `allowed` is `[query, key]` (for the whole batch) or `[batch, query, key]`, True or 1 where the
+    query may attend. Returns bool `[1 or batch, 1, query, key]`, shared by all heads.
 
-    Raises ValueError when `allowed` has another number of dimensions.
+    Raises ValueError if `allowed` has another number of dimensions.
     """
     if allowed.dim() not in (2, 3):
         raise ValueError(
@@ -85,7 +84,7 @@ def memory_mask(allowed: Tensor) -> Tensor:
 
 
 def combine_masks(*masks: Tensor | None) -> Tensor | None:
-    """True where every mask is True. None hides nothing; without any mask the answer is None."""
+    """Combine masks by "and". None hides nothing. Returns None if there is no mask."""
     combined: Tensor | None = None
     for mask in masks:
         if mask is not None:
@@ -93,25 +92,26 @@ def combine_masks(*masks: Tensor | None) -> Tensor | None:
     return combined
 
 
-# Of texts of one length, by which tokens are real, bool `[text, token]`: bool, broadcasts to `[text, 1, query, key]`.
+# For texts of one length: from bool `[text, token]`, False at [PAD], to bool that broadcasts to `[text, 1, query,
+# key]`.
 Rule = Callable[[Tensor], Tensor]
 
 
 def no_padding(real: Tensor) -> Tensor:
-    """Nobody sees [PAD]: bool `[text, 1, 1, key]`."""
+    """Hide [PAD]: bool `[text, 1, 1, key]`."""
     return padding_mask(real)
 
 
 def no_future(real: Tensor) -> Tensor:
-    """Nobody sees what comes after it: bool `[query, key]`."""
+    """Hide later tokens: bool `[query, key]`."""
     return causal_mask(real.shape[1], device=real.device)
 
 
 @dataclass(frozen=True)
 class Window:
-    """Nobody sees further than `reach` tokens, to either side: bool `[query, key]`, `window_mask` as a rule.
+    """Hide tokens further than `reach` to either side: bool `[query, key]`, `window_mask` as a rule.
 
-    Beside `no_future` it is a causal window.
+    Together with `no_future` it is a causal window.
     """
 
     reach: int
@@ -121,19 +121,19 @@ class Window:
         return self.near(every, every, real.device)
 
     def near(self, queries: slice, keys: slice, device: torch.device | None = None) -> Tensor:
-        """The same for some queries and some keys of a text."""
+        """Return the mask for some queries and some keys of a text."""
         counts = queries.stop - queries.start, keys.stop - keys.start
         return window_mask(self.reach, *counts, device, first=queries.start - keys.start)
 
     def seen(self, queries: slice, keys: slice) -> slice:
-        """Of these keys, counted from the first of them, those that any of some neighbouring queries sees."""
+        """Return the keys that any of some neighbouring queries sees, counted from the first key passed in."""
         start = min(max(queries.start - self.reach, keys.start), keys.stop)
         stop = max(min(queries.stop + self.reach, keys.stop), start)
         return slice(start - keys.start, stop - keys.start)
 
 
 def self_mask(real: Tensor, *rules: Rule) -> Tensor:
-    """What texts of one length may see of themselves: where every rule allows it; without any, everything.
+    """Return the self-attention mask of texts of one length: allowed by every rule, or everything without rules.
 
     `real` is bool `[text, token]`, False at [PAD]. Returns bool `[1 or text, 1, 1 or query, key]`.
     """
@@ -143,5 +143,5 @@ def self_mask(real: Tensor, *rules: Rule) -> Tensor:
     return combined[(None,) * (4 - combined.dim())]
 
 
-# What the names of masks mean to everyone who has to know: our networks, transformers, and what compares them.
+# The rules of named masks, for our networks, those of transformers, and the comparisons between them.
 MASKS: dict[str, tuple[Rule, ...]] = {"padding": (no_padding,), "causal": (no_padding, no_future), "none": ()}

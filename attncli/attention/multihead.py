@@ -1,4 +1,4 @@
-"""Multi-head attention: several attentions side by side, each on its own projection of the input.
+"""Multi-head attention: several attentions in parallel, each on its own projection of the input.
 
             x [batch, query, d_model]            memory [batch, key, d_memory] (or x itself)
             │                                     │                │
@@ -6,13 +6,13 @@
             │                                     │                │
 split into heads: each [batch, head, token, head_dim = d_model / heads]
             │                                     │                │
-            └──────────► attend, in every head by itself ◄─────────┘
+            └──────────► attend, separately in each head ◄─────────┘
                                    │
           join the heads: [batch, query, d_model]
                                    │
                              output Linear
 
-With fewer key heads than heads, heads in groups share keys and values; with one, all do (here 6 heads and 2, then 1):
+With fewer key heads than heads, groups of heads share keys and values; with one, all do (here 6 heads and 2, then 1):
 
     query   0 1 2 3 4 5        query   0 1 2 3 4 5        query   0 1 2 3 4 5
             │ │ │ │ │ │                └─┼─┘ └─┼─┘                └─┴─┼─┴─┴─┘
@@ -30,20 +30,20 @@ from attncli.attention.scores import ScoreFunction, scaled_dot
 class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O,  head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    Vaswani et al. 2017, section 3.2.2. The heads' projections stand side by side in one matrix each:
+    Vaswani et al. 2017, section 3.2.2. The heads' projections are stacked in one matrix each:
     head i has the rows i * head_dim to (i + 1) * head_dim of `query.weight`, `key.weight`, `value.weight`.
     The original Transformer has 8 heads of 64, BERT-base 12 heads of 64.
 
-    key_heads: how many key and value heads there are, `heads` by default. Fewer are grouped-query attention: head i
-    looks at keys and values of head i // (heads / key_heads) (Ainslie et al. 2023, section 2.2); one is multi-query
+    key_heads: the number of key and value heads, by default `heads`. With fewer it is grouped-query attention: head i
+    uses keys and values of head i // (heads / key_heads) (Ainslie et al. 2023, section 2.2); with one it is multi-query
     attention (Shazeer 2019, section 3.1).
 
     Self-attention is `mha(x)`, cross-attention `mha(x, memory)`.
 
-    score, normalise: of all heads alike; a score that learns something shares it between them. `linear` is the
-    class of the four projections, for whoever has a faster one than torch's.
+    score, normalise: shared by all heads, including learned parameters. `linear` is the class of the four
+    projections, which may be faster than torch's.
 
-    Raises ValueError when `d_model` is not divisible by `heads`, or these by `key_heads`.
+    Raises ValueError if `d_model` is not divisible by `heads`, or `heads` by `key_heads`.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class MultiHeadAttention(nn.Module):
         self.output = linear(d_model, d_model, bias=bias)
 
     def forward(self, x: Tensor, memory: Tensor | None = None, mask: Tensor | None = None) -> Attention:
-        """The formula, for all heads.
+        """Compute the formula for all heads.
 
         x `[batch, query, d_model]`, memory `[batch, key, d_memory]` (None: x, which is self-attention),
         mask broadcasts to `[batch, head, query, key]`.
@@ -87,7 +87,7 @@ class MultiHeadAttention(nn.Module):
         return attention._replace(output=self.output(self.join_heads(attention.output)))
 
     def project(self, x: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value of every head, each `[batch, head, token, head_dim]`; those of a group are the same."""
+        """Return query, key and value of every head, each `[batch, head, token, head_dim]`; equal within a group."""
         memory = x if memory is None else memory
         return (
             self.split_heads(self.query(x)),
@@ -96,21 +96,21 @@ class MultiHeadAttention(nn.Module):
         )
 
     def key_head(self, head: int) -> int:
-        """The key head whose keys and values a head looks at."""
+        """Return the key head whose keys and values a head uses."""
         return head * self.key_heads // self.heads
 
     def group(self, head: int) -> range:
-        """The heads that look at the same keys and values as this one, which is among them."""
+        """Return the heads that use the same keys and values as this one, including itself."""
         size = self.heads // self.key_heads
         first = self.key_head(head) * size
         return range(first, first + size)
 
     def share(self, x: Tensor) -> Tensor:
-        """`[batch, key head, token, head_dim]` -> `[batch, head, token, head_dim]`: to each head what its group has."""
+        """Repeat `[batch, key head, token, head_dim]` for each head of a group: `[batch, head, token, head_dim]`."""
         return x if self.key_heads == self.heads else x.repeat_interleave(self.heads // self.key_heads, dim=1)
 
     def output_by_head(self) -> Tensor:
-        """Return W^O by the head whose output it is multiplied with, `[d_model, head, head_dim]`."""
+        """Return W^O divided by head, `[d_model, head, head_dim]`."""
         return self.output.weight.unflatten(1, (-1, self.head_dim))
 
     def split_heads(self, x: Tensor) -> Tensor:

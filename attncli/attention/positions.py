@@ -1,13 +1,13 @@
-"""Positions: attention sees a set of tokens; what tells it their order is added to the input."""
+"""Position vectors, which are added to the input, since attention itself ignores the order of tokens."""
 
 import torch
 from torch import Tensor, nn
 
 
 class LearnedPositions(nn.Module):
-    """One learned vector a position, as BERT has it (Devlin et al. 2019, section 3; Gehring et al. 2017).
+    """One learned vector per position, as in BERT (Devlin et al. 2019, section 3; Gehring et al. 2017).
 
-    `embedding` is the class of the table, for whoever fills it from a checkpoint.
+    `embedding` is the class of the table, for example one filled from a checkpoint.
     """
 
     def __init__(self, positions: int, d_model: int, embedding: type[nn.Embedding] = nn.Embedding) -> None:
@@ -25,7 +25,7 @@ class SinusoidalPositions(nn.Module):
 
     Vaswani et al. 2017, section 3.5. Nothing is learned, and there is no last position.
 
-    Raises ValueError when `d_model` is odd: sine and cosine come in pairs.
+    Raises ValueError if `d_model` is odd: sine and cosine come in pairs.
     """
 
     def __init__(self, d_model: int) -> None:
@@ -36,8 +36,8 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Position numbers `[..., token]` -> vectors `[..., token, d_model]` in torch's default dtype."""
-        # In double precision, whatever the module is converted to: at position 500 an angle's rounding
-        # error in float32 already shows in its sine.
+        # In double precision, whatever the module's dtype: at position 500 the rounding error of an angle in
+        # float32 already affects its sine.
         pair = torch.arange(0, self.d_model, 2, dtype=torch.float64, device=positions.device)
         frequencies = 10000.0 ** (-pair / self.d_model)
         angles = positions[..., None].double() * frequencies  # [..., token, d_model / 2]

@@ -1,4 +1,4 @@
-"""Terms that depend on how far a key stands from its query: a learned bias, a slope, or disentangled attention."""
+"""Terms that depend on the distance between key and query: a learned bias, a slope, or disentangled attention."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,35 +8,36 @@ from torch import Tensor, nn
 
 from attncli.attention.positional import PositionalScore, Where
 
-KEPT = 2**23  # numbers of biases that are kept for the next layer or text
+KEPT = 2**23  # elements of biases cached for the next layer or text
 
 
 def relative_buckets(offsets: Tensor, buckets: int = 32, furthest: int = 128) -> Tensor:
-    """The bucket of an offset j - i (int, of any shape), from 0 to buckets - 1.
+    """Return the bucket of an offset j - i (int, of any shape), from 0 to buckets - 1.
 
-    Half of them are for keys before the query, half for keys behind it. Of each half the first half are for one
-    distance each; the others grow with its logarithm up to `furthest`, and the last is for all beyond.
+    Half of the buckets are for keys before the query, half for keys after it. In each half, the first half hold one
+    distance each. The others grow logarithmically up to `furthest`, and the last holds all beyond.
 
-    Source: Raffel et al. 2020, section 2.1, and the published code, of an encoder.
+    Source: Raffel et al. 2020, section 2.1, and the published code for an encoder.
     """
     half = buckets // 2
     distances = offsets.abs()
     near = half // 2
-    # In float32 and in this order, as the published code has it: a bucket's border must not depend on rounding.
+    # In float32 and in this order, as in the published code: a bucket's border must not depend on rounding.
     share = torch.log(distances.clamp(min=1).float() / near) / math.log(furthest / near)
     far = (near + (share * (half - near)).long()).clamp(max=half - 1)
     return (offsets > 0) * half + torch.where(distances < near, distances, far)
 
 
 def log_buckets(offsets: Tensor, near: int, furthest: int) -> Tensor:
-    """The bucket of an offset, of its sign: the offset itself up to near / 2, beyond it by the logarithm, up to
-    near - 1 at `furthest`.
+    """Return the bucket of an offset, with its sign.
+
+    It is the offset itself up to near / 2, then grows logarithmically up to near - 1 at `furthest`.
 
     Source: He et al. 2021 (DeBERTa), the published code of version 2.
     """
     mid = near // 2
     distances = torch.where(offsets.abs() < mid, mid - 1, offsets.abs())
-    # In float32 and in this order, as the published code has it.
+    # In float32 and in this order, as in the published code.
     share = torch.log(distances / mid) / torch.log(torch.tensor((furthest - 1) / mid, device=offsets.device))
     far = (torch.ceil(share * (mid - 1)) + mid).long() * offsets.sign()
     return torch.where(distances <= mid, offsets, far)
@@ -45,8 +46,8 @@ def log_buckets(offsets: Tensor, near: int, furthest: int) -> Tensor:
 class RelativeBias(PositionalScore):
     """s(q_i, k_j) = q_i · k_j / sqrt(d_k) + b[bucket(j - i)]   (Raffel et al. 2020, section 2.1; T5 has no root).
 
-    table is b, a number for each bucket and head, `[buckets, heads]`; furthest: from where on distances are alike.
-    `embedding` is the table's class.
+    table is b, a number for each bucket and head, `[buckets, heads]`. furthest: the distance from which on all share a
+    bucket. `embedding` is the table's class.
     """
 
     names = ("position",)
@@ -61,11 +62,11 @@ class RelativeBias(PositionalScore):
         self.kept: dict[tuple[int, int, int, int], Tensor] = {}
 
     def rows(self, offsets: Tensor) -> Tensor:
-        """The row of the table for offsets j - i."""
+        """Return the row of the table for offsets j - i."""
         return relative_buckets(offsets, self.table.num_embeddings, self.furthest)
 
     def bias(self, where: Where) -> Tensor:
-        """Of all heads, `[head, query, key]`."""
+        """Return the bias of all heads, `[head, query, key]`."""
         offsets = where.offsets(self.table.weight.device)
         return self.table(self.rows(offsets)).permute(2, 0, 1).contiguous()
 
@@ -83,8 +84,9 @@ class RelativeBias(PositionalScore):
 
 
 def alibi_slopes(heads: int) -> Tensor:
-    """m_h: 2^(-8/heads), 2^(-16/heads), ..., 2^-8. Where heads is no power of 2, those of the power of 2 below, and
-    then every second one of the power above   (Press et al. 2022, section 3, and the published code).
+    """Return m_h: 2^(-8/heads), 2^(-16/heads), ..., 2^-8   (Press et al. 2022, section 3, and the published code).
+
+    If heads is not a power of 2: the slopes for the next lower power of 2, then every second one for the next higher.
     """
     power = 2 ** math.floor(math.log2(heads))
     slopes = [2.0 ** (-8 * (head + 1) / power) for head in range(power)]
@@ -95,7 +97,7 @@ def alibi_slopes(heads: int) -> Tensor:
 class Alibi(PositionalScore):
     """s(q_i, k_j) = q_i · k_j / sqrt(d_k) - m_h |i - j|   (Press et al. 2022, section 3). Nothing is learned.
 
-    The paper's model looks back only; for an encoder the distance counts to both sides.
+    The paper's model is causal. In an encoder the distance counts to both sides.
     """
 
     names = ("distance",)
@@ -111,7 +113,7 @@ class Alibi(PositionalScore):
 
 
 CONTENT_TO_POSITION, POSITION_TO_CONTENT = "content to position", "position to content"
-# Which projection of the offsets' vectors a term needs: the content's queries meet their keys, its keys their queries.
+# The projection of offset vectors for each term: the content's queries meet their keys, and its keys their queries.
 PROJECTIONS = {CONTENT_TO_POSITION: "key", POSITION_TO_CONTENT: "query"}
 
 
@@ -120,14 +122,14 @@ class Disentangled(PositionalScore):
 
     He et al. 2021, section 3.1, equations 3 and 4.
 
-    δ(i, j) is the row for the offset i - j: rows below `span` are for keys behind the query. K and Q are projections of
-    one table of vectors of offsets, `[2 span, d_model]`, by `key` and `query`. (The paper writes Q[δ(j, i)], and its
-    published code takes the row of i - j for both; so does this.)
+    δ(i, j) is the row for the offset i - j; rows below `span` are for keys after the query. K and Q are projections of
+    one table of offset vectors, `[2 span, d_model]`, by `key` and `query`. (The paper writes Q[δ(j, i)], but its
+    published code uses the row of i - j for both, as here.)
 
-    kinds: which of the two terms there are. near: where offsets are counted one by one up to near / 2 and by the
-    logarithm beyond, up to `furthest` (`log_buckets`); 0 where all are.
-    vectors, norm: the table and what it is normalised by, if anything; own: the projections, by "query" and "key";
-    without them `share` says which ones of the content are theirs too.
+    kinds: the terms that are used. near: offsets have one row each up to near / 2, and logarithmic buckets beyond, up
+    to `furthest` (`log_buckets`); 0 for one row each.
+    vectors, norm: the table and its norm, if any. own: its projections, by "query" and "key"; without them `share`
+    provides the content's.
 
     Raises ValueError for another kind.
     """
@@ -153,7 +155,7 @@ class Disentangled(PositionalScore):
         self.kept: dict[str, Tensor] = {}
 
     def share(self, query: nn.Linear, key: nn.Linear) -> None:
-        """Take the content's projections where there are no own ones."""
+        """Use the content's projections unless there are own ones."""
         if self.own is None:
             self.projections = {"query": query, "key": key}
 
@@ -161,12 +163,12 @@ class Disentangled(PositionalScore):
         return float((d_k * (1 + len(self.names))) ** -0.5)
 
     def rows(self, offsets: Tensor) -> Tensor:
-        """δ: the row of the table for offsets i - j."""
+        """Return δ, the row of the table for offsets i - j."""
         near = log_buckets(offsets, self.near, self.furthest) if self.near else offsets
         return (near + self.span).clamp(0, 2 * self.span - 1)
 
     def projected(self, name: str, head_dim: int) -> Tensor:
-        """K ("key") or Q ("query") of all heads, `[head, row, head_dim]`. It depends on no text and is made once."""
+        """Return K ("key") or Q ("query") of all heads, `[head, row, head_dim]`. Cached, since no text affects it."""
         made = self.kept.get(name)
         if made is None:
             vectors = self.vectors.weight if self.norm is None else self.norm(self.vectors.weight)
@@ -177,7 +179,7 @@ class Disentangled(PositionalScore):
         head_dim, scale = query.shape[-1], self.scale(query.shape[-1])
         heads, queries, keys = list(where.heads), query.shape[-2], key.shape[-2]
         made: dict[str, Tensor] = {}
-        # How far behind a key its query can stand, from the nearest to the furthest: i - j.
+        # All offsets i - j of queries and keys, ascending.
         first, last = where.queries.start - where.keys.stop + 1, where.queries.stop - where.keys.start
         behind = torch.arange(first, last, device=query.device)
         if CONTENT_TO_POSITION in self.names:
@@ -190,10 +192,10 @@ class Disentangled(PositionalScore):
 
 
 def by_offset(x: Tensor, others: int) -> Tensor:
-    """What stands at (token, offset) as what stands at (token, other token): a view, `[..., token, other]`.
+    """Convert values at (token, offset) to values at (token, other token), a view: `[..., token, other]`.
 
-    x `[..., token, offset]`: all offsets other - token that there are, ascending, so that those of the last token begin
-    at 0, and every token before it begins one further   (Huang et al. 2018, "Music Transformer", section 3.4.1).
+    x `[..., token, offset]`: all offsets other - token, ascending. Those of the last token begin at 0, and those of
+    every earlier token begin one further   (Huang et al. 2018, "Music Transformer", section 3.4.1).
     """
     x = x.contiguous()
     tokens, offsets = x.shape[-2:]

@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys are turned, so that their dot product knows how far apart they stand."""
+"""Rotary positions: queries and keys are rotated, so that their dot product depends on their distance."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -11,16 +11,17 @@ from attncli.attention.positional import PositionalScore, Turning
 
 @dataclass(frozen=True)
 class Rotary:
-    """Pair i of a vector at position p is turned by the angle p · base^(-2i / rotated)   (Su et al. 2021, equation 34).
+    """Pair i of a vector at position p is rotated by the angle p · base^(-2i / rotated)   (Su et al. 2021, equation
+    34).
 
-    Two vectors turned by angles m θ and n θ have the dot product that they have turned by (m - n) θ and 0: it depends
-    on the difference of their positions only (section 3.2).
+    The dot product of two vectors rotated by m θ and n θ equals that of rotations by (m - n) θ and 0. So it depends
+    only on the difference of their positions (section 3.2).
 
-    rotated: how many elements of a vector are turned, the first ones; an even number. interleaved: pairs are the
-    elements 2i and 2i + 1, as the paper has them; else i and i + rotated / 2 (GPT-NeoX, ModernBERT). values: whether
-    values are turned too, as in some of RoFormer's. exact: whether angles are computed in float64, whatever is made of
-    their sines and cosines, as in a table that is made once. stretch: positions are divided by it, so that longer texts
-    have the angles of shorter ones (Chen et al. 2023, equation 2).
+    rotated: the number of rotated elements, from the first; even. interleaved: pairs are the elements 2i and 2i + 1, as
+    in the paper; else i and i + rotated / 2 (GPT-NeoX, ModernBERT). values: values are rotated too, as in some of
+    RoFormer's. exact: angles are computed in float64, whatever the dtype of sines and cosines, as in a precomputed
+    table. stretch: a divisor of positions, so that longer texts have the angles of shorter ones (Chen et al. 2023,
+    equation 2).
     """
 
     rotated: int
@@ -32,15 +33,15 @@ class Rotary:
 
     def __post_init__(self) -> None:
         if self.rotated % 2 != 0:
-            raise ValueError(f"elements are turned in pairs: {self.rotated} is odd")
+            raise ValueError(f"elements are rotated in pairs: {self.rotated} is odd")
 
     def angles(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Cosine and sine for positions `[token]`, each `[token, rotated / 2]`.
+        """Return cosine and sine for positions `[token]`, each `[token, rotated / 2]`.
 
-        They are computed in float32, or in float64 for float64: at position 8,000 the two differ by some 1e-4, and
-        networks were trained with the first, but for those with a table.
+        They are computed in float32, or in float64 for float64. At position 8,000 the two differ by about 1e-4.
+        Networks were trained with float32, except those with a table.
         """
-        if self.exact:  # where every device can
+        if self.exact:  # on the CPU, since not every device supports float64
             exact = positions.cpu()[:, None] * self.rates(torch.float64)
             return exact.cos().to(positions.device, dtype), exact.sin().to(positions.device, dtype)
         wide = torch.float64 if dtype == torch.float64 else torch.float32
@@ -48,17 +49,17 @@ class Rotary:
         return angles.cos().to(dtype), angles.sin().to(dtype)
 
     def rates(self, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
-        """By which angle every pair is turned from one position to the next, `[rotated / 2]`, in radians."""
+        """Return the angle between neighbouring positions for each pair, `[rotated / 2]`, in radians."""
         pair = torch.arange(0, self.rotated, 2, dtype=dtype, device=device)
         return 1.0 / self.base ** (pair / self.rotated) / self.stretch
 
     def pairs(self) -> Tensor:
-        """The two elements of every pair, int `[rotated / 2, 2]`."""
+        """Return the two elements of every pair, int `[rotated / 2, 2]`."""
         elements = torch.arange(self.rotated)
         return elements.view(-1, 2) if self.interleaved else elements.view(2, -1).mT
 
     def turn(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
-        """x `[..., token, head_dim]`, turned by what `angles` gave."""
+        """Rotate x `[..., token, head_dim]` by the result of `angles`."""
         cos, sin = angles
         turned, rest = x[..., : self.rotated], x[..., self.rotated :]
         if self.interleaved:

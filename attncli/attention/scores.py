@@ -1,8 +1,8 @@
 """Scoring functions s(q, k): how well each key fits each query.
 
 Every scoring function maps query `[..., query, d_k]` and key `[..., key, d_k]` to scores `[..., query, key]`; the
-leading dimensions broadcast. Some are functions; those that learn something are modules, called in the same way. A
-new one is written here and entered in `SCORES`.
+leading dimensions broadcast. Some are functions; those with parameters are modules, called in the same way. Add new
+ones here and to `SCORES`.
 """
 
 from collections.abc import Callable
@@ -25,17 +25,16 @@ def dot(query: Tensor, key: Tensor) -> Tensor:
 def scaled_dot(query: Tensor, key: Tensor) -> Tensor:
     """s(q, k) = q · k / √d_k   (Vaswani et al. 2017, equation 1).
 
-    The query is divided rather than the scores: the same number, and d_k columns to divide instead of as
-    many as there are keys.
+    The query is divided instead of the scores: the result is the same, but only d_k columns are divided.
     """
     return dot(query / query.shape[-1] ** 0.5, key)
 
 
 class Additive(nn.Module):
-    """s(q, k) = vᵀ tanh(W q + U k)   (Bahdanau et al. 2015, appendix A.1.2, without biases as there).
+    """s(q, k) = vᵀ tanh(W q + U k)   (Bahdanau et al. 2015, appendix A.1.2, also without biases).
 
-    query is W, key is U, energy is v. `d_hidden` is how many units tanh has, d_k by default; queries and keys
-    may differ in size.
+    query is W, key is U, energy is v. `d_hidden` is the number of hidden units, d_k by default. Queries and
+    keys may differ in size.
     """
 
     def __init__(self, d_k: int, d_query: int | None = None, d_hidden: int | None = None) -> None:
@@ -72,8 +71,8 @@ class Bilinear(nn.Module):
 class Concat(nn.Module):
     """s(q, k) = vᵀ tanh(W [q; k])   (Luong et al. 2015, "concat", section 3.1).
 
-    hidden is W, energy is v. The same family as `Additive`, whose W and U stand beside each other in this W;
-    written here as its paper has it: query and key are put together first.
+    hidden is W, energy is v. Equivalent to `Additive` with its W and U concatenated in this W, but written as
+    in its paper: query and key are concatenated first.
     """
 
     def __init__(self, d_k: int, d_query: int | None = None, d_hidden: int | None = None) -> None:
@@ -99,9 +98,9 @@ class Concat(nn.Module):
 class Location(nn.Module):
     """s(q, k_j) = (W q)_j   (Luong et al. 2015, equation 8, "location").
 
-    What the key holds does not matter, only where it stands. weight is W, `[positions, d_k]`.
+    Only the key's position matters, not its content. weight is W, `[positions, d_k]`.
 
-    Raises ValueError when there are more keys than positions.
+    Raises ValueError if there are more keys than positions.
     """
 
     def __init__(self, d_k: int, positions: int = 512) -> None:
@@ -112,7 +111,7 @@ class Location(nn.Module):
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         keys = key.shape[-2]
         if keys > len(self.weight):
-            raise ValueError(f"{keys} keys, and scores were learned for {len(self.weight)} positions")
+            raise ValueError(f"{keys} keys, but scores were learned for {len(self.weight)} positions")
         leading = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
         return dot(query, self.weight[:keys]).expand(*leading, -1, -1)
 
@@ -120,9 +119,9 @@ class Location(nn.Module):
 class Content(nn.Module):
     """s(q, k) = β (q · k) / (|q| |k|)   (Graves et al. 2014, equations 5 and 6): content-based addressing.
 
-    The cosine is at most 1, so softmax of it alone is nearly uniform: the key strength β > 0 sharpens it. There a
-    controller emits β; here it is learned: β = softplus(strength), 1 at first. A vector of length 0 scores 0. In a
-    Transformer it is Henry et al. 2020's QK norm (section 3), whose g is β.
+    The cosine is at most 1, so its softmax alone is nearly uniform. The key strength β > 0 sharpens it. In the paper a
+    controller emits β; here it is learned: β = softplus(strength), initially 1. A vector of length 0 scores 0. In a
+    Transformer this is the QK norm of Henry et al. 2020 (section 3), whose g is β.
     """
 
     def __init__(self, d_k: int | None = None) -> None:
@@ -136,12 +135,13 @@ class Content(nn.Module):
 class QueryKeyNorm(nn.Module):
     """s(q, k) = score(norm_q(q), norm_k(k)): QK norm (Dehghani et al. 2023, section 2, with LayerNorm).
 
-    However long queries and keys grow in training, a scaled dot product of normed vectors is at most √d_k times both
-    gains, so that softmax does not saturate. (Henry et al. 2020, who had the idea, divide by the length and learn one
-    scale: that is `Content`.)
+    However long queries and keys grow in training, the scaled dot product of normed vectors is at most √d_k times both
+    gains, so softmax does not saturate. (Henry et al. 2020, who introduced it, divide by the length and learn one
+    scale, as in `Content`.)
 
-    `norm` makes a norm of d_k elements: here without biases, as there; later decoders take `RMSNorm`. query_norm and
-    key_norm are shared by all heads. `score` is what meets the normed vectors, for example after a rotation.
+    `norm` builds a norm of d_k elements, by default without biases, as in the paper; later decoders use `RMSNorm`.
+    query_norm and key_norm are shared by all heads. `score` is applied to the normed vectors, for example after a
+    rotation.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class QueryKeyNorm(nn.Module):
         return self.score(self.query_norm(query), self.key_norm(key))
 
 
-# By name: what makes the scoring function for queries and keys of d_k elements.
+# By name: builds the scoring function for queries and keys of d_k elements.
 SCORES: dict[str, Callable[[int], ScoreFunction]] = {
     "dot": lambda d_k: dot,
     "scaled_dot": lambda d_k: scaled_dot,

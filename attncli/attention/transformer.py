@@ -1,9 +1,8 @@
 """The layers of the Transformer's encoder and decoder (Vaswani et al. 2017, section 3.1 and figure 1).
 
-A sublayer is wrapped in a residual connection and a LayerNorm. Post-norm is what the paper has,
-x <- norm(x + sublayer(x)); pre-norm is what most later models have, x <- x + sublayer(norm(x)), which trains without
-a warm-up (Xiong et al. 2020, figure 1). Of pre-norm layers the last is followed by one more norm, which is whoever
-stacks them's to add.
+A sublayer is wrapped in a residual connection and a LayerNorm. The paper uses post-norm, x <- norm(x + sublayer(x)).
+Most later models use pre-norm, x <- x + sublayer(norm(x)), which trains without a warm-up (Xiong et al. 2020, figure
+1). The last of several pre-norm layers is followed by one more norm, which the caller must add.
 
     encoder:   x ── self-attention ── feed-forward ──► x
     decoder:   x ── self-attention (causal) ── cross-attention to the memory ── feed-forward ──► x
@@ -21,14 +20,14 @@ from attncli.attention.scores import ScoreFunction, scaled_dot
 
 
 class EncoderStep(NamedTuple):
-    """What an encoder layer gives: output `[batch, token, d_model]`, and its self-attention."""
+    """The results of an encoder layer: output `[batch, token, d_model]`, and its self-attention."""
 
     output: Tensor
     attention: Attention
 
 
 class DecoderStep(NamedTuple):
-    """What a decoder layer gives: output `[batch, query, d_model]`, its self-attention and its cross-attention."""
+    """The results of a decoder layer: output `[batch, query, d_model]`, its self-attention and its cross-attention."""
 
     output: Tensor
     attention: Attention
@@ -36,11 +35,11 @@ class DecoderStep(NamedTuple):
 
 
 class TransformerEncoderLayer(nn.Module):
-    """Self-attention, then the feed-forward network. Drawn at the head of this file; without dropout.
+    """Self-attention, then the feed-forward network, as drawn at the top of this file; without dropout.
 
     d_hidden: the feed-forward network's, 4 d_model by default. norm_first: pre-norm instead of post-norm. score: as
-    in MultiHeadAttention. feed_forward, norm: what makes these parts, of d_model and d_hidden, and of d_model:
-    `GatedFeedForward` and `RMSNorm`, for example.
+    in MultiHeadAttention. feed_forward, norm: build these parts from d_model and d_hidden, and from d_model, for
+    example `GatedFeedForward` and `RMSNorm`.
     """
 
     def __init__(
@@ -104,7 +103,7 @@ class TransformerDecoderLayer(nn.Module):
 
 
 def added(x: Tensor, norm: nn.Module, norm_first: bool, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-    """A sublayer with its residual connection: norm(x + sublayer(x)), or x + sublayer(norm(x)) with norm_first."""
+    """Apply a sublayer with a residual connection: norm(x + sublayer(x)), or x + sublayer(norm(x)) with norm_first."""
     y: Tensor = x + sublayer(norm(x)) if norm_first else norm(x + sublayer(x))
     return y
 
@@ -112,6 +111,6 @@ def added(x: Tensor, norm: nn.Module, norm_first: bool, sublayer: Callable[[Tens
 def attended(
     x: Tensor, norm: nn.Module, norm_first: bool, sublayer: Callable[[Tensor], Attention]
 ) -> tuple[Tensor, Attention]:
-    """`added` for a sublayer that is an attention: what it gives too."""
+    """Apply an attention sublayer as `added` does, and also return the attention."""
     attention = sublayer(norm(x) if norm_first else x)
     return (x + attention.output if norm_first else norm(x + attention.output)), attention

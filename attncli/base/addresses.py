@@ -1,6 +1,6 @@
-"""Files by address, `s3://bucket/name`, `gs://`, `hf://`, `memory://`: wherever fsspec has a filesystem for.
+"""Access files by address, such as `s3://bucket/name`, `gs://`, `hf://` or `memory://`, through fsspec.
 
-A name without `://`, or with `file://` or `local://`, is a file of this machine, and fsspec is not imported for it.
+A name without `://`, or with `file://` or `local://`, is a local file and does not import fsspec.
 """
 
 import re
@@ -16,33 +16,33 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://", re.ASCII | re.IGNORECASE)
-HERE = ("file://", "local://")  # by which fsspec too knows files of this machine
+LOCAL_SCHEMES = ("file://", "local://")  # fsspec uses the same names
 
 
 def is_address(name: str) -> bool:
-    """Whether a file of this name is not on this machine."""
-    return ADDRESS.match(name) is not None and not name.lower().startswith(HERE)
+    """Return True if a name refers to a file that is not on this machine."""
+    return ADDRESS.match(name) is not None and not name.lower().startswith(LOCAL_SCHEMES)
 
 
 def local_path(name: str) -> Path:
-    """Where a file of this machine is. Raises RequestError for half an address."""
+    """Return the path of a local file. Raises RequestError for an incomplete address."""
     if name.startswith("://"):
-        raise RequestError(f"{shorten(printable(name), 100)}: what stands before ://, as in s3://?")
-    scheme = next((scheme for scheme in HERE if name.lower().startswith(scheme)), "")
+        raise RequestError(f"{shorten(printable(name), 100)}: the scheme before :// is missing, as in s3://")
+    scheme = next((scheme for scheme in LOCAL_SCHEMES if name.lower().startswith(scheme)), "")
     if scheme and name.lower() == scheme:
-        raise RequestError(f"{name}: what stands after it, as in file:///tmp/a?")
+        raise RequestError(f"{name}: the path is missing, as in file:///tmp/a")
     return Path(name[len(scheme) :])
 
 
 def filesystem(address: str) -> tuple["AbstractFileSystem", str]:
-    """What reads and writes there, and the path that it knows this address by.
+    """Return the filesystem of an address, and the path within it.
 
-    Raises RequestError for a scheme that nothing is installed for, and what is no address.
+    Raises RequestError for an invalid address, or a scheme whose package is not installed.
     """
     from fsspec.core import url_to_fs
 
     if "::" in address:
-        raise RequestError(f"{shorten(printable(address), 100)}: one address at a time, without ::")
+        raise RequestError(f"{shorten(printable(address), 100)}: chained addresses (::) are not supported")
     with told("can't reach", address):
         try:
             found, path = url_to_fs(address)
@@ -56,18 +56,18 @@ def filesystem(address: str) -> tuple["AbstractFileSystem", str]:
 
 
 @contextmanager
-def told(what: str, address: str) -> Iterator[None]:
-    """Around what is done with an address: what goes wrong there is a RequestError that says so."""
+def told(action: str, address: str) -> Iterator[None]:
+    """Convert any exception inside the block to a RequestError that names the failed action and the address."""
     try:
         yield
     except RequestError:
         raise
     except Exception as error:
-        raise RequestError(f"{what} {shorten(printable(address), 100)}: {said(error)}") from error
+        raise RequestError(f"{action} {shorten(printable(address), 100)}: {said(error)}") from error
 
 
 def said(error: Exception) -> str:
-    """What went wrong with a file, in the system's words where it has some: stores name no more than the file."""
+    """Describe a file error in the system's words if there are any: some stores name no more than the file."""
     if isinstance(error, FileNotFoundError):
         return "No such file or directory"
     return shorten(printable(getattr(error, "strerror", None) or ""), 150) or first_line(error)

@@ -1,4 +1,4 @@
-"""Checks of what callers of the library hand in: one TypeError that names the parameter, its value and the remedy."""
+"""Check the arguments that callers pass: a TypeError names the parameter, its value and the remedy."""
 
 from collections.abc import Iterable, Iterator, Sized
 
@@ -6,32 +6,32 @@ from attncli.base.printable import quoted, shorten
 
 
 def check_text(name: str, given: object, hint: str = "give a str") -> None:
-    """Raises TypeError where something else than a text is given."""
+    """Raises TypeError unless `given` is a str."""
     if not isinstance(given, str):
         raise TypeError(f"{name} is one text, not {describe(given)}: {hint}")
 
 
 def check_optional_text(name: str, given: object) -> None:
-    """Raises TypeError where something else than a text or None is given."""
+    """Raises TypeError unless `given` is a str or None."""
     if given is not None:
         check_text(name, given, "give a str, or None")
 
 
 def check_texts(name: str, given: Iterable[object], hint: str = "put it into a list") -> None:
-    """Raises TypeError where one text, or what holds none, is given for several; `each_text` looks at each."""
+    """Raises TypeError for a single text or a value that is not iterable. `each_text` checks the items."""
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise TypeError(f"{name} is a list of texts, not {describe(given)}: {hint}")
 
 
 def each_text(name: str, given: Iterable[str]) -> Iterator[str]:
-    """Yield the texts. Raises TypeError at what is none."""
+    """Yield the texts. Raises TypeError for the first that is not a str."""
     for number, text in enumerate(given):
         check_text(f"{name}[{number}]", text)
         yield text
 
 
 def check_instance(name: str, given: object, wanted: type, hint: str) -> None:
-    """Raises TypeError where something else than an instance of `wanted` is given."""
+    """Raises TypeError unless `given` is an instance of `wanted`."""
     if not isinstance(given, wanted):
         raise TypeError(f"{name} is {describe(given)}: {hint}")
 

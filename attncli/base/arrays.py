@@ -1,4 +1,4 @@
-"""The types of numpy arrays; how they are shaped is said where they are used."""
+"""Types of numpy arrays. Their shapes stand in the docstrings of the functions that use them."""
 
 import numpy as np
 import numpy.typing as npt

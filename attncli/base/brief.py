@@ -1,4 +1,4 @@
-"""Results in one line, as Python prints them: no pages of numbers."""
+"""Results printed in one line by Python, without pages of numbers."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -8,7 +8,7 @@ import numpy as np
 
 from attncli.base.printable import printable, quoted
 
-FEW = 4  # entries that are written one by one
+FEW = 4  # longer lists print as their length
 
 
 class Brief:

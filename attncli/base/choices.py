@@ -1,6 +1,6 @@
-"""The names that options offer, each kind once: what `--help`, shell completion, checks and registries go by.
+"""The names that options accept. `--help`, shell completion, checks and registries read them from here.
 
-What a name means stands beside the function of that name; a test holds these to the registries there.
+The function of each name documents its meaning. A test compares these names with the registries of functions.
 """
 
 from typing import Any, Literal, get_args
@@ -11,7 +11,7 @@ from attncli.base.printable import quoted
 Mask = Literal["padding", "causal", "none"]
 Measure = Literal["weight", "norm"]
 Kind = Literal["encoder", "decoder", "cross"]
-Itself = Literal["encoder", "decoder"]  # those of a text to itself
+Itself = Literal["encoder", "decoder"]  # self-attention
 Engine = Literal["auto", "attncli", "transformers"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
@@ -42,18 +42,18 @@ Output = Literal["classes", "tokens", "span", "words", "embedding", "next"]
 
 
 def names(choice: Any) -> tuple[str, ...]:
-    """The names of a choice, in their order: the first is the default."""
+    """Return the names of a choice in order. The first is the default."""
     return get_args(choice)
 
 
 def check(what: str, name: str, choice: Any) -> None:
-    """Raises RequestError, with the names that there are, when `name` is none of them: "no mask 'x'"."""
+    """Raises RequestError, listing the valid names, unless `name` is one of them: "no mask 'x'"."""
     if name not in names(choice):
         raise RequestError(f"no {what} {quoted(name)}: it is one of {', '.join(names(choice))}")
 
 
 def several(what: str, written: str, choice: Any) -> list[str]:
-    """ "none,causal" -> the two, each once. Raises RequestError as `check` does."""
+    """Split "none,causal" into its names without duplicates. Raises RequestError as `check` does."""
     chosen = list(dict.fromkeys(name.strip() for name in written.split(",")))
     for name in chosen:
         check(what, name, choice)

@@ -1,4 +1,4 @@
-"""Errors that are not the program's fault, notices to the user, install hints, and panics of Rust libraries."""
+"""User errors, notices, installation hints, and panics of Rust libraries."""
 
 import os
 import threading
@@ -10,28 +10,28 @@ from attncli.base.printable import first_line, printable
 
 
 class RequestError(Exception):
-    """A request that can't be met: the message is one line that says what, where, and what to do.
+    """A request that can't be met. The message is one line: what is wrong, where, and what to do.
 
-    The command line prints it and ends with exit code 2.
+    The command line prints it and exits with code 2.
     """
 
 
 class Notice(UserWarning):
-    """Something the user should know although the request was met (`warnings.warn(text, Notice)`).
+    """Information that the user needs although the request succeeded (`warnings.warn(text, Notice)`).
 
     The command line prints it on stderr.
     """
 
 
 def install_hint(extra: str) -> str:
-    """Say how to install an extra, and name the clone where the package runs from one."""
+    """Return the command that installs an extra. It names the clone if the package runs from one."""
     clone = find_clone()
     where = "a clone of attncli" if clone is None else f"the clone {printable(str(clone))}"
     return f'pip install ".[{extra}]" in {where}'
 
 
 def find_clone() -> Path | None:
-    """Find the clone that this package lies in: of an editable install or a checkout. Return None for another one."""
+    """Find the clone that contains this package: an editable install or a checkout. Return None without a clone."""
     folder = Path(__file__).resolve().parents[2]
     try:
         text = (folder / "pyproject.toml").read_text(encoding="utf-8")
@@ -41,21 +41,21 @@ def find_clone() -> Path | None:
 
 
 STDERR = 2
-LOCK = threading.RLock()  # two that turn stderr away at once would not find back to it
+LOCK = threading.RLock()  # two threads that redirect stderr at once could not restore it
 
 
-class Panic(Exception):  # noqa: N818  (it says what is the case)
-    """A library written in Rust gave up. Its own exception is a BaseException, as an interruption is."""
+class Panic(Exception):  # noqa: N818  (Rust's own word)
+    """A panic of a Rust library. Its own exception is a BaseException, like KeyboardInterrupt."""
 
 
 @contextmanager
 def quiet_panics() -> Iterator[None]:
-    """Raises Panic where a library written in Rust panics in here; everything else comes through as it is.
+    """Convert panics of Rust libraries inside the block to Panic. Other exceptions pass unchanged.
 
-    Rust prints what happened, with a backtrace, before Python hears of it, and nothing but the file descriptor can
-    keep it off the screen: so nothing that is written to stderr in here appears. (Some 10 microseconds.)
+    Rust prints a backtrace before Python receives the exception. Only redirecting the file descriptor keeps it off the
+    screen. So nothing written to stderr inside the block appears. (Costs about 10 microseconds.)
     """
-    with LOCK, stderr_turned_away():
+    with LOCK, redirect_stderr():
         try:
             yield
         except BaseException as error:
@@ -65,8 +65,8 @@ def quiet_panics() -> Iterator[None]:
 
 
 @contextmanager
-def stderr_turned_away() -> Iterator[None]:
-    """Where it is closed there is nothing to turn away."""
+def redirect_stderr() -> Iterator[None]:
+    """Send stderr to the null device inside the block. Does nothing if stderr is closed."""
     try:
         kept = os.dup(STDERR)
     except OSError:

@@ -1,9 +1,11 @@
-"""Files that appear whole or not at all, and documents saved as .json and .csv.
+"""Write files completely or not at all, and save documents as .json and .csv.
 
-A file is made in a folder of its own beside its place, which is gone when it is whole. Anything that a library puts
-beside the file that it writes is in there too. A process that is killed can't remove its own: the next one that writes
-there does. Documents hold every text as it is: whoever prints one escapes it, and a token such as "=1" is no formula
-to pandas. A spreadsheet must be told so ("import as text").
+A file is written in a temporary folder beside its destination. The folder is removed when the file is complete. It also
+holds anything that a library writes next to its output. A killed process can't remove its folder; the next process that
+writes to the same place does.
+
+Documents keep every text unchanged: callers that print a text escape it. For pandas, a token such as "=1" is no
+formula. In a spreadsheet, import the columns as text.
 """
 
 import csv
@@ -26,24 +28,24 @@ from typing import Any
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
 
-# With the name of this machine: of who is at work on another one that shares the place, nothing is known here.
+# Contains the machine's name: processes on other machines that share the drive can't be checked from here.
 PREFIX = f".attncli-{zlib.crc32(platform.node().encode()):08x}-"
-UNDER_WAY: set[Path] = set()  # those of this process, and other files and folders that go when it ends
+UNDER_WAY: set[Path] = set()  # this process's folders, and other paths to remove when it ends
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=UNDER_WAY.clear)  # they stay the parent's
-SETTLED = 1.0  # seconds after which a folder is locked, if anybody is at work in it
+    os.register_at_fork(after_in_child=UNDER_WAY.clear)  # they belong to the parent
+SETTLED = 1.0  # seconds: after them a folder in use is locked
 
 
 @contextmanager
 def making(place: Path) -> Iterator[Path]:
-    """A new folder in the folder `place`. Raises OSError when that is missing or can't be written to."""
+    """Make a temporary folder inside `place`. Raises OSError if `place` is missing or not writable."""
     clear(place)
     folder = place / f"{PREFIX}{uuid.uuid4().hex[:16]}"
-    UNDER_WAY.add(folder)  # before it is there: whoever interrupts this finds it
+    UNDER_WAY.add(folder)  # registered before it exists, so that an interruption removes it
     handle = None
     try:
         folder.mkdir(mode=0o700)
-        with suppress(OSError, ImportError):  # there are no locks here, so nobody clears
+        with suppress(OSError, ImportError):  # without locks, nothing is cleared
             handle = lock(folder)
         yield folder
     finally:
@@ -54,7 +56,7 @@ def making(place: Path) -> Iterator[Path]:
 
 
 def remove_all() -> None:
-    """Remove those of this process, which is about to end."""
+    """Remove the temporary paths of this process, which is about to end."""
     for path in list(UNDER_WAY):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -64,9 +66,9 @@ def remove_all() -> None:
 
 
 def clear(place: Path) -> None:
-    """Remove such folders of processes that are no more: the system has taken their locks back."""
+    """Remove the folders of dead processes, whose locks the system has released."""
     for folder in place.glob(f"{PREFIX}*"):
-        with suppress(OSError, ImportError):  # somebody is at work in it
+        with suppress(OSError, ImportError):  # the folder is in use
             if time.time() - folder.stat().st_mtime > SETTLED:
                 handle = lock(folder)
                 shutil.rmtree(folder, ignore_errors=True)
@@ -74,7 +76,7 @@ def clear(place: Path) -> None:
 
 
 def lock(folder: Path) -> int:
-    """Take the folder until what is returned is closed, or this process ends. Raises OSError when it is taken."""
+    """Lock the folder until the returned handle is closed or this process ends. Raises OSError if it is locked."""
     import fcntl
 
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -86,18 +88,18 @@ def lock(folder: Path) -> int:
     return handle
 
 
-LATEX = (".pgf", ".tex")
+LATEX = (".pgf", ".tex")  # deprecated: they go in 0.4
 PICTURES = (".png", ".svg", ".pdf", *LATEX)  # how pictures are saved
 PAGE = ".html"
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file of this name that is made elsewhere, then put it in the place of `path` in one step.
+    """Let `write` fill a temporary file of this name, then replace `path` with it in one step.
 
-    Whatever goes wrong (a full disk, an interruption), `path` is what it was before and nothing else is left. A link
-    stays one, and what it leads to is written. A device or a pipe, which can't be replaced, is written to.
+    If anything fails (a full disk, an interruption), `path` is unchanged and nothing else remains. A symbolic link
+    stays a link, and its target is replaced. A device or pipe can't be replaced and is written to.
 
-    Raises RequestError when the folder is missing or can't be written to, the disk is full, or links go in a circle.
+    Raises RequestError if the folder is missing or not writable, the disk is full, or links form a cycle.
     """
     path = Path(path)
     try:
@@ -113,7 +115,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def mode_of(path: Path) -> int | None:
-    """What stands there and who may do what with it; None where nothing does. Raises OSError in a circle of links."""
+    """Return the mode of a path, or None if it does not exist. Raises OSError if links form a cycle."""
     try:
         return path.stat().st_mode
     except FileNotFoundError:
@@ -129,7 +131,7 @@ def replace(target: Path, write: Callable[[Path], object], permissions: int) -> 
 
 
 def pour(target: Path, write: Callable[[Path], object]) -> None:
-    """Byte after byte: libraries look for a place in what they write, or put another file there."""
+    """Copy the finished file into a device or pipe byte by byte, since libraries seek in their output or replace it."""
     with making(Path(tempfile.gettempdir())) as folder:
         made = folder / target.name
         write(made)
@@ -138,37 +140,38 @@ def pour(target: Path, write: Callable[[Path], object]) -> None:
 
 
 def current_umask() -> int:
-    """The process's umask; the system only tells it while setting it."""
+    """Return the process's umask. The system reports it only in exchange for a new one."""
     mask = os.umask(0o022)
     os.umask(mask)
     return mask
 
 
 def check_suffix(path: Path, known: Collection[str], what: str) -> str:
-    """The suffix of `path` in lower case. Raises RequestError, naming those that are known, for another."""
+    """Return the suffix of `path` in lower case. Raises RequestError, listing the valid suffixes, for any other."""
     suffix = Path(path).suffix.lower()
     if suffix not in known:
         found = f"not {quoted(suffix)}" if suffix else "and this name has no suffix"
-        raise RequestError(f"{path}: {what} is saved as {', '.join(known)}, {found}")
+        named = ", ".join(one for one in known if one not in LATEX)
+        raise RequestError(f"{path}: {what} is saved as {named}, {found}")
     return suffix
 
 
-DOCUMENTS = (".json", ".csv")  # how documents are saved
+DOCUMENTS = (".json", ".csv")
 
 
 def as_text(document: Mapping[str, Any]) -> str:
-    """A document as --json prints it: one line of ASCII, which survives any terminal and encoding.
+    """Return a document as --json prints it: one line of ASCII, which survives any terminal and encoding.
 
-    Raises ValueError for NaN and infinity, which JSON has not.
+    Raises ValueError for NaN and infinity, which JSON does not have.
     """
     return json.dumps(document, allow_nan=False) + "\n"
 
 
 def save_document(document: Mapping[str, Any], entries: Iterable[Mapping[str, Any]], path: Path) -> None:
-    """Save by suffix: .json, what --json prints; .csv, a row for each of the `entries`. Whole or not at all.
+    """Save by suffix: .json as --json prints it, or .csv with one row per entry. Writes completely or not at all.
 
-    Columns are the fields of the entries. A field with fields of its own is a column for each, under both names
-    ("causal_moved"); lists, which have no place in a cell, are left out.
+    Columns are the fields of the entries. A nested field becomes one column per inner field, under both names
+    ("causal_moved"). Lists do not fit a cell and are left out.
 
     Raises RequestError for another suffix or an unwritable place.
     """
@@ -181,7 +184,7 @@ def save_document(document: Mapping[str, Any], entries: Iterable[Mapping[str, An
 
 
 def flat(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry without its lists, and with the fields of its fields: {"a": 1, "b": {"c": 2}} has a and b_c."""
+    """Return an entry without its lists and with nested fields flattened: {"a": 1, "b": {"c": 2}} has a and b_c."""
     row: dict[str, Any] = {}
     for name, value in entry.items():
         if isinstance(value, Mapping):
@@ -192,9 +195,9 @@ def flat(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_table(header: Sequence[str], rows: Iterable[Sequence[Any]], path: Path) -> None:
-    r"""A CSV file in UTF-8: one line of names, then the rows, each ending in \n. None is an empty cell."""
+    r"""Write a CSV file in UTF-8: one line of names, then the rows, each ending in \n. None is an empty cell."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        # Up to Python 3.12 a writer quotes only the characters that its own lines end in, and "\r" may be a token.
+        # Up to Python 3.12 a writer quotes only the characters of its own line ending, and "\r" may be a token.
         lines = SimpleNamespace(write=lambda line: file.write(line.removesuffix("\r\n") + "\n"))
         writer = csv.writer(lines, lineterminator="\r\n")
         writer.writerow(header)

@@ -1,8 +1,7 @@
-"""A file that is one process's as long as it runs, although every save replaces it. Whoever else wants it is told.
+"""Reserve a file for one process as long as it runs, although every save replaces the file.
 
-What keeps others out is the system's lock on the file itself (flock), which ends with its process however that ends:
-there is no second file that could be left behind. Windows and some network drives have no such lock: nobody is told
-there.
+The system's lock on the file itself (flock) keeps other processes out. It ends with its process, so no stale lock file
+can remain. Windows and some network drives have no such lock; there, nothing warns a second process.
 """
 
 import os
@@ -23,9 +22,9 @@ except ImportError:  # Windows
 
 
 class HeldFile:
-    """Made where there is none, empty; removed at the end if it still is.
+    """A file reserved for this process. Created empty if missing; removed on release if it is still empty.
 
-    Raises RequestError when another process holds it, it is no file, or can't be opened.
+    Raises RequestError if another process holds it, it is not a regular file, or it can't be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,7 +33,9 @@ class HeldFile:
         self.handle = open_locked(path)
 
     def save(self, write: Callable[[BinaryIO], object]) -> None:
-        """Replace it by what `write` writes, whole or not at all. Raises RequestError for an unwritable place."""
+        """Replace the file with what `write` writes, completely or not at all. Raises RequestError for an unwritable
+        place.
+        """
         replacing: list[int] = []
 
         def write_locked(temporary: Path) -> None:
@@ -42,7 +43,7 @@ class HeldFile:
                 write(file)
             if fcntl is not None:
                 replacing.append(os.open(temporary, os.O_RDONLY))
-                lock(replacing[0])  # before it takes the other's place: nobody may come between
+                lock(replacing[0])  # before it replaces the other: no process may lock it in between
 
         try:
             write_whole(self.path, write_locked)
@@ -54,9 +55,9 @@ class HeldFile:
         self.handle = replacing[0] if replacing else None
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the file, and remove it if this process created it and it is empty."""
         if self.made:
-            with suppress(OSError):  # it is gone, or may not be removed
+            with suppress(OSError):  # it is gone or can't be removed
                 target = Path(os.path.realpath(self.path))
                 if target.stat().st_size == 0:
                     target.unlink()
@@ -69,15 +70,15 @@ class HeldFile:
 
 
 def open_locked(path: Path) -> int | None:
-    """What holds a file as long as it is open; None where there are no locks. Raises RequestError as `HeldFile`."""
+    """Open and lock a file; return None on systems without locks. Raises RequestError as `HeldFile` does."""
     try:
         while True:
-            handle = os.open(path, READING | os.O_CREAT, 0o666)  # a pipe is not waited for
+            handle = os.open(path, READING | os.O_CREAT, 0o666)  # does not wait for a pipe
             try:
                 if not stat.S_ISREG(mode := os.fstat(handle).st_mode):
-                    raise RequestError(f"{path} is {kind_of(mode)}: name a file that can be kept up to date")
+                    raise RequestError(f"{path} is {kind_of(mode)}: name a regular file")
                 lock(handle)
-                if fcntl is not None and is_at(handle, path):  # and not what another process has just replaced
+                if fcntl is not None and is_at(handle, path):  # not replaced by another process meanwhile
                     return handle
             except BaseException:
                 os.close(handle)
@@ -92,18 +93,18 @@ def open_locked(path: Path) -> int | None:
 
 
 def lock(handle: int) -> None:
-    """Raises BlockingIOError when another process has it."""
+    """Lock an open file. Raises BlockingIOError if another process holds it."""
     if fcntl is not None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise
         except OSError:
-            pass  # a network drive that has no locks
+            pass  # a network drive without locks
 
 
 def is_at(handle: int, path: Path) -> bool:
-    """Whether an open file is still the one of that name."""
+    """Return True if an open file is still the one at `path`."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Text from outside, made safe to print: nothing in it can move the cursor, change colours or reorder a line."""
+"""Make text from outside safe to print: it can't move the cursor, change colours or reorder a line."""
 
 import unicodedata
 
@@ -6,19 +6,19 @@ import unicodedata
 HARMFUL = {"Cc", "Zl", "Zp", "Cs"}
 # Overrides and embeddings change the order of what follows them, beyond their own text.
 BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
-LONGEST_QUOTED = 42  # characters, of which two are quotes
-SPACE = "␣"  # how a space is written where it could not be seen
+LONGEST_QUOTED = 42  # characters, including two quotes
+SPACE = "␣"  # replaces a space that would be invisible
 
 
 def printable(text: str) -> str:
-    r"""`text` with every character that could command a terminal written as an escape: ESC becomes \x1b."""
+    r"""Escape every character of `text` that could control a terminal: ESC becomes \x1b."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(escape(character) if is_harmful(character) else character for character in text)
 
 
 def visible(token: str) -> str:
-    """A token as it stands by itself: printable, with the spaces around it written as "␣"."""
+    """Return a token in printable form, with the spaces around it written as "␣"."""
     inner = token.strip(" ")
     before = len(token) - len(token.lstrip(" "))
     return SPACE * before + printable(inner) + SPACE * (len(token) - before - len(inner))
@@ -42,16 +42,16 @@ def shorten_start(text: str, length: int = 60) -> str:
 
 
 def quoted(text: str) -> str:
-    """What somebody typed, in a message: in quotes as Python writes it, so harmless, and cut where that is long."""
+    """Quote user input for a message as Python writes it, so that it is harmless. Long input is cut."""
     written = repr(text)
     return written if len(written) <= LONGEST_QUOTED else f"{shorten(written[:-1], LONGEST_QUOTED - 1)}{written[-1]}"
 
 
 def first_line(error: BaseException) -> str:
-    """An exception's message, its first line, and not all of it where it is very long."""
+    """Return the first line of an exception's message, shortened if it is very long."""
     return shorten(printable((str(error).strip() or type(error).__name__).splitlines()[0]), 200)
 
 
 def short(number: float) -> str:
-    """1e-05, 0.25, 0"""
+    """Format a number in few characters: 1e-05, 0.25, 0."""
     return f"{number:.0e}" if 0 < number < 0.01 else f"{number:.2g}" if 0 < number < 1 else f"{number:g}"

@@ -1,7 +1,7 @@
-"""What a document from outside has to hold, said in tables: `fields({"name": text(), "layers": whole(1)})`.
+"""Schemas of documents from outside, written as tables: `fields({"name": text(), "layers": whole_number(1)})`.
 
-Each function here makes a check of one value: called with the value and with what it is called, it raises ValueError
-where the value is something else. That is all they do; they change nothing.
+Each function returns a check. A check takes a value and its name, and raises ValueError if the value is invalid. Checks
+change nothing.
 """
 
 import reprlib
@@ -20,7 +20,7 @@ def refuse(value: Any, what: str, wanted: str) -> None:
 
 
 def whole(least: int = 0, most: int = LARGEST) -> Check:
-    """A whole number; True is none, and neither is 3.0."""
+    """Accept a whole number from `least` to `most`. True is not a number here, nor is 3.0."""
 
     def check(value: Any, what: str) -> None:
         if type(value) is not int or not least <= value <= most:
@@ -30,11 +30,11 @@ def whole(least: int = 0, most: int = LARGEST) -> Check:
 
 
 def anything(value: Any, what: str) -> None:
-    """What is checked elsewhere."""
+    """Accept any value: it is checked elsewhere."""
 
 
 def real() -> Check:
-    """A number, of no more than LARGEST."""
+    """Accept a number with an absolute value of at most LARGEST."""
 
     def check(value: Any, what: str) -> None:
         if type(value) not in (int, float) or not abs(value) <= LARGEST:
@@ -44,7 +44,7 @@ def real() -> Check:
 
 
 def flag() -> Check:
-    """True or False."""
+    """Accept True or False."""
 
     def check(value: Any, what: str) -> None:
         if type(value) is not bool:
@@ -54,7 +54,7 @@ def flag() -> Check:
 
 
 def text(longest: int | None = None) -> Check:
-    """Characters that can be written to a file as UTF-8, `longest` of them at the most."""
+    """Accept text of at most `longest` characters that can be written as UTF-8."""
 
     def check(value: Any, what: str) -> None:
         name(longest)(value, what)
@@ -65,7 +65,7 @@ def text(longest: int | None = None) -> Check:
 
 
 def name(longest: int | None = LONGEST_NAME) -> Check:
-    """What a system has as a name, of a file among other things: on some it need be no UTF-8."""
+    """Accept a name from a system, such as a file name, which on some systems need not be UTF-8."""
 
     def check(value: Any, what: str) -> None:
         if type(value) is not str:
@@ -77,7 +77,7 @@ def name(longest: int | None = LONGEST_NAME) -> Check:
 
 
 def one_of(names: Collection[str]) -> Check:
-    """One of these names."""
+    """Accept one of these names."""
 
     def check(value: Any, what: str) -> None:
         if type(value) is not str or value not in names:
@@ -87,7 +87,7 @@ def one_of(names: Collection[str]) -> Check:
 
 
 def maybe(inner: Check) -> Check:
-    """null, or what `inner` takes."""
+    """Accept null or whatever `inner` accepts."""
 
     def check(value: Any, what: str) -> None:
         if value is not None:
@@ -97,7 +97,7 @@ def maybe(inner: Check) -> Check:
 
 
 def each(inner: Check, count: int | None = None) -> Check:
-    """A list of `count` values, by default of any number, each of which `inner` takes."""
+    """Accept a list whose values `inner` accepts: `count` of them, by default any number."""
 
     def check(value: Any, what: str) -> None:
         if type(value) is not list or count not in (None, len(value)):
@@ -109,7 +109,7 @@ def each(inner: Check, count: int | None = None) -> Check:
 
 
 def fields(inside: Mapping[str, Check], also: Mapping[str, Check] | None = None) -> Check:
-    """An object with these fields, perhaps those that it may have `also`, and no others."""
+    """Accept an object with the `inside` fields, optionally the `also` fields, and no others."""
     known = {**inside, **(also or {})}
 
     def check(value: Any, what: str) -> None:
@@ -120,7 +120,7 @@ def fields(inside: Mapping[str, Check], also: Mapping[str, Check] | None = None)
                 raise ValueError(f"{what} has no {field}")
         for field, one in value.items():
             if field not in known:
-                raise ValueError(f"{what} has {reprlib.repr(field)}, of which this version knows nothing")
+                raise ValueError(f"{what} has {reprlib.repr(field)}, which this version does not know")
             known[field](one, field if what == "it" else f"{what}: {field}")
 
     return check

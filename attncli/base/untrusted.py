@@ -1,7 +1,7 @@
-"""Files from outside: JSON, .npz and .safetensors, each read in one way. What they mean is for whoever asked.
+"""Read files from outside (JSON, .npz and .safetensors) without trusting them.
 
-Nothing in a file is trusted: no pickle is ever read, no size believed before it is checked, and whatever is garbled is
-a ValueError that says what is wrong. OSError comes through: the file is missing, or may not be read.
+No pickle is ever read, and no size is believed before it is checked. Garbled content raises a ValueError that says what
+is wrong. OSError passes through if a file is missing or not readable. Callers interpret the content.
 """
 
 import errno
@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attncli.base.printable import first_line
 
-if TYPE_CHECKING:  # who reads a configuration has no need of numpy
+if TYPE_CHECKING:  # reading a configuration does not need numpy
     import numpy.typing as npt
 
-LONGEST_JSON = 2**30  # bytes: what `run --json` prints of all heads of 1,024 tokens fits
-SMALL = 2**29  # bytes that any .npz may hold once it is inflated
-INFLATED = 200  # times its size that a larger one may hold: rows of nothing are packed well, and bombs better
+LONGEST_JSON = 2**30  # bytes: fits the output of `run --json` for all heads and 1,024 tokens
+SMALL = 2**29  # bytes: every .npz may inflate to this size
+INFLATED = 200  # times its size: the limit for a larger one. Zeros compress well, and zip bombs better
 MOST_ARRAYS = 1000  # in a .npz
 LONGEST_LIST = 2**20  # entries
-PIECE = 2**18  # bytes that are inflated at once
+PIECE = 2**18  # bytes inflated in one step
 
-# What a garbled file makes zipfile, numpy's header parser and the decompressors raise. (RuntimeError: a password.)
+# Exceptions of zipfile, numpy's header parser and the decompressors on a garbled file. (RuntimeError: a password.)
 GARBLED = (
     ValueError, SyntaxError, TypeError, EOFError, RecursionError, OverflowError, RuntimeError, NotImplementedError,
     struct.error, zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError,
@@ -44,7 +44,7 @@ KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a dev
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file, or a link to one, for reading. Never wait for a pipe.
+    """Open a regular file, or a link to one, for reading, without ever waiting for a pipe.
 
     Raises OSError for a missing file, a directory, a pipe, a socket or a device.
     """
@@ -74,7 +74,7 @@ def read_regular(path: Path) -> bytes:
 
 
 def check_kind(path: Path, mode: int) -> None:
-    """Raise OSError unless the mode is that of a regular file."""
+    """Raises OSError unless the mode is that of a regular file."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
@@ -82,7 +82,7 @@ def check_kind(path: Path, mode: int) -> None:
 
 
 def kind_of(mode: int) -> str:
-    """Name what a mode is of, where that is no regular file and no directory: "a pipe"."""
+    """Name the kind of a path that is neither a regular file nor a directory: "a pipe"."""
     return KINDS.get(stat.S_IFMT(mode), "something else")
 
 
@@ -90,25 +90,27 @@ def kind_of(mode: int) -> str:
 
 
 def parse_json(text: str | bytes, infinite: bool = False) -> Any:
-    """What a JSON document says. A number such as 1e400 is infinite there: who takes numbers asks for finite ones
-    (`attncli.base.schema.real`), which costs less than a look at each while it is read.
+    """Parse a JSON document. Numbers such as 1e400 become infinite; `attncli.base.schema.real` rejects them later,
+    which is cheaper than checking every number here.
 
-    infinite: whether NaN and Infinity may stand in it, as in configurations that Python wrote.
+    infinite: accept NaN and Infinity, as in configurations that Python wrote.
 
-    Raises ValueError where it is no JSON, or is nested too deep.
+    Raises ValueError if it is not JSON or is nested too deeply.
     """
     try:
         return json.loads(text, parse_constant=None if infinite else refuse_constant)
     except RecursionError as error:
-        raise ValueError("it is nested too deep") from error
+        raise ValueError("it is nested too deeply") from error
 
 
 def refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def read_json(path: Path, longest: int = LONGEST_JSON, infinite: bool = False) -> Any:
-    """A file that holds one JSON document. Raises ValueError as `parse_json`, and for more than `longest` bytes."""
+    """Read a file that holds one JSON document. Raises ValueError as `parse_json` does, or if it exceeds `longest`
+    bytes.
+    """
     with open_regular(path) as file:
         content = file.read(longest + 1)
     if len(content) > longest:
@@ -120,34 +122,34 @@ def read_json(path: Path, longest: int = LONGEST_JSON, infinite: bool = False) -
 
 
 def read_npz(path: Path, needed: Collection[str] = ()) -> dict[str, "npt.NDArray[Any]"]:
-    """All arrays of a .npz by their names. One that is `needed` and not there is told of before anything is inflated.
+    """Read all arrays of a .npz by name. Arrays that are `needed` but missing are reported before anything is inflated.
 
-    Raises ValueError where it is none, such a one is missing, an array's header and size do not agree, one holds
-    objects, or together they are larger than a file of this size has a reason to be.
+    Raises ValueError if it is no .npz, a needed array is missing, a header contradicts its size, or an array holds
+    objects. Also if the arrays together are implausibly large for the file's size.
     """
     try:
         with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             members = archive.infolist()
             names = [member.filename.removesuffix(".npy") for member in members]
             if len(set(names)) < len(names) or len(names) > MOST_ARRAYS:
-                raise ValueError("its members are too many, or have one name twice")
+                raise ValueError("it has too many members, or two of the same name")
             for name in needed:
                 if name not in names:
                     raise ValueError(f"it has no {name}")
             total = sum(member.file_size for member in members)
             if total > max(SMALL, INFLATED * os.fstat(file.fileno()).st_size):
-                raise ValueError(f"inflated it would be {total:,} bytes")
+                raise ValueError(f"it would inflate to {total:,} bytes")
             return {name: read_array(archive, member) for name, member in zip(names, members, strict=True)}
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        raise ValueError("a member of it begins before the file does") from error
+        raise ValueError("a member starts before the beginning of the file") from error
     except GARBLED as error:
         raise ValueError(first_line(error)) from error
 
 
 def read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> "npt.NDArray[Any]":
-    """One array of a .npz. Raises whatever a garbled one ends in."""
+    """Read one array of a .npz. Raises any of GARBLED if it is garbled."""
     import numpy as np
 
     with archive.open(member) as file:
@@ -158,10 +160,10 @@ def read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> "npt.NDArra
         }[version]
         shape, by_columns, dtype = read_header(file)
         if dtype.kind not in "biufcUS":
-            raise ValueError(f"{member.filename} holds {dtype}, which are no numbers and no text")
+            raise ValueError(f"{member.filename} holds {dtype}, which is neither numbers nor text")
         size = math.prod(shape) * dtype.itemsize
         if min(shape, default=0) < 0 or size != member.file_size - file.tell():
-            raise ValueError(f"{member.filename} is not as long as its shape {list(shape)} says")
+            raise ValueError(f"{member.filename} does not have the length that its shape {list(shape)} requires")
         content = bytearray(size)
         room = memoryview(content)
         while len(room):
@@ -170,16 +172,16 @@ def read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> "npt.NDArra
                 raise EOFError(f"{member.filename} is cut short")
             room[: len(piece)] = piece
             room = room[len(piece) :]
-        if file.read(1):  # its end is where the checksum is looked at
-            raise ValueError(f"{member.filename} is longer than it says")
+        if file.read(1):  # reading to the end verifies the checksum
+            raise ValueError(f"{member.filename} is longer than its shape")
     array = np.frombuffer(content, dtype=dtype)
     check_bools(member.filename, array)
     return array.reshape(shape, order="F" if by_columns else "C")
 
 
 def listed(name: str, array: "npt.NDArray[Any]") -> Any:
-    """An array as a list, or as the one value that it is. Raises ValueError for one with more entries than there are
-    names or numbers of anything: a list takes many times the room.
+    """Return an array as a list, or as a number if it has no axes. Raises ValueError for more than LONGEST_LIST
+    entries, since a list takes many times the memory.
     """
     if array.size > LONGEST_LIST:
         raise ValueError(f"{name} has {array.size:,} entries")
@@ -187,7 +189,7 @@ def listed(name: str, array: "npt.NDArray[Any]") -> Any:
 
 
 def check_bools(name: str, array: "npt.NDArray[Any]") -> None:
-    """Raises ValueError for a bool that is neither 0 nor 1, and of which numpy takes the opposite for True as well."""
+    """Raises ValueError for bools stored as neither 0 nor 1: numpy treats both them and their negation as True."""
     import numpy as np
 
     if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:
@@ -198,13 +200,12 @@ def check_bools(name: str, array: "npt.NDArray[Any]") -> None:
 
 
 class Tensors:
-    """A .safetensors file, mapped into memory: what it says of itself, and its tensors, each read when asked for.
+    """A .safetensors file mapped into memory. Tensors are read one at a time.
 
-    framework: whose tensors they are, "numpy" or "pt".
+    framework: the library of the tensors, "numpy" or "pt". metadata: the file's metadata. shapes: of its tensors, by
+    name.
 
-    metadata: what it says of itself; shapes: of its tensors, by name.
-
-    Raises ValueError where it is damaged, and OSError as `open_regular` does.
+    Raises ValueError if it is damaged, and OSError as `open_regular` does.
     """
 
     def __init__(self, path: Path, framework: str) -> None:
@@ -213,7 +214,7 @@ class Tensors:
         check_regular(path)
 
         self.framework = framework
-        self.damage = (SafetensorError, *GARBLED, AttributeError)  # which a dtype that numpy lacks ends in
+        self.damage = (SafetensorError, *GARBLED, AttributeError)  # AttributeError: a dtype that numpy lacks
         try:
             self.file = safe_open(str(path), framework=framework)
             self.metadata: Mapping[str, str] = self.file.metadata() or {}
@@ -225,7 +226,7 @@ class Tensors:
             raise ValueError(first_line(error)) from error
 
     def read(self, name: str) -> Any:
-        """One tensor. Raises ValueError where it is missing or damaged."""
+        """Read one tensor. Raises ValueError if it is missing or damaged."""
         if name not in self.shapes:
             raise ValueError(f"it has no {name}")
         try:

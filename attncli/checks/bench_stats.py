@@ -22,16 +22,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from attncli.analysis.statistics import FIGURES, Sums
-from attncli.analysis.window_sums import plain_part
 from attncli.base.errors import RequestError
 from attncli.checks.contestants import BATCH, padded, run_peer
 from attncli.checks.machine import machine_document
 from attncli.checks.timing import Run, median_seconds
-from attncli.corpus.inputs.files import whole
-from attncli.corpus.inputs.finding import find_inputs
-from attncli.corpus.inputs.reading import Reading
+from attncli.corpus.files import whole_files
+from attncli.corpus.finding import find_inputs
 from attncli.corpus.reducer import Reducer
+from attncli.corpus.sums import FIGURES, Sums, plain_part
+from attncli.corpus.texts import Reading
 from attncli.models.aliases import find_alias
 from attncli.models.hub import NotOnThisMachine, locate
 from attncli.models.loading import load_own
@@ -187,7 +186,7 @@ def measure_speed(
 
 
 def read(model: Model, path: Path) -> Any:
-    return Reading().windows(whole(find_inputs([str(path)])), model.tokenizer)
+    return Reading().windows(whole_files(find_inputs([str(path)])), model.tokenizer)
 
 
 def by_transformers(reference: Reference, texts: Sequence[Window], pad_id: int) -> Sums:

@@ -9,10 +9,10 @@ import sys
 import time
 
 from attncli.checks.memory import process_peak
-from attncli.corpus.inputs.files import whole
-from attncli.corpus.inputs.finding import find_inputs
-from attncli.corpus.inputs.reading import Reading
+from attncli.corpus.files import whole_files
+from attncli.corpus.finding import find_inputs
 from attncli.corpus.reducer import Reducer
+from attncli.corpus.texts import Reading
 from attncli.models.loading import load_own
 
 
@@ -20,7 +20,7 @@ def main(name: str, path: str, device: str) -> None:
     model = load_own(name, device)
     reducer = Reducer(model)
     begun = time.perf_counter()
-    sums = reducer.reduce(Reading().windows(whole(find_inputs([path])), model.tokenizer))
+    sums = reducer.reduce(Reading().windows(whole_files(find_inputs([path])), model.tokenizer))
     seconds = time.perf_counter() - begun
     json.dump({"tokens": sums.queries, "seconds": seconds, "peak_bytes": process_peak()}, sys.stdout)
 

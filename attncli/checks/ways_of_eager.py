@@ -17,8 +17,7 @@ from attncli.checks.eager import BesideEager, asked, cut, real_rows, real_tokens
 from attncli.checks.passes import is_half
 from attncli.checks.ways import Check, each_way
 from attncli.checks.ways_of_gradients import Along
-from attncli.effects.changes import Edge, Head, Hide, Put
-from attncli.effects.copies import Unchanged
+from attncli.effects.change import Edge, Head, Hide, Put, Unchanged
 from attncli.effects.gradients import gate_gradients
 from attncli.models.taken import Taken, as_record
 from attncli.record import Request

@@ -9,10 +9,9 @@ from torch import Tensor
 from attncli.checks.agreement import difference, worst
 from attncli.checks.beside import Both, NothingToCompare
 from attncli.checks.passes import is_half
-from attncli.effects.copies import Unchanged
-from attncli.effects.gradients import gate_gradients
-from attncli.effects.questions import Left, Question
-from attncli.effects.trust.relevance import slopes
+from attncli.effects.change import Unchanged
+from attncli.effects.gradients import gate_gradients, slopes
+from attncli.effects.question import Left, Question
 from attncli.models.transformers_peer import Reference
 from attncli.text.tokens import Tokens
 

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from attncli.analysis.statistics import Counting, Sums
-from attncli.analysis.window_sums import plain_part
 from attncli.checks.agreement import worst
 from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
 from attncli.corpus.reducer import Pace, Reducer
+from attncli.corpus.sums import Counting, Sums, plain_part
 from attncli.text.tokens import Unreadable
 from attncli.text.windows import Window, windows
 

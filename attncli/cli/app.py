@@ -43,12 +43,12 @@ def feature_of(name: str) -> type[Feature]:
     return found
 
 
-def callback_of(name: str) -> Callable[..., None] | typer.Typer:
+def callback_of(name: str) -> Callable[..., None]:
     """Return the function of a command."""
     with suppress(ModuleNotFoundError):
         return command_of(feature_of(name))
     module = name.replace("-", "_")
-    found: Callable[..., None] | typer.Typer = getattr(importlib.import_module(f"attncli.cli.{module}"), module)
+    found: Callable[..., None] = getattr(importlib.import_module(f"attncli.cli.{module}"), module)
     return found
 
 
@@ -57,7 +57,7 @@ def summary_of(name: str) -> str:
     path = FEATURES / name.replace("-", "_")
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    found = re.search(rf'^class {name.title().replace("-", "")}\(Feature\):\n    """(.*)$', text, re.MULTILINE)
+    found = re.search(rf'^class {name.title().replace("-", "")}\(\w*Feature\):\n    """(.*)$', text, re.MULTILINE)
     return found[1] if found else ""
 
 
@@ -67,12 +67,9 @@ class Program(Commands):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in self.list_commands(ctx) and cmd_name not in self.commands:
             alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-            callback = callback_of(cmd_name)
-            if isinstance(callback, typer.Typer):
-                self.commands[cmd_name] = typer.main.get_group(callback)
-            else:
-                alone.command(cmd_name, cls=Command, context_settings={"help_option_names": HELP_NAMES})(callback)
-                self.commands[cmd_name] = typer.main.get_command(alone)
+            settings = {"help_option_names": HELP_NAMES}
+            alone.command(cmd_name, cls=Command, context_settings=settings)(callback_of(cmd_name))
+            self.commands[cmd_name] = typer.main.get_command(alone)
         return self.commands.get(cmd_name)
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -206,6 +203,7 @@ def usage_line(error: Any) -> str:
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     """Notices are for the user; other libraries' warnings are not."""
     if issubclass(category, Notice):
-        output.say(f"attncli: {message}")
+        for line in f"attncli: {message}".split("\n"):
+            output.say(line)
     elif output.DEBUG:
         output.say(f"{category.__name__}: {message}")

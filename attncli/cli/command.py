@@ -1,8 +1,10 @@
 """A feature as a command: its options as Typer's, what it prints and saves, its exit code."""
 
 import inspect
-from collections.abc import Callable
-from dataclasses import fields
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -14,6 +16,7 @@ from attncli.cli.given import given
 from attncli.cli.progress import progress
 from attncli.features.feature import Feature, default_of, options_of
 from attncli.features.options import MORE, OUTPUT, Option, option
+from attncli.report import Report
 
 WRONG = 1
 EVERYTHING = "with {}, which has everything"
@@ -31,8 +34,10 @@ def command_of(feature: type[Feature]) -> Callable[..., None]:
     for name, one in options.items():
         parameters.append(parameter(name, get_args(kinds[name])[0], typed(one), default_of(feature, name)))
     if feature.saves:
-        saved = typed(option(OUTPUT, "--output", "-o", metavar="PATH", help=saves(feature.saves)))
-        parameters.append(parameter("output_path", Path | None, saved, None))
+        saved = typed(option(OUTPUT, "--output", "-o", metavar="PATH", help=saves(feature)))
+        default = None if feature.output is None else Path(feature.output)
+        kind = list[Path] | None if feature.several else Path | None
+        parameters.append(parameter("output_path", kind, saved, default))
     if feature.json:
         parameters.append(parameter("json", bool, typed(JSON), False))
     parameters += [parameter("quiet", bool, QUIET, False), parameter("debug", bool, DEBUG, False)]
@@ -43,28 +48,40 @@ def command_of(feature: type[Feature]) -> Callable[..., None]:
 
 
 def execute(feature: type[Feature], values: dict[str, Any]) -> None:
-    """Compute the report of a feature, show it or save it, and end with its exit code."""
+    """Compute the reports of a feature, show or save each, and end with their exit code."""
     context: typer.Context = values["context"]
-    path, json = values.get("output_path"), values.get("json", False)
+    paths, json = values.get("output_path") or [], values.get("json", False)
+    paths = paths if isinstance(paths, list) else [paths]
     asked = feature(**{one.name: values[one.name] for one in fields(feature) if one.name in values})
     asked.given = frozenset(name for name in options_of(feature) if given(context, name))
-    if path is not None:
+    asked.paths, asked.shown, asked.printed = paths, not paths and not json, json
+    for path in paths:
         check_suffix(path, asked.suffixes(), feature.saved_as)
-    if json or path is not None:
+    if not asked.shown and feature.output is None:
         asked.refuse_use("terminal", EVERYTHING.format("--json" if json else "-o"))
-    report = asked.report(progress)
+    for report in asked.reports(progress):
+        deliver(report, feature, paths, json, context)
+
+
+def deliver(report: Report, feature: type[Feature], paths: Sequence[Path], json: bool, context: typer.Context) -> None:
+    """Show or save a report, offer what to type next, and raise its exit code where it is not 0."""
     if json:
-        output.json_document(report.document())
-    elif path is None or report.partial:
+        output.text(report.json())
+    elif report.verbatim is not None:
+        output.text([report.verbatim])
+    elif not paths or report.partial:
         from attncli.report.terminal import lines_of
 
-        output.show(*lines_of(report.title, report.parts, output.canvas()))
+        canvas = replace(output.canvas(), typed=partial(hints.next_line, context))
+        output.show(*lines_of(report.title, report.parts, canvas))
+    sys.stdout.flush()
     if report.partial:
         raise typer.Exit(output.INTERRUPTED)
-    if path is not None:
+    for path in paths:
         report.save(path)
         output.file(path, json)
-    if report.next is not None and not (path and "output_path" in report.next.options):
+    saved = bool(paths) and feature.output is None  # then another file of the same is not offered
+    if report.next is not None and not (saved and "output_path" in report.next.options):
         hints.offer(context, report.next.purpose, report.next.command, **report.next.options)
     if report.holds is False:
         raise typer.Exit(WRONG)
@@ -72,6 +89,7 @@ def execute(feature: type[Feature], values: dict[str, Any]) -> None:
 
 def parameter(name: str, kind: Any, made: Any, default: Any) -> inspect.Parameter:
     """Return a parameter of a command."""
+    default = inspect.Parameter.empty if default is MISSING else default
     return inspect.Parameter(
         name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=Annotated[kind, made]
     )
@@ -108,10 +126,11 @@ def adapted(complete: Callable[..., Any] | None) -> Callable[..., Any] | None:
     return lambda ctx, incomplete: complete(ctx.params, incomplete)
 
 
-def saves(suffixes: tuple[str, ...]) -> str:
+def saves(feature: type[Feature]) -> str:
     """Return the help of -o."""
-    *some, last = [one for one in suffixes if one not in LATEX]
-    return f"Save as {', '.join(some)} or {last}." if some else f"Save as {last}."
+    *some, last = [one for one in feature.saves if one not in LATEX]
+    text = f"Save as {', '.join(some)} or {last}" if some else f"Save as {last}"
+    return f"{text}; or several -o." if feature.several else f"{text}."
 
 
 JSON = option(OUTPUT, "--json", help="Print one JSON document, and nothing else.")

@@ -12,8 +12,7 @@ from attncli.cli.given import refuse
 if TYPE_CHECKING:
     from typer import Context
 
-    from attncli.corpus.shards.running import HowFar
-    from attncli.corpus.shards.where import Where
+    from attncli.corpus.running import HowFar, Where
 
 # The options that `where_of` reads.
 WHERE = ("state", "workers", "on", "worker_gpus", "shard_mb")
@@ -84,7 +83,7 @@ ShardMb = Annotated[float | None, shard_mb("1")]
 
 def where_of(context: "Context") -> "Where":
     """What these options say. Raises RequestError for shards of nothing, options without an effect, and as `Where`."""
-    from attncli.corpus.shards.where import Where
+    from attncli.corpus.running import Where
 
     params = context.params
     if params["sample"] is None:

@@ -1,6 +1,7 @@
 """What could be typed next, made of what was typed: the last line of a command, for a person at a terminal."""
 
 import shlex
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from typer import Context
@@ -29,6 +30,12 @@ def offer(context: Context, what: str, command: str, **options: Any) -> None:
     if not context.params.get("json"):
         lines = typed(context, command, options)
         output.hint(*(f"{begin}: {line}" for line in lines for begin in (what, "next")))
+
+
+def next_line(context: Context, command: str, options: Mapping[str, Any]) -> str | None:
+    """Return what to type to run `command` on the same text and model; None with --quiet, or where it can't be."""
+    lines = [] if output.QUIET else typed(context, command, dict(options))
+    return lines[0] if lines else None
 
 
 def typed(context: Context, command: str, options: dict[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def told(record: "AttentionRecord") -> "AttentionRecord":
     """The same record, once what has to be said of it was said."""
-    from attncli.analysis.long_texts import notes
+    from attncli.record.captions import notes
 
     for note in notes(record):
         output.say(f"attncli: {note}")
@@ -20,8 +20,8 @@ def told(record: "AttentionRecord") -> "AttentionRecord":
 
 def tell_sinks(engine: "Engine", which: str | None, measure: str) -> None:
     """Say that statistics are of less than all weight, if heads of the part that is counted have sinks."""
-    from attncli.analysis.long_texts import SINKS
     from attncli.models.tapped import tapped
+    from attncli.record.captions import SINKS
 
     part = tapped(engine, engine.to_itself(which))
     if part is not None and part.has_sinks and measure == "weight":

@@ -274,8 +274,8 @@ Task = Annotated[
     str | None,
     option(MODEL, "--task", rare=True, metavar="NAME", help="Of a checkpoint's outputs: words, classes, tokens, span."),
 ]
-Picture = Annotated[Path | None, into("Draw .png, .svg, .pdf, .pgf, .tex; save .json, .csv.")]
-PictureOrPage = Annotated[Path | None, into("A .png, .svg, .pdf, .pgf, .tex, .html, .json or .csv.")]
+Picture = Annotated[Path | None, into("Draw .png, .svg, .pdf; save .json, .csv.")]
+PictureOrPage = Annotated[Path | None, into("A .png, .svg, .pdf, .html, .json or .csv.")]
 Json = Annotated[bool, option(OUTPUT, "--json", help="Print one JSON document, and nothing else.")]
 Quiet = Annotated[
     bool,

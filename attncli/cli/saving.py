@@ -31,10 +31,10 @@ def save(
         made = document()
         save_document(made, rows(made), path)
     elif suffix == PAGE and page is not None:
-        from attncli.render.page import save_page
+        from attncli.page import save_page
 
         save_page(page(), path)
     else:
-        from attncli.render.figures.saving import save_figure
+        from attncli.report.figure.saving import save_figure
 
         save_figure(figure(), path)

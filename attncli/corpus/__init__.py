@@ -1,1 +1,1 @@
-"""Many texts through a model: read in shards from files of any kind, reduced to sums or tallies that add up."""
+"""Many texts: read from files of any kind in shards, and reduced to sums that add up."""

@@ -1,6 +1,6 @@
-"""A batch through the network, reduced to sums on the way: no map outlives its layer, and a long one is never whole.
+"""Sum the weights of a batch on its way through the network: no map outlives its layer, and a long one is never whole.
 
-The walk is that of `Model.take`; how texts become batches is in `attncli.corpus.packed`.
+The walk is that of `Model.take`. How texts become batches is in `attncli.corpus.reducer`.
 """
 
 import math
@@ -13,31 +13,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.analysis.distances import divergence_sums
-from attncli.analysis.statistics import FIGURES, LINEAR, Counting
-from attncli.analysis.window_sums import Part
+from attncli.analysis.patterns import EVERY
 from attncli.attention import Window as Reach
 from attncli.base.arrays import Doubles
-from attncli.corpus.sums import Counted, divide_rows, reduced
-from attncli.corpus.units import Units
-from attncli.models.block import Block, Tap
+from attncli.corpus.sums import FIGURES, LINEAR, Counting, Part, divergence_sums, factors
+from attncli.models.block import Block, Tap, bands
 from attncli.models.meeting import weigh
-from attncli.models.rows import Rows
+from attncli.models.rows import LayerMask, Rows
 from attncli.models.tapped import TappedModel
 from attncli.models.taps import transformed_lengths
 from attncli.models.walk import Ending
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.windows import Window
 
-QUERIES = 32  # at once, at the least, of one long window: products of fewer rows with all keys take twice the time
-TOKENS_A_CORE = 1024  # of a batch on a CPU, where every core has one of its own: more takes memory and gains 2%
+LEAST = 1e-37  # stands for a weight of 0, which has no logarithm
+QUERIES = 32  # of one long window, at least: products of fewer rows with all keys take twice the time
+TOKENS_A_CORE = 1024  # of a batch on a CPU, where each core has its own: more takes memory and gains 2%
 
 
 class Memory(threading.local):
-    """Some tensors of any shape, in memory that every part uses again: new memory would leave gaps.
-
-    Each thread has its own.
-    """
+    """Memory for tensors of any shape that every part uses again, per thread. New memory would leave gaps."""
 
     def __init__(self, size: int, like: Tensor, tensors: int) -> None:
         self.all = like.new_empty(tensors, size)
@@ -50,10 +45,10 @@ class Memory(threading.local):
 
 
 class BatchSums:
-    """What adds up the weights of batches; several threads may, each a batch of its own.
+    """Sums the weights of batches on a network. Several threads may do so, each with its own batch.
 
-    block_weights: weights that are there at once, save that a single query, or the pieces of one word, are never
-    divided. taps: read or change the blocks before they are counted.
+    block_weights: weights in memory at a time; a single query, or the pieces of one word, are never divided.
+    taps: read or change the blocks before they are counted.
     """
 
     def __init__(self, model: TappedModel, counting: Counting, block_weights: int, taps: Sequence[Tap] = ()) -> None:
@@ -69,7 +64,7 @@ class BatchSums:
         return self.model.tokenizer
 
     def parts(self, batch: Sequence[Window]) -> list[Part]:
-        """The sums over each window's queries, from one walk."""
+        """Return the sums over the queries of each window, from one walk."""
         model = self.model
         texts = [window.tokens for window in batch]
         with torch.inference_mode():
@@ -89,32 +84,32 @@ class BatchSums:
         ]
 
     def together(self, length: int) -> int:
-        """Texts of one length whose weights are there at once."""
+        """Return how many texts of a length have their weights in memory together."""
         return self.block_weights // (self.model.heads * length**2)
 
     def check_finite(self, totals: Doubles) -> None:
-        """Raises RequestError when a head's sums `[window, layer, head, figure]` are no numbers."""
+        """Raises RequestError if the sums of a head, `[window, layer, head, figure]`, are no numbers."""
         bad = np.argwhere(~np.isfinite(totals))
         if len(bad):
             raise self.model.too_large("scores", int(bad[0][1]), int(bad[0][2]))
 
 
 class Met(NamedTuple):
-    """The heads of a layer on a run of texts, and the lengths of their transformed values if norms are asked for."""
+    """The heads of a layer on a run of texts, and the lengths of their transformed values for norms."""
 
     block: Block
     lengths: Tensor | None
 
     def text(self, place: int) -> "Met":
-        """The same for one of the texts."""
+        """Return the heads on one of the texts."""
         one = slice(place, place + 1)
         return Met(self.block.some_texts(one), None if self.lengths is None else self.lengths[one])
 
 
 class BlockSums(Tap):
-    """Adds up the figures of a batch's weights, a part of a block after the other.
+    """Sums the figures of the weights of a batch, one part of a block after the other.
 
-    windows: as their queries are counted, of tokens or of words; totals: `[window, layer, head, figure]`.
+    windows: windows of tokens or of words, as their queries are counted. totals: `[window, layer, head, figure]`.
     """
 
     def __init__(self, sums: BatchSums, batch: Sequence[Window], rows: Rows) -> None:
@@ -129,10 +124,10 @@ class BlockSums(Tap):
         self.windows = [window.in_words if self.words else window for window in batch]
         self.totals = np.zeros((len(batch), model.layers, model.heads, len(FIGURES)))
         self.units: list[Units] = []
-        self.blocks: list[list[Counted] | None] = []  # those of a run whose weights exist together, made once
-        self.met: list[list[Met]] = [[] for _ in rows.runs]  # of each, where its maps are needed again
-        self.lengths: Tensor | None = None  # of the block that is being computed
-        self.part: tuple[Counted, list[Tensor]] | None = None  # the part that is being computed, and memory for it
+        self.blocks: list[list[Counted] | None] = []  # of runs whose weights exist together, made once
+        self.met: list[list[Met]] = [[] for _ in rows.runs]  # of each run, if its maps are needed again
+        self.lengths: Tensor | None = None  # of the current block
+        self.part: tuple[Counted, list[Tensor]] | None = None  # the current part, and memory for it
         for run in rows.runs:
             fewest = min(QUERIES, self.block_weights // run.length)
             block = max(fewest, self.block_weights // (model.heads * run.length))
@@ -150,7 +145,7 @@ class BlockSums(Tap):
         return range(len(block.numbers))
 
     def parts(self, block: Block) -> Iterator[Block]:
-        """Divide a block into queries that are counted together, and into heads as memory asks for it."""
+        """Divide a block into queries that are counted together, and into as many heads as fit into memory."""
         for counted in self.blocks_of(block.run.number, block.window):
             within = block.some_queries(counted.queries).some_keys(counted.keys)
             for places in self.together(within):
@@ -159,7 +154,7 @@ class BlockSums(Tap):
                 yield part
 
     def room(self, part: Block) -> Tensor:
-        """The memory that every part uses again."""
+        """Return the memory that every part uses again."""
         assert self.part is not None
         return self.part[1][0]
 
@@ -173,9 +168,9 @@ class BlockSums(Tap):
         sums = reduced(rows, logarithms, counted.factors, counted.counts).cpu().numpy()
         self.totals[np.ix_(part.text_numbers, [part.layer], part.numbers)] += sums[:, None]
 
-    def blocks_of(self, run: int, reach: Reach | None) -> Iterable[Counted]:
-        """The queries of a run, some after the other; in a layer that sees no further than `reach`, of one long window,
-        with the keys that they can see.
+    def blocks_of(self, run: int, reach: Reach | None) -> "Iterable[Counted]":
+        """Return the queries of a run in blocks. One long window in a layer with a `reach` has only the keys that these
+        can see.
         """
         units, made = self.units[run], self.blocks[run]
         if made is not None:
@@ -185,15 +180,15 @@ class BlockSums(Tap):
         return units.near(reach)
 
     def together(self, block: Block) -> Iterator[slice]:
-        """As many of these heads after the other as have no more weights than may be there at once."""
+        """Yield the heads in groups whose weights fit into memory."""
         count = len(block.numbers)
         some = max(1, self.block_weights // (len(block.query) * block.query.shape[2] * block.key.shape[2]))
         yield from (slice(start, min(start + some, count)) for start in range(0, count, some))
 
     def counted(
-        self, units: Units, weights: Tensor, queries: slice, lengths: Tensor | None, spare: Sequence[Tensor]
+        self, units: "Units", weights: Tensor, queries: slice, lengths: Tensor | None, spare: Sequence[Tensor]
     ) -> Tensor:
-        """A part's weights as they are counted: between words, as shares of norms. spare: memory for norms."""
+        """Return weights as they are counted: between words, as shares of norms. spare: memory for norms."""
         if lengths is not None:
             weights = torch.mul(weights, lengths[..., None, :], out=spare[0])
         weights = units.merged(weights, queries)
@@ -202,8 +197,8 @@ class BlockSums(Tap):
         return weights
 
     def alike(self) -> tuple[Doubles, Doubles]:
-        """Of a head that looks at everything alike: its entropy `[window, layer]`, and `[window, layer, figure]`; see
-        `Units.alike`.
+        """Return the entropy of uniform attention, `[window, layer]`, and its figures in LINEAR,
+        `[window, layer, figure]`.
         """
         limits, linear = np.zeros(self.totals.shape[:2]), np.zeros((*self.totals.shape[:2], len(LINEAR)))
         for run, units in zip(self.rows.runs, self.units, strict=True):
@@ -216,10 +211,9 @@ class BlockSums(Tap):
         return limits, linear
 
     def divergences(self) -> list[Doubles]:
-        """Of each window the sum over its queries of the divergence between each two heads of all layers.
+        """Return, for each window, the sum over its queries of the divergence between each two heads of all layers.
 
-        The maps are made again from the queries and keys that met in each layer: at no time is there more of them than
-        a block.
+        The maps are computed again from the queries and keys of each layer, never more than a block at a time.
         """
         return self.rows.in_order(
             [self.divergence([one.text(place) for one in met], text) for place, text in enumerate(run.texts)]
@@ -227,7 +221,7 @@ class BlockSums(Tap):
         )
 
     def divergence(self, met: Sequence[Met], text: int) -> Doubles:
-        """Of one window, by the heads of all layers on it: `[head of all layers, head of all layers]`."""
+        """Return the sums of one window, `[head of all layers, head of all layers]`."""
         length, (layers, heads) = len(self.batch[text]), self.totals.shape[1:3]
         every = layers * heads
         units = Units([self.batch[text]], self.words, self.block_weights // (every * length), self.device)
@@ -242,3 +236,171 @@ class BlockSums(Tap):
             maps = torch.stack([made[head] for head in product(range(layers), range(heads))])
             total += divergence_sums(maps.numpy()[:, units.counts(block)[0, 0].cpu().numpy()])
         return total
+
+
+# --- queries and keys: the tokens of windows, or their words ------------------------------------------
+
+
+class Counted(NamedTuple):
+    """Some queries of a run, the keys that they may see, and what their weights count for.
+
+    factors: of the weights (`attncli.corpus.sums.factors`), `[window, figure, query, key]`. counts: whether a
+    query counts, bool `[window, 1, query]`.
+    """
+
+    queries: slice
+    keys: slice
+    factors: Tensor
+    counts: Tensor
+
+
+class Units:
+    """Windows of one length, whose queries are tokens or words (`windows`). Maps are padded to the `longest`.
+
+    block: how many queries are in memory at a time; all, unless it is one long window.
+    """
+
+    def __init__(self, windows: Sequence[Window], words: bool, block: int, device: torch.device) -> None:
+        self.cut = windows
+        self.windows: Sequence[Window] = [window.in_words for window in windows] if words else windows
+        self.longest = max(map(len, self.windows))
+        self.length = len(windows[0])
+        self.block = max(1, block)
+        self.device = device
+        self.word_of: Tensor | None = None  # [window, token]: the place of its word among the words
+        if words:
+            tokens = np.arange(self.length)
+            places = [np.searchsorted(window.starts, tokens, side="right") - 1 for window in windows]
+            self.word_of = torch.from_numpy(np.stack(places)).to(device)
+
+    @property
+    def whole(self) -> bool:
+        """Whether one block holds all queries."""
+        return self.block >= self.length
+
+    def blocks(self) -> Iterator[slice]:
+        """Yield the queries in blocks, which divide no word. Several windows are one block."""
+        ends = np.arange(self.length + 1) if self.word_of is None else np.append(self.cut[0].starts, self.length)
+        start = 0
+        while start < self.length:
+            fitting = ends[(ends > start) & (ends <= start + self.block)]
+            end = self.length if self.whole else int(fitting[-1] if len(fitting) else ends[ends > start][0])
+            yield slice(start, end)
+            start = end
+
+    def counted(self) -> Iterator[Counted]:
+        """Yield the blocks, and what their weights count for."""
+        for block in self.blocks():
+            yield Counted(block, slice(0, self.length), self.factors(block), self.counts(block))
+
+    def near(self, reach: Reach) -> Iterator[Counted]:
+        """Yield the blocks of one long window in a layer with a `reach`, without keys that no query of a block sees."""
+        every = slice(0, self.length)
+        for queries, keys in bands(reach, every, every):
+            yield Counted(queries, keys, self.factors(queries, keys), self.counts(queries))
+
+    def rows(self, block: slice) -> slice:
+        """Return the places of a block of queries among tokens or words."""
+        if self.word_of is None:
+            return block
+        if self.whole:
+            return slice(0, self.longest)
+        return slice(int(self.word_of[0, block.start]), int(self.word_of[0, block.stop - 1]) + 1)
+
+    def factors(self, block: slice, keys: slice = EVERY) -> Tensor:
+        """Return the factors of a block's weights in all windows, `[window, figure, query, key]`; `keys` only with a
+        single window.
+        """
+        rows = self.rows(block)
+        if len(self.windows) == 1:
+            return torch.from_numpy(factors(self.windows[0], rows.start, rows.stop, keys))[None].to(self.device)
+        made = np.zeros((len(self.windows), len(LINEAR), rows.stop - rows.start, self.longest), dtype=np.float32)
+        for place, window in enumerate(self.windows):
+            stop = min(rows.stop, len(window))
+            made[place, :, : stop - rows.start, : len(window)] = factors(window, rows.start, stop)
+        return torch.from_numpy(made).to(self.device)
+
+    def counts(self, block: slice) -> Tensor:
+        """Return whether each query of a block counts, bool `[window, 1, query]`."""
+        rows = self.rows(block)
+        places = np.arange(rows.start, rows.stop)
+        made = [(window.counted[0] <= places) & (places < window.counted[1]) for window in self.windows]
+        return torch.from_numpy(np.stack(made)[:, None]).to(self.device)
+
+    def merged(self, weights: Tensor, block: slice) -> Tensor:
+        """Return weights between words, `[window, head, query, key]`, as `merge_words` does for records.
+
+        Weights to the pieces of a word add up, weights from them are averaged (Clark et al. 2019, section 4.1).
+        """
+        if self.word_of is None:
+            return weights
+        rows = self.rows(block)
+        keys = self.word_of[:, None, None, :].expand_as(weights)
+        to_words = weights.new_zeros(*weights.shape[:3], self.longest).scatter_add_(-1, keys, weights)
+        from_word = self.word_of[:, block] - rows.start  # [window, query]
+        queries = from_word[:, None, :, None].expand_as(to_words)
+        size = weights.shape[0], weights.shape[1], rows.stop - rows.start, self.longest
+        between = weights.new_zeros(size).scatter_add_(-2, queries, to_words)
+        ones = torch.ones_like(from_word, dtype=weights.dtype)
+        pieces = weights.new_zeros(len(weights), size[2]).scatter_add_(-1, from_word, ones)
+        return between.div_(pieces.clamp_min_(1)[:, None, :, None])
+
+    def alike(self, mask: LayerMask | None, blocks: Iterable[Counted]) -> tuple[Doubles, Doubles]:
+        """Return the sums over the queries of uniform attention: its entropy ln(keys that a query may attend to),
+        `[window]`, and its figures in LINEAR, `[window, figure]`.
+
+        mask: between tokens; None hides nothing. A word sees a word if any of its pieces sees any piece. blocks: all
+        queries, with the keys that they may attend to.
+        """
+        entropy = torch.zeros(len(self.windows), dtype=torch.float64)
+        linear = torch.zeros(len(self.windows), len(LINEAR), dtype=torch.float64)
+        for block in blocks:
+            allowed = self.allowed(mask, block.queries, block.keys)
+            keys = allowed.sum(dim=-1, keepdim=True).clamp(min=1)
+            entropy += (keys[..., 0].cpu().double().log() * block.counts[:, 0].cpu()).sum(dim=-1)
+            linear += weighted_sums((allowed / keys).flatten(1)[:, None], block.factors.flatten(2).mT)[:, 0].cpu()
+        return entropy.numpy(), linear.numpy()
+
+    def allowed(self, mask: LayerMask | None, block: slice, keys: slice) -> Tensor:
+        """Return 1 where a query of a block may attend to a key, else 0: float `[window, query, key]`."""
+        rows = self.rows(block)
+        shown = None if mask is None else mask.of(block, keys, self.device)
+        if shown is None:
+            lengths = torch.tensor([len(window) for window in self.windows], device=self.device)
+            seen = torch.arange(self.longest, device=self.device) < lengths[:, None]
+            return seen[:, None].float().expand(-1, rows.stop - rows.start, -1)
+        size = len(self.windows), 1, block.stop - block.start, keys.stop - keys.start
+        return (self.merged(shown.expand(size).float(), block) > 0)[:, 0].float()
+
+
+# --- sums of weights ----------------------------------------------------------------------------------
+
+
+def divide_rows(norms: Tensor) -> None:
+    """Divide each row `[..., key]` by its sum, in place; a row of zeros stays one."""
+    norms.div_(norms.sum(dim=-1, keepdim=True).clamp_min_(torch.finfo(norms.dtype).tiny))
+
+
+def reduced(weights: Tensor, logarithms: Tensor, factors: Tensor, counts: Tensor) -> Tensor:
+    """Return the sums of the figures over a block of queries, `[window, head, figure]`, in the order of FIGURES.
+
+    weights `[window, head, query, key]`, and memory for their logarithms; factors and counts as in a `Counted`.
+    """
+    if weights.dtype.itemsize < 4:  # half precision is too little to add up in
+        weights, logarithms = weights.float(), logarithms.float()
+    torch.clamp_min(weights, LEAST, out=logarithms)
+    entropy = -logarithms.log_().mul_(weights).sum(-1)  # [window, head, query]
+    strongest = weights.amax(-1)
+    rest = weighted_sums(weights.flatten(2), factors.flatten(2).transpose(1, 2).to(weights.dtype))
+    return torch.cat([(entropy * counts).sum(-1, True), (strongest * counts).sum(-1, True), rest], dim=-1)
+
+
+def weighted_sums(weights: Tensor, factors: Tensor) -> Tensor:
+    """Multiply `[window, head, query x key]` by `[window, query x key, figure]`, to `[window, head, figure]`.
+
+    Cores share a batch of products, not a single product with long rows. So the heads of one window are two batches.
+    """
+    windows, heads, length = weights.shape
+    if windows > 1 or heads % 2:
+        return weights @ factors
+    return (weights.view(2, heads // 2, length) @ factors).view(1, heads, -1)

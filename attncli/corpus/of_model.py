@@ -1,20 +1,28 @@
-"""Work on a model, which each process that does it opens for itself: what is the same whatever is counted."""
+"""Work that runs a model, which each process opens for itself; and the cores that it runs on."""
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from attncli.corpus.shards.work import Total, Work
-from attncli.models.engine import Engine
+from attncli.corpus.shards import Total, Work
 from attncli.models.opening import Opening
+
+if TYPE_CHECKING:
+    from attncli.models.engine import Engine
+
+MOST_THREADS = 8  # cores of a batch that has all of them: more wait for each other
 
 
 @dataclass(frozen=True)
 class OfModel(Work[Total]):
-    """opening: how the model is opened; model: where it is open in this process. What is asked has its digest."""
+    """Work that runs a model. opening: how to open it; model: the open model in this process."""
 
     opening: Opening
     asked: dict[str, Any]
-    model: Engine | None = field(default=None, kw_only=True)
+    model: "Engine | None" = field(default=None, kw_only=True)
+    needs: ClassVar[tuple[str, ...]] = ("attncli.corpus.reducer",)  # which imports torch and our networks
 
     def on(self, device: str) -> Work[Total]:
         return replace(self, opening=replace(self.opening, device=device))
@@ -22,13 +30,13 @@ class OfModel(Work[Total]):
     def away(self) -> Work[Total]:
         return replace(self, model=None)
 
-    def opened(self) -> Engine:
-        """The model. Raises RequestError as `Opening.again` does."""
+    def opened(self) -> "Engine":
+        """Return the model. Raises RequestError as `Opening.again`."""
         return self.opening.again(self.model, self.asked["model"])
 
 
-def asked_of(command: str, model: Engine, which: str | None) -> dict[str, Any]:
-    """What a command asks of a model, or of one of its parts, by the names that options have."""
+def asked_of(command: str, model: "Engine", which: str | None) -> dict[str, Any]:
+    """Return what a command asks of a model, or of a part of it, by the names of options."""
     kind = model.kind(which)
     return {
         "command": command,
@@ -38,3 +46,21 @@ def asked_of(command: str, model: Engine, which: str | None) -> dict[str, Any]:
         "--which": None if kind == "encoder" else kind,
         "--without": model.info_of(which).changes or None,
     }
+
+
+@contextmanager
+def pool(cores: int, threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Start threads that compute on one core each, while this thread computes on so many `threads`.
+
+    The last bit of a product may depend on the number of cores that share it.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    each = ThreadPoolExecutor(cores, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        yield each
+    finally:
+        each.shutdown(cancel_futures=True)
+        torch.set_num_threads(before)

@@ -1,38 +1,59 @@
-"""A corpus through the network, batch by batch; what is left of it are sums, which are added up text by text."""
+"""Reduce a corpus to sums: batch by batch through the network, then text by text.
 
+`attncli.corpus_statistics` goes through texts in memory, `count_files` through files of any size.
+"""
+
+import copy
+import random
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import starmap
 from typing import Any
 
+import numpy as np
 import torch
 
-from attncli.analysis.statistics import USUAL, Counting, Statistics, Sums
-from attncli.analysis.window_sums import Part
+from attncli.analysis.shares import row_shares
+from attncli.analysis.words import merge_words
+from attncli.base.arguments import check_texts, each_text
+from attncli.base.errors import Notice, RequestError
+from attncli.base.schema import fields, whole
 from attncli.corpus.batch_sums import TOKENS_A_CORE, BatchSums
-from attncli.corpus.cores import MOST_THREADS, pool
-from attncli.corpus.packed import batches, groups
-from attncli.corpus.record_sums import LONGEST_WINDOW, RecordSums
-from attncli.models.engine import Engine
+from attncli.corpus.of_model import MOST_THREADS, OfModel, asked_of, pool
+from attncli.corpus.running import Corpus, Show, Where, go_through, silent
+from attncli.corpus.shards import Arrays, Counts, Seen, Shard
+from attncli.corpus.statistics import Statistics, check_sums
+from attncli.corpus.sums import USUAL, Counting, Part, Sums, plain_part
+from attncli.corpus.texts import Reading
+from attncli.models import rows
+from attncli.models.engine import Engine, check_model
 from attncli.models.model import OFTEN, Model
 from attncli.models.network import lay_out
+from attncli.models.opening import Opening
 from attncli.models.tapped import check_every_layer, tapped
 from attncli.models.walk import BATCH_TOKENS
-from attncli.record import ModelInfo, Request
-from attncli.text.windows import Window
+from attncli.record import AttentionRecord, ModelInfo, Request
+from attncli.text.tokens import Unreadable
+from attncli.text.windows import Window, windows
 
-BLOCK_WEIGHTS = {"cpu": 2**20, "cuda": 2**26}  # weights that are there at once: on a CPU, what fits its cache
+BLOCK_WEIGHTS = {"cpu": 2**20, "cuda": 2**26}  # weights in memory at a time: on a CPU, those that fit into its cache
+LARGE = 2**15  # bytes of a corpus for which weights are laid out: about eight batches
+# Tokens of a window where an engine gives whole maps only: those of all layers and heads are in memory together.
+LONGEST_WINDOW = 1024
+TEXTS_SORTED, TOKENS_SORTED = 1024, 65536  # sorted by length together; all of them are in memory
 
 Parts = Callable[[Sequence[Sequence[Window]]], Iterable[list[Part]]]
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How much goes through the network together: what the last bit of the sums depends on, beside the texts.
+    """The sizes of computations, which the last bit of the sums depends on.
 
-    batch_tokens: tokens that go through it together; block_weights: weights that are there at once (see `BatchSums`).
-    threads: cores that share a batch, where there are fewer batches than that. laid_out: whether weights are laid out,
-    which takes their memory again; None where they are as soon as there are enough batches for that.
+    batch_tokens: tokens of a batch. block_weights: weights in memory at a time (see `BatchSums`). threads: cores that
+    share a batch if there are fewer batches than cores. laid_out: whether the model's weights are laid out, which takes
+    their memory again; None decides by the number of batches.
     """
 
     batch_tokens: int
@@ -42,29 +63,29 @@ class Pace:
 
     @classmethod
     def on(cls, device: str, **changes: Any) -> "Pace":
-        """On a device of this type, as this machine has them."""
+        """Return the pace for a device of this type, on this machine."""
         tokens = TOKENS_A_CORE if device == "cpu" else BATCH_TOKENS[device]
         weights = BLOCK_WEIGHTS.get(device, BLOCK_WEIGHTS["cpu"])
         return replace(cls(tokens, weights, min(MOST_THREADS, torch.get_num_threads())), **changes)
 
     @property
     def numbers(self) -> dict[str, int]:
-        """As whole numbers, by their names."""
+        """The sizes as whole numbers by name."""
         return {name: int(value) for name, value in asdict(self).items() if value is not None}
 
     @classmethod
     def from_numbers(cls, numbers: Mapping[str, int]) -> "Pace":
-        """From what `numbers` gave. Raises KeyError for what is missing."""
+        """Return the pace of these `numbers`. Raises KeyError if one is missing."""
         found = {name: numbers[name] for name in ("batch_tokens", "block_weights", "threads")}
         return cls(**found, laid_out=bool(numbers["laid_out"]) if "laid_out" in numbers else None)
 
 
 class Reducer:
-    """How a corpus is reduced: what is counted of it, how much of it at once, and on how many cores.
+    """Reduces a corpus to sums on a model.
 
-    tokenizer: cuts texts as long as are read at once.
+    tokenizer: cuts texts into windows.
 
-    Raises RequestError for a checkpoint that can't be read, and for what the engine can't be asked for.
+    Raises RequestError for a checkpoint that can't be read, and for a request that the engine can't meet.
     """
 
     def __init__(
@@ -92,43 +113,40 @@ class Reducer:
 
     @property
     def info(self) -> ModelInfo:
-        """The model, with the layers and heads that are counted."""
+        """The model with the layers and heads that are counted."""
         return self.model.info_of(self.which)
 
     @property
     def kind(self) -> str:
-        """Which attention is counted, as in a record."""
+        """The kind of attention that is counted, as in a record."""
         return self.model.kind(self.which)
 
     def nothing(self) -> Sums:
-        """What to begin with."""
+        """Return the sums of no text."""
         return Sums.nothing(self.info.layers, self.info.heads, self.counting.distances)
 
     def statistics(self, sums: Sums, partial: bool = False) -> Statistics:
-        """What came out, from the sums of at least one text."""
+        """Return the statistics of the sums of at least one text."""
         return Statistics.of(sums, self.info, self.counting, partial, self.kind)
 
     def reduce(self, texts: Iterable[Iterable[Window]]) -> Sums:
-        """The sums over all texts. Raises RequestError as `count` does."""
+        """Return the sums over all texts. Raises RequestError as `count`."""
         sums = self.nothing()
         for so_far in self.count(texts):
             sums = so_far
         return sums
 
     def count(self, texts: Iterable[Iterable[Window]]) -> Iterator[Sums]:
-        """The sums of the texts so far, after every batch.
-
-        Raises RequestError where weights are no numbers.
-        """
+        """Yield the sums of the texts so far after every batch. Raises RequestError if weights are no numbers."""
         sums = self.nothing()
         if isinstance(self.model, Model):
             self.model.need(self.model.layers)
-        with self.workers() as parts_of:
+        with self._workers() as parts_of:
             begun: dict[int, Part] = {}
             for group in groups(texts):
                 of = {window.text: window.of for window in group if window.of is not None}
                 cut = batches(group, self.batch_tokens)
-                self.prepare(len(cut))
+                self._prepare(len(cut))
                 for batch, parts in zip(cut, parts_of(cut), strict=True):
                     for window, part in zip(batch, parts, strict=True):
                         whole = begun.pop(window.text).join(part) if window.text in begun else part
@@ -140,19 +158,246 @@ class Reducer:
                 group.clear()  # before the next ones are read
                 cut.clear()
 
-    def prepare(self, batches: int) -> None:
-        """For so many batches."""
+    def _prepare(self, batches: int) -> None:
+        """Lay out the weights if there are enough batches."""
         wanted = batches >= OFTEN if self.pace.laid_out is None else self.pace.laid_out
         if wanted and isinstance(self.model, Model):
             lay_out(self.model.network)
 
     @contextmanager
-    def workers(self) -> Iterator[Parts]:
-        """What gives the `parts` of batches, in their order.
+    def _workers(self) -> Iterator[Parts]:
+        """Start the threads that return the `parts` of batches in order.
 
-        On a CPU every core takes a batch of its own: a batch has many small products, and cores that share one of
-        them wait for each other most of the time. Too few batches for that are shared all the same.
+        On a CPU every core takes its own batch: a batch has many small products, and cores that share one of them wait
+        for each other most of the time. If there are fewer batches than cores, these share them all the same.
         """
         alone = not isinstance(self.model, Model) or self.model.device.type != "cpu"
         with pool(self.cores, self.pace.threads) as each:
             yield lambda cut: (map if alone or len(cut) < self.pace.threads else each.map)(self.sums.parts, cut)
+
+
+# --- windows as batches -------------------------------------------------------------------------------
+
+
+def groups(texts: Iterable[Iterable[Window]]) -> Iterator[list[Window]]:
+    """Yield the windows that are sorted together. A text of TOKENS_SORTED tokens or more has groups of its own."""
+    group: list[Window] = []
+    count = tokens = 0
+    for text in texts:
+        left = iter(text)
+        part, size = _some(left)
+        long = size >= TOKENS_SORTED
+        if not long:
+            group += part
+            count, tokens = count + 1, tokens + size
+        if group and (long or count == TEXTS_SORTED or tokens >= TOKENS_SORTED):
+            yield group
+            group, count, tokens = [], 0, 0
+        while long and part:
+            yield part
+            part, _ = _some(left)
+    if group:
+        yield group
+
+
+def _some(windows: Iterator[Window]) -> tuple[list[Window], int]:
+    """Return the next windows of a text, up to TOKENS_SORTED tokens, and the number of their tokens."""
+    part: list[Window] = []
+    size = 0
+    while size < TOKENS_SORTED and (window := next(windows, None)) is not None:
+        part.append(window)
+        size += len(window)
+    return part, size
+
+
+def batches(group: Sequence[Window], most_tokens: int) -> list[list[Window]]:
+    """Return windows in batches of similar lengths (`attncli.models.rows.batches`), shuffled with seed 0.
+
+    An interrupted run would otherwise have counted only short texts of its last group.
+    """
+    made = [[group[number] for number in numbers] for numbers in rows.batches(group, most_tokens)]
+    random.Random(0).shuffle(made)
+    return made
+
+
+# --- engines that give whole maps only ----------------------------------------------------------------
+
+
+class RecordSums:
+    """Sums the weights of batches of an engine that gives whole maps only, record by record.
+
+    A decoder of an encoder-decoder writes to each text, and the tokens that it writes are counted.
+
+    tokenizer: cuts windows whose maps fit into memory. which: as in a Request, except cross-attention.
+    """
+
+    def __init__(self, engine: Engine, counting: Counting, which: str | None) -> None:
+        self.engine = engine
+        self.counting = counting
+        self.request = Request(mask=counting.mask, measure=counting.measure, which=which)
+        self.tokenizer = copy.copy(engine.tokenizer)
+        self.tokenizer.max_tokens = min(engine.tokenizer.max_tokens, LONGEST_WINDOW)
+        self.notified = self.tokenizer.max_tokens == engine.tokenizer.max_tokens
+
+    def parts(self, batch: Sequence[Window]) -> list[Part]:
+        """Return the sums over the queries of each window."""
+        if not self.notified and any(window.of != 1 for window in batch):
+            self.notified = True
+            warnings.warn(
+                f"texts of more than {LONGEST_WINDOW} tokens go through in windows of so many", Notice, stacklevel=2
+            )
+        records = self.engine.attend_tokens((window.tokens for window in batch), self.request)
+        return [self._part(window, record) for window, record in zip(batch, records, strict=True)]
+
+    def _part(self, window: Window, record: AttentionRecord) -> Part:
+        """Return the sums of one window."""
+        if record.tokens is not window.tokens:
+            # the text that was written takes the place of the window that was read
+            window = Window.whole(record.tokens, window.text, window.of)
+        if self.counting.words:
+            window, record = window.in_words, merge_words(record)
+        record = row_shares(record)
+        return plain_part(window, record.weights, record.compact_masks, self.counting.distances)
+
+
+# --- statistics of texts and of files -----------------------------------------------------------------
+
+ARRAYS = ("limit", "totals", "means", "squares", "divergence", "alike")  # of the sums
+SUMS = fields({"texts": whole(), "queries": whole()})
+
+
+def corpus_statistics(
+    model: Engine,
+    texts: Iterable[str],
+    mask: str | None = None,
+    distances: bool = False,
+    measure: str = "weight",
+    words: bool = False,
+    stride: int | None = None,
+    which: str | None = None,
+) -> Statistics:
+    """Return the statistics of every head of a model over texts of any number and length.
+
+    mask, distances, measure, words, which: as in `attncli.corpus.sums.Counting`. stride: tokens from one window
+    to the next, in texts longer than the model reads.
+
+    Raises RequestError if there is no text, for an empty one, and as `Counting` and `Reducer`.
+    """
+
+    check_model(model)
+    check_texts("texts", texts)
+
+    def cut(number: int, text: str) -> Iterator[Window]:
+        try:
+            yield from windows(number, text, reducer.tokenizer, stride)
+        except Unreadable as error:
+            raise RequestError(f"text {number}: {error}") from error
+
+    reducer = Reducer(model, Counting(mask, distances, measure, words, which))
+    sums = reducer.reduce(starmap(cut, enumerate(each_text("texts", texts))))
+    if not sums.texts:
+        raise RequestError("there is no text in the corpus")
+    return reducer.statistics(sums)
+
+
+def count_files(
+    model: Engine,
+    files: Sequence[str],
+    reading: Reading = Reading(),
+    stride: int | None = None,
+    counting: Counting = USUAL,
+    where: Where = Where(),
+    show: Show = silent,
+) -> Statistics:
+    """Return the statistics over the texts of files ("-" is stdin), folders and addresses, in any amount.
+
+    reading: how texts stand in them. stride: as in `corpus_statistics`. where: where shards are counted and their sums
+    are kept. show: is called with the progress.
+
+    A KeyboardInterrupt ends it early with `partial` statistics and a Notice, unless no text has been counted.
+
+    Raises RequestError as reading, the model and `go_through`, and if there is no text.
+    """
+    reducer = Reducer(model, counting)
+    heads = CountedHeads.of(reducer, reading, stride)
+    found = go_through(heads, Corpus(files, reading), where, show)
+    if not found.total.texts:
+        if found.partial:
+            raise KeyboardInterrupt
+        raise RequestError(f"no text in {', '.join(files)}: put one text on a line")
+    if found.partial:
+        more = "" if where.state is None else "; the same command goes on from here"
+        warnings.warn(
+            f"interrupted: these figures are PARTIAL, of {found.total.texts} texts{more}", Notice, stacklevel=2
+        )
+    return reducer.statistics(found.total, found.partial)
+
+
+@dataclass(frozen=True)
+class CountedHeads(OfModel[Sums]):
+    """The work that sums the texts of a shard. layers, heads: of the model."""
+
+    reading: Reading
+    stride: int | None
+    counting: Counting
+    layers: int
+    heads: int
+    pace: Pace
+
+    @classmethod
+    def of(cls, reducer: Reducer, reading: Reading, stride: int | None) -> "CountedHeads":
+        model, info, counting = reducer.model, reducer.info, reducer.counting
+        asked = {
+            **asked_of("stats", model, reducer.which),
+            "--stride": stride,
+            "--mask": counting.mask,
+            "--distances": counting.distances,
+            "--measure": counting.measure,
+            "--words": counting.words,
+            **reading.asked,
+        }
+        opening = Opening.of(model)
+        return cls(opening, asked, reading, stride, counting, info.layers, info.heads, reducer.pace, model=model)
+
+    @property
+    def fixed(self) -> Mapping[str, int]:
+        return self.pace.numbers
+
+    def at(self, fixed: Mapping[str, int] | None, size: int) -> "CountedHeads":
+        if fixed is None:
+            return replace(self, pace=replace(self.pace, laid_out=size >= LARGE if size else None))
+        return replace(self, pace=Pace.from_numbers(fixed))
+
+    def on(self, device: str) -> "CountedHeads":
+        pace = Pace.on(torch.device(device).type)
+        return replace(self, pace=pace, opening=replace(self.opening, device=device))
+
+    def begin(self, cores: int | None) -> Counts[Sums]:
+        reducer = Reducer(self.opened(), self.counting, self.pace, cores)
+
+        def counts(shard: Shard) -> Iterator[Sums]:
+            return reducer.count(self.reading.windows(shard.pieces, reducer.tokenizer, self.stride))
+
+        return counts
+
+    def nothing(self) -> Sums:
+        return Sums.nothing(self.layers, self.heads, self.counting.distances)
+
+    def seen(self, total: Sums) -> Seen:
+        return Seen(total.texts, total.queries)
+
+    def saved(self, total: Sums) -> tuple[dict[str, Any], Arrays]:
+        arrays = {name: getattr(total, name) for name in ARRAYS if getattr(total, name) is not None}
+        return {"texts": total.texts, "queries": total.queries}, arrays
+
+    def loaded(self, about: dict[str, Any], arrays: Arrays) -> Sums:
+        nothing = self.nothing()
+        SUMS(about, "it")
+        shapes = {name: getattr(nothing, name).shape for name in ARRAYS if getattr(nothing, name) is not None}
+        if {name: array.shape for name, array in arrays.items()} != shapes:
+            raise ValueError("its shapes are another model's")
+        if any(array.dtype != np.float64 for array in arrays.values()):
+            raise ValueError("its sums are no doubles")
+        sums = Sums(about["texts"], about["queries"], **arrays)
+        check_sums(sums)
+        return sums

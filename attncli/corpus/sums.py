@@ -1,52 +1,311 @@
-"""The sums over the queries of some windows: what is added up of weights while they are there."""
+"""Sums over the queries of many texts, which the statistics of heads are made of.
 
-from typing import NamedTuple
+The sums of a text, of some of its queries, or of a whole corpus are the same kind of thing (`Sums`), so that only one
+of them has to be kept. Every token counts once as a query, special tokens too; [PAD] never does.
+"""
 
-import torch
-from torch import Tensor
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, NamedTuple
 
-LEAST = 1e-37  # stands for a weight of 0, which has no logarithm
+import numpy as np
+import numpy.typing as npt
+
+from attncli.analysis.patterns import EVERY, pattern_keys
+from attncli.base import choices
+from attncli.base.arrays import Bools, Doubles, Floats
+from attncli.base.brief import Brief
+from attncli.base.errors import RequestError, install_hint
+from attncli.text.windows import Window
+
+# The figures of a head, each a mean over queries. With w its weights from a query q to the keys k:
+MEANING: dict[choices.Figure, str] = {
+    "entropy": "-Σ w ln w, in nats (Clark et al. 2019, section 3.3)",
+    "strongest": "max w: how sure the head is (its confidence in Voita et al. 2019)",
+    "distance": "Σ w |q - k|, in tokens (Vig and Belinkov 2019)",
+    "self": "the weight on the query itself (Clark et al. 2019, section 3.1)",
+    "previous": "on the token before (Clark et al. 2019, section 3.1)",
+    "next": "on the token after (Clark et al. 2019, section 3.1)",
+    "first": "on the first token, whatever it is",
+    "cls": "on [CLS]: the first token where the tokenizer added it (Clark et al. 2019, section 3.2)",
+    "separator": "on [SEP]: what else the tokenizer added (Clark et al. 2019, section 3.2)",
+    "punctuation": "on punctuation: every mark of it, where Clark et al. (3.2) have full stops and commas",
+    "same_word": "on the same word elsewhere, in any case (pattern 4 in Vig 2019); punctuation is no word",
+}
+FIGURES = choices.names(choices.Figure)
+LINEAR = FIGURES[2:]  # the figures that are sums of weights times `factors`
 
 
-class Counted(NamedTuple):
-    """Some queries of a run, the keys that they may see, and what their weights count for.
+@dataclass(frozen=True)
+class Counting:
+    """What to count of a corpus.
 
-    factors: what weights are multiplied with (`attncli.analysis.statistics.factors`), `[window, figure, query, key]`.
-    counts: whether a query counts, bool `[window, 1, query]`.
+    mask: "padding", "causal" or "none". distances: also count the distances between all heads. measure: "weight", or
+    "norm", whose rows are divided by their sums. words: between words instead of tokens. which: the "encoder" (the
+    default) or the "decoder" of an encoder-decoder, on the text that it writes; the kind of any other model.
+
+    Raises RequestError for an unknown mask, measure or part, and if distances need a library that is not installed.
     """
 
-    queries: slice
-    keys: slice
-    factors: Tensor
-    counts: Tensor
+    mask: str | None = None
+    distances: bool = False
+    measure: str = "weight"
+    words: bool = False
+    which: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.mask is not None:
+            choices.check("mask", self.mask, choices.Mask)
+        choices.check("measure", self.measure, choices.Measure)
+        if self.which is not None:
+            choices.check("part", self.which, choices.Kind)
+        if self.distances:
+            check_installed()  # hours before they are computed
+
+    @property
+    def shown(self) -> str:
+        """The measure in the words of a record."""
+        return "share of norm" if self.measure == "norm" else self.measure
 
 
-def divide_rows(norms: Tensor) -> None:
-    """Each row `[..., key]` by its sum, in place; a row of zeros stays one."""
-    norms.div_(norms.sum(dim=-1, keepdim=True).clamp_min_(torch.finfo(norms.dtype).tiny))
+USUAL = Counting()
+
+# --- sums -----------------------------------------------------------------------------------------------
 
 
-def reduced(weights: Tensor, logarithms: Tensor, factors: Tensor, counts: Tensor) -> Tensor:
-    """The figures' sums over a block of queries: `[window, head, figure]`, in the order of FIGURES.
+def factors(window: Window, start: int, stop: int, among: slice = EVERY) -> Floats:
+    """Return the factors of the weights of the queries [start, stop), `[LINEAR, query, key]`; `among`: which keys.
 
-    weights `[window, head, query, key]`, and room for their logarithms; factors `[window, figure, query, key]` and
-    counts `[window, 1, query]` as in a Counted.
+    A figure in LINEAR is Σ_key weight · factor for a query. Rows of queries that do not count are 0.
     """
-    if weights.dtype.itemsize < 4:  # half a precision is not enough to add up in
-        weights, logarithms = weights.float(), logarithms.float()
-    torch.clamp_min(weights, LEAST, out=logarithms)
-    entropy = -logarithms.log_().mul_(weights).sum(-1)  # [window, head, query]
-    strongest = weights.amax(-1)
-    rest = weighted_sums(weights.flatten(2), factors.flatten(2).transpose(1, 2).to(weights.dtype))
-    return torch.cat([(entropy * counts).sum(-1, True), (strongest * counts).sum(-1, True), rest], dim=-1)
+    special, keys = np.array(window.tokens.special), np.arange(len(window))[among]
+    by_figure: dict[str, npt.NDArray[Any]] = {
+        "distance": np.abs(np.arange(start, stop)[:, None] - keys),
+        "cls": special[among] & (keys == 0),
+        **pattern_keys(special, window.word, window.place, window.punctuation, slice(start, stop), among),
+    }
+    made = np.zeros((len(LINEAR), stop - start, len(keys)), dtype=np.float32)
+    rows = slice(*(min(max(border, start), stop) - start for border in window.counted))
+    for place, name in enumerate(LINEAR):
+        made[place, rows] = np.broadcast_to(by_figure[name], made.shape[1:])[rows]
+    return made
 
 
-def weighted_sums(weights: Tensor, factors: Tensor) -> Tensor:
-    """`[window, head, query x key]` x `[window, query x key, figure]` -> `[window, head, figure]`.
+@dataclass(frozen=True, repr=False)
+class Sums(Brief):
+    """Sums over texts, which add up.
 
-    Cores share a batch of products, not a single one with long rows: heads of a single window are two batches.
+    totals: the sum of each figure over all queries; means, squares: the sums over all texts of the text's mean of it,
+    and of the square of that mean. float64 `[layer, head, figure]`.
+    limit: the sum over all queries of ln(keys that it may attend to), which is the largest entropy. float64 `[layer]`.
+    divergence: the sum over all queries of the Jensen-Shannon divergence between each two heads,
+    `[layers * heads, layers * heads]`; None unless it was asked for.
+    alike: the sum over all queries of the figures in LINEAR of uniform attention. float64 `[layer, figure]`; None in
+    sums of an older version.
     """
-    windows, heads, length = weights.shape
-    if windows > 1 or heads % 2:
-        return weights @ factors
-    return (weights.view(2, heads // 2, length) @ factors).view(1, heads, -1)
+
+    texts: int
+    queries: int
+    limit: Doubles
+    totals: Doubles
+    means: Doubles
+    squares: Doubles
+    divergence: Doubles | None = None
+    alike: Doubles | None = None
+
+    @classmethod
+    def nothing(cls, layers: int, heads: int, divergence: bool = False) -> "Sums":
+        zero = np.zeros((layers, heads, len(FIGURES)))
+        between = np.zeros((layers * heads, layers * heads)) if divergence else None
+        return cls(0, 0, np.zeros(layers), zero, zero, zero, between, np.zeros((layers, len(LINEAR))))
+
+    @classmethod
+    def of_text(
+        cls,
+        queries: int,
+        limit: Doubles | float,
+        totals: Doubles,
+        divergence: Doubles | None = None,
+        alike: Doubles | None = None,
+    ) -> "Sums":
+        """Return the sums of one text, from the sums over its queries; `limit` may be one number for all layers."""
+        mean = totals / queries
+        return cls(1, queries, np.broadcast_to(limit, len(totals)), totals, mean, mean**2, divergence, alike)
+
+    def __add__(self, other: "Sums") -> "Sums":
+        return Sums(
+            self.texts + other.texts,
+            self.queries + other.queries,
+            self.limit + other.limit,
+            self.totals + other.totals,
+            self.means + other.means,
+            self.squares + other.squares,
+            _added(self.divergence, other.divergence),
+            _added(self.alike, other.alike),
+        )
+
+    @property
+    def figures(self) -> Doubles:
+        """The means over all queries of all texts, `[layer, head, figure]`."""
+        return self.totals / self.queries
+
+    @property
+    def spread(self) -> Doubles:
+        """The standard deviation of the means of texts, `[layer, head, figure]`."""
+        variance: Doubles = self.squares / self.texts - (self.means / self.texts) ** 2
+        return np.sqrt(np.maximum(variance, 0.0))
+
+
+def _added(one: Doubles | None, other: Doubles | None) -> Doubles | None:
+    """Return a sum; None if either is unknown."""
+    return None if one is None or other is None else one + other
+
+
+class Part(NamedTuple):
+    """The sums over the queries of a window, or of several windows of a text; see `Sums`."""
+
+    windows: int
+    queries: int
+    limit: Doubles
+    totals: Doubles
+    divergence: Doubles | None
+    alike: Doubles | None = None
+
+    def of_text(self) -> Sums:
+        """Return the sums of the text that these windows are all of."""
+        return Sums.of_text(self.queries, self.limit, self.totals, self.divergence, self.alike)
+
+    def join(self, other: "Part") -> "Part":
+        return Part(
+            self.windows + other.windows,
+            self.queries + other.queries,
+            self.limit + other.limit,
+            self.totals + other.totals,
+            _added(self.divergence, other.divergence),
+            _added(self.alike, other.alike),
+        )
+
+
+def plain_part(window: Window, weights: Floats, allowed: Bools | None = None, distances: bool = False) -> Part:
+    """Return the sums over the queries of a window that count, from its weights `[layer, head, query, key]`.
+
+    This is for records, and the reference that `attncli.corpus.batch_sums` is compared with.
+
+    allowed: which keys may be attended to, bool `[query, key]` or one per layer; None for all.
+    """
+    counted = slice(*window.counted)
+    linear = factors(window, *window.counted).reshape(len(LINEAR), -1).T
+    rows = weights[:, :, counted]
+    every = np.ones(rows.shape[2:], dtype=bool) if allowed is None else allowed[..., counted, :]
+    seen = np.broadcast_to(every, (len(weights), *rows.shape[2:]))  # [layer, query, key]
+    keys = np.maximum(seen.sum(axis=-1, keepdims=True), 1)
+    return Part(
+        windows=1,
+        queries=window.queries,
+        limit=np.log(keys).sum(axis=(1, 2)),
+        totals=np.stack([_plain_figures(layer, linear) for layer in rows]),
+        divergence=divergence_sums(rows.reshape(-1, *rows.shape[2:])) if distances else None,
+        alike=(seen / keys).reshape(len(seen), -1) @ linear.astype(np.float64),
+    )
+
+
+def _plain_figures(weights: Floats, linear: Floats) -> Doubles:
+    """Return the sums over queries, `[head, figure]`, of `[head, query, key]`; linear `[query x key, figure]`."""
+    logs = np.log(np.maximum(weights, LEAST))
+    entropy = -(weights * logs).sum(axis=(1, 2))
+    strongest = weights.max(axis=-1).sum(axis=-1)
+    rest = weights.reshape(len(weights), -1) @ linear
+    return np.concatenate([entropy[:, None], strongest[:, None], rest], axis=1).astype(np.float64)
+
+
+# --- distances between heads ----------------------------------------------------------------------------
+
+MOST_CLUSTERS = 10
+LEAST = np.float32(1e-37)  # stands for a weight of 0, which has no logarithm
+
+
+@dataclass(frozen=True, repr=False)
+class Distances(Brief):
+    """Distances between heads, layer by layer: head h of layer l has the number l * heads + h.
+
+    divergence: the mean Jensen-Shannon divergence over tokens, `[head, head]`, in nats.
+    embedding: points in a plane, `[head, 2]`; clusters: the cluster of each head, from 0.
+    """
+
+    divergence: Doubles
+    embedding: Doubles
+    clusters: list[int]
+
+    @classmethod
+    def of(cls, divergence: Doubles) -> "Distances":
+        """Embed and cluster heads. Raises RequestError if scipy or scikit-learn is not installed."""
+        check_installed()
+        metric = np.sqrt(divergence)
+        return cls(divergence, embedded(metric), clustered(metric))
+
+
+def divergence_sums(weights: Floats) -> Doubles:
+    """Return the sum over queries of the Jensen-Shannon divergence between heads (Clark et al. 2019, section 6).
+
+    With p and q the weights of two heads from one query, JS = H((p + q) / 2) - (H(p) + H(q)) / 2, in nats: 0 if they
+    are equal, ln 2 if they share no key (Lin 1991, section IV, with equal weights).
+
+    weights `[head, query, key]` -> float64 `[head, head]`.
+    """
+    own = _entropies(weights)
+    heads = len(weights)
+    between = np.zeros((heads, heads))
+    for head in range(heads - 1):
+        middle = (weights[head] + weights[head + 1 :]) / 2
+        between[head, head + 1 :] = _entropies(middle) - (own[head] + own[head + 1 :]) / 2
+    return np.maximum(between + between.T, 0.0)  # rounding can leave less than 0
+
+
+def _entropies(weights: Floats) -> Doubles:
+    """Return the sum over queries of each head's entropy, in single precision because there are many pairs."""
+    logs = np.log(np.maximum(weights, LEAST))
+    sums: Doubles = -(weights * logs).sum(axis=-1).sum(axis=-1, dtype=np.float64)
+    return sums
+
+
+def embedded(metric: Doubles) -> Doubles:
+    """Return points in a plane whose distances are near these: classical multidimensional scaling (Torgerson 1952).
+
+    It is the kernel PCA of -d^2 / 2 (Williams 2002). The root of the mean divergence is a distance between points of
+    a Euclidean space (Endres and Schindelin 2003), which the plane is a projection of.
+    """
+    from sklearn.decomposition import KernelPCA
+
+    if len(metric) < 3 or not metric.any():  # no plane, or a single point
+        return np.zeros((len(metric), 2))
+    points: Doubles = KernelPCA(2, kernel="precomputed", eigen_solver="dense").fit_transform(-(metric**2) / 2)
+    return np.pad(points, ((0, 0), (0, 2 - points.shape[1])))  # heads along a line have one number only
+
+
+def clustered(metric: Doubles) -> list[int]:
+    """Return the cluster of each head: Ward 1963, cut into the number of clusters from 2 to 10 that has the best
+    silhouette (Rousseeuw 1987).
+
+    The cluster of the first head is 0, that of the first head outside it 1, and so on.
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+    from sklearn.metrics import silhouette_score
+
+    if len(metric) < 3 or not metric.any():
+        return [0] * len(metric)
+    tree = linkage(squareform(metric, checks=False), "ward")
+    cuts = [fcluster(tree, count, "maxclust") for count in range(2, min(MOST_CLUSTERS, len(metric) - 1) + 1)]
+
+    def silhouette(cut: Any) -> float:
+        return silhouette_score(metric, cut, metric="precomputed") if len(set(cut)) > 1 else -1.0  # it has none
+
+    numbers: dict[Any, int] = {}
+    return [numbers.setdefault(cluster, len(numbers)) for cluster in max(cuts, key=silhouette)]
+
+
+def check_installed() -> None:
+    """Raises RequestError if scipy or scikit-learn is not installed."""
+    for module, package in (("scipy", "scipy"), ("sklearn", "scikit-learn")):
+        if find_spec(module) is None:
+            raise RequestError(f"--distances needs {package}: {install_hint('stats')}")

@@ -1,4 +1,4 @@
-"""What a model's heads usually give between words: over short texts that come with the program."""
+"""The usual weights of a model's heads between words, over short texts that come with the program."""
 
 import warnings
 from dataclasses import replace
@@ -15,22 +15,22 @@ FILES = ("agreement.txt", "coreference.txt", "negation.txt", "pair.txt", "words.
 
 
 def usual_of(engine: Engine, request: Request, words: bool = False) -> Usual | None:
-    """Over the texts that come with the program, asked for as `request` asks; `words`: between words.
+    """Return the usual weights for a request, over the sample texts; `words`: between words.
 
-    None where a decoder would have to write something to each first, which takes long.
+    None if a decoder would have to write to each text first, which takes long.
 
-    Raises RequestError as `Engine.answer` does.
+    Raises RequestError as `Engine.answer`.
     """
     if engine.writes(request):
         return None
     asked = replace(request, pad_to=None, vectors=None, target=None, predict=False, grouping=TOKENS)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Notice)  # of these texts nobody wants to know that one was cut
+        warnings.simplefilter("ignore", Notice)  # about the sample texts
         records = map(row_shares, engine.answer(map(Input, lines()), asked))
         return Usual.of(map(merge_words, records) if words else records)
 
 
 def lines() -> list[str]:
-    """These texts."""
+    """Return the sample texts."""
     files = [find_sample(name).text.splitlines() for name in FILES]
     return [line.strip() for file in files for line in file if line.strip()]

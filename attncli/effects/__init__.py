@@ -1,1 +1,1 @@
-"""What changes when attention is changed: ablation, cuts, patches, and how much that says."""
+"""Change attention, and measure an output: changes, questions, answers, references and gradients."""

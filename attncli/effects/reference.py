@@ -1,4 +1,4 @@
-"""What heads give on other texts: to put in place of what they give on this one."""
+"""Outputs of heads on other texts, which replace their outputs on this one."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from attncli.models.taps import Outputs
 from attncli.record.request import Input
 from attncli.text.tokens import Tokens
 
-MOST_TOKENS = 2**14  # of a reference: more change a mean by less than texts differ
+MOST_TOKENS = 2**14  # more tokens would change a mean by less than texts differ
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,17 @@ class Reference:
 
     @cached_property
     def means(self) -> Tensor:
-        """`[layer, head, head_dim]`"""
+        """The mean over tokens, `[layer, head, head_dim]`."""
         return self.outputs.mean(dim=1)
 
     def drawn(self, count: int, seed: int) -> Tensor:
-        """Those of so many tokens, drawn alike, `[layer, count, head, head_dim]`."""
+        """Draw the outputs of some tokens uniformly, `[layer, count, head, head_dim]`."""
         generator = torch.Generator().manual_seed(seed)
         return self.outputs[:, torch.randint(self.outputs.shape[1], (count,), generator=generator)]
 
 
 def reference(model: TappedModel, texts: Iterable[Tokens], mask: str | None = None) -> Reference:
-    """The outputs of all heads on these texts, up to MOST_TOKENS. Raises ValueError where there is no text."""
+    """Run these texts, up to MOST_TOKENS, and keep the outputs of all heads. Raises ValueError without a text."""
     taken: list[Tokens] = []
     for text in texts:
         taken.append(model.with_answer(text))
@@ -49,14 +49,14 @@ def reference(model: TappedModel, texts: Iterable[Tokens], mask: str | None = No
 
 
 def usual_reference(model: TappedModel, mask: str | None = None) -> Reference:
-    """On the short texts that come with the program."""
+    """Run the short texts that come with the program."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Notice)  # of these texts nobody wants to know that one was cut
+        warnings.simplefilter("ignore", Notice)  # that one of these texts was cut is not worth a Notice
         return reference(model, model.tokenize(map(Input, lines()), None), mask)
 
 
 def of_batch(model: TappedModel, batch: Sequence[Tokens], mask: str | None) -> Tensor:
-    """`[layer, token, head, head_dim]`, without [PAD]; 0 for a layer that has no attention."""
+    """Run a batch: `[layer, token, head, head_dim]` without [PAD]; 0 in layers without attention."""
     keep = Outputs()
     with torch.inference_mode():
         for _ in model.walk(model.rows(batch, mask), [keep]):

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from attncli.analysis.effects import Answer, numbered
-from attncli.analysis.ranks import RankCorrelation, rank_correlation
+from attncli.analysis.luck import LEVEL
 from attncli.base.arguments import describe
 from attncli.base.arrays import Bools, Doubles
 from attncli.base.brief import Brief, titled
@@ -27,21 +26,20 @@ from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
+from attncli.effects.answer import Answer, answered, numbered, signed, which_way
 from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, open_tapped, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, ModelInfo, Request
+from attncli.record.captions import model_name
 from attncli.record.selection import Selection, name_of, number_list, select_token
-from attncli.render.captions.effects import answered, signed, which_way
-from attncli.render.captions.records import model_name
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from attncli.effects.asking import Asking
-    from attncli.effects.changes import Change
-    from attncli.effects.questions import Question
+    from attncli.effects.change import Change
+    from attncli.effects.question import Asking, Question
     from attncli.models.engine import Engine
     from attncli.models.tapped import TappedModel
 
@@ -113,7 +111,7 @@ class Cut(Feature):
         inputs = read_inputs(self.text, self.pair, self.file)
         check_one(len(inputs), "give the one whose edges are cut as TEXT")
         opened = open_tapped(Opening(self.model, self.device, self.dtype), self.which)
-        from attncli.effects.asking import Asking
+        from attncli.effects.question import Asking
 
         asking = Asking(self.pair, self.similar_to, self.target, self.at, self.ask, self.task, self.mask, self.which)
         text, layers, heads = inputs[0].text, self.layer or "all", self.head or "all"
@@ -176,6 +174,43 @@ class CutIn(Brief):
         """Return the names of an edge's query and key."""
         query, key = edge
         return name_of(query, self.tokens), name_of(key, self.keys)
+
+
+PERMUTATIONS = 1000
+LEAST = 3  # numbers that a rank correlation needs
+
+
+@dataclass(frozen=True)
+class RankCorrelation:
+    """Spearman's ρ of two lists, and its range, 19 times of 20, when one of them is permuted freely."""
+
+    rho: float
+    low: float
+    high: float
+    count: int
+
+
+def rank_correlation(one: Doubles, other: Doubles, seed: int = 0) -> RankCorrelation | None:
+    """Return Spearman's ρ, and its range over free permutations of the second list.
+
+    ρ is the correlation of ranks (Spearman 1904, "The Proof and Measurement of Association between Two Things"). None
+    for fewer than 3 numbers, and for a list of equal numbers, which has no order.
+    """
+    first, second = (_ranks(numbers) - (len(numbers) + 1) / 2 for numbers in (one, other))
+    size = float(np.sqrt(first @ first * (second @ second)))
+    if len(one) < LEAST or size == 0:
+        return None
+    generator = np.random.default_rng(seed)
+    luck = [first @ generator.permutation(second) / size for _ in range(PERMUTATIONS)]
+    low, high = np.quantile(luck, [LEVEL / 2, 1 - LEVEL / 2])
+    return RankCorrelation(float(first @ second / size), float(low), float(high), len(one))
+
+
+def _ranks(numbers: Doubles) -> Doubles:
+    """Rank numbers from 1 for the smallest; equal numbers share the mean of their ranks."""
+    _, places, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    shared: Doubles = np.cumsum(counts) - (counts - 1) / 2
+    return shared[places]
 
 
 @dataclass(frozen=True)
@@ -294,7 +329,7 @@ def cut(
     Raises RequestError for a token, a layer or a head that does not exist, an edge that a mask hides in all of these
     layers, and as `question` does.
     """
-    from attncli.effects.asking import merge_asking
+    from attncli.effects.question import merge_asking
     from attncli.models.tapped import require_tapped
 
     asking = merge_asking(
@@ -342,7 +377,7 @@ def cut_each(
 
     Raises RequestError as `cut` does.
     """
-    from attncli.effects.asking import merge_asking
+    from attncli.effects.question import merge_asking
     from attncli.models.tapped import require_tapped
 
     asking = merge_asking(
@@ -390,7 +425,7 @@ class Scissors:
     def of(
         cls, model: "TappedModel", text: str, layers: Selection, heads: Selection, asking: "Asking", keep_rest: bool
     ) -> "Scissors":
-        from attncli.effects.asking import question
+        from attncli.effects.question import question
 
         asked = question(model, text, asking)
         [record] = model.attend_tokens([asked.texts[0].tokens], Request(layers, heads, asking.mask))
@@ -473,7 +508,7 @@ class Scissors:
 
     def without(self, edges: Sequence[Edge], layers: Sequence[int]) -> "Change":
         """Return the change that cuts these edges in these layers."""
-        from attncli.effects.changes import Hide, Reweigh, Without
+        from attncli.effects.change import Hide, Reweigh, Without
 
         heads = [(layer, head) for layer in layers for head in self.record.heads]
         return Reweigh(heads, Without(edges)) if self.keep_rest else Hide(heads, edges)

@@ -1,7 +1,8 @@
 """Feature: a question with its options, which computes a report."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, ParamSpec, get_args, get_origin, get_type_hints
 
 from attncli.base.errors import RequestError
@@ -18,19 +19,35 @@ class Feature:
     """A question with its options. A subclass is a dataclass whose fields are annotated with `Option`s.
 
     group: the heading of its command in `attncli --help`. saves: the suffixes of its files. saved_as: what an error
-    calls the content of such a file. given: the fields that were set, where that is known; otherwise those that differ
-    from their defaults.
+    calls the content of such a file. output: the file that its command writes without -o. several: whether -o may be
+    given several times. given: the fields that were set, where that is known; otherwise those that differ from their
+    defaults. paths: the files that the answer is saved to. shown: whether a person sees the answer; False with --json
+    and -o. printed: whether --json prints it.
     """
 
     group: ClassVar[str] = ""
     saves: ClassVar[tuple[str, ...]] = (*PICTURES, PAGE, *DOCUMENTS)
     saved_as: ClassVar[str] = "a report"
     json: ClassVar[bool] = True
+    output: ClassVar[str | None] = None
+    several: ClassVar[bool] = False
     given: frozenset[str] | None = field(default=None, init=False, repr=False, compare=False)
+    paths: Sequence[Path] = field(default=(), init=False, repr=False, compare=False)
+    shown: bool = field(default=True, init=False, repr=False, compare=False)
+    printed: bool = field(default=False, init=False, repr=False, compare=False)
+
+    @property
+    def path(self) -> Path | None:
+        """The file that the answer is saved to."""
+        return self.paths[0] if self.paths else None
 
     def report(self, progress: Progress = silent) -> Report:
         """Compute the answer. Raises RequestError for what can't be met."""
         raise NotImplementedError
+
+    def reports(self, progress: Progress = silent) -> Iterator[Report]:
+        """Compute the answers one by one, for a feature with a report per text. Raises as `report` does."""
+        yield self.report(progress)
 
     def suffixes(self) -> tuple[str, ...]:
         """Return the suffixes of the files that the answer can be saved as."""
@@ -76,7 +93,7 @@ def options_of(feature: type[Feature]) -> dict[str, Option]:
 
 
 def default_of(feature: type[Feature], name: str) -> Any:
-    """Return the default of a field."""
+    """Return the default of a field; MISSING if it has to be given."""
     [one] = [one for one in fields(feature) if one.name == name]
     return one.default_factory() if one.default_factory is not MISSING else one.default
 

@@ -18,18 +18,18 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS
 from attncli.base.printable import quoted, visible
-from attncli.base.progress import Progress, silent
+from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import Saved, Source, Texts, notify, notify_about, read_inputs
+from attncli.features.inputs import Saved, Source, Texts, notify_about, notify_sinks, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
+from attncli.record.captions import model_shown
 from attncli.record.selection import Selection, select, select_token
-from attncli.render.captions.records import model_shown
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
-    from attncli.analysis.statistics import Statistics
+    from attncli.corpus.statistics import Statistics
 
 FIGURES = choices.names(choices.Figure)
 SAVED = "with --from, which takes what was saved"
@@ -39,8 +39,8 @@ SAVED = "with --from, which takes what was saved"
 class Find(Feature):
     """Find the heads that look from one token to another.
 
-    Each head has its largest weight from QUERY to KEY, and with several texts (-f) the mean of these. The usual weight
-    is the head's mean at that distance, or what other words give that key. The table says which keys are sinks.
+    Lists each head's largest weight from QUERY to KEY, or its mean over several texts (-f). Beside it stands the usual
+    weight: the head's mean at that distance, or what other words give that key. The table marks sinks.
 
     \b
     Examples:
@@ -98,9 +98,8 @@ class Find(Feature):
         if self.by in FIGURES:
             document = _by_figure(self._statistics(source), self.by, self.layer or "all", self.head or "all")
         else:
-            with progress(len(source), "texts") as advance:
-                records = _advancing(map(notify_about, source.records()), advance)
-                document = find_edges(records, source.usual, query, key, self.by == "content")
+            records = counted(map(notify_about, source.records()), len(source), "texts", progress)
+            document = find_edges(records, source.usual, query, key, self.by == "content")
         return _report(document, text, self.top)
 
     def _source(self, text: str | None) -> Source:
@@ -119,19 +118,15 @@ class Find(Feature):
     def _statistics(self, source: Source) -> "Statistics":
         """Count the figures of heads over the texts, or over the maps of a saved record."""
         if isinstance(source, Saved):
-            from attncli.analysis.record_statistics import record_statistics
+            from attncli.corpus.statistics import record_statistics
 
             return record_statistics(source.loaded)
-        from attncli.analysis.long_texts import SINKS
-        from attncli.corpus.statistics import corpus_statistics
-        from attncli.models.tapped import tapped
+        from attncli.corpus.reducer import corpus_statistics
 
         assert isinstance(source, Texts)
         why = f"with --by {self.by}, which is counted over texts as stats has it"
         self.refuse(why, "pair", "pad_to", "which", "target")
-        part = tapped(source.engine, source.engine.to_itself(None))
-        if part is not None and part.has_sinks and self.measure == "weight":
-            notify(f"{SINKS}; figures are of what goes to tokens")
+        notify_sinks(source.engine, None, self.measure)
         texts = (one.text for one in source.inputs)
         return corpus_statistics(source.engine, texts, self.mask, measure=self.measure)
 
@@ -257,12 +252,6 @@ def _by_figure(statistics: "Statistics", name: str, layers: Selection, heads: Se
             for one in sorted(found, key=lambda one: -one.figures[name])
         ],
     }
-
-
-def _advancing(records: Iterable[AttentionRecord], advance: Callable[[], None]) -> Iterable[AttentionRecord]:
-    for record in records:
-        yield record
-        advance()
 
 
 # --- the report -----------------------------------------------------------------------------------------

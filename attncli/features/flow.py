@@ -29,10 +29,10 @@ from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, Texts, notify, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
+from attncli.record.captions import model_name, record_size
+from attncli.record.cells import drawn
 from attncli.record.files import SUFFIXES
 from attncli.record.selection import Selection, number_list, numbered_names, select_token
-from attncli.render.captions.records import model_name, record_size
-from attncli.render.hidden import drawn
 from attncli.report import Axis, Maps, NextCommand, Panel, Part, Report, Sentence
 from attncli.text.tokens import Tokens
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from attncli.report.terminal import FittedTable
 
 METHODS = choices.names(choices.Method)
-DOCUMENT = ".json"  # it has the document, and the record in it; other suffixes of records have the record alone
+RECORDS = tuple(suffix for suffix in SUFFIXES if suffix != ".json")  # a .json has the document, and the record in it
 
 # Capacities are whole numbers of 32 bits in scipy, and a flow on an edge may be taken back: twice UNIT must fit.
 UNIT = 2**29
@@ -54,11 +54,9 @@ UNIT = 2**29
 class Flow(Feature):
     """Follow attention down to the input tokens: rollout and flow.
 
-    Above layer 0 a token is a mixture, and its weights say little about the text. Both methods (Abnar and Zuidema 2020)
-    take the mean over heads (of norms before rows are made to sum to 1), and half of every step for the residual
-    connection. Rollout adds up all paths. Flow is the most that can flow when weights are capacities. Beside them stand
-    the raw weights, to the layer below. Without -l it starts at the last layer. In a saved record every method is a
-    head.
+    Above layer 0 a token is a mixture of tokens. Both methods (Abnar and Zuidema 2020) take the mean over heads, and
+    half of every step for the residual connection. Rollout adds up all paths; flow is the maximum flow with weights as
+    capacities. Beside them stand the raw weights to the layer below. Without -l it starts at the last layer.
 
     \b
     Examples:
@@ -99,15 +97,13 @@ class Flow(Feature):
     device: options.Device = "auto"
     dtype: options.Dtype = "float32"
 
-    def suffixes(self) -> tuple[str, ...]:
-        """Return the suffixes of files: a record has every row, so that it takes no --query."""
-        return self.saves if self.query is None else (*PICTURES, DOCUMENT)
-
     def report(self, progress: Progress = silent) -> Report:
         methods = choices.several("method", self.method, choices.Method)
+        if self.path is not None and self.path.suffix.lower() in RECORDS and not self.printed:
+            self.refuse("on a saved record, which has every row", "query")
         record = self._record()
         if record.sinks and record.measure == "weight":
-            from attncli.analysis.long_texts import SINKS
+            from attncli.record.captions import SINKS
 
             notify(f"{SINKS}; flow divides each row of the mean by its sum")
         if self.words:
@@ -338,13 +334,13 @@ def _every_report(found: Followed, words: bool) -> Report:
         [*meanings, maps, *(_Strongest(found, number) for number in range(len(found.layers)))],
         found.document,
         picture=[*meanings, maps],
-        files={suffix: found.as_record().save for suffix in SUFFIXES if suffix != DOCUMENT},
+        files=dict.fromkeys(RECORDS, found.as_record().save),
         next=NextCommand("one token, with numbers", "flow", {"query": _last_word(found.record.tokens)}),
     )
 
 
 def _token_report(found: Followed, words: bool, every: Callable[[], Followed]) -> Report:
-    """Report one token's shares of every input token; in a picture of all tokens its row stands out."""
+    """Report one token's shares of every input token. Pictures and records have all tokens; its row stands out."""
     [held] = found.queries
     title, meanings = _title(found, words), _meanings(found)
     whose = f'token {held} "{printable(found.record.tokens.shown[held])}"'
@@ -353,6 +349,7 @@ def _token_report(found: Followed, words: bool, every: Callable[[], Followed]) -
         [*meanings, *(_Shares(found, number) for number in range(len(found.layers)))],
         found.document,
         picture=[_Held(held, every)],
+        files=dict.fromkeys(RECORDS, lambda path: every().as_record().save(path)),
         next=NextCommand("as a picture", "flow", {"output_path": "flow.svg"}),
     )
 

@@ -128,11 +128,21 @@ def notify(text: str) -> None:
 
 def notify_about(record: "AttentionRecord") -> "AttentionRecord":
     """Return the record, once the user was told of stretches, chosen tokens and sinks in it."""
-    from attncli.analysis.long_texts import notes
+    from attncli.record.captions import notes
 
     for note in notes(record):
         notify(note)
     return record
+
+
+def notify_sinks(engine: "Engine", which: str | None, measure: str) -> None:
+    """Tell the user that rows sum to less than 1, if heads of the part that is counted have sinks."""
+    from attncli.models.tapped import tapped
+    from attncli.record.captions import SINKS
+
+    part = tapped(engine, engine.to_itself(which))
+    if part is not None and part.has_sinks and measure == "weight":
+        notify(f"{SINKS}; figures are of what goes to tokens")
 
 
 # --- models ---------------------------------------------------------------------------------------------

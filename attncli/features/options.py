@@ -292,7 +292,6 @@ Masks = Annotated[
         help="padding, causal, none, or several.",
         show_default=AS_TRAINED,
         complete=completion.several(choices.Mask),
-        use="record",
     ),
 ]
 Measure = Annotated[

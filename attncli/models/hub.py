@@ -1,4 +1,4 @@
-"""Names of models: from an alias, a Hub id, a directory or an address to the files of a checkpoint on this machine."""
+"""Names of models: find the files of a checkpoint by alias, Hub id, directory or address."""
 
 import difflib
 import hashlib
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 CONFIG_FILE = "config.json"
-# Of sentence-transformers; of the last ones the first that is there is read, as it does.
+# Files of sentence-transformers, which reads the first existing one of SENTENCE_FILES.
 MODULES_FILE, PROMPTS_FILE = "modules.json", "config_sentence_transformers.json"
 SENTENCE_FILES = tuple(
     f"sentence_{family}_config.json"
@@ -42,8 +42,8 @@ SENTENCE_FILES = tuple(
 EMBEDDING_FILES = (MODULES_FILE, PROMPTS_FILE, *SENTENCE_FILES)
 MODULE_FOLDER = re.compile(r"\d+_\w+", re.ASCII)
 OF_A_MODULE = re.compile(r"\d+_\w+/(config\.json|model\.safetensors|pytorch_model\.bin)", re.ASCII)
-REMEDY = "put the file there, or a link to it"
-LONGEST_SETTINGS = 2**26  # bytes of JSON: an index of the largest models has 10 million, a configuration fewer
+REMEDY = "replace it with the file, or a link to it"
+LONGEST_SETTINGS = 2**26  # bytes of JSON: the largest models' indices have 10 million, configurations fewer
 VOCABULARY_FILES = (
     "tokenizer.json",
     "vocab.txt",
@@ -63,7 +63,7 @@ TOKENIZER_FILES = (
     "added_tokens.json",
     "generation_config.json",
 )
-# In the order of preference. An index names the shards that stand beside it.
+# In order of preference. An index names the shards in its directory.
 WEIGHT_FILES = (
     "model.safetensors",
     "model.safetensors.index.json",
@@ -77,11 +77,11 @@ READ_FOLDERS = re.compile(rf"{MODULE_FOLDER.pattern}|additional_chat_templates",
 
 
 def check_directory(directory: Path) -> None:
-    """Check that everything in a checkpoint's directory that could be opened as a file is a regular file.
+    """Raises RequestError if a file in a checkpoint's directory is not regular: a pipe, a socket, a device or a
+    directory.
 
-    Libraries wait for pipes, or pass over what is no file and read another one. A link that leads nowhere is no file.
+    Libraries would wait for a pipe, or skip it and read another file. Broken links are ignored.
 
-    Raises RequestError for a pipe, a socket or a device of any name, and for a directory where a file belongs.
     """
     try:
         with os.scandir(directory) as entries:
@@ -104,23 +104,22 @@ def check_directory(directory: Path) -> None:
 
 
 def wanted_files(files: Collection[str], where: str) -> list[str]:
-    """Which files of a repository, or a folder, are fetched; the last is the weights, or the index of their shards,
-    which are fetched besides.
+    """Select the files of a repository or folder to fetch. The last is the weights or the index of their shards.
 
-    Raises RequestError when there are no weights.
+    The shards themselves are fetched in addition. Raises RequestError if there are no weights.
     """
     wanted = [file for file in (CONFIG_FILE, *TOKENIZER_FILES, *EMBEDDING_FILES) if file in files]
     wanted += [file for file in sorted(files) if OF_A_MODULE.fullmatch(file)]
     weights = next((file for file in WEIGHT_FILES if file in files), None)
     if weights is None:
-        raise RequestError(f"{where} has no weights that attncli reads: none of {', '.join(WEIGHT_FILES)}")
+        raise RequestError(f"{where} has no weights that attncli can read: none of {', '.join(WEIGHT_FILES)}")
     return [*wanted, weights]
 
 
 def weight_files(directory: Path) -> list[Path]:
-    """The files that hold a model's weights, the index of shards not among them.
+    """Return the files that hold a model's weights, without the index of shards.
 
-    Raises RequestError when there are none, or the index is garbled or leads out of the directory.
+    Raises RequestError if there are none, or the index is garbled or names files outside the directory.
     """
     for name in WEIGHT_FILES:
         path = directory / name
@@ -130,7 +129,7 @@ def weight_files(directory: Path) -> list[Path]:
 
 
 def shards(index: Path) -> list[Path]:
-    """The files that an index names. Raises RequestError as `weight_files` does."""
+    """Return the files that an index names. Raises RequestError as `weight_files` does."""
     names = shard_names(index)
     for name in names:
         if not (index.parent / name).is_file():
@@ -139,12 +138,12 @@ def shards(index: Path) -> list[Path]:
 
 
 def shard_names(index: Path) -> list[str]:
-    """Raises RequestError when an index is garbled, or a name in it leads out of the model's directory."""
+    """Return the file names in an index. Raises RequestError if it is garbled or names files outside the directory."""
     try:
         found = read_json(index, LONGEST_SETTINGS)
         weight_map = found.get("weight_map") if isinstance(found, dict) else None
         if not isinstance(weight_map, dict):
-            raise ValueError("it has no weight_map, which says in which file a tensor lies")
+            raise ValueError("it has no weight_map, the table of tensors and their files")
     except (OSError, ValueError) as error:
         raise RequestError(f"{index} is not an index of shards: {first_line(error)}") from error
     names = list(weight_map.values())
@@ -152,12 +151,12 @@ def shard_names(index: Path) -> list[str]:
         raise RequestError(f"{index} names no shards")
     for name in names:
         if not isinstance(name, str) or name != Path(name).name or "\\" in name or name in ("", ".", ".."):
-            raise RequestError(f"{index} names {reprlib.repr(name)}: a shard lies in the model's own directory")
+            raise RequestError(f"{index} names {reprlib.repr(name)}: shards must be in the model's own directory")
     return sorted(set(names))
 
 
-def is_whole(directory: Path) -> bool:
-    """Whether a configuration, a vocabulary, and all files of some form of the weights are there."""
+def is_complete(directory: Path) -> bool:
+    """Return True if a configuration, a vocabulary, and all files of one format of the weights exist."""
     try:
         weights = weight_files(directory)
     except RequestError:
@@ -170,7 +169,7 @@ def is_whole(directory: Path) -> bool:
 
 
 SHARD = re.compile(r"[^/\\]+\.(safetensors|bin)")
-# By what stores tell one content of a file from another: those that are there, of these.
+# Metadata by which stores distinguish versions of a file. All that are present are used.
 TAGS = (
     *("ETag", "etag", "md5Hash", "generation", "blob_id", "sha", "hex", "CRC"),
     *("LastModified", "last_modified", "modified", "modify", "mtime", "created", "modificationTime", "last_write_time"),
@@ -178,17 +177,17 @@ TAGS = (
 
 
 class Listed(NamedTuple):
-    """A file as its store lists it; size: bytes, where that is said."""
+    """A file as its store lists it. size: in bytes, if known."""
 
     size: int | None
     tags: dict[str, str]
 
 
 class Folder(NamedTuple):
-    """Where a model's files are.
+    """The location of a model's files.
 
-    files: those that a model's can be, by their names in it; wanted: those of them that it has for sure, the last its
-    weights or the index of their shards.
+    files: all files that may belong to a model, by name. wanted: those that certainly do. The last is the weights or
+    the index of their shards.
     """
 
     address: str
@@ -203,9 +202,10 @@ class Folder(NamedTuple):
 
 
 def fetch(address: str, cache: Path) -> Path:
-    """The directory in `cache` that has what this address has; it appears there whole or not at all.
+    """Return the directory in `cache` with the files of this address, fetching them if necessary. It appears complete
+    or not at all.
 
-    Raises RequestError for an address that can't be reached, has no model, or does not say when a file has changed.
+    Raises RequestError for an address that can't be reached, holds no model, or has no version metadata.
     """
     with told("can't fetch", address):
         folder = find(address)
@@ -216,13 +216,13 @@ def fetch(address: str, cache: Path) -> Path:
                 made = work / path.name
                 copy(folder, made)
                 put(made, path, folder)
-        with suppress(OSError):  # a place that may only be read
+        with suppress(OSError):  # a read-only place
             os.utime(path)
         return path
 
 
 def newest(address: str, cache: Path) -> Path | None:
-    """The directory that this address was last fetched to: nobody is asked whether it has changed."""
+    """Return the directory of the latest fetch of this address, without checking if the address has changed."""
     try:
         found = [path for path in kept_in(cache, address).iterdir() if not path.name.startswith(".")]
         return max(found, key=lambda path: path.stat().st_mtime, default=None)
@@ -238,45 +238,45 @@ def short_digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
-# --- what is there --------------------------------------------------------------------------------------
+# --- remote files --------------------------------------------------------------------------------------
 
 
 def find(address: str) -> Folder:
-    """Raises RequestError where there is no model, and whatever the store raises."""
+    """List a model's files at an address. Raises RequestError if there is no model, and any exception of the store."""
     store, path = filesystem(address)
     path = path.rstrip("/")
     store.invalidate_cache(path)
     try:
-        store.info(f"{path}/{CONFIG_FILE}")  # a folder that has none may have a million of other things
+        store.info(f"{path}/{CONFIG_FILE}")  # a folder without it may hold millions of other files
     except FileNotFoundError as error:
-        raise RequestError(f"{printable(address)} has no {CONFIG_FILE}: name the folder that has a model's") from error
+        raise RequestError(f"{printable(address)} has no {CONFIG_FILE}: name the folder of a model") from error
     entries = list_folder(store, path)
     if MODULES_FILE in entries:
         for name in filter(MODULE_FOLDER.fullmatch, list(entries)):
             inside = list_folder(store, f"{path}/{name}")
             entries.update({f"{name}/{file}": entry for file, entry in inside.items()})
-    there = {name for name, entry in entries.items() if entry["type"] == "file"}
-    wanted = wanted_files(there, printable(address))
-    shards = filter(SHARD.fullmatch, there) if wanted[-1].endswith(".json") else ()
+    available = {name for name, entry in entries.items() if entry["type"] == "file"}
+    wanted = wanted_files(available, printable(address))
+    shards = filter(SHARD.fullmatch, available) if wanted[-1].endswith(".json") else ()
     files = {name: listed(store, f"{path}/{name}", entries[name]) for name in sorted({*wanted, *shards})}
     return Folder(address.rstrip("/"), store, path, files, wanted)
 
 
 def list_folder(store: "AbstractFileSystem", path: str) -> dict[str, dict[str, Any]]:
-    """What the store says of all that is in a folder, by their names in it: of what it calls them only the last part is
-    taken, so that nothing is from elsewhere.
+    """Return the store's entries of a folder by name. Only the last part of each name counts, so that nothing can come
+    from elsewhere.
     """
     return {entry["name"].rstrip("/").rpartition("/")[2]: entry for entry in store.ls(path, detail=True)}
 
 
 def listed(store: "AbstractFileSystem", path: str, entry: dict[str, Any]) -> Listed:
-    """Raises RequestError where nothing tells one content of a file from another."""
-    said = entry if tags(entry) else store.info(path)
-    if not tags(said):
+    """Return a file's size and version metadata. Raises RequestError if there is no version metadata."""
+    info = entry if tags(entry) else store.info(path)
+    if not tags(info):
         raise RequestError(
-            f"nothing says whether {printable(path)} has changed: copy the model, and name the directory"
+            f"the store can't tell if {printable(path)} has changed: copy the model, and name the directory"
         )
-    return Listed(said.get("size"), tags(said))
+    return Listed(info.get("size"), tags(info))
 
 
 def tags(entry: dict[str, Any]) -> dict[str, str]:
@@ -287,7 +287,7 @@ def tags(entry: dict[str, Any]) -> dict[str, str]:
 
 
 def copy(folder: Folder, target: Path) -> None:
-    """Into `target`, which is not there yet. Raises RequestError where a file is missing or not all of it comes."""
+    """Copy a folder to the new directory `target`. Raises RequestError if a file is missing or incomplete."""
     from huggingface_hub.utils import tqdm  # as for what comes from the Hub, and switched off by the same
 
     target.mkdir()
@@ -316,12 +316,12 @@ def copy_files(folder: Folder, names: list[str], target: Path, bar: "tqdm[Any]")
         with told("can't fetch", f"{folder.address}/{name}"):
             folder.store.get_file(f"{folder.path}/{name}", str(path), callback=advance)
         if not has_size(path, folder.files[name]):
-            raise RequestError(f"of {printable(folder.address)}/{name} came {path.stat().st_size} bytes, not all")
+            raise RequestError(f"received only {path.stat().st_size} bytes of {printable(folder.address)}/{name}")
 
 
 def put(made: Path, path: Path, folder: Folder) -> None:
-    """In its place, unless another process was faster."""
-    if path.exists() and not is_copy(path, folder):  # somebody has removed what was in it
+    """Move a copy to its destination, unless another process was faster."""
+    if path.exists() and not is_copy(path, folder):  # someone removed its files
         path.rename(made.with_name("damaged"))
     try:
         made.rename(path)
@@ -331,7 +331,7 @@ def put(made: Path, path: Path, folder: Folder) -> None:
 
 
 def is_copy(path: Path, folder: Folder) -> bool:
-    """Whether all files are there, as long as their store says."""
+    """Return True if all files exist with the size that their store states."""
     try:
         names = {*folder.wanted, *(weights.name for weights in weight_files(path))}
     except RequestError:
@@ -339,8 +339,8 @@ def is_copy(path: Path, folder: Folder) -> bool:
     return all(has_size(path / name, folder.files.get(name)) for name in names)
 
 
-def has_size(path: Path, said: Listed | None) -> bool:
-    return said is not None and path.is_file() and said.size in (None, path.stat().st_size)
+def has_size(path: Path, listed: Listed | None) -> bool:
+    return listed is not None and path.is_file() and listed.size in (None, path.stat().st_size)
 
 
 # --- names ---------------------------------------------------------------------------------------------
@@ -349,31 +349,31 @@ def has_size(path: Path, said: Listed | None) -> bool:
 HUB = "hf://"
 HUB_TIMEOUT = 3.0  # seconds; the client's own retries take 24
 
-# What the Hub allows: owner/name, without "--" or "..", and neither begins or ends with "-" or ".".
+# The Hub's rules for ids: owner/name, without "--" or "..", and neither begins or ends with "-" or ".".
 HUB_ID = re.compile(r"(?!.*(--|\.\.|\.git$))(?=.{3,96}$)[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_]([\w.-]*\w)?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a model's files are. origin: "directory", "wheel", "cache", "hub" or "address"."""
+    """The location of a model's files. origin: "directory", "wheel", "cache", "hub" or "address"."""
 
     name: str
     path: Path
     origin: str
-    sha256: str | None = None  # what model.safetensors must have, if that is known
+    sha256: str | None = None  # of model.safetensors, if known
 
 
-class NotOnThisMachine(RequestError):  # noqa: N818  (it says what is the case)
-    """The model's name is good, and its files can't be had."""
+class NotOnThisMachine(RequestError):  # noqa: N818  (an adverb)
+    """Raised for a valid model name whose files are not available."""
 
 
 def locate(name: str, download: bool = True) -> Place:
-    """Find a model's files, downloading them where they are not on this machine and `download` allows it.
+    """Find a model's files. Download them if they are not on this machine and `download` is True.
 
-    A Notice says so where an alias is taken and a directory of this name holds a model too.
+    A Notice says so if an alias is used although a directory of this name also holds a model.
 
-    Raises RequestError for a name that means nothing (near names are suggested), and for a directory with a pipe or a
-    device in it; NotOnThisMachine, with the ways out, when the files can't be had.
+    Raises RequestError for an unknown name, with similar names, and for a directory with a pipe or device in it. Raises
+    NotOnThisMachine, with remedies, if the files are not available.
     """
     place = find_place(name, download)
     check_directory(place.path)
@@ -381,7 +381,7 @@ def locate(name: str, download: bool = True) -> Place:
 
 
 def find_place(name: str, download: bool) -> Place:
-    """Do what `locate` does, without a look into the directory."""
+    """Find a model's files without checking the directory."""
     known = find_alias(name)
     if known is not None:
         alias, entry = known
@@ -392,7 +392,7 @@ def find_place(name: str, download: bool) -> Place:
             place = locate_repo(alias, entry.repo, download, entry.sha256)
         beside = directory(name)
         if download and beside is not None and (beside / CONFIG_FILE).is_file():
-            say_which(name, entry.repo, beside.absolute())
+            notify_alias(name, entry.repo, beside.absolute())
         return place
     if is_address(name):
         return locate_address(name, download)
@@ -408,24 +408,24 @@ def find_place(name: str, download: bool) -> Place:
     raise RequestError(f"no model {quoted(name)}: not an alias, a directory, or a repository owner/name; {hint}")
 
 
-@cache  # once a process: a command may look for a model before it opens it
-def say_which(name: str, repo: str, beside: Path) -> None:
-    """Say that a name was taken as an alias, though a directory of this name holds a model."""
+@cache  # once per process: a command may locate a model before it opens it
+def notify_alias(name: str, repo: str, beside: Path) -> None:
+    """Give a Notice that a name was used as an alias, although a directory of this name holds a model."""
     warnings.warn(f"{name} is the alias of {repo}; for the model in {beside} write -m ./{name}", Notice, stacklevel=3)
 
 
 def why_no_directory(name: str) -> str | None:
-    """Say why a name that is written as a path, or is a file's, is no directory; None for another name."""
+    """Explain why a path or file name is not a model's directory; return None for any other name."""
     if is_file(name):
         return f"it is a file: name the directory that holds {CONFIG_FILE} and the weights"
     if "/" not in name and os.sep not in name and not name.startswith((".", "~")):
         return None
-    repo = "" if name.startswith((".", "~", "/")) else ", and a repository is written owner/name"
+    repo = "" if name.startswith((".", "~", "/")) else "; a repository is written owner/name"
     return f"there is no such directory{repo}"
 
 
 def is_file(name: str) -> bool:
-    """Whether there is a file of this name."""
+    """Return True if there is a file of this name."""
     try:
         return local_path(name).expanduser().is_file()
     except (OSError, RuntimeError, ValueError):  # as in `directory`
@@ -433,7 +433,7 @@ def is_file(name: str) -> bool:
 
 
 def locate_address(address: str, download: bool) -> Place:
-    """What an address has, from where it was fetched to before or from there; hf://owner/name is the repository."""
+    """Return the files of an address, from an earlier fetch or a new one. hf://owner/name is a repository."""
     repo = address.removeprefix(HUB)
     if HUB_ID.fullmatch(repo):
         return locate_repo(address, repo, download)
@@ -448,7 +448,7 @@ def locate_address(address: str, download: bool) -> Place:
 
 
 def directory(name: str) -> Path | None:
-    """The directory of this name, if there is one."""
+    """Return the directory of this name; None if there is none."""
     try:
         path = local_path(name).expanduser()
         return path if name and path.is_dir() else None
@@ -457,47 +457,47 @@ def directory(name: str) -> Path | None:
 
 
 def locate_repo(name: str, repo: str, download: bool, sha256: str | None = None) -> Place:
-    """A repository's files, from the cache or the Hub."""
+    """Find a repository's files in the cache, or download them from the Hub."""
     path = cached_directory(repo)
     if path is not None:
         return Place(name, path, "cache", sha256)
     if not download:
         raise NotOnThisMachine(
-            f"model {name} ({repo}) is not on this machine: attncli run -m {name} fetches it where there is a network"
+            f"model {name} ({repo}) is not on this machine: attncli run -m {name} fetches it if there is a network"
         )
     return Place(name, download_repo(name, repo), "hub", sha256)
 
 
 def wheel_directory(package: str) -> Path | None:
-    """The model's directory in an installed package, which is found and not imported."""
+    """Find the model's directory in an installed package, without importing the package."""
     found = importlib.util.find_spec(package)
     for folder in (found.submodule_search_locations if found else None) or ():
         path = Path(folder) / "model"
-        if is_whole(path):
+        if is_complete(path):
             return path
     return None
 
 
 def cached_directory(repo: str) -> Path | None:
-    """A snapshot in the Hugging Face cache that has all that is needed: another program may have fetched less."""
+    """Find a complete snapshot in the Hugging Face cache. Other programs may have fetched fewer files."""
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(repo, CONFIG_FILE)
     if not isinstance(config, str):
         return None
     path = Path(config).parent
-    return path if is_whole(path) else None
+    return path if is_complete(path) else None
 
 
 def download_repo(name: str, repo: str) -> Path:
-    """Fetch what is needed of a repository into the Hugging Face cache.
+    """Download the needed files of a repository to the Hugging Face cache.
 
-    Raises NotOnThisMachine when the Hub can't be reached within seconds, or has no such repository.
+    Raises NotOnThisMachine if the Hub can't be reached within seconds, or has no such repository.
     """
     from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download
 
     if constants.is_offline_mode():
-        raise not_here(name, repo, "and HF_HUB_OFFLINE forbids to fetch it")
+        raise not_here(name, repo, "and HF_HUB_OFFLINE forbids downloads")
     if not reachable(repo):
         raise not_here(name, repo, f"and {constants.ENDPOINT} can't be reached")
     try:
@@ -520,9 +520,9 @@ def not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
 
 
 def reachable(repo: str) -> bool:
-    """Whether the Hub answers at all within HUB_TIMEOUT.
+    """Return True if the Hub answers within HUB_TIMEOUT.
 
-    In a thread of its own, because looking up a host's name has no time limit.
+    Uses a thread, because resolving a host name has no time limit.
     """
     from huggingface_hub import constants, get_session
     from huggingface_hub.utils import build_hf_headers
@@ -547,9 +547,9 @@ def reachable(repo: str) -> bool:
 
 
 def weights_sha256(paths: list[Path]) -> str:
-    """SHA-256 of the weights: of the file, or of the list of "hash  name" lines where there are shards.
+    """Return the SHA-256 of the weights: of the file, or of a list of "hash  name" lines if there are shards.
 
-    A hash is remembered by the file's path, size and time of change, so that it is computed once.
+    Hashes are cached by path, size and modification time.
     """
     memory_file = cache_directory() / "sha256.json"
     memory = read_memory(memory_file)
@@ -571,11 +571,11 @@ def weights_sha256(paths: list[Path]) -> str:
 
 
 def check_sha256(place: Place, found: str) -> None:
-    """Raises RequestError when a model whose hash is known has another one."""
+    """Raises RequestError if the published hash of a model is known and differs."""
     if place.sha256 is not None and found != place.sha256:
         raise RequestError(
             f"the weights of {place.name} in {place.path} are not the published ones: SHA-256 {found}, "
-            f"expected {place.sha256}; install them anew"
+            f"expected {place.sha256}; install them again"
         )
 
 
@@ -591,7 +591,7 @@ def cache_directory() -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         return (Path(base) if base else Path.home() / ".cache") / "attncli"
-    except RuntimeError:  # a user without a home: nothing can be read or written there
+    except RuntimeError:  # a user without a home: nothing can be cached
         return Path(os.devnull)
 
 
@@ -605,22 +605,22 @@ def read_memory(path: Path) -> dict[str, str]:
 
 
 def remember(path: Path, memory: dict[str, str]) -> None:
-    """Losing the memory costs a tenth of a second, so that a place that can't be written to is no error."""
+    """Save the cached hashes. Failure is ignored, since computing a hash again takes a tenth of a second."""
     recent = dict(list(memory.items())[-100:])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file():  # a pipe would be waited for
+        if path.exists() and not path.is_file():  # a pipe would block
             return
         write_whole(path, lambda temporary: temporary.write_text(json.dumps(recent)))
     except (OSError, RequestError):
         pass
 
 
-# --- code of a checkpoint ------------------------------------------------------------------------------
+# --- a checkpoint's own code ------------------------------------------------------------------------------
 
 
 def own_code(config: Mapping[str, Any]) -> str | None:
-    """The class that a config.json names as its network, "module.Class" or "owner/name--module.Class", or None."""
+    """Return the network class that a config.json names, "module.Class" or "owner/name--module.Class", or None."""
     named = config.get("auto_map")
     if not isinstance(named, dict):
         return None
@@ -632,18 +632,19 @@ def own_code(config: Mapping[str, Any]) -> str | None:
 
 
 def needs_its_code(code: str, why: str) -> str:
-    """What is said of a checkpoint that is another network than those that are known here."""
+    """Return the error text for a checkpoint whose network needs its own code."""
     return (
-        f"it needs code of its own (auto_map: {code}), which attncli does not run: {shorten(why, 120)}; take another "
-        "model, attncli models lists some"
+        f"it needs code of its own (auto_map: {code}), which attncli does not run: {shorten(why, 120)}; use another "
+        "model, such as those that attncli models lists"
     )
 
 
 @contextmanager
 def left_aside(name: str, config: Mapping[str, Any]) -> Iterator[str | None]:
-    """Around the reading of a checkpoint's tensors into the network of its model type; gives `own_code`.
+    """Read a checkpoint's tensors inside the block without running the checkpoint's own code. Yields `own_code`.
 
-    Where there is such code, a RequestError from within says that it is needed, and that there is none that it is not.
+    If there is such code, a RequestError inside the block becomes one that says that the code is needed. If there is no
+    error, a Notice says that the code is not run.
     """
     code = own_code(config)
     try:
@@ -653,5 +654,5 @@ def left_aside(name: str, config: Mapping[str, Any]) -> Iterator[str | None]:
             raise
         raise RequestError(f"{name}: {needs_its_code(code, str(error))}") from error
     if code is not None:
-        text = f"{name} brings code of its own (auto_map: {code}), which is not run: its tensors are those of"
-        warnings.warn(f"{text} {config['model_type']}, and it is run as one", Notice, stacklevel=4)
+        text = f"{name} comes with its own code (auto_map: {code}), which is not run: its tensors match"
+        warnings.warn(f"{text} {config['model_type']}, which runs it", Notice, stacklevel=4)

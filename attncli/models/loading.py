@@ -1,4 +1,4 @@
-"""A name becomes a model: where it lies, and which engine runs it."""
+"""Load a model by name: locate its files and choose the engine."""
 
 import os
 import warnings
@@ -29,26 +29,26 @@ def load_model(
 ) -> Engine:
     """Load a model by alias, Hub repository id, or directory; a `Path` is a directory.
 
-    device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", "mps"; dtype: "float32", "float64",
+    device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", "mps"; dtype: "float32", "float64",
     "bfloat16", "float16". engine: "attncli" for an encoder of the BERT family, by this program's own attention;
-    "transformers" for whatever transformers gives attentions of; "auto" is ours where there is an encoder for it, else
-    transformers. A Notice says where only maps can be had then.
+    "transformers" for any model whose attentions transformers returns. "auto" prefers attncli, else uses transformers.
+    A Notice says so if only maps are available.
 
-    Raises TypeError for arguments of other types, and RequestError when the name means nothing, the files can't be had,
+    Raises TypeError for arguments of other types, and RequestError if the name is unknown, the files are not available,
     or the engine can't run them.
     """
     if isinstance(name, os.PathLike):
-        name = os.path.join(".", os.fspath(name))  # noqa: PTH118  (a Path has no "." in front, which tells it from an alias)
+        name = os.path.join(".", os.fspath(name))  # noqa: PTH118  (the leading "." distinguishes a Path from an alias)
     check_text("name", name, "give an alias, a repository owner/name, or a directory")
     check_text("device", device, f"write one of {', '.join(choices.names(choices.Device))}, or cuda:1")
     check_text("dtype", dtype, f"write one of {', '.join(choices.names(choices.Dtype))}")
     choices.check("engine", engine, choices.Engine)
-    pick_device(device), pick_dtype(dtype)  # what is wrong with these is said before anything is fetched
+    pick_device(device), pick_dtype(dtype)  # raises errors before anything is fetched
     return load_from(locate(name), device, dtype, engine)
 
 
 def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
-    """`load_model` where the files are found already."""
+    """Load a model whose files have been located, as `load_model` does."""
     why = why_no_encoder(place) if engine == "auto" else None
     if engine == "transformers" or why is not None:
         from attncli.models.transformers_engine import load_with_transformers
@@ -61,22 +61,22 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
         return load_own_from(place, device, dtype)
     except NoEncoder as error:
         code = own_code(read_config(place.path / CONFIG_FILE))
-        aside = "" if code is None else f", if it can without the model's own code (auto_map: {code})"
+        note = "" if code is None else f", if it can without the model's own code (auto_map: {code})"
         why = f"{place.path / CONFIG_FILE}: {error.why}"
-        raise RequestError(f"{why}: leave --engine attncli out, and transformers runs it{aside}") from error
+        raise RequestError(f"{why}: omit --engine attncli, so that transformers runs it{note}") from error
 
 
 def load_own(name: str = "minilm", device: str = "auto", dtype: str = "float32") -> Model:
-    """`load_model` for what has to look into the network: only attncli's own engine.
+    """Load a model with attncli's own engine, for code that inspects its network.
 
-    Raises RequestError as `load_model` does; NoEncoder for a model that attncli has no encoder for.
+    Raises RequestError as `load_model` does, and NoEncoder for a model without an attncli encoder.
     """
     pick_device(device), pick_dtype(dtype)  # as in `load_model`
     return load_own_from(locate(name), device, dtype)
 
 
 def load_own_from(place: Place, device: str, dtype: str) -> Model:
-    """`load_own` where the files are found already."""
+    """Load a model whose files have been located, as `load_own` does."""
     from attncli.models.transformers_peer import last_resort_tokenizer
 
     chosen, number = pick_device(device), pick_dtype(dtype)

@@ -1,13 +1,13 @@
-"""The one place where a head's queries meet its keys, in every network.
+"""Compute attention in one place for every network: where a head's queries meet its keys.
 
 block ──► taps: begin ──► parts ──► weigh ──► taps: weights ──► outputs of all heads ──► taps: output
                                       │
-                                      ├── attend          the formula as it stands, where derivatives are needed
-                                      ├── attend_into     weights written where they stay, for heads that taps need
+                                      ├── attend          the formula without in-place operations, for gradients
+                                      ├── attend_into     weights written to final memory, for heads that taps need
                                       └── attend_output   torch's fused kernel, for the other heads
 
-`attend_into` and `attend_output` give the same numbers as `attncli.attention.attend`; `formula_of` says how `attend`
-computes them. Tests hold the three equal, and so does `attncli compare`.
+`attend_into` and `attend_output` give the same numbers as `attncli.attention.attend` with `formula_of`. Tests and
+`attncli compare` check that the three are equal.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,16 +26,16 @@ from attncli.models.block import Block, Tap, bands
 def attend_output(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, scale: float | None = None
 ) -> Tensor:
-    """The output of `attend` with the scaled dot product, and no weights: torch's fused kernel.
+    """Return the output of `attend` with the scaled dot product, without weights, from torch's fused kernel.
 
     Same shapes and rules as `attend`. scale: of the dot product, by default 1 / sqrt(d_k). Returns `[..., query, d_v]`.
     """
     check_shapes(key, value, mask)
     if mask is None:
         return F.scaled_dot_product_attention(query, key, value, scale=scale)
-    mask = mask[(None,) * (2 - mask.dim())]  # some of torch's kernels take no fewer dimensions
+    mask = mask[(None,) * (2 - mask.dim())]  # some of torch's kernels require two dimensions
     output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
-    return output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)  # some of torch's kernels leave NaN there
+    return output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)  # some of torch's kernels return NaN there
 
 
 def attend_into(
@@ -49,16 +49,15 @@ def attend_into(
     softcap: float | None = None,
     sinks: Tensor | None = None,
 ) -> Tensor:
-    """`attend` with the scaled dot product, its weights written into `weights`; returns the output.
+    """Compute `attend` with the scaled dot product, write its weights into `weights`, and return the output.
 
-    Same shapes and rules as `attend`, with one leading dimension (the heads). For inference only: nothing
-    is recorded for gradients. A map is written once, where it will stay, and multiplied with the values
-    while it is still in the processor's cache. It is computed in the dtype of `weights`: where that is wider
-    than the queries', nothing between them and the output is rounded to theirs.
+    Same shapes and rules as `attend`, with one leading dimension (the heads). For inference only: gradients are not
+    recorded. A map is written once, to its final memory, and multiplied with the values while it is in the processor's
+    cache. The dtype of `weights` is used throughout: if it is wider than the queries', only the output is rounded.
 
-    scale: of the dot product, by default 1 / sqrt(d_k). softcap: bounds the scaled scores, c tanh(s / c). terms: what
-    is added then, broadcasts to `weights`. sinks: a further score per head, `[head]`, whose weight is left out, so that
-    rows sum to less than 1.
+    scale: of the dot product, by default 1 / sqrt(d_k). softcap: bounds the scaled scores, c tanh(s / c). terms: added
+    afterwards, broadcast to `weights`. sinks: an extra score per head, `[head]`, whose weight is left out, so that rows
+    sum to less than 1.
     """
     check_shapes(key, value, mask)
     queries, keys, values = (part.to(weights.dtype) for part in (query, key, value))
@@ -85,9 +84,9 @@ def attend_into(
 def formula_of(
     scale: float, terms: Iterable[Tensor] = (), softcap: float | None = None, sinks: Tensor | None = None
 ) -> tuple[ScoreFunction, Normaliser]:
-    """Return the score and the normaliser with which `attend` computes what `attend_into` does.
+    """Return the score and the normaliser with which `attend` computes the same as `attend_into`.
 
-    Nothing is overwritten, so that gradients are recorded.
+    Nothing is changed in place, so gradients are recorded.
     """
 
     def score(q: Tensor, k: Tensor) -> Tensor:
@@ -107,22 +106,22 @@ def formula_of(
 
 
 def map_dtype(like: Tensor) -> torch.dtype:
-    """What maps of these vectors are made in: their dtype; on a CPU not less than the float32 that records have.
+    """Return the dtype of maps of these vectors: their own, but on a CPU at least the float32 of records.
 
-    Less is rounded then, nothing is copied, and without instructions for half precision it is several times as fast.
+    Float32 rounds less and avoids a copy. On CPUs without half-precision instructions it is several times as fast.
     """
     halves = like.device.type == "cpu" and like.dtype.itemsize < torch.float32.itemsize
     return torch.float32 if halves else like.dtype
 
 
-CACHED = 2**20  # weights that a processor's cache holds until they are multiplied with the values
+CACHED = 2**20  # weights that stay in a processor's cache until they are multiplied with the values
 
 
 def meet(block: Block, taps: Sequence[Tap]) -> Tensor:
     """Compute a block once and offer it to the taps in order.
 
-    Weights exist for the heads that a tap needs; the other heads go through the fused kernel. Returns the outputs of
-    all heads, `[text, head, query, head_dim]`.
+    Weights are computed for heads that a tap needs; other heads use the fused kernel. Returns the outputs of all heads,
+    `[text, head, query, head_dim]`.
     """
     for tap in taps:
         block = tap.begin(block)
@@ -154,8 +153,8 @@ def weigh(
 ) -> tuple[Tensor, Tensor | None]:
     """Compute outputs `[text, head, query, head_dim]` and weights `[text, head, query, key]` of a part.
 
-    room: where the weights are written; by default they get new memory. formula: compute the formula as it stands, and
-    overwrite nothing, even where no input has a gradient. seen: return the weights; else return None for them.
+    room: memory for the weights; by default new memory. formula: avoid in-place operations even if no input has a
+    gradient. seen: return the weights; else return None for them.
     """
     query, key, value, mask = part.query, part.key, part.value, part.allowed()
     plain = part.positional is None and part.softcap is None and part.sinks is None
@@ -188,9 +187,9 @@ def weigh(
 
 
 def parts(block: Block, taps: Sequence[Tap]) -> Iterator[tuple[Block, bool]]:
-    """Divide a block; yield each part, and whether taps need its weights.
+    """Divide a block. Yield each part, and whether taps need its weights.
 
-    Heads that taps need are divided as a tap says, else into as many queries as memory and the window ask for.
+    Heads that taps need are divided as a tap requires, else by memory and by the window.
     """
     needed = sorted({place for tap in taps for place in tap.places(block)})
     if needed:
@@ -204,7 +203,7 @@ def parts(block: Block, taps: Sequence[Tap]) -> Iterator[tuple[Block, bool]]:
 
 
 def by_memory(block: Block, taps: Sequence[Tap]) -> Iterator[Block]:
-    """Divide a block into as many queries as have the weights that the taps allow, and each of these by the window."""
+    """Divide a block's queries so that each part's weights fit the taps' limits, then each part by the window."""
     queries, limits = block.query.shape[2], [tap.most_weights for tap in taps if tap.most_weights is not None]
     of_query = block.query.shape[0] * block.query.shape[1] * block.key.shape[2]
     together = max(1, min(limits) // of_query) if limits else queries
@@ -213,22 +212,22 @@ def by_memory(block: Block, taps: Sequence[Tap]) -> Iterator[Block]:
 
 
 def by_window(block: Block) -> Iterator[Block]:
-    """Divide a block by its window: some queries after the others, each with the keys that any of them sees."""
+    """Divide a block by its window into groups of queries, each with the keys that any of them sees."""
     for queries, keys in steps(block):
         yield block.some_queries(queries).some_keys(keys)
 
 
 def steps(block: Block) -> Iterable[tuple[slice, slice]]:
-    """Return the queries and keys of each step through a window; everything in one step where there is none."""
+    """Return the queries and keys of each step through a window; a single step if there is no window."""
     if block.window is None:
         return [(slice(None), slice(None))]
     return bands(block.window, block.queries, block.keys)
 
 
 def cached(part: Block, room: Tensor | None) -> Iterator[tuple[Block, Tensor]]:
-    """Divide a part into as many texts as fit a CPU's cache; yield each with memory for its weights.
+    """Divide a part into groups of texts that fit a CPU's cache. Yield each group with memory for its weights.
 
-    The memory is in `room` where that lies in one piece; else it is used again, and copied to `room` if there is some.
+    The memory is in `room` if that is contiguous. Otherwise it is reused, and copied to `room` if there is one.
     """
     texts, maps = len(part.query), part.query.shape[1] * part.query.shape[2] * part.key.shape[2]
     together = max(1, CACHED // max(maps, 1)) if part.query.device.type == "cpu" else texts
@@ -248,7 +247,7 @@ def cached(part: Block, room: Tensor | None) -> Iterator[tuple[Block, Tensor]]:
 
 
 def where(part: Block, block: Block) -> tuple[slice, slice | list[int], slice]:
-    """Return where the outputs of a part stand among those of the block: all texts, its heads, its queries."""
+    """Return the place of a part's outputs among the block's: all texts, its heads, its queries."""
     places = [block.numbers.index(number) for number in part.numbers]
     neighbours = places == list(range(places[0], places[0] + len(places)))
     heads = slice(places[0], places[-1] + 1) if neighbours else places
@@ -256,5 +255,5 @@ def where(part: Block, block: Block) -> tuple[slice, slice | list[int], slice]:
 
 
 def sinks_of(block: Block) -> Tensor | None:
-    """Return the sinks of a block's heads, `[head]`; None where there are none."""
+    """Return the sinks of a block's heads, `[head]`; None if there are none."""
     return None if block.sinks is None else block.sinks[list(block.numbers)]

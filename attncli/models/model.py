@@ -1,4 +1,4 @@
-"""Model: attncli's own network of a checkpoint, with its tokenizer, ready for the attention of texts."""
+"""Model: attncli's own network of a checkpoint, with its tokenizer."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
 
 USUAL = "padding"
-OFTEN = 8  # walks: laying weights out takes about what so many lose without it (Xeon: 40 ms, and 5 ms each)
+OFTEN = 8  # walks: packing weights takes as long as this many walks lose without it (Xeon: 40 ms, and 5 ms each)
 
 
 class Model(TappedModel):
@@ -68,17 +68,17 @@ class Model(TappedModel):
         self.device = device
         self.dtype = dtype
         self.network = empty_network(config)
-        self.needed: Counter[str] = Counter()  # how often, by module; it is read when it first is
-        self.surplus = check_shapes(checkpoint, self.network)  # tensors that are not used
+        self.needed: Counter[str] = Counter()  # number of uses by module; the first use reads it
+        self.surplus = check_shapes(checkpoint, self.network)  # unused tensors
 
     @property
     def silenced(self) -> list[tuple[int, int]]:
-        """The heads, (layer, head), whose outputs are 0."""
+        """Return the heads, (layer, head), whose outputs are 0."""
         return self.network.silenced
 
     @property
     def info(self) -> ModelInfo:
-        """The model, as records name it."""
+        """Return the model's description in records."""
         return ModelInfo(
             name=self.place.name,
             path=str(self.place.path),
@@ -109,7 +109,7 @@ class Model(TappedModel):
         return len(score.names) * (2 * len(tokens) - 1 if score.by_offset else len(tokens) ** 2)
 
     def turning(self, heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
-        """In a network all are turned in the same pairs."""
+        """Return the rotation of these heads. All heads of a network rotate the same pairs."""
         scores = [self.network.layer(layer).score for layer, _ in heads]
         turned = [score.rotary for score in scores if isinstance(score, RotaryScore)]
         if not turned:
@@ -122,7 +122,7 @@ class Model(TappedModel):
         return Turning(rates, pairs, places, places)
 
     def usual_mask(self, mask: str | None) -> str:
-        """An encoder was trained with what hides [PAD]."""
+        """Return the mask's name, by default the encoder's training mask, which hides [PAD]."""
         if mask is None:
             return USUAL
         choices.check("mask", mask, choices.Mask)
@@ -135,9 +135,9 @@ class Model(TappedModel):
         ending: Ending | None = None,
         beginning: Beginning | None = None,
     ) -> Iterator[Tensor]:
-        """Go through the network (`attncli.models.walk.walk`), of which the layers have been read (`need`).
+        """Walk through the network (`attncli.models.walk.walk`), whose layers have already been read (`need`).
 
-        Yields x before the first layer and after every one.
+        Yields x before the first layer and after every layer.
         """
         assert isinstance(rows, OwnRows)
         return walk(self.network, rows, taps, ending, beginning)
@@ -158,13 +158,14 @@ class Model(TappedModel):
         return as_rows(batch, self.config, self.usual_mask(mask), self.device, positions, together)
 
     def need(self, layers: int) -> None:
-        """Read the embeddings and the first `layers` layers, unless that has happened; with all, what follows them.
+        """Read the embeddings and the first `layers` layers if necessary. With all layers, also read the modules after
+        them.
 
-        What is needed OFTEN is laid out then (`attncli.models.network`).
+        Modules that are used OFTEN are packed then (`attncli.models.network`).
         """
         for module in self.network.parts_of(layers):
             if not self.needed[module]:
-                with torch.inference_mode(False):  # what is read in inference mode could have no gradient later
+                with torch.inference_mode(False):  # tensors read in inference mode can't have a gradient later
                     load_parameters(self.checkpoint, self.network, module, self.dtype, self.device)
             self.needed[module] += 1
             if self.needed[module] == OFTEN:
@@ -180,7 +181,7 @@ class Model(TappedModel):
 
     def of_part(self, which: str | None) -> "Model":
         if which not in (None, "encoder"):
-            raise RequestError(f"--which is for encoder-decoders, and {self.place.name} is an encoder: leave it out")
+            raise RequestError(f"--which is for encoder-decoders, but {self.place.name} is an encoder: omit it")
         return self
 
     def info_of(self, which: str | None) -> ModelInfo:
@@ -199,16 +200,14 @@ class Model(TappedModel):
     def check(self, request: Request) -> None:
         for option, value in (("--which", request.which), ("--target", request.target)):
             if value is not None:
-                raise RequestError(
-                    f"{option} is for encoder-decoders, and {self.place.name} is an encoder: leave it out"
-                )
+                raise RequestError(f"{option} is for encoder-decoders, but {self.place.name} is an encoder: omit it")
         super().check(request)
 
 
 def require_own(model: object) -> Model:
-    """Return a model for code that looks at the parameters of attncli's own network.
+    """Return a model for code that inspects the parameters of attncli's own network.
 
-    Raises RequestError where transformers runs it, and TypeError for what is no model.
+    Raises RequestError if transformers runs it, and TypeError for anything but a model.
     """
     if isinstance(model, Model):
         return model
@@ -224,9 +223,9 @@ READS = {FIRST: (CLS,), MEAN_OF_ALL: (MEAN,), LATE: (MEAN,), EACH: ()}
 
 
 def find_outputs(model: Model) -> Found:
-    """The heads that config.json names, a sentence embedding, then the heads that its tensors alone tell of."""
+    """Find the heads that config.json names, a sentence embedding, then heads that only tensors reveal."""
     found = Found({}, {})
-    if not (model.place.path / CONFIG_FILE).is_file():  # an architecture without files
+    if not (model.place.path / CONFIG_FILE).is_file():  # a random architecture without files
         return found
     data = read_config(model.place.path / CONFIG_FILE)
     try:
@@ -237,17 +236,17 @@ def find_outputs(model: Model) -> Found:
         heads = {}
     for name, head in heads.items():
         if not head.alone and is_named(head, data):
-            take(found, name, partial(head_output, model, head, data))
+            add_output(found, name, partial(head_output, model, head, data))
     if (model.place.path / MODULES_FILE).is_file():
-        take(found, "embedding", partial(sentence_embedding, model))
+        add_output(found, "embedding", partial(sentence_embedding, model))
     for name, head in heads.items():
         if head.alone and (is_named(head, data) or has_own_scores(head, model)):
-            take(found, name, partial(head_output, model, head, data))
+            add_output(found, name, partial(head_output, model, head, data))
     return found
 
 
-def take(found: Found, name: str, make: Callable[[], Output]) -> None:
-    """Put an output where it belongs, or why there is none."""
+def add_output(found: Found, name: str, make: Callable[[], Output]) -> None:
+    """Add an output, or the reason why it is missing."""
     try:
         found.outputs[name] = make()
     except RequestError as error:
@@ -255,21 +254,23 @@ def take(found: Found, name: str, make: Callable[[], Output]) -> None:
 
 
 def is_named(head: Head, data: Mapping[str, Any]) -> bool:
-    """Whether config.json says that the checkpoint is for this task."""
+    """Return True if config.json says that the checkpoint is for this task."""
     classes = data.get("architectures")
     named = [one for one in classes if isinstance(one, str)] if isinstance(classes, list) else []
     return any(name.endswith(head.architecture) for name in named)
 
 
 def has_own_scores(head: Head, model: Model) -> bool:
-    """Whether there is a tensor that only such a head has."""
+    """Return True if the checkpoint has a tensor that only such a head has."""
     own = (f"{head.scores.name}.weight", f"{head.scores.name}.bias", *(head.scores.biases or ()))
     tables = {f"{name}.weight" for name in model.config.source(TABLE).names}
     return any(name in model.checkpoint.shapes and name not in tables for name in own)
 
 
 def head_output(model: Model, head: Head, data: Mapping[str, Any]) -> Output:
-    """Raises RequestError where tensors are missing or of another shape, or config.json does not say what they mean."""
+    """Return a head's output. Raises RequestError if tensors are missing or misshapen, or config.json lacks their
+    labels.
+    """
     config = model.config
     named = None if head.kind == "words" else list(head.labels or labels_of(data))
     count = config.vocab_size if named is None else len(named)
@@ -287,7 +288,7 @@ def head_output(model: Model, head: Head, data: Mapping[str, Any]) -> Output:
 
 
 def load_head(model: Model, network: HeadNetwork, sources: Mapping[str, str]) -> nn.Module:
-    """The head with its parameters; the table of tokens is the network's own."""
+    """Load the parameters of a head. The token table is shared with the network."""
     tables = {f"{name}.weight" for name in model.config.source(TABLE).names}
     read = {}
     for parameter, name in sources.items():
@@ -301,6 +302,6 @@ def load_head(model: Model, network: HeadNetwork, sources: Mapping[str, str]) ->
 
 
 def vocabulary(model: Model) -> list[str]:
-    """The tokens by their numbers; "" for a number that no token has."""
+    """Return the tokens by id; "" for an id without a token."""
     names = {number: token for token, number in model.tokenizer.backend.get_vocab().items()}
     return [names.get(number, "") for number in range(model.config.vocab_size)]

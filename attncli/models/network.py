@@ -1,4 +1,4 @@
-"""A network of encoder layers, built from `attncli.attention` by what a family says: BERT, RoBERTa, and others.
+"""Build a network of encoder layers from `attncli.attention` for a family: BERT, RoBERTa, and others.
 
 One layer, post-norm as published (Vaswani et al. 2017, figure 1, left; Devlin et al. 2019), and pre-norm:
 
@@ -8,12 +8,11 @@ One layer, post-norm as published (Vaswani et al. 2017, figure 1, left; Devlin e
     x ──┬── LayerNorm ── multi-head attention ──(+)──┬── LayerNorm ── feed-forward ──(+)──► x
         └────────────────────────────────────────────┘  └──────────────────────────────┘
 
-Here stand the parts. What walks through them, layer by layer, is `attncli.models.walk`. Inference only: there is no
-dropout.
+This module defines the parts; `attncli.models.walk` runs them layer by layer. Inference only: there is no dropout.
 
-First come the linear layers and embeddings, whose values come from a checkpoint: none are drawn. Nearly all of an
-encoder's time is spent in them. They use oneDNN's matrix product where that exists: for float32 on a CPU torch takes
-MKL, which reaches about half of oneDNN's rate on processors that are not Intel's (126 ms against 63 ms for
+First come the linear layers and embeddings, whose values come from a checkpoint and are not initialised. They take
+nearly all of an encoder's time. They use oneDNN's matrix product if available. For float32 on a CPU, torch uses MKL,
+which reaches about half of oneDNN's rate on processors that are not Intel's (126 ms against 63 ms for
 4096 x 768 x 3072 on an AMD EPYC 9005, and the same factor from 1 token to 4096). The numbers agree to the last bits.
 """
 
@@ -40,7 +39,7 @@ from attncli.attention.relative import PROJECTIONS
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Biased, Conv, Disentangling, Positions, Turned
 
-# torch.compile uses the same operator for what it freezes; it has no gradient.
+# torch.compile uses the same operator for frozen weights. It has no gradient.
 ONEDNN_LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
 ONEDNN_PACK = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None) if ONEDNN_LINEAR is not None else None
 
@@ -55,14 +54,15 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swish": F.silu,
     "tanh": torch.tanh,
 }  # by their names in config.json
-ONEDNN_NAMES = {NO_ACTIVATION: ("none", None), "gelu": ("gelu", "none")}  # those that it applies: name and algorithm
-ROWS = 64  # of a product, about: the layout for one number of them serves the others too
+# Activations that oneDNN applies: name and algorithm.
+ONEDNN_NAMES = {NO_ACTIVATION: ("none", None), "gelu": ("gelu", "none")}
+ROWS = 64  # typical rows of a product: one packed layout serves every number of rows
 
 
 class Linear(nn.Linear):
-    """y = f(x W^T + b), `[..., in]` -> `[..., out]`. In inference mode, in float32 on a CPU, by oneDNN.
+    """y = f(x W^T + b), `[..., in]` -> `[..., out]`. Uses oneDNN in inference mode, in float32 on a CPU.
 
-    f: the activation of this name, by default none.
+    activation: the name of f, by default none.
     """
 
     def __init__(
@@ -78,8 +78,10 @@ class Linear(nn.Linear):
         self.packed: Tensor | None = None
 
     def pack(self) -> None:
-        """Lay the weight out as oneDNN wants it, which it does anew for every product else: a quarter of the time of
-        one with few rows. It takes the weight's memory once more, and the weight must not change from then on.
+        """Pack the weight into oneDNN's layout, which it otherwise computes anew for every product.
+
+        That takes a quarter of the time of a product with few rows. Packing doubles the weight's memory, and the weight
+        must not change afterwards.
         """
         if ONEDNN_PACK is not None and self.weight.dtype == torch.float32 and self.weight.device.type == "cpu":
             with torch.inference_mode():
@@ -106,14 +108,14 @@ class Linear(nn.Linear):
 
 
 def lay_out(module: nn.Module) -> None:
-    """Every linear layer in it, unless that has happened."""
+    """Pack every linear layer in the module that is not packed yet."""
     for part in module.modules():
         if isinstance(part, Linear) and part.packed is None:
             part.pack()
 
 
 class Convolution(nn.Conv1d):
-    """Over each token and as many to either side, `[text, size, token]` -> the same shape; tokens: an odd number."""
+    """A convolution over each token and its neighbours, `[text, size, token]` -> the same. tokens: an odd number."""
 
     def __init__(self, size: int, tokens: int, groups: int) -> None:
         super().__init__(size, size, tokens, padding=(tokens - 1) // 2, groups=groups)
@@ -123,15 +125,16 @@ class Convolution(nn.Conv1d):
 
 
 class Embedding(nn.Embedding):
-    """A table of vectors, `[...]` of row numbers -> `[..., embedding_dim]`."""
+    """A table of vectors: row numbers `[...]` -> `[..., embedding_dim]`."""
 
     def reset_parameters(self) -> None:
         pass
 
 
 def layer_scores(config: ModelConfig) -> list[PositionalScore]:
-    """One for each layer. Those of one kind are one module for all layers; of disentangled ones, which have projections
-    of their own, the table of offsets' vectors is.
+    """Return one score per layer. Layers of the same kind share one module.
+
+    Disentangled scores have their own projections, and share only the table of offset vectors.
     """
     size = config.hidden_size
     shared: dict[Positions | None, PositionalScore] = {}
@@ -154,7 +157,7 @@ def layer_scores(config: ModelConfig) -> list[PositionalScore]:
 
 
 def projection(config: ModelConfig, name: str) -> Linear:
-    """Of the vectors of offsets, to the "query" or the "key" of a term."""
+    """Return the projection of offset vectors to the "query" or "key" of a term."""
     return Linear(config.hidden_size, config.hidden_size, bias=not (name == "key" and config.biases.bare_keys))
 
 
@@ -168,14 +171,16 @@ def shared_score(config: ModelConfig, positions: Turned | Biased | None) -> Posi
 
 
 def layer_norm(config: ModelConfig, size: int) -> nn.Module:
-    """A norm, which takes the mean away or does not."""
+    """Return a norm, which subtracts the mean unless the configuration has `rms_norm`."""
     if config.rms_norm:
         return RMSNorm(size, config.layer_norm_eps)
     return nn.LayerNorm(size, eps=config.layer_norm_eps, bias=config.biases.norms)
 
 
 class Embeddings(nn.Module):
-    """token vector + segment vector + position vector + the first task's, normalised in most families; then widened."""
+    """token + segment + position + first task embedding, normalised in most families, then projected to the hidden
+    size.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -188,9 +193,9 @@ class Embeddings(nn.Module):
         self.project = Linear(size, config.hidden_size) if config.widens else None
 
     def forward(self, ids: Tensor, segments: Tensor, positions: Tensor | None) -> Tensor:
-        """Numbers of tokens, segments and positions, `[row]` each -> `[row, hidden_size]`.
+        """Embed the numbers of tokens, segments and positions, `[row]` each -> `[row, hidden_size]`.
 
-        Without `positions` the network is not told the order of the tokens.
+        Without `positions` the network does not receive the order of the tokens.
         """
         x: Tensor = self.tokens(ids)
         if self.segments is not None:
@@ -204,7 +209,7 @@ class Embeddings(nn.Module):
 
 
 def feed_forward(config: ModelConfig) -> FeedForward | GatedFeedForward:
-    """f(x W_up) W_down, its activation applied by the product where that can; or the gated one."""
+    """Return f(x W_up) W_down, with the activation fused into the product if possible; or the gated variant."""
     size, wide, function, biases = config.hidden_size, config.intermediate_size, config.activation, config.biases
     if config.gated:
         return GatedFeedForward(size, wide, FUNCTIONS[function], biases.feed_forward, Linear, biases.down)
@@ -215,7 +220,7 @@ def feed_forward(config: ModelConfig) -> FeedForward | GatedFeedForward:
 
 
 class Layer(nn.Module):
-    """An encoder layer, drawn at the head of this file: what comes before its attention, and what follows."""
+    """An encoder layer, as drawn at the top of this file: the parts before and after its attention."""
 
     def __init__(self, config: ModelConfig, number: int, score: PositionalScore) -> None:
         super().__init__()
@@ -239,18 +244,18 @@ class Layer(nn.Module):
 
     @property
     def score(self) -> PositionalScore:
-        """The attention's."""
+        """Return the positional score of the attention."""
         score = self.attention.score
         assert isinstance(score, PositionalScore)
         return score
 
     def before(self, x: Tensor) -> Tensor:
-        """What the attention is given; x `[row, hidden_size]`."""
+        """Return the attention's input; x `[row, hidden_size]`."""
         given: Tensor = self.attention_norm(x) if self.norm_first else x
         return given
 
     def after(self, x: Tensor, attended: Tensor) -> Tensor:
-        """The layer's output; x and what the heads gave, joined, `[row, hidden_size]`."""
+        """Return the layer's output from x and the concatenated outputs of the heads, `[row, hidden_size]`."""
         attended = self.attention.output(attended)
         if self.norm_first:
             x = x + attended
@@ -261,7 +266,7 @@ class Layer(nn.Module):
 
 
 class NeighbourMix(nn.Module):
-    """Beside the first layer, y = LayerNorm(layer(x) + f(conv(x))), conv over each token and those next to it.
+    """Parallel to the first layer: y = LayerNorm(layer(x) + f(conv(x))), conv over each token and its neighbours.
 
     Source: He et al. 2021, the published DeBERTa of version 2; its largest models have it.
     """
@@ -273,8 +278,10 @@ class NeighbourMix(nn.Module):
         self.norm = layer_norm(config, config.hidden_size)
 
     def forward(self, x: Tensor, y: Tensor, shown: Tensor | None) -> Tensor:
-        """What goes into the first layer, and what comes out, of texts of one length, `[text, token, hidden_size]` ->
-        the same shape. shown: bool `[text, token, 1]`, False at what is hidden from all, which counts as nothing.
+        """Combine the first layer's input x and output y for texts of one length, `[text, token, hidden_size]` -> the
+        same shape.
+
+        shown: bool `[text, token, 1]`, False at hidden tokens, which count as 0.
         """
         x = x if shown is None else x * shown
         mixed: Tensor = self.norm(y + self.function(self.conv(x.mT).mT))
@@ -282,9 +289,9 @@ class NeighbourMix(nn.Module):
 
 
 class Network(nn.Module):
-    """Embeddings, then layers; of pre-norm ones, a norm after the last. A layer may stand in several places.
+    """Embeddings, then layers, then a final norm for pre-norm layers. One layer may occur in several places.
 
-    silenced: heads, (layer, head), in place of whose outputs stands 0.
+    silenced: heads, (layer, head), whose outputs are replaced with 0.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -302,7 +309,7 @@ class Network(nn.Module):
         return layer
 
     def parts_of(self, layers: int) -> list[str]:
-        """Those that a walk through the first layers needs: all of them, and it needs what follows them."""
+        """Return the modules needed for the first `layers` layers. With all layers, include the modules after them."""
         mixed = ["neighbours"] if self.neighbours is not None else []
         last = ["final_norm"] if self.final_norm is not None and layers == len(self.layers) else []
         every = list(self.layers)
@@ -311,17 +318,17 @@ class Network(nn.Module):
 
 
 def layers_of(config: ModelConfig) -> list[Layer]:
-    """All of them; those that are called alike in a checkpoint, and told of positions alike, are one."""
+    """Build all layers. Layers with the same checkpoint name and the same positions are one module."""
     made: dict[tuple[str, Positions | None], Layer] = {}
-    alike = list(zip(config.layer_names, config.positions, strict=True))
-    for number, (key, score) in enumerate(zip(alike, layer_scores(config), strict=True)):
+    keys = list(zip(config.layer_names, config.positions, strict=True))
+    for number, (key, score) in enumerate(zip(keys, layer_scores(config), strict=True)):
         if key not in made:
             made[key] = Layer(config, number, score)
-    return [made[key] for key in alike]
+    return [made[key] for key in keys]
 
 
 def empty_network(config: ModelConfig) -> Network:
-    """One that takes no memory until its parameters are loaded."""
+    """Build a network that takes no memory until its parameters are loaded."""
     with torch.device("meta"):
         network = Network(config)
     return network.requires_grad_(False)

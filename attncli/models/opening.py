@@ -1,4 +1,4 @@
-"""Which model to open, and how: what a command says of it, and what a process tells another."""
+"""A model to open and its options, passed from a command or to another process."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Opening:
-    """A model that can be opened, here or in another process; without: heads to silence, "3.1,4.0" (`NamedHeads`).
+    """A model to open, here or in another process. without: heads to silence, "3.1,4.0" (`NamedHeads`).
 
-    The other fields are `load_model`'s.
+    The other fields are those of `load_model`.
     """
 
     name: str
@@ -26,26 +26,26 @@ class Opening:
 
     @classmethod
     def of(cls, engine: "Engine") -> "Opening":
-        """How a model that is open is opened again, in a process with another working directory too: a directory is
-        named by its whole path.
+        """Describe how to open an already open model again, also from another working directory. A directory's path is
+        absolute.
         """
         place = engine.place
         name = str(place.path.absolute()) if place.origin == "directory" else place.name
         return cls(name, str(engine.device), engine.dtype_name, engine.name, heads_list(engine.silenced) or None)
 
     def open(self) -> "Engine":
-        """Raises RequestError as `load_model` and `Engine.without` do."""
-        place = locate(self.name)  # what is wrong with a name is said before torch is imported, which takes a second
+        """Open the model. Raises RequestError as `load_model` and `Engine.without` do."""
+        place = locate(self.name)  # reports a wrong name before importing torch, which takes a second
         from attncli.models.loading import load_from
 
         loaded = load_from(place, self.device, self.dtype, self.engine)
         return loaded if self.without is None else loaded.without(self.without)
 
     def again(self, opened: "Engine | None", sha256: str) -> "Engine":
-        """The one that is open already, or else opened here. Raises RequestError as `open` does, and where the weights
-        are not those with this digest.
+        """Return the already open model, or open it. Raises RequestError as `open` does, and if the weights have
+        another digest.
         """
         found = self.open() if opened is None else opened
         if found.sha256 != sha256:
-            raise RequestError(f"{self.name} is another model here than where this was asked for")
+            raise RequestError(f"{self.name} is a different model on this machine")
         return found

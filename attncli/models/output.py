@@ -1,4 +1,4 @@
-"""Output: what a checkpoint says, as a function of the last hidden states."""
+"""Output: a checkpoint's prediction as a function of the last hidden states."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from attncli.base.brief import Brief
 from attncli.base.choices import Output as Kind
 from attncli.text.tokens import Tokens
 
-# Poolings by sentence-transformers' names: vectors of the real tokens, `[token, size]`, become one, `[size]`.
+# Poolings by sentence-transformers' names: from the vectors of real tokens, `[token, size]`, to one, `[size]`.
 CLS, MEAN, LAST = "cls", "mean", "lasttoken"
 
 
 def weighted_mean(vectors: Tensor) -> Tensor:
-    """Σ i x_i / Σ i, tokens counted from 1 (Muennighoff 2022, equation 2)."""
+    """Return Σ i x_i / Σ i, with tokens counted from 1 (Muennighoff 2022, equation 2)."""
     weights = torch.arange(1, len(vectors) + 1, dtype=vectors.dtype, device=vectors.device)
     return weights @ vectors / weights.sum()
 
@@ -34,17 +34,17 @@ POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 SOFTMAX, SIGMOID = "softmax", "sigmoid"
-Numbers = Floats | Doubles  # float64 of a model that computes in it
+Numbers = Floats | Doubles  # float64 if the model computes in it
 
 
 class Output:
-    """A head, or what makes a sentence embedding. It is read from its files when it is first called.
+    """A head, or the computation of a sentence embedding. Its files are read at the first call.
 
     kind: "classes", "tokens", "span", "words", "next" (the token after each) or "embedding". labels: names along the
-    last axis of what it gives, where they have any. function: what makes probabilities of that, "softmax" (one label
-    is right), "sigmoid" (each may be); None where it is a number, as in a regression.
-    pooling: which of a text's vectors it reads, put after each other (`attncli.models.output`); each token's
-    where there is none. late: it reads all of them, and what it makes of them is put together so.
+    last axis of its values, if they have any. function: turns values into probabilities, "softmax" (one label is
+    right) or "sigmoid" (each may be); None for plain numbers, as in a regression.
+    pooling: the pooled vectors that it reads, concatenated (`attncli.models.output`); if empty, the vector of each
+    token. late: the head reads every token, and pooling applies to its results.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Output:
 
     @property
     def of_text(self) -> bool:
-        """Whether it says one thing of a text, and not something of each token."""
+        """Return True if the output is about the text as a whole, not about each token."""
         return bool(self.pooling)
 
     @cached_property
@@ -74,23 +74,23 @@ class Output:
 
     @cached_property
     def network(self) -> nn.Module:
-        """What is done to those vectors, `[vector, size]`. Raises RequestError where its files are damaged."""
+        """Return the network from the vectors read, `[vector, size]`. Raises RequestError if its files are damaged."""
         with torch.inference_mode(False):  # what is read in inference mode could have no gradient later
             return self.load()
 
     def __call__(
         self, hidden: Sequence[Tensor], tokens: Sequence[Tokens], rows: Sequence[Sequence[int]] | None = None
     ) -> list[Tensor]:
-        """What it says of each text, before probabilities are made of it (logits).
+        """Return the logits of each text.
 
-        hidden: the last hidden states, `[token, hidden_size]` each, with a gradient or without. rows: of each text the
-        tokens that are meant, where it says something of each; by default all of them.
+        hidden: the last hidden states, `[token, hidden_size]` each, with or without a gradient. rows: for outputs per
+        token, the selected tokens of each text; by default all.
 
         "embedding" `[size]`; "classes" `[label]`; "words", "next" and "tokens" `[token, label]`; "span" `[token, 2]`,
-        start and end. Raises ValueError for rows where it says one thing of a text.
+        start and end. Raises ValueError for rows of an output about the text as a whole.
         """
         if rows is not None and self.of_text:
-            raise ValueError(f"{self.kind} are of a text, and not of some of its tokens")
+            raise ValueError(f"{self.kind} are about a text, so rows can't select tokens")
         read = [self.read(*one) for one in zip(hidden, tokens, strict=True)]
         if rows is not None:
             read = [vectors[list(some)] for vectors, some in zip(read, rows, strict=True)]
@@ -100,7 +100,7 @@ class Output:
         return [part[0] for part in parts] if self.pooling else list(parts)
 
     def places(self, tokens: Tokens) -> list[int]:
-        """Return the places of the tokens whose vectors have a part in what it says."""
+        """Return the places of the tokens whose vectors the output depends on."""
         if not self.pooling:
             return list(range(len(tokens)))
         real = [place for place, padding in enumerate(tokens.padding) if not padding]
@@ -108,7 +108,7 @@ class Output:
         return sorted({place for name in self.pooling for place in ends.get(name, real)})
 
     def read(self, vectors: Tensor, tokens: Tokens) -> Tensor:
-        """The vectors that it reads of a text's, `[vector, size]`."""
+        """Return the vectors of a text that the output reads, `[vector, size]`."""
         if not self.pooling:
             return vectors
         real = [place for place, padding in enumerate(tokens.padding) if not padding]
@@ -116,11 +116,13 @@ class Output:
         return vectors if self.late else self.pooled(vectors)
 
     def pooled(self, vectors: Tensor) -> Tensor:
-        """Of the real tokens' `[token, size]`, put after each other, `[1, size]`."""
+        """Return the poolings of the real tokens' vectors `[token, size]`, concatenated to `[1, size]`."""
         return torch.cat([POOLINGS[name](vectors) for name in self.pooling])[None]
 
     def probabilities(self, logits: Tensor) -> Tensor | None:
-        """Of the labels; of a span, of each token to be its start, and its end. None where there are none."""
+        """Return the probabilities of the labels; for a span, of each token as its start and as its end. None if
+        undefined.
+        """
         if self.function is None:
             return None
         if self.function == SIGMOID:
@@ -129,7 +131,7 @@ class Output:
 
 
 class Found(NamedTuple):
-    """outputs: by name, the one that the checkpoint is for first. refused: why others, which it names, can't be had."""
+    """outputs: by name, the checkpoint's main output first. refused: the reasons why others are not available."""
 
     outputs: dict[str, Output]
     refused: dict[str, str]
@@ -137,12 +139,13 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Prediction(Brief):
-    """What an output says of a text.
+    """The prediction of an output for a text.
 
-    output: its name; kind: what it says. labels: names along the last axis, where they have any.
-    values: before probabilities are made of them (logits): "classes" `[label]`; "words" and "tokens" `[token, label]`;
-    "span" `[token, 2]`, start and end; "embedding" `[size]`. probabilities: in the same shape, of a span's start and
-    end each over the tokens; None where there are none.
+    output: its name. kind: its kind. labels: names along the last axis, if they have any.
+
+    values: logits: "classes" `[label]`; "words" and "tokens" `[token, label]`; "span" `[token, 2]`, start and end;
+    "embedding" `[size]`. probabilities: in the same shape; for a span, of its start and of its end, each over the
+    tokens. None if undefined.
     """
 
     output: str

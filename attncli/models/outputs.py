@@ -1,7 +1,7 @@
-"""Outputs: what a checkpoint predicts of a text (classes, labels of tokens, spans, words) and its sentence embedding.
+"""Outputs: a checkpoint's predictions (classes, token labels, spans, words) and its sentence embedding.
 
-config.json names the labels, the family says what a head is made of, modules.json how sentence-transformers makes an
-embedding. Outputs are found by a checkpoint's tensors and files, never guessed from a name.
+config.json names the labels, the family defines the layers of a head, and modules.json the computation of an
+embedding in sentence-transformers. Outputs are found from a checkpoint's tensors and files, never guessed from a name.
 """
 
 import reprlib
@@ -44,9 +44,9 @@ FUNCTIONS = {"regression": None, "single_label_classification": SOFTMAX, "multi_
 
 
 def labels_of(data: Mapping[str, Any]) -> list[str]:
-    """`id2label`; without it LABEL_0, LABEL_1, ..., as many as `num_labels` says, else 2, as transformers takes them.
+    """Return `id2label`, or by default LABEL_0, LABEL_1, ... up to `num_labels` or 2, as transformers does.
 
-    Raises RequestError where labels have no names, or not each of them.
+    Raises RequestError if any label has no name.
     """
     named = data.get("id2label")
     if named is None:
@@ -56,7 +56,7 @@ def labels_of(data: Mapping[str, Any]) -> list[str]:
         return [f"LABEL_{number}" for number in range(count)]
     numbers = [str(number) for number in range(len(named))] if isinstance(named, dict) else []
     if not numbers or set(named) != set(numbers):
-        raise RequestError("id2label has not a name for each of the labels 0, 1, 2, ...")
+        raise RequestError("id2label does not name each of the labels 0, 1, 2, ...")
     for number in numbers:
         try:
             text(LONGEST_NAME)(named[number], f"label {number}")
@@ -66,9 +66,9 @@ def labels_of(data: Mapping[str, Any]) -> list[str]:
 
 
 def function_of(data: Mapping[str, Any], head: Head, count: int) -> str | None:
-    """What makes probabilities of so many logits. Raises RequestError for a `problem_type` that there is not.
+    """Return the function from `count` logits to probabilities. Raises RequestError for an unknown `problem_type`.
 
-    As in transformers, of one label a regression is made unless `problem_type` says otherwise, and of several one is
+    As in transformers, one label means a regression unless `problem_type` says otherwise; of several labels, one is
     right.
     """
     if head.kind != "classes":
@@ -81,11 +81,11 @@ def function_of(data: Mapping[str, Any], head: Head, count: int) -> str | None:
     return FUNCTIONS[stated]
 
 
-TABLE = "embeddings.tokens"  # of the tokens' vectors, in our network
+TABLE = "embeddings.tokens"  # the token embeddings in our network
 
 
 class HeadNetwork(nn.Module):
-    """Vectors `[vector, hidden_size]` -> `[vector, label]`: the head's parts one after the other, and its scores."""
+    """Vectors `[vector, hidden_size]` -> `[vector, label]`: the head's layers in sequence, then its scores."""
 
     def __init__(self, head: Head, config: ModelConfig, labels: int) -> None:
         super().__init__()
@@ -107,15 +107,16 @@ class HeadNetwork(nn.Module):
 
 
 def empty_head(head: Head, config: ModelConfig, labels: int) -> HeadNetwork:
-    """One that takes no memory until its parameters are loaded."""
+    """Build a head that takes no memory until its parameters are loaded."""
     with torch.device("meta"):
         network = HeadNetwork(head, config, labels)
     return network.requires_grad_(False)
 
 
 def places_of(head: Head, config: ModelConfig, tied: bool) -> dict[str, tuple[str, ...]]:
-    """Where each parameter of the head's network may lie: tensors of a checkpoint, of which the first that is there is
-    taken. tied: whether the checkpoint lets the table of tokens stand for scores of the vocabulary.
+    """Return the possible tensors of each parameter of a head's network. The first existing one is read.
+
+    tied: the scores of the vocabulary may use the token table.
     """
     places: dict[str, tuple[str, ...]] = {}
     for number, part in enumerate(head.parts):
@@ -132,24 +133,24 @@ def places_of(head: Head, config: ModelConfig, tied: bool) -> dict[str, tuple[st
 
 
 def sources_of(network: HeadNetwork, places: dict[str, tuple[str, ...]], checkpoint: Checkpoint) -> dict[str, str]:
-    """Of each parameter the tensor that it is read from.
+    """Return the tensor to read for each parameter.
 
-    Raises RequestError where one is missing, or has another shape than the network's.
+    Raises RequestError if one is missing or has another shape than the network's.
     """
     sources = {}
     for parameter, names in places.items():
-        there = [name for name in names if name in checkpoint.shapes]
-        if not there:
+        existing = [name for name in names if name in checkpoint.shapes]
+        if not existing:
             raise RequestError(f"{checkpoint.where} lacks {names[0]}")
-        shape, wanted = checkpoint.shapes[there[0]], tuple(network.get_parameter(parameter).shape)
+        shape, wanted = checkpoint.shapes[existing[0]], tuple(network.get_parameter(parameter).shape)
         if shape != wanted:
-            what = f"{there[0]} has the shape {list(shape)}, and by config.json it is {list(wanted)}"
+            what = f"{existing[0]} has the shape {list(shape)}, but config.json requires {list(wanted)}"
             raise RequestError(f"{checkpoint.where}: {what}")
-        sources[parameter] = there[0]
+        sources[parameter] = existing[0]
     return sources
 
 
-OWN = "sentence_transformers."  # its classes, in whatever module they lie
+OWN = "sentence_transformers."  # classes of sentence-transformers, in any of its modules
 LARGEST = 10**6  # elements of a vector
 MODULES = each(
     fields(
@@ -160,21 +161,21 @@ MODULES = each(
 
 
 class Module(NamedTuple):
-    """name: of its class; folder: where its files lie; settings: what its config.json says."""
+    """One step of an embedding. name: its class. folder: its files. settings: the content of its config.json."""
 
     name: str
     folder: Path
     settings: Mapping[str, Any]
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """Raises RequestError when it is not true or false."""
+        """Return a setting. Raises RequestError if it is not true or false."""
         stated = self.settings.get(key, default)
         if not isinstance(stated, bool):
             raise self.refused(f"{key} is {reprlib.repr(stated)}, not true or false")
         return stated
 
     def size(self, *keys: str) -> int:
-        """By the first of these names that is there. Raises RequestError when it can't be the size of a vector."""
+        """Return the first existing of these settings. Raises RequestError if it can't be a vector size."""
         stated = next((self.settings[key] for key in keys if key in self.settings), None)
         if type(stated) is not int or not 1 <= stated <= LARGEST:
             raise self.refused(f"{keys[0]} is {reprlib.repr(stated)}, not a whole number from 1 to {LARGEST:,}")
@@ -185,9 +186,9 @@ class Module(NamedTuple):
 
 
 def modules_of(directory: Path) -> list[Module]:
-    """Those that modules.json names, the encoder first.
+    """Return the modules that modules.json names, the encoder first.
 
-    Raises RequestError where it is garbled, begins with something else, or a folder leads out of the model's.
+    Raises RequestError if it is garbled, does not begin with the encoder, or names a folder outside the model's.
     """
     path = directory / MODULES_FILE
     try:
@@ -195,18 +196,18 @@ def modules_of(directory: Path) -> list[Module]:
         MODULES(stated, "it")
         made = [module(directory, one["type"], one["path"]) for one in stated]
     except (OSError, ValueError) as error:
-        raise RequestError(f"{path} does not say how texts are embedded: {first_line(error)}") from error
+        raise RequestError(f"{path} does not define an embedding: {first_line(error)}") from error
     if not made or (made[0].name, made[0].folder) != ("Transformer", directory):
-        raise RequestError(f"{path}: it does not begin with the encoder beside it")
+        raise RequestError(f"{path}: its first module is not the encoder in its directory")
     return made
 
 
 def module(directory: Path, kind: str, path: str) -> Module:
     """Raises ValueError for a class or a folder that is not one of theirs; OSError and ValueError for its settings."""
     if not kind.startswith(OWN):
-        raise ValueError(f"{reprlib.repr(kind)} is code of the model's own, which is not run")
+        raise ValueError(f"{reprlib.repr(kind)} is the model's own code, which is not run")
     if path != Path(path).name or "\\" in path or path == "..":
-        raise ValueError(f"{reprlib.repr(path)} is no folder in the model's own directory")
+        raise ValueError(f"{reprlib.repr(path)} is not a folder in the model's own directory")
     folder = directory / path if path else directory
     settings: Any = {}
     if path and folder.is_dir():
@@ -222,39 +223,41 @@ LEAST = 3  # tokens: [CLS], a word and [SEP]
 
 
 class Manner(NamedTuple):
-    """prompt: what is put before every text; lower: whether its capitals are lost; most: tokens that are read."""
+    """The preparation of texts. prompt: prepended to every text. lower: convert to lower case. most: tokens that are
+    read.
+    """
 
     prompt: str
     lower: bool
     most: int
 
-    def tokens(self, tokenizer: Tokenizer, written: str) -> Tokens:
-        """Raises RequestError as `Tokenizer.encode` does."""
+    def tokens(self, tokenizer: Tokenizer, text: str) -> Tokens:
+        """Tokenize a text. Raises RequestError as `Tokenizer.encode` does."""
         own = Tokenizer(
             tokenizer.backend, self.most, tokenizer.vocab_size, tokenizer.pad_id, tokenizer.notation, tokenizer.name
         )
-        written = self.prompt + written
-        return own.encode(written.lower() if self.lower else written)
+        text = self.prompt + text
+        return own.encode(text.lower() if self.lower else text)
 
 
 def manner_of(directory: Path, max_tokens: int) -> Manner:
-    """By the files beside modules.json. Raises RequestError where one is garbled, or a prompt is not to be pooled."""
+    """Read the files beside modules.json. Raises RequestError if one is garbled, or excludes a prompt from pooling."""
     name = next((one for one in SENTENCE_FILES if (directory / one).is_file()), SENTENCE_FILES[0])
     lower = setting(directory / name, "do_lower_case", maybe(flag())) or False
     lengths = [
         setting(directory / name, "max_seq_length", length),
-        setting(directory / "tokenizer_config.json", "model_max_length", length),  # where version 6 writes it
+        setting(directory / "tokenizer_config.json", "model_max_length", length),  # version 6 writes it there
     ]
     most = next((one for one in lengths if one is not None), max_tokens)
     prompt = default_prompt(directory)
     if prompt and not modules_of(directory)[1].flag("include_prompt", True):
-        what = f"it leaves its prompt {reprlib.repr(prompt)} out of the pooling"
-        raise RequestError(f"{directory}: {what}, which attncli does not do")
+        what = f"it excludes its prompt {reprlib.repr(prompt)} from the pooling"
+        raise RequestError(f"{directory}: {what}, which attncli does not support")
     return Manner(prompt, lower, int(min(most, max_tokens)))
 
 
 def default_prompt(directory: Path) -> str:
-    """What is put before a text of which nobody says what it is for."""
+    """Return the prompt for texts without a stated purpose."""
     name = setting(directory / PROMPTS_FILE, "default_prompt_name", maybe(text()))
     if name is None:
         return ""
@@ -262,7 +265,7 @@ def default_prompt(directory: Path) -> str:
 
 
 def prompt_named(name: str) -> Check:
-    """Prompts by their names, and this one among them."""
+    """Accept a table of prompts that contains this name."""
 
     def check(value: Any, what: str) -> None:
         if type(value) is not dict or name not in value:
@@ -279,7 +282,7 @@ def length(value: Any, what: str) -> None:
 
 
 def setting(path: Path, key: str, check: Check) -> Any:
-    """What a file says; None where it says nothing, or is not there. Raises RequestError where that can't be."""
+    """Return a setting from a file; None if it or the file is missing. Raises RequestError if it is invalid."""
     if not path.is_file():
         return None
     try:
@@ -292,7 +295,7 @@ def setting(path: Path, key: str, check: Check) -> Any:
         raise RequestError(f"{path}: {first_line(error)}") from error
 
 
-# How config.json named poolings before version 6, in the order in which several are put after each other.
+# The names of poolings in config.json before version 6, in the order of their concatenation.
 FLAGS = {
     "pooling_mode_cls_token": CLS,
     "pooling_mode_max_tokens": "max",
@@ -301,9 +304,9 @@ FLAGS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-# torch's classes, and what config.json of an encoder calls them.
+# torch's classes, and their names in an encoder's config.json.
 ACTIVATIONS = {"Identity": NO_ACTIVATION, "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu", "SiLU": "silu"}
-VECTOR = "sentence_embedding"  # what modules after the pooling are given
+VECTOR = "sentence_embedding"  # the input of modules after the pooling
 
 
 class Normalize(nn.Module):
@@ -314,14 +317,14 @@ class Normalize(nn.Module):
 
 
 def sentence_embedding(model: Walker) -> Output:
-    """Raises RequestError where the files are garbled, or name what attncli does not do."""
+    """Build the sentence embedding. Raises RequestError if its files are garbled or need something unsupported."""
     _, *modules = modules_of(model.place.path)
     pooling = modules[0] if modules else None
     if pooling is None or pooling.name != "Pooling":
         raise RequestError(f"{model.place.path}: no Pooling follows the encoder in modules.json")
     size = model.info.hidden_size
     if pooling.size("embedding_dimension", "word_embedding_dimension") != size:
-        raise pooling.refused(f"it pools vectors of another size than the encoder's {size}")
+        raise pooling.refused(f"it pools vectors of a size other than the encoder's {size}")
     poolings = poolings_of(pooling)
     size *= len(poolings)
     loaders: list[Callable[[], nn.Module]] = []
@@ -334,13 +337,13 @@ def sentence_embedding(model: Walker) -> Output:
             size = made.out_features
         elif module.name == "Normalize":
             loaders.append(Normalize)
-        elif module.name != "Dropout":  # which does nothing but in training
-            raise module.refused(f"attncli does not know what {reprlib.repr(module.name)} does to an embedding")
+        elif module.name != "Dropout":  # only active in training
+            raise module.refused(f"attncli does not support the module {reprlib.repr(module.name)}")
     return Output("embedding", poolings, None, list, lambda: nn.Sequential(*(load() for load in loaders)))
 
 
 def poolings_of(module: Module) -> list[str]:
-    """Raises RequestError for one that there is not."""
+    """Return the poolings of a module. Raises RequestError for an unknown one."""
     stated: Any = module.settings.get("pooling_mode")
     if stated is None:
         named = [name for flag, name in FLAGS.items() if module.flag(flag)] or [MEAN]
@@ -356,18 +359,18 @@ def poolings_of(module: Module) -> list[str]:
 
 
 def check_given(module: Module) -> None:
-    """Raises RequestError where a module is given something else than the embedding, or makes something else of it."""
+    """Raises RequestError unless a module reads the embedding and replaces it."""
     for key in ("module_input_name", "module_output_name"):
         if module.settings.get(key) not in (None, VECTOR):
-            raise module.refused(f"{key} is {reprlib.repr(module.settings[key])}, and attncli has the {VECTOR} only")
+            raise module.refused(f"{key} is {reprlib.repr(module.settings[key])}, but attncli only supports {VECTOR}")
     if module.flag("use_residual"):
-        raise module.refused("use_residual is set, which attncli does not do")
+        raise module.refused("use_residual is set, which attncli does not support")
 
 
 def empty_dense(module: Module, size: int) -> Linear:
-    """f(x W + b), without its parameters. Raises RequestError where it is for other vectors, or f is unknown here."""
+    """Build f(x W + b) without parameters. Raises RequestError for another input size or an unknown f."""
     if (given := module.size("in_features")) != size:
-        raise module.refused(f"in_features is {given}, and what comes before it makes {size}")
+        raise module.refused(f"in_features is {given}, but its input has {size}")
     named = module.settings.get("activation_function", "torch.nn.Tanh")
     package, _, name = named.rpartition(".") if isinstance(named, str) else ("", "", "")
     if not package.startswith("torch.nn") or name not in ACTIVATIONS:
@@ -377,36 +380,36 @@ def empty_dense(module: Module, size: int) -> Linear:
 
 
 def load_dense(model: Walker, module: Module, made: Linear) -> Linear:
-    """Raises RequestError where its tensors are missing, damaged, or of another shape."""
+    """Load the parameters. Raises RequestError if tensors are missing, damaged or misshapen."""
     checkpoint = open_checkpoint(module.folder)
     read = {}
     for name, parameter in made.named_parameters():
-        there = checkpoint.shapes.get(f"linear.{name}")
-        if there != tuple(parameter.shape):
-            raise module.refused(f"linear.{name} is {there and list(there)}, and not {list(parameter.shape)}")
+        shape = checkpoint.shapes.get(f"linear.{name}")
+        if shape != tuple(parameter.shape):
+            raise module.refused(f"linear.{name} has the shape {shape and list(shape)}, not {list(parameter.shape)}")
         read[name] = checkpoint.read(f"linear.{name}", whole(f"linear.{name}"), model.dtype).to(model.device)
     made.load_state_dict(read, assign=True)
     made.requires_grad_(False)
     return made
 
 
-MASKS = ("[MASK]", "<mask>", "<|mask|>")  # as vocabularies call the token whose word is to be found
+MASKS = ("[MASK]", "<mask>", "<|mask|>")  # names of the mask token in vocabularies
 MOST = 20  # labels of a text
 BEST = 3  # words for a [MASK], spans
 
 
 def masked(tokens: Tokens) -> list[int]:
-    """The places of [MASK]."""
+    """Return the places of [MASK]."""
     return [place for place, token in enumerate(tokens.text) if token in MASKS]
 
 
 def last_real(tokens: Tokens) -> list[int]:
-    """The place of the last token that is no [PAD]."""
+    """Return the place of the last token that is not [PAD], in a list."""
     return [place for place, padding in enumerate(tokens.padding) if not padding][-1:]
 
 
 def answers_of(made: Prediction, rows: Sequence[int], tokens: Tokens, notation: Notation) -> list[Answer]:
-    """rows: the tokens whose values these are, where the output says something of each."""
+    """Return the answers in a prediction. rows: the tokens that the values are about, for outputs per token."""
     match made.kind:
         case "words" | "next":
             return words(made, rows, notation)
@@ -419,12 +422,12 @@ def answers_of(made: Prediction, rows: Sequence[int], tokens: Tokens, notation: 
 
 
 def classes(made: Prediction) -> list[Answer]:
-    """All labels of the text, the best first."""
+    """Return all labels of the text, the best first."""
     return [label_of(made, (number,)) for number in np.argsort(-made.values, kind="stable")[:MOST]]
 
 
 def words(made: Prediction, rows: Sequence[int], notation: Notation) -> list[Answer]:
-    """Return the best words for every [MASK], or for what comes next: there a space before it tells " a" from "a"."""
+    """Return the best words for every [MASK] or next token. In a next token, the leading space of " a" is kept."""
     found = []
     for row, place in enumerate(rows):
         for number in np.argsort(-made.values[row], kind="stable")[:BEST]:
@@ -435,14 +438,16 @@ def words(made: Prediction, rows: Sequence[int], notation: Notation) -> list[Ans
 
 
 def token_labels(made: Prediction, tokens: Tokens) -> list[Answer]:
-    """Of every token of the text the best label."""
+    """Return the best label for every token of the text."""
     places = [place for place, special in enumerate(tokens.special) if not special]
     return [label_of(made, (place, made.values[place].argmax()), None, place, place + 1) for place in places]
 
 
 def spans(made: Prediction, tokens: Tokens) -> list[Answer]:
-    """The best spans within the second text, or the only one. Their probability is that of a start times that of an
-    end, each over the tokens of that text, as transformers' pipeline for answering questions has it.
+    """Return the best spans within the second text, or the only one.
+
+    The probability is that of the start times that of the end, each over the tokens of that text, as in transformers'
+    question-answering pipeline.
     """
     last = max(tokens.segments)
     places = [at for at, segment in enumerate(tokens.segments) if segment == last and not tokens.special[at]]
@@ -466,18 +471,18 @@ def label_of(
     start: int | None = None,
     end: int | None = None,
 ) -> Answer:
-    """The answer at a place of the values, by default under the name of its label."""
+    """Return the answer at a place of the values, by default named by its label."""
     probability = None if made.probabilities is None else float(made.probabilities[place])
     return Answer(label or made.labels[place[-1]], float(made.values[place]), probability, start, end)
 
 
-TASKS = ("heads", "classes", "tokens", "span")  # what config.json names, and not only the tensors
+TASKS = ("heads", "classes", "tokens", "span")  # tasks that config.json names, not only the tensors
 
 
 def output_of(model: Walker, name: str | None, texts: Sequence[Tokens] = ()) -> tuple[str, Output]:
-    """The output of this name; without one, that of words where there is a [MASK], else what the model is for.
+    """Return the output of this name. The default is "words" if a text has [MASK], else the model's main output.
 
-    Raises RequestError where the model has none, or not this one, with the reason where there is one.
+    Raises RequestError, with a reason if known, if the model has no such output.
     """
     outputs, refused = model.found
     if name is None:
@@ -486,12 +491,12 @@ def output_of(model: Walker, name: str | None, texts: Sequence[Tokens] = ()) -> 
         return name, outputs[name]
     if why := refused.get(name or "") or "; ".join(refused.values()):
         raise RequestError(why)
-    there = f"it has {', '.join(outputs)}" if outputs else "its files say of no head and no pooling"
+    there = f"it has {', '.join(outputs)}" if outputs else "its files define no head and no pooling"
     raise RequestError(f"{model.place.name} has no output{'' if name is None else f' {quoted(name)}'}: {there}")
 
 
 def predict(model: Walker, tokens: Tokens, name: str | None, mask: str | None) -> Prediction:
-    """Raises RequestError as `output_of` does, for an unknown mask, and for logits that are no numbers."""
+    """Return the prediction for a text. Raises RequestError as `output_of` does, and for unknown masks and NaN."""
     name, output = output_of(model, name, [tokens])
     with torch.inference_mode():
         [values] = output(model.last_hidden([tokens], mask), [tokens])
@@ -499,27 +504,28 @@ def predict(model: Walker, tokens: Tokens, name: str | None, mask: str | None) -
 
 
 def prediction(model: Walker, name: str, output: Output, values: Tensor) -> Prediction:
-    """Raises RequestError for values that are no numbers."""
+    """Build a Prediction from logits. Raises RequestError if they are not finite."""
     if not bool(values.isfinite().all()):
         raise RequestError(
             f"the output {name} of {model.place.name} is too large for {model.dtype_name}: "
-            "another --dtype has more room, or the weights are damaged"
+            "use another --dtype, or check whether the weights are damaged"
         )
     found = output.probabilities(values.float() if values.dtype.itemsize < 4 else values)
     return Prediction(name, output.kind, output.labels, as_array(values), None if found is None else as_array(found))
 
 
 def notices(model: Walker) -> Iterator[str]:
-    """Why there is no prediction of a task that config.json says the checkpoint is for."""
+    """Yield the reasons why a prediction is missing for a task that config.json names."""
     for name in TASKS:
         if name in model.found.refused:
             yield f"no prediction: {model.found.refused[name]}"
 
 
-def answering(model: Walker, tokens: Tokens) -> tuple[str, Output, list[int]] | None:
-    """What a record holds the answers of: the output that is meant without a name, and the tokens that it is asked of.
-    None where there is no such output, or it has no answer: an embedding, words where there is no [MASK], or what comes
-    next in an encoder-decoder, whose decoder has written it.
+def find_answering(model: Walker, tokens: Tokens) -> tuple[str, Output, list[int]] | None:
+    """Return the output that a record's prediction comes from, and the tokens it is about.
+
+    None if there is no such output or no answer: embeddings, words without [MASK], and the next token in an
+    encoder-decoder, whose decoder has already written it.
     """
     if not model.found.outputs or isinstance(tokens, Read | Fed):
         return None
@@ -534,14 +540,16 @@ def answering(model: Walker, tokens: Tokens) -> tuple[str, Output, list[int]] | 
     return None if output.kind == "embedding" or not rows else (name, output, rows)
 
 
-def said(model: Walker, texts: Sequence[Tokens], hidden: Sequence[Tensor]) -> list[Said | None]:
-    """These answers of every text, read off the last hidden states. Raises RequestError as `predict` does."""
-    return [said_of(model, *one) for one in zip(texts, hidden, strict=True)]
+def predict_texts(model: Walker, texts: Sequence[Tokens], hidden: Sequence[Tensor]) -> list[Said | None]:
+    """Return the predictions for records of all texts from their last hidden states. Raises RequestError as `predict`
+    does.
+    """
+    return [predict_text(model, *one) for one in zip(texts, hidden, strict=True)]
 
 
-def said_of(model: Walker, tokens: Tokens, hidden: Tensor) -> Said | None:
-    """These answers. Raises RequestError as `predict` does."""
-    found = answering(model, tokens)
+def predict_text(model: Walker, tokens: Tokens, hidden: Tensor) -> Said | None:
+    """Return the prediction for the record of one text. Raises RequestError as `predict` does."""
+    found = find_answering(model, tokens)
     if found is None:
         return None
     name, output, rows = found
@@ -550,19 +558,19 @@ def said_of(model: Walker, tokens: Tokens, hidden: Tensor) -> Said | None:
     return Said(name, output.kind, output.function == SOFTMAX, answers)
 
 
-def embed(model: Walker, written: Sequence[str], mask: str | None = None) -> Numbers:
-    """The embeddings of texts, `[text, size]`. Raises RequestError as `predict` does."""
+def embed(model: Walker, texts: Sequence[str], mask: str | None = None) -> Numbers:
+    """Return the embeddings of texts, `[text, size]`. Raises RequestError as `predict` does."""
     name, output = output_of(model, "embedding")
-    manner = manner_of(model.place.path, model.tokenizer.max_tokens)
-    texts = [manner.tokens(model.tokenizer, one) for one in each_text("texts", written)]
+    settings = manner_of(model.place.path, model.tokenizer.max_tokens)
+    tokens = [settings.tokens(model.tokenizer, one) for one in each_text("texts", texts)]
     made: dict[int, Any] = {}
     with torch.inference_mode():
-        for numbers in batches(texts, model.batch_tokens):
-            batch = [texts[number] for number in numbers]
+        for numbers in batches(tokens, model.batch_tokens):
+            batch = [tokens[number] for number in numbers]
             for number, values in zip(numbers, output(model.last_hidden(batch, mask), batch), strict=True):
                 made[number] = prediction(model, name, output, values).values
-    stacked: Numbers = np.stack([made[number] for number in range(len(texts))] or [np.empty(0, np.float32)])
-    return stacked[: len(texts)]
+    stacked: Numbers = np.stack([made[number] for number in range(len(tokens))] or [np.empty(0, np.float32)])
+    return stacked[: len(tokens)]
 
 
 def as_array(tensor: Tensor) -> Numbers:

@@ -1,6 +1,6 @@
-"""A model of a known architecture with random weights: to try code on, when the published weights are out of reach.
+"""Build a model of a known architecture with random weights, to try code when the published weights are not available.
 
-Its attention means nothing. What two programs make of it is the same if they are the same program.
+Its attention means nothing. But two correct implementations return the same numbers.
 """
 
 import json
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
 TABLES = ("embeddings.tokens", "embeddings.positions.table", "embeddings.segments", "embeddings.tasks")
-SCORED = (".score.table", ".score.vectors")  # tables that reach the scores without a sum that would make them large
-BERT_VOCABULARY = 30522, 0  # the size, and [PAD], of bert-base-uncased's, which minilm, DistilBERT and ELECTRA share
+SCORED = (".score.table", ".score.vectors")  # tables that enter the scores directly, not through a sum
+BERT_VOCABULARY = 30522, 0  # size and [PAD] of bert-base-uncased's, shared by minilm, DistilBERT and ELECTRA
 
 
 def random_model(name: str, device: str = "auto", dtype: str = "float32", seed: int = 0) -> tuple[Model, Reference]:
-    """The architecture of this name (an alias, or what has a config.json on this machine) with random weights,
-    here and in transformers. Nothing is fetched and nothing is written.
+    """Return the architecture of this name with random weights, in attncli and in transformers. Nothing is fetched or
+    written.
 
-    transformers names the tensors, `peaked_tensors` draws them, and they reach our encoder as those of a
-    checkpoint do. The tokenizer is the architecture's own where it is on this machine, else minilm's where the
-    vocabulary is the same, else one token a byte.
+    The name is an alias, or a model whose config.json is on this machine. transformers names the tensors,
+    `peaked_tensors` draws them, and our encoder loads them as from a checkpoint. The tokenizer is the architecture's
+    own if it is on this machine. Otherwise it is minilm's if the vocabulary is the same, else one token per byte.
 
-    Raises RequestError for a name that means nothing or an architecture that is not of the BERT family.
+    Raises RequestError for an unknown name or an architecture outside the BERT family.
     """
     chosen, number = pick_device(device), pick_dtype(dtype)
     place, data = architecture(name)
@@ -61,7 +61,8 @@ def random_model(name: str, device: str = "auto", dtype: str = "float32", seed: 
 
 
 def write_random_checkpoint(name: str, directory: Path, changes: Mapping[str, Any] | None = None) -> Path:
-    """A directory with the files of `random_model`'s checkpoint (seed 0); `changes` are of its config.json.
+    """Write the files of `random_model`'s checkpoint (seed 0) to a directory and return it. `changes` apply to its
+    config.json.
 
     Raises RequestError as `random_model` does.
     """
@@ -79,7 +80,7 @@ def write_random_checkpoint(name: str, directory: Path, changes: Mapping[str, An
 
 
 def architecture(name: str) -> tuple[Place, dict[str, Any]]:
-    """What the config.json of a model says; for an alias that is not on this machine, what is known of it."""
+    """Return a model's place and config.json; for an alias that is not on this machine, its known configuration."""
     try:
         place = locate(name, download=False)
     except NotOnThisMachine:
@@ -90,12 +91,12 @@ def architecture(name: str) -> tuple[Place, dict[str, Any]]:
         return Place(alias, Path(), "random"), entry.config
     path = place.path / CONFIG_FILE
     with needing_own(name):
-        ModelConfig.from_file(path)  # says what is wrong with it, by its name
+        ModelConfig.from_file(path)  # raises an error with the model's name
     return place, read_config(path)
 
 
 def random_tokenizer(place: Place, config: ModelConfig) -> Tokenizer:
-    """Raises RequestError when the architecture has a tokenizer of its own that can't be read."""
+    """Return a tokenizer. Raises RequestError if the architecture's own tokenizer can't be read."""
 
     def spare(_: Path) -> "Backend":
         if (config.vocab_size, config.pad_id) == BERT_VOCABULARY:
@@ -106,18 +107,18 @@ def random_tokenizer(place: Place, config: ModelConfig) -> Tokenizer:
         return byte_tokenizer(config.pad_id)
 
     sizes = (config.max_tokens, config.vocab_size, config.pad_id)
-    if place.origin == "random":  # there are no files
+    if place.origin == "random":  # without files
         return Tokenizer(spare(place.path), *sizes)
     return Tokenizer.from_directory(place.path, *sizes, last_resort=spare)
 
 
 def peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: int = 0) -> dict[str, Tensor]:
-    """Weights on which a mistake shows, drawn from normal distributions.
+    """Draw weights from normal distributions that reveal mistakes.
 
-    Networks begin their training with a standard deviation of 0.02 and biases of 0: every score is near 0, every
-    map nearly uniform, and a mistake in a score or a forgotten bias leaves no trace. Here only the tables of
-    embeddings are like that. A projection W `[out, in]` has a standard deviation of √(`gain` / in); biases have
-    one of 0.1, and LayerNorm's gains are that far from 1. Biases of scores and vectors of offsets have one of 1.
+    Training starts with a standard deviation of 0.02 and biases of 0. Then every score is near 0 and every map nearly
+    uniform, so a mistake in a score or a forgotten bias leaves no trace. Here only the embedding tables are like that.
+    A projection W `[out, in]` has a standard deviation of √(`gain` / in). Biases have 0.1, and LayerNorm's gains are 1
+    with the same deviation. Score biases and offset vectors have 1.
     """
     generator = torch.Generator().manual_seed(seed)
     known = spreads(config)
@@ -135,8 +136,9 @@ def peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: 
 
 
 def spreads(config: ModelConfig) -> dict[str, Tensor]:
-    """Of the encoder's matrices, by the name of their module in a checkpoint, the standard deviation: `[1, 1]`; of one
-    that holds several of ours under each other, of each of them, `[heads * parts, 1]`.
+    """Return the standard deviations of the encoder's matrices, by module name in a checkpoint: `[1, 1]`.
+
+    For a matrix that combines several of ours, return one for each of them, `[heads * parts, 1]`.
     """
     matrices = {
         name.removesuffix(".weight"): parameter.shape
@@ -145,7 +147,7 @@ def spreads(config: ModelConfig) -> dict[str, Tensor]:
     }
     sources = {module: config.source(module) for module in matrices}
     sharing = Counter(sources.values())
-    of_tables = 0.02 if config.embedding_norm else 0.5  # of whose sum a norm would make 1
+    of_tables = 0.02 if config.embedding_norm else 0.5  # a norm would scale the sum to 1
     found: dict[str, Tensor] = {}
     for module, source in sources.items():
         variance = gain(module, config.layers * sharing[source]) / matrices[module][1]
@@ -159,13 +161,13 @@ def spreads(config: ModelConfig) -> dict[str, Tensor]:
 
 
 def gain(name: str, layers: int) -> float:
-    """The variance that a projection gives to its output, for an input of variance 1.
+    """Return the variance of a projection's output for an input of variance 1.
 
-    Queries and keys: 2, so that scores have a standard deviation of about 2, much as in trained networks. More
-    would be no sharper: rounding grows with the scores, and at 4 it comes near to float32's tolerance. What is
-    added to the residual stream: 1 / (2 layers), as in GPT-2 (Radford et al. 2019, section 2.3); with more, each
-    layer's averaging makes the tokens more alike, and in the last ones all keys would be the same. Layers that share
-    a matrix all add in its directions: there `layers` is their square.
+    Queries and keys: 2, so that scores have a standard deviation of about 2, much as in trained networks. More would
+    not be sharper: rounding grows with the scores, and at 4 it approaches float32's tolerance. Projections into the
+    residual stream: 1 / (2 layers), as in GPT-2 (Radford et al. 2019, section 2.3). With more, the averaging in each
+    layer would make tokens too similar, and in the last layers all keys equal. Layers that share a matrix all add in
+    its directions, so there `layers` is squared.
     """
     if name.endswith((".attention.query", ".attention.key", ".own.query", ".own.key")):
         return 2.0

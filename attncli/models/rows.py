@@ -1,7 +1,7 @@
-"""Texts one after another as rows of one matrix, without [PAD] unless a text brings some.
+"""Arrange texts as consecutive rows of one matrix, without [PAD] unless a text already has some.
 
-What is done token by token (projections, the feed-forward part) is done to all rows at once; attention, to a run of
-texts of one length at a time. A single text is a batch of one.
+Computations per token (projections, the feed-forward part) run on all rows in one step. Attention runs on one run of
+texts of equal length at a time. A single text is a batch of one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
@@ -19,25 +19,26 @@ from attncli.text.tokens import Tokens
 
 T = TypeVar("T")
 
-ROWS = 64  # a batch has a multiple of so many, some idle: oneDNN keeps a program for every number that it has met
+ROWS = 64  # batches are padded to a multiple with idle rows: oneDNN compiles and keeps a program for every size
 
-AHEAD_TOKENS, AHEAD_WEIGHTS = 2**14, 2**26  # what is read ahead, unless more goes through the network together
+AHEAD_TOKENS, AHEAD_WEIGHTS = 2**14, 2**26  # limits for reading ahead, unless a batch is larger
 
 
 @dataclass(frozen=True)
 class LayerMask:
-    """What the queries of a layer may attend to, on texts of one length: what its texts show, and its window.
+    """The cells that a layer's queries may attend to, for texts of one length: the texts' mask and the layer's window.
 
-    shown: bool `[1 or text, 1 or head, 1 or query, key]`, True = may attend, which layers share; None for everything.
-    window: the layer's own, which is made for as many queries and keys as are asked for and never whole; None where it
-    sees everything.
+    shown: bool `[1 or text, 1 or head, 1 or query, key]`, True = may attend, shared by layers; None for everything.
+    window: the layer's own, computed only for the needed queries and keys; None if the layer sees everything.
     """
 
     shown: Tensor | None
     window: Window | None
 
     def of(self, queries: slice, keys: slice, device: torch.device | None = None) -> Tensor | None:
-        """For some queries and keys: bool `[1 or text, 1 or head, 1 or query, key]`; None where nothing is hidden."""
+        """Return the mask of some queries and keys: bool `[1 or text, 1 or head, 1 or query, key]`; None if nothing is
+        hidden.
+        """
         shown = self.shown
         if shown is not None:
             shown = shown[..., slice(None) if shown.shape[2] == 1 else queries, keys]
@@ -47,13 +48,13 @@ class LayerMask:
         return near if shown is None else shown & near
 
     def some_texts(self, texts: slice) -> "LayerMask":
-        """The same for some of the texts."""
+        """Return the mask of some of the texts."""
         if self.shown is None or len(self.shown) == 1:
             return self
         return LayerMask(self.shown[texts], self.window)
 
     def some_heads(self, places: Sequence[int] | slice) -> "LayerMask":
-        """The same for some of the heads."""
+        """Return the mask of some of the heads."""
         if self.shown is None or self.shown.shape[1] == 1:
             return self
         return LayerMask(self.shown[:, places], self.window)
@@ -61,13 +62,13 @@ class LayerMask:
 
 @dataclass(frozen=True)
 class Run:
-    """Texts of one length, and where they are.
+    """Texts of one length, and their rows.
 
-    texts: their numbers in the batch, as it was given; rows: their rows.
-    masks: for each layer what may be attended to; None where nothing is hidden. Of a network of transformers they are
-    known after a walk.
-    shown: bool `[1 or text, token, 1]`, False at [PAD] where that is hidden; None where nothing is.
-    ordered: whether the network is told the order of the tokens. keys: how many keys there are.
+    texts: their numbers in the batch as passed in. rows: their rows.
+    masks: the mask of each layer; None if nothing is hidden. For a network of transformers they are known only after a
+    walk.
+    shown: bool `[1 or text, token, 1]`, False at hidden [PAD]; None if nothing is hidden.
+    ordered: the network receives the order of the tokens. keys: the number of keys.
     """
 
     number: int
@@ -80,11 +81,11 @@ class Run:
     keys: int
 
     def tokens(self, rows: Tensor) -> Tensor:
-        """Its part of `[row, size]`, as `[text, token, size]`."""
+        """Return the run's part of `[row, size]` as `[text, token, size]`."""
         return rows[self.rows].unflatten(0, (len(self.texts), self.length))
 
     def heads(self, rows: Tensor) -> Tensor:
-        """Its part of `[1, head, row, head_dim]`, as `[text, head, token, head_dim]`."""
+        """Return the run's part of `[1, head, row, head_dim]` as `[text, head, token, head_dim]`."""
         return rows[0, :, self.rows].unflatten(1, (len(self.texts), self.length)).transpose(0, 1)
 
 
@@ -95,15 +96,15 @@ class Rows:
     runs: list[Run]
 
     def texts(self, rows: Tensor) -> list[Tensor]:
-        """Each text's part of `[row, size]`, `[token, size]`, in the order in which the texts were given."""
+        """Return each text's part of `[row, size]` as `[token, size]`, in the original order of the texts."""
         return self.in_order(run.tokens(rows) for run in self.runs)
 
     def last(self, rows: Tensor) -> list[Tensor]:
-        """The same of what comes out of the last layer, whose tokens are `Tokens.spoken`."""
+        """Return each text's part of the last layer's output, whose tokens are `Tokens.spoken`."""
         return self.texts(rows)
 
     def in_order(self, of_runs: Iterable[Iterable[T]]) -> list[T]:
-        """What there is of each text, from what there is of each run's, in the order in which the texts were given."""
+        """Return one item per text in the original order of the texts, from the items of each run."""
         parts: dict[int, T] = {}
         for run, of_run in zip(self.runs, of_runs, strict=True):
             parts.update(zip(run.texts, of_run, strict=True))
@@ -112,9 +113,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class OwnRows(Rows):
-    """With the numbers of tokens, segments and positions, `[row]` each.
+    """Rows with the numbers of tokens, segments and positions, `[row]` each.
 
-    positions: None where the network is not to be told the order of the tokens. idle: rows behind them, of nothing.
+    positions: None if the network does not receive the order of the tokens. idle: the number of unused rows at the end.
     """
 
     ids: Tensor
@@ -124,9 +125,9 @@ class OwnRows(Rows):
 
 
 def batches(texts: Sequence[Sized], most_tokens: int) -> list[list[int]]:
-    """The numbers of texts of near length that go through the network together, the shortest first.
+    """Group the numbers of texts of similar length into batches, the shortest first.
 
-    As many together as have no more tokens, and one at the least; their numbers ascend.
+    A batch has at most `most_tokens` tokens, and at least one text. Its numbers ascend.
     """
     made: list[list[int]] = []
     room = 0
@@ -141,8 +142,9 @@ def batches(texts: Sequence[Sized], most_tokens: int) -> list[list[int]]:
 
 
 def read_ahead(texts: Iterable[Tokens], maps: int, together: int) -> Iterator[list[Tokens]]:
-    """Neighbours, as many at a time as are read ahead, so many maps of each being kept; `together`: tokens that go
-    through the network together.
+    """Yield groups of consecutive texts, as many as are read ahead when `maps` maps of each are kept.
+
+    together: the number of tokens in a batch.
     """
     group: list[Tokens] = []
     tokens = weights = 0
@@ -157,7 +159,7 @@ def read_ahead(texts: Iterable[Tokens], maps: int, together: int) -> Iterator[li
 
 
 def every_text(length: int) -> int:
-    """As many texts of a length in one run as there are."""
+    """Put all texts of the same length into one run."""
     return torch.iinfo(torch.int64).max
 
 
@@ -169,9 +171,9 @@ def as_rows(
     positions: bool = True,
     together: Callable[[int], int] = every_text,
 ) -> OwnRows:
-    """The batch of these texts under a mask of MASKS, the shortest first.
+    """Return the batch of these texts under a mask of MASKS, the shortest first.
 
-    positions: whether the network is told the order of the tokens; together: texts in one run, at most, by length.
+    positions: the network receives the order of the tokens. together: the maximum number of texts in a run, by length.
     """
     order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -196,7 +198,7 @@ def as_rows(
 
 
 def numbers_of(texts: Sequence[Tokens], config: ModelConfig, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """ids, segments, and whether a token is no [PAD], `[text, token]`; some networks are told of one segment only."""
+    """Return ids, segments, and False at [PAD], `[text, token]`. Some networks receive one segment only."""
     ids = torch.tensor([tokens.ids for tokens in texts], device=device)
     real = torch.tensor([[not padding for padding in tokens.padding] for tokens in texts], device=device)
     if config.tells_segments and config.segments > 1:
@@ -205,7 +207,9 @@ def numbers_of(texts: Sequence[Tokens], config: ModelConfig, device: torch.devic
 
 
 def position_numbers(ids: Tensor, config: ModelConfig) -> Tensor:
-    """`[text, token]`: 0, 1, 2, ...; in RoBERTa [PAD] has its own number and real tokens count on from there."""
+    """Return positions `[text, token]`: 0, 1, 2, ...; in RoBERTa [PAD] has its own number, and real tokens count on
+    from there.
+    """
     if config.padding_position is None:
         return torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
     real = (ids != config.padding_position).long()
@@ -213,10 +217,9 @@ def position_numbers(ids: Tensor, config: ModelConfig) -> Tensor:
 
 
 def layer_masks(real: Tensor, config: ModelConfig, name: str) -> list[LayerMask | None]:
-    """For each layer, what the mask of this name and the layer's own window allow; None where that is everything.
+    """Return for each layer the mask of this name combined with the layer's window; None if everything is allowed.
 
-    real: whether a token is no [PAD], bool `[text, token]`. Layers that see as far share a mask, and so do texts
-    without [PAD].
+    real: False at [PAD], bool `[text, token]`. Layers with the same window share a mask, and so do texts without [PAD].
     """
     length = real.shape[1]
     real = real[:1] if bool(real.all()) else real
@@ -228,9 +231,7 @@ def layer_masks(real: Tensor, config: ModelConfig, name: str) -> list[LayerMask 
 
 
 def of_layers(masks: Sequence[LayerMask | None], run: Run, device: torch.device) -> Tensor:
-    """The masks of layers of a run written out: bool `[text, layer, query, key]`, a view of one where layers share
-    theirs.
-    """
+    """Expand the masks of a run's layers: bool `[text, layer, query, key]`, a view of one if layers share it."""
     everything = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
     shape = len(run.texts), 1, run.length, run.keys
     queries, keys = slice(0, run.length), slice(0, run.keys)

@@ -1,8 +1,8 @@
-"""The results of a walk: the tensors of records, taken by the taps that a request needs.
+"""The results of a walk: the tensors of records, collected by the taps of a request.
 
-`Storage` keeps their memory and uses it again once nobody holds it. The price of keeping maps is not their arithmetic:
-the system hands out memory in pages of 4 kB and clears each of them first. So large pieces are allocated as NumPy does,
-which gets large pages where the system has them, and the piece of a dropped record goes to the next record.
+`Storage` reuses memory that is no longer referenced. Keeping maps costs less for arithmetic than for memory: the system
+provides memory in pages of 4 kB and clears each first. So large pieces are allocated as NumPy does, which gets large
+pages if the system supports them. The memory of a dropped record goes to the next record.
 """
 
 import math
@@ -17,23 +17,23 @@ from torch import Tensor, from_numpy
 
 from attncli.base.arrays import Doubles, Floats
 from attncli.models.block import Tap
-from attncli.models.outputs import answering, said
+from attncli.models.outputs import find_answering, predict_texts
 from attncli.models.rows import LayerMask, Rows, Run, of_layers
-from attncli.models.taps import GroupedMaps, Lengths, Maps, QueriesAndKeys, Terms, some_of
+from attncli.models.taps import GroupedMaps, Lengths, Maps, QueriesAndKeys, Terms, query_steps
 from attncli.models.walk import Ending, Walker
 from attncli.record import AttentionRecord, Request, Vectors
 from attncli.record.grouping import Axes, axes_of, between_units
 from attncli.record.parts import Said
 from attncli.text.tokens import Fed, Tokens
 
-LARGE = 2**22  # bytes: smaller pieces come from where all memory does, and are used again there
-WAITING = 2**29  # bytes that wait to be used again, at most
-SPARE = 2  # a piece is at most so many times as large as what is put there
-LINE = 64  # bytes of a line of the processor's cache: where a piece begins
+LARGE = 2**22  # bytes: smaller pieces come from torch's allocator, which reuses them
+WAITING = 2**29  # maximum bytes of free pieces that wait for reuse
+SPARE = 2  # a reused piece is at most this many times larger than needed
+LINE = 64  # bytes of a cache line, to which pieces are aligned
 
 
 class Piece:
-    """So many bytes."""
+    """A block of memory."""
 
     def __init__(self, size: int) -> None:
         room = np.empty(size + LINE, dtype=np.uint8)
@@ -44,60 +44,62 @@ class Piece:
 
 
 class Lease:
-    """A piece that somebody has: what numpy makes of this keeps it alive, and so does every view of that."""
+    """A borrowed piece. NumPy arrays made from it keep it alive, and so does every view of them."""
 
     def __init__(self, piece: Piece) -> None:
         self.__array_interface__ = piece.bytes.__array_interface__
 
 
 class Storage:
-    """Memory on the CPU. Several threads may ask for some.
+    """Reusable CPU memory, safe for several threads.
 
-    waiting: the pieces that nobody has, in the order in which they came back.
+    waiting: the free pieces, in the order of their return.
     """
 
     def __init__(self) -> None:
         self.waiting: list[Piece] = []
 
     def empty(self, shape: Sequence[int], like: Tensor) -> Tensor:
-        """A tensor of this shape with the dtype and the device of `like`; what stands in it is anything.
+        """Return an uninitialised tensor of this shape with the dtype and device of `like`.
 
-        Raises MemoryError where there is none left.
+        Raises MemoryError if there is no memory left.
         """
         size = math.prod(shape) * like.element_size()
         if like.device.type != "cpu" or size < LARGE:
             return like.new_empty(*shape)
         piece = self.take(size)
         lease = Lease(piece)
-        weakref.finalize(lease, self.back, piece).atexit = False
+        weakref.finalize(lease, self.put_back, piece).atexit = False
         return from_numpy(np.asarray(lease)[:size]).view(like.dtype).view(*shape)
 
     def take(self, size: int) -> Piece:
-        """One of at least so many bytes: the last that came back and is not much too large, or a fresh one."""
+        """Return a piece of at least this size: the most recently returned one that is not much too large, or a new
+        one.
+        """
         for piece in reversed(self.waiting.copy()):
             if size <= len(piece) <= SPARE * size:
-                with suppress(ValueError):  # another thread has it
+                with suppress(ValueError):  # another thread took it
                     self.waiting.remove(piece)
                     return piece
         return Piece(size)
 
-    def back(self, piece: Piece) -> None:
-        """Let others have it. Where that makes too much, those go that have waited longest."""
+    def put_back(self, piece: Piece) -> None:
+        """Return a piece for reuse. If too much is free, drop the pieces that have waited longest."""
         self.waiting.append(piece)
         while sum(map(len, self.waiting)) > WAITING:
-            with suppress(IndexError):  # another thread has it
+            with suppress(IndexError):  # another thread took it
                 self.waiting.pop(0)
 
     def forget(self) -> None:
-        """Give what waits back to the system."""
+        """Release all free pieces to the system."""
         self.waiting.clear()
 
 
 STORAGE = Storage()
 
 
-class Asked(NamedTuple):
-    """Whose weights are asked for, counted from 0; and the (layer, head), among these, whose queries and keys are."""
+class Selected(NamedTuple):
+    """The layers and heads whose weights are requested, from 0, and the heads among them whose vectors are."""
 
     layers: list[int]
     heads: list[int]
@@ -105,17 +107,17 @@ class Asked(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What a walk took of a text.
+    """The results of a walk for one text.
 
-    axes: what stands along its maps; vectors and terms are of all tokens.
-    weights `[layer, head, query, key]`, or norms where the request asks for them, in the model's `map_dtype`; vectors:
-    queries and keys, `[head, token, head_dim]` each, in its own; scales and sinks: `[head]`, -inf for a head without a
-    sink; terms: what is added to the scores of these heads, by name, `[head, query, key]`; masks: of the layers that
-    are asked for, bool `[layer, query, key]`; said: what the model says of the text, where that is asked for.
+    axes: the units of its maps. vectors and terms are always for all tokens. weights: `[layer, head, query, key]`, or
+    norms if requested, in the model's `map_dtype`. vectors: queries and keys, `[head, token, head_dim]` each, in the
+    model's dtype. scales and sinks: `[head]`, with -inf for a head without a sink. terms: added to the scores of these
+    heads, by name, `[head, query, key]`. masks: of the requested layers, bool `[layer, query, key]`. said: the model's
+    prediction, if requested.
     """
 
     axes: Axes
-    asked: Asked
+    asked: Selected
     weights: Tensor
     vectors: tuple[Tensor, Tensor]
     scales: Doubles
@@ -130,20 +132,20 @@ class Taken(NamedTuple):
 
 
 def read_by(tokens: Tokens, part: str) -> Tokens | None:
-    """Return what the keys of a text are of, where that is another one: what an encoder-decoder's encoder has read."""
+    """Return the tokens of the keys if they are of another text: the input of an encoder-decoder's encoder."""
     return tokens.read if part == "cross" and isinstance(tokens, Fed) else None
 
 
 def take_batch(
-    model: Walker, batch: Sequence[Tokens], asked: Asked, request: Request, taps: Sequence[Tap]
+    model: Walker, batch: Sequence[Tokens], asked: Selected, request: Request, taps: Sequence[Tap]
 ) -> list[Taken]:
-    """Take what is asked of texts that go through the network together, in one walk.
+    """Compute the requested results for a batch of texts in one walk.
 
-    The walk ends where nothing more is asked for. taps: come before the request's own.
+    The walk ends at the last requested layer. taps: offered blocks before the request's own taps.
     """
-    speaks = request.predict and any(answering(model, tokens) for tokens in batch)
+    speaks = request.predict and any(find_answering(model, tokens) for tokens in batch)
     axes = [axes_of(request.grouping, one.plain, read_by(one, model.part)) for one in batch]
-    if not all(one.apart for one in axes):  # several tokens have no q and k together
+    if not all(one.apart for one in axes):  # merged tokens have no common q and k
         asked = asked._replace(vectors=[])
     rows = model.rows(batch, request.mask)
     own = RequestTaps(model, rows, axes, asked, request.measure == "norm")
@@ -154,14 +156,14 @@ def take_batch(
     with torch.inference_mode():
         for x in model.walk(rows, every, ending):
             last = x
-        spoken = said(model, batch, rows.last(last)) if speaks else [None] * len(batch)
+        spoken = predict_texts(model, batch, rows.last(last)) if speaks else [None] * len(batch)
         return rows.in_order([own.taken(run, spoken) for run in rows.runs])
 
 
 class RequestTaps:
-    """The taps that a request needs, and no others: maps of tokens or of units, norms, vectors and terms."""
+    """The taps that a request needs: maps of tokens or of units, norms, vectors and terms."""
 
-    def __init__(self, model: Walker, rows: Rows, axes: Sequence[Axes], asked: Asked, norms: bool) -> None:
+    def __init__(self, model: Walker, rows: Rows, axes: Sequence[Axes], asked: Selected, norms: bool) -> None:
         self.axes, self.asked, self.device = axes, asked, model.device
         self.like = torch.empty(0, dtype=model.dtype, device=model.device)
         map_like = self.like.to(model.map_dtype)
@@ -181,19 +183,19 @@ class RequestTaps:
 
     @property
     def taps(self) -> list[Tap]:
-        """The taps in the order in which they are offered a block."""
+        """Return the taps in the order in which they are offered a block."""
         every = (self.maps, self.grouped, self.lengths, self.vectors, self.terms)
         return [tap for tap in every if tap is not None]
 
     def taken(self, run: Run, spoken: Sequence[Said | None]) -> list[Taken]:
-        """Return what was taken of each text of a run. spoken: what the model says, by the text's number."""
+        """Return the results for each text of a run. spoken: the predictions, by the text's number."""
         return [
             Taken(self.axes[text], self.asked, weights, *self.vectors_of(run, place), masks, spoken[text])
             for place, (text, (weights, masks)) in enumerate(zip(run.texts, self.maps_of(run), strict=True))
         ]
 
     def vectors_of(self, run: Run, place: int) -> tuple[tuple[Tensor, Tensor], Doubles, Floats, dict[str, Tensor]]:
-        """Return what was kept of the text at a place: queries and keys, scales, sinks, and terms by name."""
+        """Return the stored results of the text at a place: queries and keys, scales, sinks, and terms by name."""
         if self.vectors is None or self.terms is None:
             return (self.like.new_empty(0, run.length, 0),) * 2, np.empty(0), np.empty(0, np.float32), {}
         query, key = self.vectors.kept[run.number]
@@ -217,18 +219,17 @@ class RequestTaps:
 
 
 def grouped_masks(masks: Sequence[LayerMask | None], axes: Axes, place: int, device: torch.device) -> Tensor:
-    """The masks of layers between the units of a text, bool `[layer, unit, unit]`: True where any token may attend to
-    any; a view of one where layers share theirs.
+    """Return the masks of layers between a text's units, bool `[layer, unit, unit]`; a view of one if layers share it.
 
-    place: of the text among those that the masks are of.
+    A cell is True if any token of one unit may attend to any of the other. place: the text's place in the masks.
     """
-    made = {id(mask): one_mask(mask, axes, place, device) for mask in masks}
+    made = {id(mask): unit_mask(mask, axes, place, device) for mask in masks}
     if len(made) == 1:
         return made[id(masks[0])].expand(len(masks), -1, -1)
     return torch.stack([made[id(mask)] for mask in masks])
 
 
-def one_mask(mask: LayerMask | None, axes: Axes, place: int, device: torch.device) -> Tensor:
+def unit_mask(mask: LayerMask | None, axes: Axes, place: int, device: torch.device) -> Tensor:
     if mask is None:
         return torch.ones(len(axes.queries), len(axes.keys), dtype=torch.bool, device=device)
     counts = torch.zeros(len(axes.queries), len(axes.keys), device=device)
@@ -239,9 +240,9 @@ def one_mask(mask: LayerMask | None, axes: Axes, place: int, device: torch.devic
 
 
 def mask_blocks(mask: LayerMask, axes: Axes, device: torch.device) -> Iterable[tuple[slice, slice, Tensor]]:
-    """Some queries of a text after the other, the keys that any of them may see, and 1 where it may, else 0."""
+    """Yield the queries of a text in steps, with the keys that they may see, and 1 for allowed cells, else 0."""
     every = slice(0, axes.keys.text)
-    for queries in some_of(axes.queries.text, axes.keys.text):
+    for queries in query_steps(axes.queries.text, axes.keys.text):
         keys = every if mask.window is None else mask.window.seen(queries, every)
         allowed = mask.of(queries, keys, device)
         assert allowed is not None  # a mask that hides nothing is None
@@ -249,7 +250,7 @@ def mask_blocks(mask: LayerMask, axes: Axes, device: torch.device) -> Iterable[t
 
 
 def as_record(model: Walker, taken: Taken, request: Request) -> AttentionRecord:
-    """Raises RequestError when the numbers are no numbers."""
+    """Convert results to a record. Raises RequestError if they contain NaN or infinity."""
     weights = taken.weights.to(device="cpu", dtype=torch.float32).numpy()
     heads = taken.asked.vectors
     query, key = (one.to(device="cpu", dtype=torch.float32).numpy() for one in taken.vectors)
@@ -282,8 +283,8 @@ def as_record(model: Walker, taken: Taken, request: Request) -> AttentionRecord:
     )
 
 
-def check_finite(model: Walker, what: str, weights: Floats, asked: Asked) -> None:
-    """Raises RequestError when the weights are no numbers: a row of them that is NaN is so at its first key."""
+def check_finite(model: Walker, what: str, weights: Floats, asked: Selected) -> None:
+    """Raises RequestError if weights are not finite. A row that contains NaN has NaN at its first key."""
     bad = np.argwhere(~np.isfinite(weights[..., 0] if what == "scores" else weights.max(axis=-1)))
     if len(bad):
         layer, head, _ = bad[0]
@@ -291,8 +292,9 @@ def check_finite(model: Walker, what: str, weights: Floats, asked: Asked) -> Non
 
 
 def check_vectors_finite(model: Walker, arrays: Sequence[Floats], heads: Sequence[tuple[int, int]]) -> None:
-    """Raises RequestError when a query, a key or a term of theirs, `[head, ...]` each, is no number: at a token
-    that the mask hides, no weight says so.
+    """Raises RequestError if queries, keys or terms, `[head, ...]` each, are not finite.
+
+    At tokens that the mask hides, weights would not show it.
     """
     for array in arrays:
         bad = np.flatnonzero(~np.isfinite(array).all(axis=(1, 2)))

@@ -1,4 +1,4 @@
-"""A model whose blocks taps are offered: attncli's own networks, and those of transformers that call our attention."""
+"""Models that offer their blocks to taps: attncli's own networks, and transformers networks that call our attention."""
 
 import warnings
 from abc import abstractmethod
@@ -12,7 +12,7 @@ from attncli.models.engine import Engine, check_model, vector_bytes
 from attncli.models.output import Numbers, Output, Prediction
 from attncli.models.outputs import embed, notices, predict
 from attncli.models.rows import batches, read_ahead
-from attncli.models.taken import Asked, Taken, as_record, take_batch
+from attncli.models.taken import Selected, Taken, as_record, take_batch
 from attncli.models.walk import Walker
 from attncli.record import AttentionRecord, Input, Request
 from attncli.record.grouping import axes_of
@@ -23,52 +23,52 @@ EVERYTHING = Request()
 
 
 class TappedModel(Walker, Engine):
-    """A model that answers requests by taps. can_be_tapped: whether there is a place that taps can look into."""
+    """A model that answers requests with taps. can_be_tapped: the network calls our attention function."""
 
     can_be_tapped = True
 
     @abstractmethod
     def of_part(self, which: str | None) -> "TappedModel":
-        """Return the model as one of its parts, whose blocks taps are offered; None is the part that is meant then.
+        """Return the model restricted to one of its parts, whose blocks are offered to taps. None is the default part.
 
-        Raises RequestError for a part that it does not have, and where nothing can be tapped.
+        Raises RequestError for a missing part, and if the network can't be tapped.
         """
 
     @abstractmethod
     def silencing(self, heads: Sequence[tuple[int, int]]) -> "TappedModel":
-        """Return the same model in which these heads are silenced."""
+        """Return the model with these heads silenced."""
 
     def ready(self, tokens: Tokens, target: str | None = None) -> Tokens:
-        """Return the tokens that the part's queries are of, with those of the other half of an encoder-decoder.
+        """Return the query tokens of the part, with the tokens of the other half of an encoder-decoder.
 
-        target: what the decoder is made to write; by default what it writes itself.
+        target: the text that the decoder must write; by default its own output.
         """
         return tokens
 
     def with_answer(self, tokens: Tokens, target: str | None = None) -> Tokens:
-        """Return the tokens that the part's queries are of, so that last vectors are those of what a decoder writes.
+        """Return the query tokens of the part such that the last vectors are those of a decoder's output.
 
         target: as for `ready`.
         """
         return self.ready(tokens, target)
 
     def without(self, heads: NamedHeads) -> "TappedModel":
-        """The same model with these heads silenced, "3.1" or [(3, 1)]: 0 stands in place of what they give. It shares
-        the weights of this one.
+        """Return the model with these heads silenced, "3.1" or [(3, 1)]: their outputs are replaced with 0. It shares
+        this model's weights.
 
         Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 2.3.
 
-        Raises RequestError for a head that is not there, and where none is named.
+        Raises RequestError for a missing head, and for an empty selection.
         """
         part = self.of_part(None)
         named = select_heads(heads, range(part.layers), range(part.heads), part.layers, part.heads)
         if not named:
-            raise RequestError("--without names no head, and silences none: leave it out, or write 3.1")
+            raise RequestError("--without selects no head: omit it, or write 3.1")
         return self.silencing(sorted({*self.silenced, *named}))
 
     def check(self, request: Request) -> None:
         if request.measure == "norm" and request.vectors not in (None, "none"):
-            raise RequestError("q and k make weights and not norms: leave --vectors, --terms or --measure norm out")
+            raise RequestError("q and k belong to weights, not norms: omit --vectors, --terms or --measure norm")
         if self.silenced:
             self.of_part(request.which).check_silenced(request)
         if request.predict:
@@ -76,26 +76,26 @@ class TappedModel(Walker, Engine):
                 warnings.warn(notice, Notice, stacklevel=2)
 
     def check_silenced(self, request: Request) -> None:
-        """Raises RequestError where nothing that is asked for comes after a silenced head."""
+        """Raises RequestError if no requested result depends on the silenced heads."""
         last = max(self.select_layers(request.layers))
         says = request.predict and any(one.kind != "embedding" for one in self.outputs().values())
         if min(self.silenced)[0] >= last and not says:
             nothing = f"{self.info.changes} nothing changes in layers up to {last}"
-            raise RequestError(f"{nothing}: ask for a later one, or leave --without out")
+            raise RequestError(f"{nothing}: request a later layer, or omit --without")
 
     def attend_tokens(
         self, texts: Iterable[Tokens], request: Request = EVERYTHING, taps: Sequence[Tap] = ()
     ) -> Iterator[AttentionRecord]:
-        """Yield a record of each text. Neighbours go through the network together. taps: as for `take`."""
+        """Yield a record of each text. Neighbouring texts share batches. taps: as for `take`."""
         part = self.of_part(request.which)
         for taken in part.take(texts, request, taps):
             yield as_record(part, taken, request)
 
     def take(self, texts: Iterable[Tokens], request: Request = EVERYTHING, taps: Sequence[Tap] = ()) -> Iterator[Taken]:
-        """Yield what a request asks for, for each text in their order, on the model's device.
+        """Yield the requested results for each text in order, on the model's device.
 
-        Texts are read ahead, so that those of near length go through the network together. taps: read or change blocks
-        before the request's own taps read them; they know a text by its number among those that go together.
+        Texts are read ahead, so that those of similar length share batches. taps: read or change blocks before the
+        request's own taps. They identify a text by its number in the batch.
         """
         asked = self.asked(request)
         ready = (self.ready(one, request.target) for one in texts)
@@ -105,13 +105,13 @@ class TappedModel(Walker, Engine):
                 batch = [group[number] for number in numbers]
                 taken.update(zip(numbers, take_batch(self, batch, asked, request, taps), strict=True))
             for number in range(len(group)):
-                yield taken.pop(number)  # whoever drops a record has its memory back
+                yield taken.pop(number)  # so that the caller can free its memory
 
-    def asked(self, request: Request) -> Asked:
-        """Raises RequestError for a layer or a head that is not there."""
+    def asked(self, request: Request) -> Selected:
+        """Return the selected layers and heads. Raises RequestError for a missing layer or head."""
         layers = self.select_layers(request.layers)
         heads = select(request.heads, self.heads, "head")
-        return Asked(layers, heads, select_heads(request.vectors, layers, heads, self.layers, self.heads))
+        return Selected(layers, heads, select_heads(request.vectors, layers, heads, self.layers, self.heads))
 
     def kept_units(self, tokens: Tokens, request: Request) -> int:
         return len(axes_of(request.grouping, tokens).queries)
@@ -125,8 +125,10 @@ class TappedModel(Walker, Engine):
         return vector_bytes(len(tokens), len(heads), part.head_dim, terms)
 
     def outputs(self) -> dict[str, Output]:
-        """What the checkpoint can say of a text, by name: "classes", "tokens", "span", "embedding", "words", "next", or
-        what its family has besides. The first is the one that it is for; each is read when it is first called.
+        """Return the checkpoint's outputs by name: "classes", "tokens", "span", "embedding", "words", "next", or others
+        of its family.
+
+        The first is its main output. Each is read when it is first called.
         """
         return dict(self.found.outputs)
 
@@ -138,44 +140,44 @@ class TappedModel(Walker, Engine):
         mask: str | None = None,
         pad_to: int | None = None,
     ) -> Prediction:
-        """What the checkpoint says of a text, or of a pair: by the `output` of this name, by default by that of words
-        where there is a [MASK], else by the first.
+        """Return the prediction for a text or a pair from the output of this name.
 
-        Raises RequestError where the checkpoint has none, or not this one; and as `attend` does.
+        By default, that is "words" if there is a [MASK], else the first output. Raises RequestError if the checkpoint
+        does not have the output, and as `attend` does.
         """
-        check_text("text", text, "predict each text by itself")
+        check_text("text", text, "predict each text separately")
         check_optional_text("pair", pair)
         part = self.of_part(None)
         return predict(part, part.ready(self.tokenizer.encode(text, pair, pad_to)), output, mask)
 
     def embed(self, texts: Sequence[str]) -> Numbers:
-        """Sentence embeddings, `[text, size]`, as sentence-transformers makes them.
+        """Return sentence embeddings, `[text, size]`, as sentence-transformers computes them.
 
-        Raises RequestError where the checkpoint's files don't say how; and as `attend` does.
+        Raises RequestError if the checkpoint's files do not define them, and as `attend` does.
         """
         check_texts("texts", texts)
         return embed(self.of_part("encoder" if len(self.parts) > 1 else None), texts)
 
 
 def tapped(engine: Engine, which: str | None = None) -> TappedModel | None:
-    """Return a model as one of its parts if taps can look into it; else None."""
+    """Return a model restricted to one of its parts if it can be tapped, else None."""
     return engine.of_part(which) if isinstance(engine, TappedModel) and engine.can_be_tapped else None
 
 
 def check_every_layer(engine: Engine, which: str | None, what: str) -> None:
-    """Raises RequestError where layers in between have no attention, for what needs that of every layer."""
+    """Raises RequestError if any layer has no attention, for code that needs the attention of every layer."""
     part = tapped(engine, which)
-    if part is not None and len(there := part.select_layers("all")) < part.layers:
+    if part is not None and len(layers := part.select_layers("all")) < part.layers:
         raise RequestError(
-            f"{what} needs the attention of every layer, and {part.place.name} has some in {number_list(there)} alone: "
-            f"run -l {there[-1]} shows one of these"
+            f"{what} needs the attention of every layer, but {part.place.name} has it only in {number_list(layers)}: "
+            f"run -l {layers[-1]} shows one of these"
         )
 
 
 def require_tapped(model: object, which: str | None = None) -> TappedModel:
-    """Return a model, as one of its parts, for code whose taps look into the network.
+    """Return a model, restricted to one of its parts, for code that uses taps.
 
-    Raises RequestError where nothing can be tapped, and TypeError for what is no model.
+    Raises RequestError if it can't be tapped, and TypeError for anything but a model.
     """
     check_model(model)
     assert isinstance(model, Engine)
@@ -184,9 +186,9 @@ def require_tapped(model: object, which: str | None = None) -> TappedModel:
     return model.of_part(which)
 
 
-NEURONS = 75_000  # numbers of q and k in a page of long texts, where nobody says of which heads: 0.2 MB
-SHORT = 128  # tokens of a text, at most, all of whose heads bring their queries and keys
-ALWAYS = 600_000  # of their numbers in a page, whose maps may be as many more
+NEURONS = 75_000  # elements of q and k in a page of long texts if no heads are selected: 0.2 MB
+SHORT = 128  # maximum tokens of a text for which queries and keys of all heads are included
+ALWAYS = 600_000  # elements of q and k that are always allowed, in addition to as many as the maps have
 
 
 def under_masks(
@@ -198,10 +200,10 @@ def under_masks(
     copies: float = 0,
     taps: Sequence[Tap] = (),
 ) -> Iterator[list[AttentionRecord]]:
-    """Every text's records, one a mask, in the order of `masks`; a text is cut into tokens once.
+    """Yield every text's records, one per mask in the order of `masks`. A text is tokenized once.
 
-    Of weights for which the request names no vectors, those heads bring theirs that `vectors_within` finds. Norms have
-    none, nor has another engine. taps: as for `Model.take`.
+    If the request is for weights and names no vectors, the heads that `vectors_within` selects keep theirs. Norms and
+    other engines have no vectors. taps: as for `Model.take`.
 
     Raises RequestError as the engine does, and for several masks of a model that can't be tapped.
     """
@@ -214,7 +216,7 @@ def under_masks(
         texts = list(part.fitting([texts], request, len(masks), copies))
         runs = [part.attend_tokens(texts, replace(request, mask=mask), taps) for mask in masks]
     elif len(masks) > 1:
-        raise RequestError(f"{engine.place.name} can have one mask a page: its own")
+        raise RequestError(f"{engine.place.name} supports only its own mask: request a single mask")
     else:
         runs = [engine.answer(inputs, replace(request, mask=mask), together=True, copies=copies) for mask in masks]
     for records in zip(*runs, strict=True):
@@ -222,10 +224,11 @@ def under_masks(
 
 
 def vectors_within(model: TappedModel, texts: Sequence[Tokens], request: Request, most: float, masks: int = 1) -> str:
-    """The heads, from the first on, whose queries and keys, with terms, are no more than `most` numbers under all these
-    masks; one at least. Of SHORT texts they may be as many as their weights, and ALWAYS, which are all heads of BERT.
+    """Return the first heads whose queries, keys and terms are at most `most` elements under all these masks, at least
+    one.
 
-    Written as `Request.vectors` takes it.
+    For texts of at most SHORT tokens, they may have as many elements as the weights plus ALWAYS, which allows all heads
+    of BERT. The result is written as in `Request.vectors`.
     """
     layers = model.select_layers(request.layers)
     heads = select(request.heads, model.heads, "head")

@@ -1,12 +1,12 @@
-"""The taps that several features use: they keep parts of the blocks of a walk, or change them.
+"""Taps that several features share. They keep parts of a walk's blocks, or change them.
 
     maps = Maps(rows.runs, layers, heads, like.new_empty)
     for _ in walk(network, rows, [maps]):
         pass
     maps.kept[0]  # of the first run, [text, layer, head, query, key]
 
-`GroupedMaps` keeps maps between words, stretches or some of the tokens; a map of all tokens never exists. What is kept
-has the dtype and the device of `like`. Taps that read see what the taps before them have changed.
+`GroupedMaps` keeps maps between words, stretches or selected tokens, without ever holding a map of all tokens. Results
+have the dtype and device of `like`. Taps see the changes of the taps before them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from itertools import repeat
 from math import inf
 from typing import TYPE_CHECKING
 
-from attncli.models.block import Array, Block, Tap, chosen, lengths, of_dtype, stack, widened
+from attncli.models.block import Array, Block, Tap, lengths, of_dtype, select_numbers, stack, widened
 from attncli.record.grouping import Axes, between_units
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 Gate = float | Sequence[float] | Array
-Empty = Callable[[Sequence[int]], Array]  # makes an array of a shape
+Empty = Callable[[Sequence[int]], Array]  # allocates an array of a shape
 
 
 class Maps(Tap):
-    """Keeps the weights of some heads of some layers, in the order in which they are asked for.
+    """Keeps the weights of some heads of some layers, in the order requested.
 
-    kept: for each run `[text, layer, head, query, key]`, from `empty(shape)`. Where no other tap divides the heads or
-    changes the weights they are written straight there.
+    kept: for each run `[text, layer, head, query, key]`, allocated by `empty(shape)`. Weights are written there
+    directly unless another tap divides the heads or changes the weights.
     """
 
     needs_values = False
@@ -47,7 +47,7 @@ class Maps(Tap):
         self.lent: Array | None = None
 
     def places(self, block: Block) -> Sequence[int]:
-        return chosen(block, self.heads)[0] if block.layer in self.layers else ()
+        return select_numbers(block, self.heads)[0] if block.layer in self.layers else ()
 
     def room(self, part: Block) -> Array | None:
         self.lent = None
@@ -56,7 +56,7 @@ class Maps(Tap):
         return self.lent
 
     def weights(self, part: Block, weights: Array) -> None:
-        ours, where = chosen(part, self.heads)
+        ours, where = select_numbers(part, self.heads)
         if part.layer in self.layers and ours and weights is not self.lent:
             kept = self.storage(part, where)
             kept[:, where, part.queries, part.keys] = of_dtype(weights[:, ours], kept)
@@ -64,7 +64,7 @@ class Maps(Tap):
     def storage(self, part: Block, where: Sequence[int] | slice) -> Array:
         """Return a layer's maps of the texts of a part, `[text, head, query, key]`.
 
-        In the part's rows of the heads at `where` the keys outside the part become 0.
+        In the part's rows of the heads at `where`, keys outside the part are set to 0.
         """
         kept = self.kept[part.run.number][part.texts, self.layers.index(part.layer)]
         kept[:, where, part.queries, : part.keys.start] = 0
@@ -73,11 +73,10 @@ class Maps(Tap):
 
 
 class QueriesAndKeys(Tap):
-    """Keeps queries and keys of some heads, (layer, head), as they meet.
+    """Keeps the queries and keys of some heads, (layer, head), as the dot product uses them.
 
-    kept: for each run queries and keys, `[text, head, token, head_dim]` each, in the order asked for. scales: of each
-    head, what the product of its queries and keys is multiplied with. sinks: the sink score of each head; -inf for a
-    head without one.
+    kept: for each run queries and keys, `[text, head, token, head_dim]` each, in the order requested. scales: the
+    factor of each head's dot product. sinks: the sink score of each head; -inf for a head without one.
     """
 
     needs_values = False
@@ -112,9 +111,9 @@ class QueriesAndKeys(Tap):
 
 
 class Terms(Tap):
-    """Keeps what is added to the scores of some heads, (layer, head): by positions, and by a softcap.
+    """Keeps the terms added to the scores of some heads, (layer, head), by positions or by a softcap.
 
-    kept: for each run by the term's name `[text, head, query, key]`, in the order asked for; 0 for a head without it.
+    kept: for each run by the term's name `[text, head, query, key]`, in the order requested; 0 for a head without it.
     """
 
     needs_values = False
@@ -140,9 +139,9 @@ class Terms(Tap):
 
 
 class Lengths(Tap):
-    """Keeps the lengths of some heads' transformed values, ‖v W_O‖.
+    """Keeps the norms of some heads' transformed values, ‖v W_O‖.
 
-    kept: for each run `[text, layer, head, key]`, in the order in which they are asked for.
+    kept: for each run `[text, layer, head, key]`, in the order requested.
 
     Source: Kobayashi et al. 2020, "Attention is Not Only a Weight", section 2.2.
     """
@@ -159,7 +158,7 @@ class Lengths(Tap):
         self.kept = [empty((len(run.texts), len(layers), len(heads), run.keys)) for run in runs]
 
     def begin(self, block: Block) -> Block:
-        ours, where = chosen(block, self.heads)
+        ours, where = select_numbers(block, self.heads)
         if block.layer in self.layers and ours:
             kept = self.kept[block.run.number][block.texts, self.layers.index(block.layer)]
             kept[:, where] = of_dtype(transformed_lengths(block.only(ours)), kept)
@@ -169,8 +168,8 @@ class Lengths(Tap):
 def transformed_lengths(block: Block) -> Array:
     """Return ‖v W_O‖ of the values of a block's heads, `[text, head, key]`.
 
-    With f(x) = (x W_V + b_V) W_O the norm of what a token brings to a head's output is ‖α f(x)‖ = α ‖f(x)‖. The bias of
-    the output projection belongs to no token and is left out (Kobayashi et al. 2020, section 2.2).
+    With f(x) = (x W_V + b_V) W_O, the norm of a token's contribution to a head's output is ‖α f(x)‖ = α ‖f(x)‖. The
+    bias of the output projection belongs to no token and is left out (Kobayashi et al. 2020, section 2.2).
     """
     projection = block.projection()
     transformed = (block.value[:, place] @ projection[:, head].T for place, head in enumerate(block.numbers))
@@ -180,7 +179,7 @@ def transformed_lengths(block: Block) -> Array:
 class Given(Tap):
     """Keeps the input of one layer's projections, and the values of one of its heads.
 
-    kept: by the number of the text, x `[token, hidden_size]`, values `[token, head_dim]`, and the heads that have the
+    kept: by the number of the text, x `[token, hidden_size]`, values `[token, head_dim]`, and the heads that share the
     same keys.
     """
 
@@ -240,7 +239,7 @@ class Gates(Tap):
 
 
 class Progress(Tap):
-    """Calls `tell` with the number of each layer before it is computed; `tell` may raise to end the walk."""
+    """Calls `tell` with the number of each layer before it is computed. `tell` may raise to end the walk."""
 
     needs_values = False
 
@@ -261,14 +260,14 @@ def places_of_pairs(block: Block, heads: Sequence[tuple[int, int]]) -> list[tupl
     ]
 
 
-BLOCK = 2**22  # weights that exist at a time, before they are merged into fewer
+BLOCK = 2**22  # weights in memory at a time before they are merged
 
 
 class GroupedMaps(Tap):
     """Keeps the maps of some heads of some layers between the units of each text's axes.
 
-    kept: for each text, by its number in the batch, `[layer, head, unit, unit]`, from `zeros(shape)`. norms: weights
-    times the lengths of the transformed values instead of weights.
+    kept: for each text, by its number in the batch, `[layer, head, unit, unit]`, allocated by `zeros(shape)`. norms:
+    keep weights times the norms of the transformed values instead of weights.
     """
 
     most_weights = BLOCK
@@ -290,7 +289,7 @@ class GroupedMaps(Tap):
         self.lengths: dict[int, Array] = {}  # by head, [text, token], of the block that is being computed
 
     def places(self, block: Block) -> Sequence[int]:
-        return chosen(block, self.heads)[0] if block.layer in self.layers else ()
+        return select_numbers(block, self.heads)[0] if block.layer in self.layers else ()
 
     def begin(self, block: Block) -> Block:
         if self.norms and (ours := self.places(block)):
@@ -299,7 +298,7 @@ class GroupedMaps(Tap):
         return block
 
     def weights(self, part: Block, weights: Array) -> None:
-        ours, where = chosen(part, self.heads)
+        ours, where = select_numbers(part, self.heads)
         if part.layer not in self.layers or not ours:
             return
         weights = weights[:, ours]
@@ -312,8 +311,8 @@ class GroupedMaps(Tap):
             self.kept[text][layer, where, units, key_units] += sums
 
 
-def some_of(queries: int, weights: int) -> Iterator[slice]:
-    """So many queries of so many weights each, as many together as have BLOCK of them, at least one."""
+def query_steps(queries: int, weights: int) -> Iterator[slice]:
+    """Divide queries into slices with at most BLOCK weights together, at least one query each."""
     together = max(1, BLOCK // weights)
     for start in range(0, queries, together):
         yield slice(start, min(start + together, queries))

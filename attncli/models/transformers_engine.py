@@ -1,9 +1,9 @@
-"""Models from elsewhere: networks that transformers runs, with our place in them where queries meet keys.
+"""Run networks of transformers, with our attention function in them where queries meet keys.
 
 Decoders (GPT-2, Llama), encoder-decoders (T5, BART, Marian), and any encoder. Models of the BERT family have
-attncli's own network in `network.py`; this file is for the rest. The network is loaded in `transformers_network.py`,
-its attention is ours in `transformers_place.py`, and no code that a checkpoint brings is run. A network that calls no
-attention function of ours gives the maps of its own eager attention, and nothing else.
+attncli's own network in `network.py`; this file is for the rest. `transformers_network.py` loads the network, and
+`transformers_place.py` replaces its attention. A checkpoint's own code is never run. A network that does not call our
+attention function provides only the maps of its own eager attention.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,14 +50,14 @@ from attncli.record.selection import Selection, heads_list, number_list, select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Fed, Read, Tokens, tokens_of
 
-LONGEST_ANSWER = 64  # tokens that a decoder writes by itself
-TRIED = {"encoder": [1, 2, 3, 4], "decoder": [1, 2, 3]}  # tokens of a pass that finds out what calls our function
+LONGEST_ANSWER = 64  # maximum tokens that a decoder generates
+TRIED = {"encoder": [1, 2, 3, 4], "decoder": [1, 2, 3]}  # tokens of the trial pass that finds the calls of our function
 
 
 def load_with_transformers(place: Place, device: str, dtype: str) -> "TransformersModel":
-    """Load any model that transformers has.
+    """Load any model that transformers supports.
 
-    device, dtype: as for `attncli.load_model`. Raises RequestError when transformers can't load the files.
+    device, dtype: as for `attncli.load_model`. Raises RequestError if transformers can't load the files.
     """
     chosen, number = pick_device(device), pick_dtype(dtype)
     sha256 = weights_sha256(weight_files(place.path))
@@ -70,9 +70,8 @@ def load_with_transformers(place: Place, device: str, dtype: str) -> "Transforme
 class TheirRows(Rows):
     """A batch for a network of transformers.
 
-    inputs: what it is called with for each run, `[text, token]` each; mask: which it is to have, of MASKS; real:
-    whether a key is no [PAD], bool `[text, key]`, for each run. spoken: for each run how many tokens have vectors after
-    the last layer.
+    inputs: its arguments for each run, `[text, token]` each. mask: a name of MASKS. real: False at [PAD], bool
+    `[text, key]`, for each run. spoken: for each run, the number of tokens with vectors after the last layer.
     """
 
     inputs: list[dict[str, Tensor]]
@@ -87,9 +86,9 @@ class TheirRows(Rows):
 
 
 class TransformersModel(TappedModel):
-    """A network of transformers with its tokenizer, ready to be asked for the attention of texts.
+    """A network of transformers with its tokenizer, ready to compute the attention of texts.
 
-    theirs: transformers' own tokenizer. part: the attention that is tapped.
+    theirs: transformers' own tokenizer. part: the tapped attention.
     """
 
     name = "transformers"
@@ -109,10 +108,10 @@ class TransformersModel(TappedModel):
         self.places = self.find_places()
         self.part = "cross" if self.paired else "" if self.places is None else self.parts[0]
 
-    # --- what the model has -------------------------------------------------------------------------------
+    # --- the model's properties -------------------------------------------------------------------------------
 
     def find_places(self) -> Places | None:
-        """Find the modules that call our attention function; None where the network does not call one."""
+        """Find the modules that call our attention function; None if the network never calls it."""
         read, fed = (tokens_of(pieces(self.theirs, TRIED[half])) for half in ("encoder", "decoder"))
         prepare(self.network, self.stack("encoder"), self.stack("decoder"))
         trial, inputs = Trial(), self.inputs([read], "padding")
@@ -140,17 +139,17 @@ class TransformersModel(TappedModel):
 
     @cached_property
     def looks_ahead(self) -> bool:
-        """Whether a token attends to those after it. Found by trying: no configuration says so for all models."""
+        """Return True if a token attends to later ones. Found by trying, since not every configuration says so."""
         tried = tokens_of(pieces(self.theirs, TRIED["encoder"]))
         return bool(allowed(self.maps(tried, "padding", "encoder")).triu(1).any())
 
     def of_which(self, which: str | None) -> str:
-        """Return the part that is meant. Raises RequestError for one that the model does not have."""
+        """Return the selected part. Raises RequestError for a part that the model does not have."""
         if which is None or self.paired:
             return which or self.part or self.parts[0]
         [only] = self.parts
         if which != only:
-            raise RequestError(f"{self.place.name} has no {which} attention: it is one {only}; leave --which out")
+            raise RequestError(f"{self.place.name} has no {which} attention, since it is only one {only}: omit --which")
         return only
 
     def of_part(self, which: str | None) -> "TransformersModel":
@@ -178,7 +177,7 @@ class TransformersModel(TappedModel):
 
     @property
     def tapped(self) -> Places:
-        """Where our function is called, for whoever has asked `of_part`."""
+        """Return the places where our function is called. Call `of_part` first."""
         assert self.places is not None
         return self.places
 
@@ -210,17 +209,19 @@ class TransformersModel(TappedModel):
         return len(self.term_names(layer)) * len(tokens) * len(tokens.read if isinstance(tokens, Fed) else tokens)
 
     def select_layers(self, layers: Selection) -> list[int]:
-        """Layers in between whose tokens meet in another way, such as linear attention, keep their numbers."""
+        """Select layers that have attention. Layers without it, such as those with linear attention, keep their
+        numbers.
+        """
         there = self.tapped.numbers(self.part)
         chosen = there if layers == "all" else select(layers, self.layers, "layer")
         if absent := [layer for layer in chosen if layer not in there]:
             raise RequestError(
-                f"layer {absent[0]} of {self.place.name} has no attention: ask for some of {number_list(there)}"
+                f"layer {absent[0]} of {self.place.name} has no attention: select from {number_list(there)}"
             )
         return chosen
 
     def info_of(self, which: str | None) -> ModelInfo:
-        """Found by trying, once: configurations have many words for it."""
+        """Return the description of a part. Sizes are found once by trying, since configurations differ."""
         part = self.of_which(which)
         if part not in self.infos:
             if self.places is None:
@@ -242,14 +243,14 @@ class TransformersModel(TappedModel):
         return self.info_of(None)
 
     def fed_to(self, part: str) -> bool:
-        """Whether a decoder has to be fed something beside what an encoder reads."""
+        """Return True if a decoder needs input besides the encoder's."""
         return self.paired and part != "encoder"
 
     def writes(self, request: Request) -> bool:
         return self.fed_to(self.of_which(request.which))
 
     def stack(self, part: str) -> Any:
-        """The half of the network that a part is in, without a head upon it."""
+        """Return the half of the network that contains a part, without a head."""
         if not self.paired:
             return self.network.base_model
         half = self.network.get_encoder() if part == "encoder" else self.network.get_decoder()
@@ -260,14 +261,14 @@ class TransformersModel(TappedModel):
             return "causal" if self.part == "decoder" else "padding"
         choices.check("mask", mask, choices.Mask)
         if mask == "causal" and self.part == "cross":
-            raise RequestError("a cross-attention has no future to hide: --mask padding or none")
+            raise RequestError("cross-attention has no future to hide: use --mask padding or none")
         return mask
 
     def find_outputs(self) -> Found:
         if self.places is None:
             return Found({}, {})
         stack = self.stack("decoder")
-        if self.part == "decoder":  # OPT's head reads what lies inside the network without a head
+        if self.part == "decoder":  # OPT's head reads from inside the headless network
             inner = self.network.get_decoder()
             stack = inner if any(inner is module for module in stack.modules()) else stack
         return find_outputs(self, Headed(self.network, stack, self.paired, self.running))
@@ -275,11 +276,11 @@ class TransformersModel(TappedModel):
     # --- tokens -------------------------------------------------------------------------------------------
 
     def cutter(self, part: str) -> Tokenizer:
-        """attncli's tokenizer, around transformers' own, for what a part of the model is given."""
+        """Wrap transformers' tokenizer for the input of one part of the model."""
         stack = self.stack(part)
         positions = getattr(stack.config.get_text_config(), "max_position_embeddings", None)
         limits = [self.theirs.model_max_length]
-        if positions and positions > 0:  # T5 has no positions to run out of
+        if positions and positions > 0:  # T5 has no maximum position
             table = next((one for name, one in stack.named_modules() if name.endswith("position_embeddings")), None)
             first = getattr(table, "padding_idx", None)  # RoBERTa's and MPNet's positions start after that of [PAD]
             limits.append(positions if first is None else positions - first - 1)
@@ -290,28 +291,28 @@ class TransformersModel(TappedModel):
 
     @cached_property
     def fed(self) -> Tokenizer:
-        """The one for what the decoder is fed."""
+        """Return the tokenizer for the decoder's input."""
         return self.cutter("decoder")
 
     def ready(self, tokens: Tokens, target: str | None = None) -> Tokens:
         if not self.fed_to(self.part) or isinstance(tokens, Fed):
             return tokens
-        fed, goal = self.written(tokens, target)
+        fed, goal = self.decoder_input(tokens, target)
         return Fed(**fed.lists, read=tokens, goal=goal)
 
     def with_answer(self, tokens: Tokens, target: str | None = None) -> Tokens:
-        """Return what the part's queries are of, so that the last vectors are those of what the decoder is fed."""
+        """Return the query tokens of the part such that the last vectors are those of the decoder's input."""
         if self.paired and self.part == "encoder" and not isinstance(tokens, Read):
-            fed, goal = self.written(tokens, target)
+            fed, goal = self.decoder_input(tokens, target)
             return Read(**tokens.lists, fed=fed, goal=goal)
         return self.ready(tokens, target)
 
-    def written(self, read: Tokens, target: str | None) -> tuple[Tokens, list[int]]:
-        """What the decoder is fed to write a target, or else its own greedy output; and the tokens that it writes."""
-        return self.answer_of(self.inputs([read], "padding")) if target is None else self.taught(target)
+    def decoder_input(self, read: Tokens, target: str | None) -> tuple[Tokens, list[int]]:
+        """Return the decoder's input for writing a target or its own greedy output, and the ids that it writes."""
+        return self.generated_input(self.inputs([read], "padding")) if target is None else self.target_input(target)
 
-    def taught(self, target: str) -> tuple[Tokens, list[int]]:
-        """What the decoder is fed to write the target: the start token, and the target's tokens but the last."""
+    def target_input(self, target: str) -> tuple[Tokens, list[int]]:
+        """Return the decoder's input for a target: the start token, and all target tokens except the last."""
         wanted = self.fed.encode(target)
         if hasattr(self.network, "prepare_decoder_input_ids_from_labels"):
             labels = torch.tensor([wanted.ids], device=self.device)
@@ -322,10 +323,10 @@ class TransformersModel(TappedModel):
         first = tokens_of(pieces(self.theirs, [start]), self.fed.notation)
         return first.then(wanted.take(range(len(wanted) - 1))), wanted.ids
 
-    def answer_of(self, inputs: dict[str, Tensor]) -> tuple[Tokens, list[int]]:
-        """What the decoder is fed to write its own greedy output: the start token, and its tokens but the last.
+    def generated_input(self, inputs: dict[str, Tensor]) -> tuple[Tokens, list[int]]:
+        """Return the decoder's input for its own greedy output: the start token, and all output tokens except the last.
 
-        The same every time.
+        The output is deterministic.
         """
         longest = min(LONGEST_ANSWER, self.fed.max_tokens)
         with self.running(), torch.inference_mode():
@@ -342,7 +343,7 @@ class TransformersModel(TappedModel):
     # --- running ------------------------------------------------------------------------------------------
 
     def inputs(self, texts: Sequence[Tokens], mask: str) -> dict[str, Tensor]:
-        """What the network is called with, `[text, token]` each; a decoder hides the future by itself."""
+        """Return the network's arguments, `[text, token]` each. Decoders hide the future by themselves."""
         real = torch.tensor([[not padding for padding in tokens.padding] for tokens in texts])
         seen = self_mask(real, *for_all_queries(mask))[:, 0, 0].expand(real.shape).int()
         inputs = {"input_ids": torch.tensor([tokens.ids for tokens in texts]), "attention_mask": seen}
@@ -352,9 +353,9 @@ class TransformersModel(TappedModel):
 
     @cached_property
     def tells_segments(self) -> bool:
-        """Whether the network is told of segments: its tokenizer gives them, and it takes them, and has several kinds.
+        """Return True if the tokenizer returns segments, and the network accepts them and has several kinds.
 
-        A network that does not say how many kinds it has has them if its tokenizer gives them.
+        A network with an unknown number of kinds has segments if its tokenizer returns them.
         """
         reads = self.stack("encoder")
         given = "token_type_ids" in self.theirs.model_input_names and takes(reads, "token_type_ids")
@@ -362,12 +363,12 @@ class TransformersModel(TappedModel):
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Without a word, and with what transformers refuses as one line."""
+        """Suppress output inside the block, and convert errors of transformers to a RequestError of one line."""
         with on_text_alone("transformers can't run", self.place, self.network.config):
             yield
 
     def need(self, layers: int) -> None:
-        """All of the network has been read."""
+        """Do nothing: the network is already loaded."""
 
     def rows(
         self,
@@ -377,7 +378,7 @@ class TransformersModel(TappedModel):
         together: Callable[[int], int] = every_text,
     ) -> TheirRows:
         if not positions:
-            raise RequestError("transformers does not leave the positions out")
+            raise RequestError("transformers can't omit the positions")
         mask = self.usual_mask(mask)
         order = sorted(range(len(batch)), key=lambda number: batch[number].sizes)
         rows = TheirRows([], [], mask, [], [])
@@ -389,7 +390,7 @@ class TransformersModel(TappedModel):
         return rows
 
     def add_run(self, rows: TheirRows, numbers: list[int], texts: Sequence[Tokens], row: int) -> int:
-        """Add texts of one length to a batch, from this row on. Returns the row after them."""
+        """Add texts of one length to a batch from this row on. Return the next free row."""
         length = len(texts[0])
         read = [one.read if isinstance(one, Fed) else one for one in texts]
         inputs = self.inputs(read, rows.mask)
@@ -411,10 +412,11 @@ class TransformersModel(TappedModel):
         ending: Ending | None = None,
         beginning: Beginning | None = None,
     ) -> Iterator[Tensor]:
-        """Go through the network, run by run. Yields the vectors of the tokens, which go into it, and, without an
-        ending, what comes out of the last layer.
+        """Walk through the network run by run. Yields the input embeddings and, without an ending, the last layer's
+        output.
 
-        Of an encoder-decoder these are the vectors of the half that the part is in, and of the decoder, if it is fed.
+        For an encoder-decoder these are the vectors of the half that contains the part. With a decoder input, the last
+        are the decoder's.
         """
         assert isinstance(rows, TheirRows)
         if self.gone:
@@ -441,7 +443,7 @@ class TransformersModel(TappedModel):
 
     def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:
         if not positions:
-            raise RequestError("transformers does not leave the positions out")
+            raise RequestError("transformers can't omit the positions")
         part = "encoder" if self.paired else self.of_which(None)
         if self.places is None:
             if mask is not None and (why := self.why_not(mask, part)) is not None:
@@ -456,31 +458,30 @@ class TransformersModel(TappedModel):
             made = self.stack(part)(**rows.inputs[0], output_hidden_states=True)
         return [states[0] for states in made.hidden_states]
 
-    # --- what is asked --------------------------------------------------------------------------------------
+    # --- requests --------------------------------------------------------------------------------------
 
     def check(self, request: Request) -> None:
         part = self.of_which(request.which)
         if request.target is not None and not self.paired:
-            raise RequestError(f"{self.place.name} is one {part}, which writes nothing: leave --target out")
+            raise RequestError(f"{self.place.name} is one {part}, which writes nothing: omit --target")
         if request.target is not None and part == "encoder":
             raise RequestError(
-                "--target is what a decoder writes, and the encoder does not read it: leave it out, or give "
-                "--which decoder"
+                "--target is the decoder's output, which the encoder does not read: omit it, or give --which decoder"
             )
         if self.places is not None:
             self.of_part(part).usual_mask(request.mask)
             super().check(request)
             return
         if request.measure == "norm":
-            raise closed("norms need values and the output projection", self.place, "leave --measure norm out")
+            raise closed("norms need values and the output projection", self.place, "omit --measure norm")
         if request.vectors not in (None, "none"):
-            raise closed("vectors are queries and keys", self.place, "leave --vectors or --terms out")
+            raise closed("vectors are queries and keys", self.place, "omit --vectors or --terms")
         why = None if request.mask is None else self.why_not(request.mask, part)
         if why is not None and part == "decoder":
-            raise RequestError(f"{why}: leave --mask out")
+            raise RequestError(f"{why}: omit --mask")
         if why is not None:
-            own = ", or leave --engine transformers out" if why_no_encoder(self.place) is None else ""
-            raise RequestError(f"{why}: --mask {' or '.join(on_any())}{own}")
+            own = ", or omit --engine transformers" if why_no_encoder(self.place) is None else ""
+            raise RequestError(f"{why}: use --mask {' or '.join(on_any())}{own}")
 
     def why_not(self, mask: str, kind: str) -> str | None:
         if self.places is not None:
@@ -498,9 +499,9 @@ class TransformersModel(TappedModel):
     ) -> Iterator[AttentionRecord]:
         """Yield a record of each text.
 
-        A decoder that writes its own output writes at most LONGEST_ANSWER tokens, greedily; a target is fed to it as
-        the start token and the target's tokens but the last. Of a network that does not call our function all maps are
-        made, and every layer's mask is found by where its weights are (`attncli.models.transformers_place`).
+        Decoders without a target write at most LONGEST_ANSWER tokens, greedily. The input for a target is the start
+        token and all target tokens except the last. If the network does not call our function, all maps are computed,
+        and every layer's mask is inferred from its weights (`attncli.models.transformers_place`).
         """
         if self.places is not None:
             yield from super().attend_tokens(texts, request, taps)
@@ -509,15 +510,15 @@ class TransformersModel(TappedModel):
         for read in texts:
             given = read
             if self.fed_to(part):
-                fed, goal = self.written(read, request.target)
+                fed, goal = self.decoder_input(read, request.target)
                 given = Fed(**fed.lists, read=read, goal=goal)
             maps = self.maps(given, request.mask or "padding", part)
             yield grouped(self.record(given, maps, request, part), request.grouping)
 
     def maps(self, given: Tokens, mask: str, part: str) -> list[Tensor]:
-        """Every layer's weights `[head, query, key]`, of their own eager attention.
+        """Return every layer's weights `[head, query, key]` from transformers' eager attention.
 
-        Raises RequestError when there is not one map a head.
+        Raises RequestError unless there is one map per head.
         """
         inputs = self.inputs([given.read if isinstance(given, Fed) else given], mask)
         name, module = "attentions", self.stack(part)
@@ -527,19 +528,19 @@ class TransformersModel(TappedModel):
         with self.running(), torch.inference_mode():
             maps = getattr(module(**inputs, output_attentions=True), name, None)
         if not maps or any(layer is None for layer in maps):
-            raise RequestError(f"transformers gives no attention of {self.place.name}: not all its layers have any")
+            raise RequestError(f"transformers returns no attention for {self.place.name}: some of its layers have none")
         keys = len(given.read if part == "cross" and isinstance(given, Fed) else given)
         if any(layer.shape != (1, maps[0].shape[1], len(given), keys) for layer in maps):
-            raise RequestError(f"the attention of {self.place.name} has another shape than a map of tokens a head")
+            raise RequestError(f"the attention of {self.place.name} does not have the shape of one map per head")
         return [layer[0] for layer in maps]
 
     def record(self, given: Tokens, maps: Sequence[Tensor], request: Request, part: str) -> AttentionRecord:
-        """What was asked for of the maps. Raises RequestError for a layer or head out of range, and for NaN."""
+        """Build the requested record from the maps. Raises RequestError for numbers out of range, and for NaN."""
         info = self.info_of(part)
         layers, heads = select(request.layers, info.layers, "layer"), select(request.heads, info.heads, "head")
         weights = torch.stack([maps[layer][heads] for layer in layers]).to(device="cpu", dtype=torch.float32)
         if not weights.isfinite().all():
-            raise RequestError(f"a weight of {self.place.name} is no number: another --dtype has more room")
+            raise RequestError(f"a weight of {self.place.name} is NaN or infinite: use another --dtype")
         kinds = layer_kinds(self.stack(part).config.get_text_config(), info.layers)
         masks = masks_of(maps, ["cross"] * info.layers if part == "cross" else kinds)
         return AttentionRecord(

@@ -1,4 +1,6 @@
-"""Read a checkpoint with transformers: a network with eager attention, and its tokenizer in place of `tokenizers`."""
+"""Load a checkpoint with transformers: the network with eager attention and its tokenizer behind the `tokenizers`
+interface.
+"""
 
 import reprlib
 from collections.abc import Iterator
@@ -17,9 +19,9 @@ from attncli.text.tokens import Notation, Pieces, Unknown, with_words, word_numb
 
 
 class Backend:
-    """A tokenizer of transformers in the place of one of `tokenizers`, as far as attncli's own uses that.
+    """A tokenizer of transformers with the part of the `tokenizers` interface that attncli uses.
 
-    target: cut what a decoder is to write, for which some have another vocabulary or other special tokens.
+    target: tokenize the decoder's output, for which some have another vocabulary or other special tokens.
     """
 
     def __init__(self, tokenizer: Any, target: bool) -> None:
@@ -28,7 +30,7 @@ class Backend:
         self.longest: int | None = None
 
     def no_padding(self) -> None:
-        """transformers never pads unasked."""
+        """Do nothing: transformers does not pad by default."""
 
     def no_truncation(self) -> None:
         self.longest = None
@@ -38,7 +40,7 @@ class Backend:
 
     @property
     def notation(self) -> Notation:
-        """How its vocabulary writes pieces; one that is not made of `tokenizers` says only some of it."""
+        """Return the notation of its vocabulary. Tokenizers not based on `tokenizers` reveal only part of it."""
         if self.tokenizer.is_fast:
             return Notation.of(self.tokenizer.backend_tokenizer)
         of_bytes, number = hasattr(self.tokenizer, "byte_decoder"), self.tokenizer.unk_token_id
@@ -61,15 +63,15 @@ class Backend:
             cut = self.tokenizer(**texts, truncation=self.longest is not None, max_length=self.longest)
         if cut.encodings is None:
             if pair is not None:
-                raise RequestError("this model's tokenizer does not say what belongs to which text: leave --pair out")
+                raise RequestError("this model's tokenizer does not separate the two texts: omit --pair")
             return pieces(self.tokenizer, cut.input_ids)
         return with_words(cut.encodings[0])
 
 
 def pieces(tokenizer: Any, ids: list[int]) -> Any:
-    """Of numbers alone, as from a decoder, or from a tokenizer that gives no more. Offsets are not known: (0, 0)."""
+    """Build pieces from ids alone, as from a decoder or a limited tokenizer. Offsets are unknown: (0, 0)."""
     special = [number in tokenizer.all_special_ids and number != tokenizer.unk_token_id for number in ids]
-    tokens = [  # a network may have more numbers than its tokenizer has names for
+    tokens = [  # a network may have more ids than its tokenizer has tokens
         name or f"<{number}>" for name, number in zip(tokenizer.convert_ids_to_tokens(ids), ids, strict=True)
     ]
     texts = [None if flag else 0 for flag in special]
@@ -85,7 +87,7 @@ def pieces(tokenizer: Any, ids: list[int]) -> Any:
 
 
 TEXT_INPUT = "input_ids"
-# Endings of the names of networks with a head: transformers' list of those that have one, and the class that loads it.
+# Endings of the class names of networks with a head, and the name of transformers' mapping for it.
 HEADS = {
     "LMHeadModel": "CAUSAL_LM",
     "ForCausalLM": "CAUSAL_LM",
@@ -95,25 +97,25 @@ HEADS = {
     "ForQuestionAnswering": "QUESTION_ANSWERING",
 }
 AUTO = {ending: f"AutoModel{ending}" for ending in HEADS} | {"LMHeadModel": "AutoModelForCausalLM"}
-# What else a network may be called with, in words; transformers has some twenty names, most of them of these kinds.
+# Inputs other than text, in words. transformers has some twenty names for them, most of these kinds.
 OTHER_INPUTS = {"pixel": "pictures", "input_features": "audio", "input_values": "audio", "audio": "audio"}
-BESIDE = {"vision_config": "pictures", "audio_config": "audio"}  # a part of a network that reads something else
+BESIDE = {"vision_config": "pictures", "audio_config": "audio"}  # parts of a network that read other inputs
 
 
 def load_network(place: Place, dtype: torch.dtype) -> tuple[Any, Any]:
-    """Return transformers' network and its tokenizer. Raises RequestError when it can't load them."""
+    """Return transformers' network and its tokenizer. Raises RequestError if it can't load them."""
     network = read_network(place, dtype)
     tokenizer = peer_tokenizer(place.path)
     if getattr(tokenizer, "separate_vocabs", False):
-        raise RequestError(f"{place.path} has two vocabularies, and transformers names the tokens of one only")
+        raise RequestError(f"{place.path} has two vocabularies, but transformers names the tokens of only one")
     return network, tokenizer
 
 
 def read_network(place: Place, dtype: torch.dtype) -> Any:
-    """Return transformers' network, with the head that the checkpoint has, with eager attention.
+    """Return transformers' network with the checkpoint's head and eager attention.
 
-    Raises RequestError when transformers can't load it, doesn't find all of the network in the weights, the network
-    reads something else than text, or the checkpoint needs code of its own.
+    Raises RequestError if transformers can't load it, weights are missing, the network does not read text, or the
+    checkpoint needs its own code.
     """
     from transformers import AutoConfig
 
@@ -135,12 +137,12 @@ def read_network(place: Place, dtype: torch.dtype) -> Any:
                     output_loading_info=True,
                     **safely,
                 )
-            # What is not found is drawn at random. The pooler takes no part in attention, and is often not published.
+            # Missing tensors are random. The pooler does not affect attention, and is often not published.
             missing = sorted(name for name in found["missing_keys"] if not name.startswith("pooler."))
             if not missing:
                 break
         else:
-            raise RequestError(f"transformers does not find {missing[0]} in {place.path}: the weights are not whole")
+            raise RequestError(f"transformers does not find {missing[0]} in {place.path}: the weights are incomplete")
         surplus = sorted(name for name in found["unexpected_keys"] if is_of_body(name, network))
         if surplus and code is not None:
             raise RequestError(f"transformers' {config.model_type} has no {surplus[0]}")
@@ -148,7 +150,7 @@ def read_network(place: Place, dtype: torch.dtype) -> Any:
 
 
 def kinds_of(config: Any) -> list[Any]:
-    """Return the classes of transformers that may load a network: with the head that is named, or without one."""
+    """Return the transformers classes that may load a network: with its named head, or without one."""
     import transformers
 
     if config.is_encoder_decoder:
@@ -162,8 +164,9 @@ def kinds_of(config: Any) -> list[Any]:
 
 
 def check_known(place: Place, data: dict[str, Any]) -> None:
-    """Raises RequestError for a network that transformers has not: of a model type that only the checkpoint's own code
-    knows, or another one than its model type says.
+    """Raises RequestError for a network that transformers does not have.
+
+    Its model type is known only to the checkpoint's own code, or its configuration contradicts its model type.
     """
     from transformers import CONFIG_MAPPING
 
@@ -176,36 +179,36 @@ def check_known(place: Place, data: dict[str, Any]) -> None:
     except NoNetwork as error:
         raise RequestError(f"{place.name}: {error}") from error
     except RequestError:
-        pass  # what attncli can't run, transformers may
+        pass  # transformers may run it even if attncli can't
 
 
 def is_of_body(name: str, network: Any) -> bool:
-    """Whether a tensor of a checkpoint lies in what a network consists of, and not in a head upon it."""
+    """Return True if a tensor of a checkpoint belongs to the network itself, not to its head."""
     parts = dict(network.base_model.named_children())
     return name.removeprefix(f"{network.base_model_prefix}.").split(".")[0] in parts
 
 
 def check_reads_text(place: Place, config: Any) -> None:
-    """Raises RequestError when the network of this configuration, or its encoder, reads something else than text."""
+    """Raises RequestError if the network of this configuration, or its encoder, does not read text."""
     from transformers import MODEL_MAPPING
 
     for part in (config, getattr(config, "encoder", None)):
         try:
             known = MODEL_MAPPING[type(part)]
-        except KeyError:  # no network of its own: one of two others, or none at all, which transformers says itself
+        except KeyError:  # a combination of two networks, or an unknown one, which transformers reports
             continue
         network = known[0] if isinstance(known, tuple | list) else known
         named = network.main_input_name
         first = named if isinstance(named, str) else named[0]
         if first != TEXT_INPUT:
             what = next((what for word, what in OTHER_INPUTS.items() if word in first), first)
-            raise RequestError(f"{place.name} reads {what} and not text ({network.__name__}): attncli has texts only")
+            raise RequestError(f"{place.name} reads {what}, not text ({network.__name__}): attncli supports only text")
 
 
 @contextmanager
 def on_text_alone(what: str, place: Place, config: Any) -> Iterator[None]:
-    """What transformers refuses as one line, which begins with `what`; of a network that reads pictures or audio too,
-    that it can't do without.
+    """Convert errors of transformers to one line that begins with `what`, or says that the network also needs pictures
+    or audio.
     """
     beside = [kind for name, kind in BESIDE.items() if getattr(config, name, None) is not None]
     try:
@@ -215,10 +218,10 @@ def on_text_alone(what: str, place: Place, config: Any) -> Iterator[None]:
         if not beside:
             raise
         raise RequestError(
-            f"{place.name} reads {' and '.join(beside)} beside text, and transformers does not run it on text alone"
+            f"{place.name} reads {' and '.join(beside)} besides text, and transformers does not run it on text alone"
         ) from error
 
 
 def takes(module: Any, name: str) -> bool:
-    """Whether a network can be told of something by this name, such as token_type_ids."""
+    """Return True if a network accepts an argument of this name, such as token_type_ids."""
     return name in signature(module.forward).parameters

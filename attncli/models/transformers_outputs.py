@@ -1,7 +1,7 @@
-"""What networks of transformers say of a text: the next token, classes, labels of tokens, words at [MASK], spans.
+"""Predictions of transformers networks: the next token, classes, token labels, words at [MASK], spans.
 
-The head is transformers' own. Its network is called as ever, with last vectors standing in for its layers
-(`LastVectors`), so that what is done between them and the logits is theirs.
+The head is transformers' own. Its network is called as usual, with precomputed last vectors instead of its layers
+(`LastVectors`), so that transformers' code computes the logits from them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ from attncli.models.outputs import FUNCTIONS, labels_of, sentence_embedding
 from attncli.models.walk import Walker
 from attncli.text.tokens import Tokens
 
-# Endings of the names of networks with a head, and what the head says: of each token, or of the text.
+# Endings of the class names of networks with a head, and the kind of its output.
 KINDS: dict[str, Kind] = {
     "LMHeadModel": "next",
     "ForCausalLM": "next",
@@ -34,11 +34,11 @@ KINDS: dict[str, Kind] = {
 }
 
 
-VECTORS: ContextVar[Tensor] = ContextVar("last vectors that stand in for the layers")
+VECTORS: ContextVar[Tensor] = ContextVar("last vectors that replace the layers")
 
 
-class Made:
-    """What a stack of layers gives: last vectors, and what a pooler makes of them; of anything else None."""
+class StackOutput:
+    """The output of a stack of layers: last vectors and the pooler's output. All other attributes are None."""
 
     def __init__(self, vectors: Tensor, pooled: Tensor | None) -> None:
         self.last_hidden_state = vectors
@@ -52,23 +52,23 @@ class Made:
 
 
 class LastVectors(nn.Module):
-    """Stands in for the layers of a network, and gives the last vectors `[text, token, hidden_size]` that are set."""
+    """Replaces the layers of a network and returns the vectors `[text, token, hidden_size]` set by `standing_in`."""
 
     def __init__(self, stack: nn.Module) -> None:
         super().__init__()
-        vars(self)["stack"] = stack  # not as a part, which would be found twice
+        vars(self)["stack"] = stack  # not as a submodule, which would be registered twice
 
     def __getattr__(self, name: str) -> Any:
         return getattr(vars(self)["stack"], name)
 
-    def forward(self, *_: Any, **__: Any) -> Made:
+    def forward(self, *_: Any, **__: Any) -> StackOutput:
         vectors, pooler = VECTORS.get(), getattr(self, "pooler", None)
-        return Made(vectors, None if pooler is None else pooler(vectors))
+        return StackOutput(vectors, None if pooler is None else pooler(vectors))
 
 
 @contextmanager
 def standing_in(vectors: Tensor) -> Iterator[None]:
-    """Set what stands in for the layers, inside."""
+    """Use these vectors instead of the layers' output inside the block."""
     token = VECTORS.set(vectors)
     try:
         yield
@@ -77,7 +77,7 @@ def standing_in(vectors: Tensor) -> Iterator[None]:
 
 
 def head_of(network: nn.Module, stack: nn.Module) -> nn.Module:
-    """Return a network with the same parameters, in which last vectors stand in for a stack of layers."""
+    """Return a network with the same parameters in which `LastVectors` replaces a stack of layers."""
     path = next(name for name, module in network.named_modules() if module is stack).split(".")
     made = top = with_own_parts(network)
     for name in path[:-1]:
@@ -88,16 +88,16 @@ def head_of(network: nn.Module, stack: nn.Module) -> nn.Module:
 
 
 def with_own_parts(module: Any) -> Any:
-    """Return a module that shares its parts with another one, and can be given others."""
+    """Return a copy of a module with its own dictionary of the same submodules."""
     made = copy(module)
     made._modules = dict(module._modules)
     return made
 
 
 class Headed(NamedTuple):
-    """A network with its head, and the stack of layers that the head is upon.
+    """A network with its head, and the stack of layers below the head.
 
-    paired: whether it is an encoder-decoder. running: goes around whatever calls it.
+    paired: it is an encoder-decoder. running: the context manager for calling it.
     """
 
     network: Any
@@ -123,7 +123,7 @@ class TheirOutput(Output):
 
     @cached_property
     def vocabulary(self) -> list[str]:
-        """The tokens by their numbers; "" for a number that no token has."""
+        """Return the tokens by id; "" for an id without a token."""
         names = {number: token for token, number in self.model.tokenizer.backend.get_vocab().items()}
         size = self.headed.network.get_output_embeddings().weight.shape[0]
         return [names.get(number, "") for number in range(size)]
@@ -132,19 +132,21 @@ class TheirOutput(Output):
         self, hidden: Sequence[Tensor], tokens: Sequence[Tokens], rows: Sequence[Sequence[int]] | None = None
     ) -> list[Tensor]:
         if rows is not None and self.of_text:
-            raise ValueError("classes are of a text, and not of some of its tokens")
+            raise ValueError("classes are about a text, so rows can't select tokens")
         made = []
         for number, (vectors, of_text) in enumerate(zip(hidden, tokens, strict=True)):
-            said = self.said(vectors if rows is None or self.kind == "span" else vectors[list(rows[number])], of_text)
-            made.append(said if rows is None or self.kind != "span" else said[list(rows[number])])
+            logits = self.logits_of(
+                vectors if rows is None or self.kind == "span" else vectors[list(rows[number])], of_text
+            )
+            made.append(logits if rows is None or self.kind != "span" else logits[list(rows[number])])
         return made
 
-    def said(self, vectors: Tensor, tokens: Tokens) -> Tensor:
-        """The logits of one text. vectors: after the last layer, of the tokens that are asked about."""
+    def logits_of(self, vectors: Tensor, tokens: Tokens) -> Tensor:
+        """Return the logits of one text. vectors: after the last layer, for the selected tokens."""
         ids = torch.tensor([tokens.spoken.ids], device=vectors.device)
         inputs = {"input_ids": ids, "attention_mask": ~torch.tensor([tokens.spoken.padding], device=vectors.device)}
         inputs["attention_mask"] = inputs["attention_mask"].long()
-        if not self.of_text:  # positions count in no other: only the vectors that are asked about are there
+        if not self.of_text:  # other kinds do not depend on positions, so only the selected vectors are passed
             inputs = {"input_ids": ids[:, :1].expand(1, len(vectors))}
         with self.headed.running(), standing_in(vectors[None]):
             if self.headed.paired:
@@ -158,7 +160,9 @@ class TheirOutput(Output):
         return logits
 
     def places(self, tokens: Tokens) -> list[int]:
-        """Classes: the tokens whose vectors have a gradient, since transformers' own code decides which it reads."""
+        """Return the tokens that the output depends on. For classes, gradients show which ones transformers' code
+        reads.
+        """
         count = len(tokens.spoken)
         if not self.of_text:
             return list(range(count))
@@ -166,12 +170,12 @@ class TheirOutput(Output):
             size = self.model.info.hidden_size
             draw = torch.Generator().manual_seed(0)
             vectors = torch.randn(count, size, generator=draw).to(self.model.device, self.model.dtype).requires_grad_()
-            [slope] = torch.autograd.grad(self.said(vectors, tokens).sum(), vectors)
+            [slope] = torch.autograd.grad(self.logits_of(vectors, tokens).sum(), vectors)
         return [place for place, row in enumerate(slope.abs().sum(dim=-1).tolist()) if row > 0]
 
 
 def find_outputs(model: Walker, headed: Headed) -> Found:
-    """Find what transformers' head says, and a sentence embedding where files beside the checkpoint tell of one."""
+    """Find the output of transformers' head, and a sentence embedding if the checkpoint's files define one."""
     found = Found({}, {})
     name = type(headed.network).__name__
     kind = next((kind for ending, kind in KINDS.items() if name.endswith(ending)), None)
@@ -186,7 +190,7 @@ def find_outputs(model: Walker, headed: Headed) -> Found:
 
 
 def labels_and_function(model: Walker, kind: Kind) -> tuple[list[str] | None, str | None]:
-    """The names of what a head says, None where they are the vocabulary, and what makes probabilities of it."""
+    """Return the labels of a head (None for the vocabulary), and the function from logits to probabilities."""
     if kind in ("next", "words"):
         return None, SOFTMAX
     if kind == "span":

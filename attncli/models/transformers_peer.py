@@ -1,4 +1,4 @@
-"""The same checkpoint in transformers, to compare with. The one place that imports transformers."""
+"""Load the same checkpoint in transformers for comparison. This module handles imports of transformers."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,19 +20,23 @@ from attncli.models.hub import CONFIG_FILE
 from attncli.models.weights import BUFFERS
 from attncli.text.tokens import Tokens
 
-SENTENCEPIECE_READERS = ("sentencepiece", "google.protobuf")  # what transformers reads sentencepiece models with
-# Networks that compute some of it in float32 whatever they are asked for: angles, their sines, a scale, norms, softmax.
+SENTENCEPIECE_READERS = (
+    "sentencepiece",
+    "google.protobuf",
+)  # packages that transformers needs for sentencepiece models
+# Networks that compute some parts in float32 whatever the dtype: angles, their sines, a scale, norms, softmax.
 PARTLY_SINGLE = (
     "modernbert", "deberta", "deberta-v2", "roformer", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3"
 )  # fmt: skip
-# Networks in which a row of [PAD] is not what a formula says: DeBERTa hides all from it, and in a window there may be
+# Networks in which rows of [PAD] differ from the formula: DeBERTa hides everything from [PAD], and a window may contain
 # nothing but [PAD].
 PADDING_ROWS_LOST = ("modernbert", "deberta", "deberta-v2")
 
 
 def last_resort_tokenizer(directory: Path) -> Any:
-    """A `tokenizers.Tokenizer` made by transformers, for files that this program has no reader of its own for
-    (sentencepiece). Raises RequestError when there is nothing to make one of.
+    """Return a `tokenizers.Tokenizer` built by transformers from files that this program can't read (sentencepiece).
+
+    Raises RequestError if there are no such files.
     """
     if not any(directory.glob("*.model")):
         raise RequestError(
@@ -42,7 +46,7 @@ def last_resort_tokenizer(directory: Path) -> Any:
 
 
 def tensor_shapes(config: dict[str, Any]) -> dict[str, torch.Size]:
-    """The names and shapes of what an architecture learns, in transformers; no memory is taken."""
+    """Return the names and shapes of an architecture's parameters in transformers, without taking memory."""
     from transformers import AutoModel
 
     with torch.device("meta"):
@@ -51,7 +55,7 @@ def tensor_shapes(config: dict[str, Any]) -> dict[str, torch.Size]:
 
 
 def peer(config: dict[str, Any], tensors: Mapping[str, Tensor], attention: str) -> Any:
-    """transformers' own encoder with these tensors, which it shares; `attention` is "eager" or "sdpa"."""
+    """Return transformers' own encoder, sharing these tensors. `attention` is "eager" or "sdpa"."""
     with quiet():
         return peer_class(config).from_pretrained(
             None,
@@ -63,7 +67,7 @@ def peer(config: dict[str, Any], tensors: Mapping[str, Tensor], attention: str) 
 
 
 def has_sdpa(config: dict[str, Any]) -> bool:
-    """Whether transformers runs this architecture on torch's fused kernel: where scores have terms it can't."""
+    """Return True if transformers runs this architecture on torch's fused kernel, which does not support every term."""
     return bool(peer_class(config)._supports_sdpa)
 
 
@@ -77,7 +81,7 @@ def peer_class(config: dict[str, Any]) -> Any:
 def reference_config(config: dict[str, Any]) -> Any:
     from transformers import AutoConfig
 
-    return AutoConfig.for_model(**deepcopy(native(config)))  # which it would change
+    return AutoConfig.for_model(**deepcopy(native(config)))  # a copy, since it changes its argument
 
 
 class Reference:
@@ -85,37 +89,40 @@ class Reference:
 
     def __init__(self, network: Any, device: torch.device, dtype: torch.dtype) -> None:
         self.network = network.to(device=device).eval()
-        for parameter in self.network.parameters():  # Not the angles' buffers: from_pretrained leaves them in float32.
+        for (
+            parameter
+        ) in self.network.parameters():  # not the buffers of angles, which from_pretrained leaves in float32
             parameter.data = parameter.data.to(dtype)
         self.device = device
         self.dtype = dtype
 
     @cached_property
     def in_float32(self) -> "Reference":
-        """A copy that computes in float32, with the weights as they are rounded here."""
+        """Return a copy that computes in float32 with the same rounded weights."""
         return Reference(deepcopy(self.network), self.device, torch.float32)
 
     def run(self, tokens: Tokens, mask: str) -> tuple[list[Tensor], list[Tensor]]:
-        """Of one text: every layer's weights `[head, query, key]`, and the vectors `[token, hidden_size]` after
-        the embeddings and after every layer.
+        """Return, for one text, every layer's weights `[head, query, key]`, and the vectors `[token, hidden_size]`.
+
+        The vectors are those after the embeddings and after every layer.
         """
         with torch.inference_mode():
             made = self.made_of(tokens, mask)
         return [weights[0] for weights in made.attentions], [state[0] for state in made.hidden_states]
 
     def made_of(self, tokens: Tokens, mask: str) -> Any:
-        """Run the network on one text. Returns what transformers returns, with all weights and vectors."""
+        """Run the network on one text. Return transformers' output with all weights and vectors."""
         ids = torch.tensor([tokens.ids], device=self.device)
         others: dict[str, Any] = {"attention_mask": self.attention_mask(tokens, mask)}
         if self.knows_segments:
             others["token_type_ids"] = torch.tensor([tokens.segments], device=self.device)
-        with self.told(others):
+        with self.mask_applied(others):
             return self.network(ids, output_attentions=True, output_hidden_states=True, **others)
 
     def silence(self, config: ModelConfig, heads: Iterable[tuple[int, int]]) -> list[Any]:
-        """From now on 0 stands in place of what these heads, (layer, head), give to the projection that joins them.
+        """Replace the outputs of these heads, (layer, head), with 0 before the projection that joins them.
 
-        Returns the hooks that put it there; whoever removes them ends it.
+        Returns the hooks. Remove them to end the silencing.
         """
         hooks = []
         places = [config.source(f"layers.{layer}.attention.output").names for layer in range(config.layers)]
@@ -126,7 +133,7 @@ class Reference:
             def zero(
                 module: Any, inputs: tuple[Tensor, ...], columns: slice = columns, turns: Iterator[bool] = turns
             ) -> tuple[Tensor, ...]:
-                if not next(turns):  # another layer's, which shares the module
+                if not next(turns):  # a call of another layer that shares the module
                     return inputs
                 joined = inputs[0].clone()
                 joined[..., columns] = 0
@@ -138,8 +145,10 @@ class Reference:
 
     @contextmanager
     def watched(self, modules: Iterable[str]) -> Iterator[dict[str, list[Tensor]]]:
-        """What modules of the network, by their names there, make of a text that is run, `[token, size]`: once for each
-        time that they are called, as layers may share them.
+        """Record the outputs of modules, by name, for a text that runs inside the block: `[token, size]`, once per
+        call.
+
+        Modules may be called several times if layers share them.
         """
         made: dict[str, list[Tensor]] = {}
 
@@ -158,23 +167,25 @@ class Reference:
 
     @cached_property
     def knows_segments(self) -> bool:
-        """RoBERTa was trained without segments, and DistilBERT has none."""
+        """Return True if the network uses segments. RoBERTa was trained without them, and DistilBERT has none."""
         config = ModelConfig.from_dict(self.network.config.to_dict())
         return config.tells_segments and config.segments > 1
 
     @property
     def exact(self) -> bool:
-        """Whether all of it is computed in the dtype that it was asked for."""
+        """Return True if all of the network computes in the requested dtype."""
         return self.network.config.model_type not in PARTLY_SINGLE
 
     @property
     def has_padding_rows(self) -> bool:
-        """Whether what becomes of [PAD] as a query is what a formula says."""
+        """Return True if the rows of [PAD] queries follow the formula."""
         return self.network.config.model_type not in PADDING_ROWS_LOST
 
     def attention_mask(self, tokens: Tokens, mask: str) -> Tensor:
-        """A mask as transformers takes it: 1 for a token that may be seen, `[1, key]`; where that depends on the query,
-        numbers to add to the scores, `[1, 1, query, key]`. What a layer hides besides, it knows itself.
+        """Return a mask for transformers: 1 for a visible token, `[1, key]`.
+
+        If it depends on the query, return numbers to add to the scores, `[1, 1, query, key]`. Layers apply their
+        windows themselves.
         """
         real = torch.tensor([[not padding for padding in tokens.padding]], device=self.device)
         seen = self_mask(real, *MASKS[mask])
@@ -183,11 +194,12 @@ class Reference:
         return torch.zeros_like(seen, dtype=self.dtype).masked_fill(~seen, torch.finfo(self.dtype).min)
 
     @contextmanager
-    def told(self, others: dict[str, Any]) -> Iterator[None]:
-        """While the network runs, `attention_mask` among these, if it depends on the query, as the network takes it.
+    def mask_applied(self, others: dict[str, Any]) -> Iterator[None]:
+        """Prepare `attention_mask` among these arguments for the network if it depends on the query.
 
-        ModernBERT would take it for the mask of every layer, and forget its windows: they are put to it, as
-        transformers makes them. DeBERTa makes a square of one number for each key, and is given it in that step.
+        ModernBERT would use it as the mask of every layer and lose its windows. So the windows are combined with it, as
+        transformers computes them. DeBERTa builds a square mask from one number per key, so its function for that is
+        replaced.
         """
         added = others["attention_mask"]
         if added.dim() == 2:
@@ -209,7 +221,7 @@ class Reference:
 
 
 def their_window(config: Any, like: Tensor) -> Tensor:
-    """What transformers adds to the scores of a layer with a window, of the shape of `like`, where nothing is [PAD]."""
+    """Return transformers' additive mask of a layer with a window, in the shape of `like`, for texts without [PAD]."""
     from transformers.masking_utils import create_bidirectional_sliding_window_mask
 
     tokens = like.new_zeros(1, like.shape[-1], 1)
@@ -218,7 +230,7 @@ def their_window(config: Any, like: Tensor) -> Tensor:
 
 
 def peer_tokenizer(directory: Path) -> Any:
-    """The tokenizer of a checkpoint as transformers reads it. Raises RequestError when it can't."""
+    """Load a checkpoint's tokenizer with transformers. Raises RequestError if it can't."""
     from transformers import AutoTokenizer
 
     try:
@@ -229,20 +241,20 @@ def peer_tokenizer(directory: Path) -> Any:
         if model is None or all(map(is_installed, SENTENCEPIECE_READERS)) or (directory / "tokenizer.json").is_file():
             raise
         hint = install_hint("sentencepiece")
-        raise RequestError(f"{model} is a sentencepiece model, which takes {hint}") from error
+        raise RequestError(f"{model} is a sentencepiece model, which requires {hint}") from error
 
 
 def is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ModuleNotFoundError:  # what it lies in is not there either
+    except ModuleNotFoundError:  # its parent package is missing too
         return False
 
 
 def load_reference(directory: Path, device: torch.device, dtype: torch.dtype) -> Reference:
-    """The checkpoint in a directory, as transformers reads it.
+    """Load the checkpoint in a directory with transformers.
 
-    Raises RequestError when transformers can't load it, or doesn't find all of the encoder in it.
+    Raises RequestError if transformers can't load it, or does not find all of the encoder in it.
     """
     from transformers import AutoModel
 
@@ -257,20 +269,19 @@ def load_reference(directory: Path, device: torch.device, dtype: torch.dtype) ->
             local_files_only=True,
             output_loading_info=True,
         )
-    # What is not found is drawn at random, but for what is not learned. The pooler is no part of the encoder, and often
-    # not published.
+    # Missing parameters would be random. The pooler is not part of the encoder, and often not published.
     missing = sorted(name for name in found["missing_keys"] if not name.startswith(("pooler.", *BUFFERS)))
     if missing:
         raise RequestError(
-            f"transformers does not find {missing[0]} in {directory}, so there is nothing to compare with; "
-            "--against torch does without it"
+            f"transformers does not find {missing[0]} in {directory}, so there is nothing to compare with: "
+            "use --against torch"
         )
     return Reference(network, device, dtype)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """transformers' warnings and progress bars kept off the user's screen."""
+    """Hide transformers' warnings and progress bars inside the block."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -286,7 +297,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def refusals(what: str) -> Iterator[None]:
-    """What transformers refuses, for reasons of its own and with any exception, as one line."""
+    """Convert any exception of transformers inside the block to a RequestError of one line."""
     try:
         yield
     except (MemoryError, RequestError):

@@ -1,7 +1,7 @@
-"""The place where queries meet keys, in networks that transformers runs.
+"""Put our attention function into networks of transformers, where queries meet keys.
 
-transformers lets one register an attention function, which most of its networks call in place of their own. Ours makes
-a `Block` of what it is given and hands it to `meet`, as the walk through our own networks does:
+transformers accepts a registered attention function, which most of its networks call instead of their own. Ours builds
+a `Block` from its arguments and passes it to `meet`, as the walk through our own networks does:
 
     network(**inputs) ──► attention module ──► meet_theirs(q, k, v, mask) ──► meet(block, taps) ──► output
 
@@ -27,24 +27,24 @@ from attncli.models.block import Block, Tap
 from attncli.models.meeting import meet
 from attncli.models.rows import LayerMask, Run
 
-KINDS = ("layer_types", "attention_layers")  # where a configuration names the kind of every layer's attention
+KINDS = ("layer_types", "attention_layers")  # keys of a configuration for the kind of every layer's attention
 
 
 def for_all_queries(mask: str) -> list[Rule]:
-    """Of a mask's rules those that are the same for all queries, which transformers can be told for any network."""
+    """Return a mask's rules that are the same for all queries, which transformers can apply to any network."""
     two = torch.ones(1, 2, dtype=torch.bool)
     return [rule for rule in MASKS[mask] if self_mask(two, rule).shape[2] == 1]
 
 
 def on_any() -> list[str]:
-    """The masks that transformers puts on any network: they have no other rules."""
+    """Return the masks that transformers can apply to any network: those with only such rules."""
     return [name for name, rules in MASKS.items() if len(for_all_queries(name)) == len(rules)]
 
 
 def layer_kinds(config: Any, count: int) -> list[str]:
-    """The kind of attention of each of `count` layers: all with a window see as far.
+    """Return the kind of attention of each of `count` layers. All layers with a window have the same width.
 
-    The names are the configuration's; where it has none, all layers are of one kind.
+    The names come from the configuration. Without them, all layers are of one kind.
     """
     for kinds in (getattr(config, name, None) or [] for name in KINDS):
         if len(kinds) == count:
@@ -53,7 +53,7 @@ def layer_kinds(config: Any, count: int) -> list[str]:
 
 
 def masks_of(maps: Sequence[Tensor], kinds: Sequence[str]) -> list[Tensor]:
-    """For every layer, where any head of any layer of its kind gives any weight at all: bool `[query, key]` each.
+    """Return for every layer the cells with weight in any head of any layer of its kind: bool `[query, key]` each.
 
     maps: every layer's weights `[head, query, key]`.
     """
@@ -62,25 +62,24 @@ def masks_of(maps: Sequence[Tensor], kinds: Sequence[str]) -> list[Tensor]:
 
 
 def allowed(maps: Sequence[Tensor]) -> Tensor:
-    """Where any head of any layer gives any weight at all: bool `[query, key]`."""
+    """Return the cells with weight in any head of any layer: bool `[query, key]`."""
     return torch.stack([(layer > 0).any(dim=0) for layer in maps]).any(dim=0)
 
 
-PROVEN = 1e-2  # by which the heads' parts may miss the output of W_O, in half precision
-NAME = "attncli"  # what transformers knows our function by
+PROVEN = 1e-2  # tolerance of the sum of the heads' parts against the output of W_O, in half precision
+NAME = "attncli"  # the name under which transformers registers our function
 PARTS = ("encoder", "decoder", "cross")
 
 
 @dataclass
 class Pass:
-    """One forward pass whose blocks go to taps.
+    """A forward pass whose blocks are offered to taps.
 
-    part: the attention whose blocks the taps are offered, of the texts of `run`; mask: which it is to have, of MASKS;
-    real: whether a key is no [PAD], bool `[text, key]`. last: the layer after which the pass may end, if any; values:
-    whether that layer's outputs are needed.
+    part: the attention whose blocks are offered, for the texts of `run`. mask: a name of MASKS. real: False at [PAD],
+    bool `[text, key]`. last: the layer after which the pass may end, if any. values: that layer's outputs are needed.
     stack: the half of the network whose first vectors are kept in `x`, `[text, token, hidden_size]`, or replaced by it.
-    decoded: what came out of a decoder's last layer, after which an encoder-decoder's pass ends. masks: by the number
-    of each mask that layers were given, that and what became of it.
+    decoded: the output of a decoder's last layer, after which an encoder-decoder's pass ends. masks: by the id of each
+    mask that layers received, that mask and its converted form.
     """
 
     places: "Places"
@@ -100,12 +99,12 @@ class Pass:
 
     @property
     def half(self) -> str:
-        """The half of an encoder-decoder that the part is in."""
+        """Return the half of an encoder-decoder that contains the part."""
         return "encoder" if self.part == "encoder" else "decoder"
 
 
 class Call(NamedTuple):
-    """A call of our function: the module, its block, and what the heads gave, joined `[text, query, head * size]`."""
+    """A call of our function: the module, its block, and the heads' joined outputs `[text, query, head * size]`."""
 
     module: nn.Module
     block: Block
@@ -114,7 +113,7 @@ class Call(NamedTuple):
 
 @dataclass
 class Trial:
-    """A forward pass that finds out which modules call our function, and which modules join their heads.
+    """A forward pass that finds which modules call our function, and which modules join their heads.
 
     projections: by module that calls, the module that multiplies its joined heads with W_O.
     """
@@ -136,7 +135,7 @@ class Trial:
                 hook.remove()
 
     def multiplied(self, module: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Find out whether a module multiplies what the heads have just given: after every Linear and Conv1D."""
+        """Check, after every Linear and Conv1D, if the module multiplies the joined outputs of the heads."""
         if not self.calls or not inputs or not isinstance(inputs[0], Tensor):
             return
         caller, block, joined = self.calls[-1]
@@ -152,36 +151,36 @@ class Trial:
 
 
 def by_head(module: Any, block: Block) -> Tensor:
-    """Return W_O of a Linear, or of a Conv1D, whose weight lies the other way: `[hidden_size, head, head_dim]`."""
+    """Return W_O of a Linear, or of a Conv1D, whose weight is transposed: `[hidden_size, head, head_dim]`."""
     weight = module.weight if isinstance(module, nn.Linear) else module.weight.T
     by: Tensor = weight.unflatten(1, (len(block.numbers), -1))
     return by
 
 
-CURRENT: ContextVar[Pass | Trial | None] = ContextVar("the forward pass that is watched", default=None)
+CURRENT: ContextVar[Pass | Trial | None] = ContextVar("the current forward pass", default=None)
 
 
-class Ended(BaseException):
-    """All that a pass was for has been computed. No `except Exception` of transformers takes it for an error."""
+class PassEnded(BaseException):
+    """Raised when a pass has computed its results. A BaseException, so that transformers does not catch it."""
 
 
 @contextmanager
 def passing(current: Pass | Trial) -> Iterator[None]:
-    """Watch the forward pass inside. One that need not go on ends early."""
+    """Observe the forward pass inside the block. It ends early when nothing else is needed."""
     token = CURRENT.set(current)
     try:
         yield
-    except Ended:
+    except PassEnded:
         pass
     finally:
         CURRENT.reset(token)
 
 
 def prepare(network: Any, encoder: Any, decoder: Any) -> None:
-    """Make a network ready for our place in it, once.
+    """Prepare a network once for our attention function.
 
-    encoder, decoder: its halves without a head; of a network of one stack they are the same. Our attention function and
-    masks are made known to transformers; what goes into a half and comes out of it is handed to the current pass.
+    encoder, decoder: its halves without a head, identical for a network with one stack. Registers our attention
+    function and masks, and passes the input and output of each half to the current pass.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
 
@@ -208,14 +207,14 @@ def set_attention(network: nn.Module, name: str) -> None:
 
 
 def enter(half: str | None, *_: Any) -> None:
-    """Tell the current pass which half of an encoder-decoder runs."""
+    """Record in the current pass which half of an encoder-decoder runs."""
     current = CURRENT.get()
     if isinstance(current, Pass):
         current.inside = half
 
 
 def embedded(half: str | None, module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
-    """Keep the vectors of the tokens, or put others in their place."""
+    """Keep the token embeddings, or replace them."""
     current = CURRENT.get()
     if not isinstance(current, Pass) or current.inside != half or half not in (None, current.half):
         return None
@@ -224,15 +223,15 @@ def embedded(half: str | None, module: nn.Module, inputs: Any, output: Tensor) -
 
 
 def leave(module: nn.Module, inputs: Any, output: Any) -> None:
-    """Keep what comes out of a decoder, and end the pass of an encoder-decoder: its head is asked apart."""
+    """Keep a decoder's output, and end the pass of an encoder-decoder, whose head runs separately."""
     current = CURRENT.get()
     if isinstance(current, Pass):
         current.decoded = output[0]
-        raise Ended
+        raise PassEnded
 
 
 def their_mask(*shape: Any, allow_is_causal_skip: bool = True, dtype: Any = None, **more: Any) -> Tensor | None:
-    """Return what may be attended to, bool `[text, 1, query, key]`: a causal mask is never left to the function."""
+    """Return the allowed cells, bool `[text, 1, query, key]`. A causal mask is never left to the attention function."""
     from transformers.masking_utils import sdpa_mask
 
     return sdpa_mask(*shape, allow_is_causal_skip=False, **more)
@@ -247,7 +246,7 @@ def meet_theirs(
     scaling: float | None = None,
     **more: Any,
 ) -> tuple[Tensor, None]:
-    """Compute attention for a module of transformers; the taps of the current pass are offered its block.
+    """Compute attention for a module of transformers, and offer its block to the taps of the current pass.
 
     query `[text, head, query, head_dim]`, key and value `[text, key head, key, head_dim]`, after positions; mask: bool
     or additive; `more` may hold softcap, s_aux (sinks, one score per head) and position_bias.
@@ -261,7 +260,7 @@ def meet_theirs(
         if isinstance(current, Trial):
             current.calls.append(Call(module, block, output.flatten(2)))
         return output, None
-    if id(attention_mask) not in current.masks:  # most layers are given the same one
+    if id(attention_mask) not in current.masks:  # most layers receive the same mask
         current.masks[id(attention_mask)] = attention_mask, asked_mask(block.mask, current)
     block = block._replace(
         layer=layer,
@@ -274,15 +273,15 @@ def meet_theirs(
     output = meet(block, current.taps)
     current.run.masks[layer] = block.mask
     if layer == current.last:
-        raise Ended
+        raise PassEnded
     return output.transpose(1, 2).contiguous(), None
 
 
 def asked_mask(mask: LayerMask | None, current: Pass) -> LayerMask | None:
-    """Make the mask that is asked for of the one that a layer was trained with. Its window stays.
+    """Derive the requested mask from a layer's training mask. The layer's window remains.
 
-    A causal mask shows the future by its transpose: what may be attended to in the past may be in the future too.
-    What the named mask hides is hidden then.
+    A causal mask is extended by its transpose: keys allowed in the past are also allowed in the future. Then the named
+    mask is applied.
     """
     if current.part == "cross":
         return mask
@@ -302,7 +301,7 @@ def block_of(
     scaling: float | None,
     more: dict[str, Any],
 ) -> Block:
-    """Make a block of what a module of transformers hands to its attention function; its layer is not known yet."""
+    """Build a block from the arguments of a module's attention function. Its layer is not known yet."""
     texts, heads, queries, size = query.shape
     keys = key.shape[2]
     shared = heads // key.shape[1]
@@ -335,15 +334,14 @@ def block_of(
 
 
 def no_projection() -> Tensor:
-    """Raises RequestError: there is none that heads go to as they are."""
+    """Raises RequestError: no projection reads the heads' outputs directly."""
     raise RequestError(
-        "norms need the output projection, and in this network something else is done to the heads first: leave "
-        "--measure norm out"
+        "norms need the output projection, but this network changes the heads' outputs before it: omit --measure norm"
     )
 
 
 def parts_of(terms: dict[str, Tensor], block: Block) -> dict[str, Tensor]:
-    """Return the terms of a whole layer as they are for a block."""
+    """Return the part of a layer's terms that belongs to a block."""
     found = {}
     for name, term in terms.items():
         some = term[block.texts] if term.shape[0] > 1 else term
@@ -354,7 +352,7 @@ def parts_of(terms: dict[str, Tensor], block: Block) -> dict[str, Tensor]:
 
 
 def allowed_and_bias(mask: Tensor | None, keys: int) -> tuple[Tensor | None, Tensor | None]:
-    """Split a mask of transformers into what is allowed, bool, and what is added where it is; None for nothing."""
+    """Split a mask of transformers into a bool mask and a bias for the allowed cells; None if there is nothing."""
     if mask is None:
         return None, None
     mask = mask[..., :keys]
@@ -367,9 +365,9 @@ def allowed_and_bias(mask: Tensor | None, keys: int) -> tuple[Tensor | None, Ten
 
 @dataclass
 class Places:
-    """Which modules of a network call our function, and which layers of which part they are.
+    """The modules of a network that call our function, with their parts and layers.
 
-    layers: by module, the part and the layers that it computes, one per call in a pass; blocks: one of each part.
+    layers: by module, its part and the layers that it computes, one per call in a pass. blocks: one of each part.
     projections: by module, the module that multiplies its joined heads with W_O. sinks: the parts with sink scores.
     """
 
@@ -380,9 +378,9 @@ class Places:
 
     @classmethod
     def of(cls, network: nn.Module, trial: Trial, encoder: nn.Module | None, decoder_tokens: int) -> "Places":
-        """Tell parts and layers apart by a pass in which the encoder reads more tokens than the decoder is fed.
+        """Find parts and layers by a pass in which the encoder reads more tokens than the decoder.
 
-        A layer's number is its module's index in its stack; where a module is called several times, the order of calls.
+        A layer's number is its module's index in its stack, or the order of calls if a module is called several times.
         A network of one stack is an encoder if a token attends to later ones, else a decoder.
         """
         names = {id(module): name for name, module in network.named_modules()}
@@ -409,7 +407,7 @@ class Places:
         return cls(layers, blocks, trial.projections, frozenset(sinks))
 
     def projection(self, module: nn.Module, block: Block) -> Tensor:
-        """Return W_O of a module's layer, `[hidden_size, head, head_dim]`. Raises RequestError where there is none."""
+        """Return W_O of a module's layer, `[hidden_size, head, head_dim]`. Raises RequestError if there is none."""
         found = self.projections.get(id(module))
         return no_projection() if found is None else by_head(found, block)
 
@@ -418,7 +416,7 @@ class Places:
         return tuple(part for part in PARTS if part in self.blocks)
 
     def layer(self, module: nn.Module, current: Pass) -> int | None:
-        """Return the layer that a call of a module computes; None if it is not of the part of the pass."""
+        """Return the layer that a call of a module computes; None if it belongs to another part."""
         part, layers = self.layers.get(id(module), ("", []))
         if part != current.part:
             return None
@@ -432,12 +430,12 @@ class Places:
 
 
 def looks_ahead(block: Block) -> bool:
-    """Say whether a token attends to later ones."""
+    """Return True if a token attends to later ones."""
     return block.mask is None or block.mask.shown is None or bool(block.mask.shown.triu(1).any())
 
 
 def numbers_of(names: Sequence[str]) -> list[int]:
-    """Number modules, in the order of their calls, by the first index in their names that tells them apart."""
+    """Number modules, in the order of their calls, by the first index in their names that distinguishes them."""
     indices = [[int(one) for one in name.split(".") if one.isdigit()] for name in names]
     if not names or len(set(names)) < len(names) or not all(indices):
         return list(range(len(names)))

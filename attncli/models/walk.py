@@ -1,4 +1,4 @@
-"""The one loop over a network's layers, and the one place in it where a head's queries meet its keys.
+"""Walk through a network's layers, in the only loop over them.
 
     rows of token, segment and position numbers
       │ embeddings
@@ -8,8 +8,7 @@
       │                                     ▼
       └── layer.after ◄── heads joined ◄── meet(block, taps)
 
-`attncli.models.meeting.meet` is that place; taps (`attncli.models.block.Tap`) read or change what it computes. Nothing
-else walks a network.
+Queries meet keys in `attncli.models.meeting.meet`. Taps (`attncli.models.block.Tap`) read or change its results.
 
 A `Walker` is a network with its tokenizer that can be walked: attncli's own, or one of transformers.
 """
@@ -39,13 +38,13 @@ from attncli.record.selection import Selection, select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
 
-CACHED_ROWS = 2048  # whose vectors, between the parts of a layer, a processor's cache holds
+CACHED_ROWS = 2048  # rows whose vectors within a layer fit a processor's cache
 
 
 class Ending(NamedTuple):
-    """Where a walk ends: at these heads of this layer. Nothing else of the layer is computed, and nothing after it.
+    """The end of a walk: these heads of this layer. Nothing else of the layer and no later layer is computed.
 
-    values: whether their values are needed too.
+    values: their values are needed too.
     """
 
     layer: int
@@ -54,7 +53,7 @@ class Ending(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """Where a walk begins: with what goes into this layer, x `[row, hidden_size]`, as another walk yielded it."""
+    """The start of a walk: this layer with the input x `[row, hidden_size]`, as yielded by another walk."""
 
     layer: int
     x: Tensor
@@ -67,11 +66,11 @@ def walk(
     ending: Ending | None = None,
     beginning: Beginning | None = None,
 ) -> Iterator[Tensor]:
-    """Go through the network. Yields x `[row, hidden_size]` before the first layer and after every one.
+    """Walk through the network. Yields x `[row, hidden_size]` before the first layer and after every layer.
 
-    taps: read or change each layer's blocks, in their order; heads that the network silences are silenced last.
-    With an `ending`, nothing is yielded after that layer; with a `beginning`, its x first. The caller says whether
-    gradients are wanted (`torch.inference_mode`).
+    taps: read or change each layer's blocks, in order. The network's silenced heads are silenced last.
+    With an `ending`, nothing is yielded after that layer. With a `beginning`, its x is yielded first. The caller
+    decides on gradients (`torch.inference_mode`).
     """
     if network.silenced:
         taps = [*taps, Gates(dict.fromkeys(network.silenced, 0.0))]
@@ -82,7 +81,7 @@ def walk(
         x = F.pad(x, (0, 0, 0, rows.idle))
         positions = None if positions is None else F.pad(positions, (0, rows.idle))
     yield x
-    turnings: dict[PositionalScore, Turned] = {}  # of the scores, which layers share
+    turnings: dict[PositionalScore, Turned] = {}  # by score, which layers share
     for number in range(first, len(network.layers)):
         layer = network.layer(number)
         last = ending if ending is not None and ending.layer == number else None
@@ -131,13 +130,16 @@ def walk(
 
 
 def terms(score: PositionalScore, block: Block) -> dict[str, Array]:
-    """Return what a score adds for the positions of a block, by name; each broadcasts to `[text, head, query, key]`."""
+    """Return the terms that a score adds for a block's positions, by name. Each broadcasts to `[text, head, query,
+    key]`.
+    """
     return score.terms(block.query, block.key, Where(block.numbers, block.queries, block.keys))
 
 
 def by_rows(function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
-    """A function of `[row, size]` each that takes every row by itself; on a CPU of so many at once as its cache holds,
-    so that what lies in between is not there of all.
+    """Apply a function that treats each row of `[row, size]` independently.
+
+    On a CPU, apply it to as many rows as fit the cache, so that intermediate results of all rows never exist together.
     """
     some = CACHED_ROWS if rows[0].device.type == "cpu" else len(rows[0])
     made = [function(*part) for part in zip(*(one.split(some) for one in rows), strict=True)]
@@ -145,9 +147,9 @@ def by_rows(function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
 
 
 def project(attention: MultiHeadAttention, x: Tensor, ending: Ending | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Query, key and value, `[batch, head, token, head_dim]`, of all heads, or of those that the walk ends at.
+    """Return query, key and value, `[batch, head, token, head_dim]`, of all heads or of those where the walk ends.
 
-    Values that nobody needs have a width of 0: their weighted sum costs nothing.
+    Unneeded values have a width of 0, so that their weighted sum costs nothing.
     """
     if ending is None:
         return attention.project(x)
@@ -158,8 +160,9 @@ def project(attention: MultiHeadAttention, x: Tensor, ending: Ending | None) -> 
 
 
 def some_heads(attention: MultiHeadAttention, part: nn.Linear, x: Tensor, heads: Sequence[int]) -> Tensor:
-    """A projection of x for some heads, `[batch, head, token, head_dim]`. Of queries, head i has the rows i * head_dim
-    to (i + 1) * head_dim; of keys and values, its key head i has. What heads share is computed once.
+    """Project x for some heads, `[batch, head, token, head_dim]`. Shared projections are computed once.
+
+    For queries, head i has the rows i * head_dim to (i + 1) * head_dim. For keys and values, its key head i does.
     """
     own = list(heads) if part is attention.query else [attention.key_head(head) for head in heads]
     needed = list(dict.fromkeys(own))
@@ -173,17 +176,16 @@ def some_heads(attention: MultiHeadAttention, part: nn.Linear, x: Tensor, heads:
     return by_head if needed == own else by_head[:, [needed.index(one) for one in own]]
 
 
-# Tokens that go through the network together. On a CPU more of them make nothing faster: what lies between two layers
-# should fit the cache. With half as many, short texts take 7% longer (Xeon, 33 MB of cache).
+# Tokens in a batch. On a CPU more are not faster, since the vectors between two layers should fit the cache. With half
+# as many, short texts take 7% longer (Xeon, 33 MB of cache).
 BATCH_TOKENS = {"cpu": 2048, "cuda": 16384, "mps": 8192}
 
 
 class Walker(ABC):
-    """A network that can be walked.
+    """A network with its tokenizer that taps can observe.
 
-    part: the attention whose blocks taps are offered, in the words of `AttentionRecord.kind`. layers, heads, head_dim:
-    of that attention. resumes: whether a walk can begin at any layer; else it begins at the first. has_sinks: whether
-    any of its heads has a sink score.
+    part: the attention whose blocks are offered to taps, as in `AttentionRecord.kind`. layers, heads, head_dim: of that
+    attention. resumes: a walk can begin at any layer, not only the first. has_sinks: some heads have a sink score.
     """
 
     place: Place
@@ -210,24 +212,24 @@ class Walker(ABC):
 
     @property
     def depth(self) -> int:
-        """How many layers lie between a text and the last vectors."""
+        """Return the number of layers between a text and the last vectors."""
         return self.layers
 
     @property
     @abstractmethod
     def info(self) -> ModelInfo:
-        """The model, as records name it."""
+        """Return the model's description in records."""
 
     @property
     @abstractmethod
     def silenced(self) -> list[tuple[int, int]]:
-        """The heads, (layer, head), whose outputs are 0."""
+        """Return the heads, (layer, head), whose outputs are 0."""
 
     @abstractmethod
     def usual_mask(self, mask: str | None) -> str:
-        """Return the name of a mask; None is the one that the network was trained with.
+        """Return the name of a mask, by default that of the network's training.
 
-        Raises RequestError for a mask that there is not.
+        Raises RequestError for an unknown mask.
         """
 
     @abstractmethod
@@ -238,9 +240,10 @@ class Walker(ABC):
         positions: bool = True,
         together: Callable[[int], int] = every_text,
     ) -> Rows:
-        """Return texts as they go through the network together. Raises RequestError as `usual_mask` does.
+        """Return a batch of texts. Raises RequestError as `usual_mask` does.
 
-        positions: whether the network is told the order of the tokens. together: texts in one run, at most, by length.
+        positions: the network receives the order of the tokens. together: the maximum number of texts in a run, by
+        length.
         """
 
     @abstractmethod
@@ -251,17 +254,17 @@ class Walker(ABC):
         ending: Ending | None = None,
         beginning: Beginning | None = None,
     ) -> Iterator[Tensor]:
-        """Go through the network. Yields x `[row, hidden_size]`: first what goes into the first layer, last what comes
-        out of the last one (`Rows.texts`, `Rows.last`). Arguments as for `attncli.models.walk.walk`.
+        """Walk through the network. Yields x `[row, hidden_size]`: first the input of the first layer, last the output
+        of the last layer (`Rows.texts`, `Rows.last`). Arguments as for `attncli.models.walk.walk`.
         """
 
     @abstractmethod
     def need(self, layers: int) -> None:
-        """Read the embeddings and the first `layers` layers, unless that has happened."""
+        """Read the embeddings and the first `layers` layers if necessary."""
 
     @abstractmethod
     def find_outputs(self) -> Found:
-        """Find what the checkpoint can say of a text."""
+        """Find the checkpoint's outputs."""
 
     @abstractmethod
     def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:
@@ -269,23 +272,23 @@ class Walker(ABC):
 
     @abstractmethod
     def term_names(self, layer: int) -> Sequence[str]:
-        """Return the names of what positions, or a softcap, add to the scores of a layer."""
+        """Return the names of the terms that positions or a softcap add to a layer's scores."""
 
     @abstractmethod
     def term_numbers(self, layer: int, tokens: Tokens) -> int:
-        """Return how many numbers the terms of a head's scores are, each said once."""
+        """Return the number of distinct elements in the terms of a head's scores."""
 
     def turning(self, heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
-        """Return how the queries and keys of these heads, (layer, head), were turned; None if that is not known."""
+        """Return the rotation of the queries and keys of these heads, (layer, head); None if unknown."""
         return None
 
     def select_layers(self, layers: Selection) -> list[int]:
-        """Return the layers that are meant. Raises RequestError for one that is not there, or has no attention."""
+        """Return the selected layers. Raises RequestError for a layer that is missing or has no attention."""
         return select(layers, self.layers, "layer")
 
     @cached_property
     def found(self) -> Found:
-        """The outputs of the checkpoint, found when they are first asked for."""
+        """Return the checkpoint's outputs, found at the first access."""
         return self.find_outputs()
 
     @property
@@ -294,7 +297,7 @@ class Walker(ABC):
 
     @property
     def map_dtype(self) -> torch.dtype:
-        """What maps are made in."""
+        """Return the dtype of maps."""
         return map_dtype(torch.empty(0, dtype=self.dtype, device=self.device))
 
     @property
@@ -304,7 +307,7 @@ class Walker(ABC):
     def last_hidden(self, texts: Sequence[Tokens], mask: str | None = None, taps: Sequence[Tap] = ()) -> list[Tensor]:
         """Return each text's vectors `[token, hidden_size]` after the last layer, from one walk through all texts.
 
-        They have a gradient unless the caller has switched it off, if anything in the walk has one.
+        They have a gradient if anything in the walk does, unless the caller has disabled gradients.
         """
         self.need(self.layers)
         rows = self.rows(texts, mask)
@@ -314,5 +317,5 @@ class Walker(ABC):
     def too_large(self, what: str, layer: int, head: int) -> RequestError:
         return RequestError(
             f"layer {layer}, head {head} of {self.place.name} has {what} too large for "
-            f"{self.dtype_name}: another --dtype has more room, or the weights are damaged"
+            f"{self.dtype_name}: use another --dtype, or check whether the weights are damaged"
         )

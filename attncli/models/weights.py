@@ -1,7 +1,7 @@
-"""A checkpoint's tensors -> the network's parameters, by what its family says of where they lie.
+"""Load a checkpoint's tensors into the network's parameters, at the places that its family defines.
 
-Reads model.safetensors, shards with an index, and pytorch_model.bin (through `weights_only`, which runs no code
-that a file brings along). Only the tensors that are asked for are read.
+Reads model.safetensors, shards with an index, and pytorch_model.bin (with `weights_only`, which runs no code from the
+file). Only the needed tensors are read.
 """
 
 import math
@@ -27,7 +27,7 @@ from attncli.models.network import Network
 # --- names ----------------------------------------------------------------------------------------------
 
 OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}  # LayerNorm in checkpoints of 2018
-BUFFERS = (  # 0, 1, 2, ..., then 0, 0, 0, ..., then RoFormer's sines and cosines
+BUFFERS = (  # 0, 1, 2, ...; 0, 0, 0, ...; and RoFormer's sines and cosines
     "embeddings.position_ids",
     "embeddings.token_type_ids",
     "encoder.embed_positions.weight",
@@ -35,7 +35,7 @@ BUFFERS = (  # 0, 1, 2, ..., then 0, 0, 0, ..., then RoFormer's sines and cosine
 
 
 def plain_name(name: str) -> str:
-    """A checkpoint's own name for a tensor, without the larger model's prefix and in today's words."""
+    """Return a checkpoint's name for a tensor without the larger model's prefix and with current endings."""
     for family in FAMILIES.values():
         name = name.removeprefix(family.prefix)
         if family.published is not None:
@@ -47,7 +47,7 @@ def plain_name(name: str) -> str:
 
 
 def source_of(parameter: str, config: ModelConfig) -> Source:
-    """Where a parameter of ours lies in a checkpoint: "layers.3.attention.query.weight"."""
+    """Return where a parameter of ours lies in a checkpoint: "layers.3.attention.query.weight"."""
     module, _, kind = parameter.rpartition(".")
     source = config.source(module)
     if kind == "bias" and source.bias is not None:
@@ -59,7 +59,7 @@ def source_of(parameter: str, config: ModelConfig) -> Source:
 
 
 class TensorFile(Protocol):
-    """Some tensors by name; shapes without reading, values when asked for."""
+    """Tensors by name, with shapes known before any values are read."""
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]: ...
 
@@ -88,7 +88,7 @@ class SafetensorsFile:
 
 
 class StateDict:
-    """Tensors that are in memory already: a model's `state_dict()`, or what a .bin file held."""
+    """Tensors in memory: a model's `state_dict()`, or the content of a .bin file."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self.tensors = tensors
@@ -101,17 +101,17 @@ class StateDict:
 
 
 def read_pickle(path: Path) -> StateDict:
-    """A pytorch_model.bin. Raises RequestError when it is damaged, or wants to run code."""
+    """Read a pytorch_model.bin. Raises RequestError if it is damaged or tries to run code."""
     try:
         check_regular(path)
         try:
             tensors: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        except (RuntimeError, ValueError):  # files from before torch 1.6 can't be mapped into memory
+        except (RuntimeError, ValueError):  # files older than torch 1.6 can't be mapped into memory
             tensors = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise RequestError(
             f"{path} was not read: it holds more than tensors and could run code, or it is damaged; "
-            "ask for the model as .safetensors"
+            "get the model as .safetensors"
         ) from error
     except Exception as error:
         raise RequestError(f"{path} is damaged: {first_line(error)}") from error
@@ -124,9 +124,9 @@ FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 def all_finite(tensor: Tensor) -> bool:
-    """Whether every number is finite. A sum is cheaper than a look at each, and finite only if they all are.
+    """Return True if every number is finite. A finite sum proves it, and is cheaper than checking each number.
 
-    By numpy, on one thread: on a busy machine torch's threads would wait for each other, a hundred times.
+    Uses numpy on one thread. On a busy machine, torch's threads would wait for each other at every tensor.
     """
     if tensor.dtype in (torch.float32, torch.float64):
         with np.errstate(all="ignore"):
@@ -137,7 +137,7 @@ def all_finite(tensor: Tensor) -> bool:
 
 
 class Checkpoint:
-    """The tensors of one model, whatever files they lie in, under the names of `plain_name`."""
+    """The tensors of one model from any number of files, under the names of `plain_name`."""
 
     def __init__(self, files: Iterable[TensorFile], where: str) -> None:
         self.where = where
@@ -149,9 +149,9 @@ class Checkpoint:
                 self.shapes[plain_name(name)] = shape
 
     def read(self, name: str, source: Source, dtype: torch.dtype) -> Tensor:
-        """What a source takes of one of its tensors, in this dtype; a view of the file where nothing changes.
+        """Return the part of a tensor that a source selects, in this dtype; a view of the file if nothing changes.
 
-        Raises RequestError when the tensor is not of floating point, or not every number is finite.
+        Raises RequestError if the tensor is not of floating point, or not every number is finite.
         """
         file, own_name = self.files[name]
         stored = file.read(own_name)
@@ -161,19 +161,19 @@ class Checkpoint:
         part = source.cut(matrix)
         tensor = part.to(dtype).contiguous()
         if not all_finite(tensor):
-            raise RequestError(f"{self.where}: {own_name} has a number that is {flaw(part, dtype)}")
+            raise RequestError(f"{self.where}: {own_name} has a number that is {describe_flaw(part, dtype)}")
         return tensor
 
 
-def flaw(stored: Tensor, dtype: torch.dtype) -> str:
-    """Why a tensor of a file is not finite in this dtype."""
+def describe_flaw(stored: Tensor, dtype: torch.dtype) -> str:
+    """Return why a tensor of a file is not finite in this dtype."""
     if stored.isnan().any():
         return "NaN"
     return "infinite" if stored.isinf().any() else f"too large for {dtype}"
 
 
 def open_checkpoint(directory: Path) -> Checkpoint:
-    """Raises RequestError when the directory has no weights, or they can't be read."""
+    """Open the weights in a directory. Raises RequestError if there are none, or they can't be read."""
     paths = weight_files(directory)
     files: list[TensorFile] = [
         SafetensorsFile(path) if path.suffix == ".safetensors" else read_pickle(path) for path in paths
@@ -185,15 +185,15 @@ def open_checkpoint(directory: Path) -> Checkpoint:
 
 
 def as_stored(checkpoint: Checkpoint, config: ModelConfig) -> ModelConfig:
-    """A configuration whose family has its tensors where they lie in this checkpoint."""
+    """Return a configuration whose family places its tensors as this checkpoint does."""
     return replace(config, family=config.family.stored(checkpoint.shapes))
 
 
 def check_shapes(checkpoint: Checkpoint, network: Network) -> list[str]:
-    """Hold the checkpoint's names and shapes against the network's; nothing is read.
+    """Compare the checkpoint's names and shapes with the network's, without reading values.
 
-    Returns the names of tensors that belong to an encoder and have no place in this one (heads for other
-    tasks are not named). Raises RequestError when a tensor is missing or has another shape.
+    Returns the names of the encoder's tensors that this network does not use, without those of heads for other tasks.
+    Raises RequestError if a tensor is missing or has another shape.
     """
     expected: dict[str, tuple[int, ...]] = {}
     config = as_stored(checkpoint, network.config)
@@ -207,7 +207,7 @@ def check_shapes(checkpoint: Checkpoint, network: Network) -> list[str]:
         if checkpoint.shapes[name] != shape:
             raise RequestError(
                 f"{checkpoint.where}: {name} has the shape {list(checkpoint.shapes[name])}, "
-                f"and by config.json it is {list(shape)}"
+                f"but config.json requires {list(shape)}"
             )
     return [
         name
@@ -221,7 +221,7 @@ def load_parameters(
 ) -> None:
     """Read one part of the network ("embeddings", "layers.3") from the checkpoint.
 
-    Raises RequestError when a tensor has a number that is not finite.
+    Raises RequestError if a tensor has a number that is not finite.
     """
     part, config = network.get_submodule(module), as_stored(checkpoint, network.config)
     read = {
@@ -232,12 +232,12 @@ def load_parameters(
 
 
 def read_parameter(checkpoint: Checkpoint, source: Source, dtype: torch.dtype) -> Tensor:
-    """What becomes of a checkpoint's tensors by what a `Source` says. Raises RequestError as `Checkpoint.read` does."""
+    """Build a parameter from a checkpoint's tensors as its `Source` defines. Raises as `Checkpoint.read` does."""
     tensors = [checkpoint.read(name, source, dtype) for name in source.names]
     return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
 
 
 def some_of(names: list[str], most: int = 3) -> str:
-    """The first few of many names, and how many more there are."""
+    """Return the first few of many names, and the number of the others."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

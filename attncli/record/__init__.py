@@ -1,4 +1,4 @@
-"""What one run of one text yields, how it is asked for, and its files. Needs numpy, never torch."""
+"""Records: a model's results for a text, the request for them, and their files. Needs numpy, never torch."""
 
 from attncli.record.loading import load_record, load_records
 from attncli.record.making import record_of, records_of

@@ -1,4 +1,4 @@
-"""The files of records: what stands in them under which names. What it means is checked by `attncli.record.loading`."""
+"""The file formats of records: field names and layout. `attncli.record.loading` checks the content."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,39 +16,39 @@ from attncli.base.untrusted import Tensors
 from attncli.record.parts import SCORE_ARRAYS, VECTOR_ARRAYS, decimals
 
 SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
-LOADED = (".safetensors", ".npz")  # those that hold all of a record
-READ = (*LOADED, ".json")  # those that are read again
+LOADED = (".safetensors", ".npz")  # formats that hold the complete record
+READ = (*LOADED, ".json")  # formats that can be loaded
 CSV_HEADER = ("text", "layer", "head", "query", "key", "query_token", "key_token", "weight", "hidden")
-ARRAYS = ("weights", "layers", "heads", "segments", "mask")  # in every file, under these names
-PLAIN = "attentions"  # in a .npz that no attncli wrote: its weights, beside "tokens"
-FORMAT = "attncli-1"  # in the metadata of a safetensors file, so that another's is not taken for ours
+ARRAYS = ("weights", "layers", "heads", "segments", "mask")  # in every file
+PLAIN = "attentions"  # the weights in another program's .npz, beside "tokens"
+FORMAT = "attncli-1"  # in the metadata of a safetensors file, to recognize attncli's own
 
 
 def check_record_count(path: Path, count: int) -> None:
-    """Raises RequestError when a file of that suffix can't hold so many texts."""
+    """Raises RequestError if a file with this suffix can't hold `count` texts."""
     if path.suffix.lower() == ".npz" and count != 1:
         raise RequestError(f"{path}: .npz holds one text and there are {count}; .safetensors holds many")
 
 
 class Contents(NamedTuple):
-    """One text of a file: its arrays under ARRAYS, VECTOR_ARRAYS, SCORE_ARRAYS, and as JSON the rest of its record."""
+    """One text of a file: its arrays under ARRAYS, VECTOR_ARRAYS, SCORE_ARRAYS, and the rest of its record as JSON."""
 
     numbers: dict[str, Any]
     labels: dict[str, Any]
 
     @property
     def tokens(self) -> dict[str, Any]:
-        """What stands along the queries."""
+        """Return the fields of the query tokens."""
         return self.labels["tokens"]
 
     @property
     def keys(self) -> dict[str, Any]:
-        """What stands along the keys."""
+        """Return the fields of the key tokens."""
         return self.labels["key_tokens"] or self.tokens
 
 
 def write_npz(texts: Sequence[Contents], path: Path) -> None:
-    """The one text."""
+    """Write one text; .npz holds no more."""
     [text] = texts
     with path.open("wb") as file:
         np.savez_compressed(
@@ -60,7 +60,7 @@ def write_npz(texts: Sequence[Contents], path: Path) -> None:
 
 
 def write_safetensors(texts: Sequence[Contents], path: Path) -> None:
-    """Of several texts, the tensors of the second are called weights.1 and so on."""
+    """Write all texts. If there are several, the tensors of the second are called weights.1, and so on."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
@@ -77,7 +77,7 @@ def write_safetensors(texts: Sequence[Contents], path: Path) -> None:
 
 
 def write_csv(texts: Sequence[Contents], path: Path) -> None:
-    """One row a cell; hidden is 1 where the layer's mask hides it, and its weight, 0, is none."""
+    """Write one row per cell. `hidden` is 1 if the layer's mask hides the cell; its weight is then a meaningless 0."""
     write_table(CSV_HEADER, (row for number, text in enumerate(texts) for row in csv_rows(number, text)), path)
 
 
@@ -93,15 +93,15 @@ def csv_rows(number: int, text: Contents) -> Iterator[tuple[Any, ...]]:
 
 
 def write_text(pieces: Iterable[str], path: Path) -> None:
-    """A document that is made piece by piece."""
+    """Write a document piece by piece."""
     with path.open("w", encoding="utf-8") as file:
         file.writelines(pieces)
 
 
 def read_npz(path: Path) -> Contents | dict[str, Any]:
-    """A record's contents; or all arrays by their names, of a file that another program wrote (PLAIN).
+    """Return a record's contents, or all arrays by name if another program wrote the file (PLAIN).
 
-    Raises ValueError for what is neither.
+    Raises ValueError if it is neither.
     """
     arrays = untrusted.read_npz(path)
     if PLAIN in arrays:
@@ -113,7 +113,7 @@ def read_npz(path: Path) -> Contents | dict[str, Any]:
 
 
 def read_safetensors(path: Path) -> Iterator[Contents]:
-    """Raises ValueError for what is no file of ours."""
+    """Yield the contents of each text. Raises ValueError if attncli did not write the file."""
     file = Tensors(path, "numpy")
     if file.metadata.get("format") != FORMAT:
         raise ValueError("it was not written by attncli")

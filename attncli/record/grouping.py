@@ -1,7 +1,7 @@
-"""What stands along the axes of a map: each token of a text, or some of them, or words, or stretches of a long text.
+"""Group the tokens on the axes of a map: each token, selected tokens, words, or stretches of a long text.
 
-An engine keeps maps between these in place of maps between tokens (`attncli.models.taps`), and a record that has
-maps between tokens is made one between these here. Both add up by `between_units`.
+Engines keep maps between these units instead of maps between tokens (`attncli.models.taps`). `grouped` converts a
+record of token maps. Both sum with `between_units`.
 """
 
 from collections.abc import Sequence
@@ -19,18 +19,18 @@ from attncli.record.request import Grouping
 from attncli.record.selection import number_list, select
 from attncli.text.tokens import Tokens, joined, word_groups, word_tokens
 
-LONG = 1024  # tokens: of more, stretches are shown where every token would take a line or an element of a page
+LONG = 1024  # tokens: longer texts show stretches, since a line or page element per token would be too much
 MOST = 512  # stretches
-BEGINNING = 24  # characters of a stretch that are shown
+BEGINNING = 24  # characters displayed of a stretch
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What stands along one axis of a map: units, each of one token of a text or of several neighbours.
+    """The units on one axis of a map. A unit is one token of a text, or several neighbouring ones.
 
-    places: of the tokens that the units are of, ascending; starts: where among these each unit begins; shares: what
-    the row of each counts in the mean that is its unit's, 1 in all. Both None where each token is a unit.
-    tokens: the units, as the tokens of a record; text: how many tokens the text has.
+    places: the places of the tokens in the units, ascending. starts: where in `places` each unit begins. shares: the
+    factor of each token's row in the mean of its unit; they sum to 1. Both are None if each token is a unit. tokens:
+    the units as the tokens of a record. text: the number of tokens in the text.
     """
 
     tokens: Tokens
@@ -41,7 +41,7 @@ class Axis:
 
     @classmethod
     def every(cls, tokens: Tokens) -> "Axis":
-        """Each token is a unit."""
+        """Return the axis on which each token is a unit."""
         return cls(tokens, np.arange(len(tokens)), len(tokens))
 
     def __len__(self) -> int:
@@ -49,34 +49,34 @@ class Axis:
 
     @property
     def whole(self) -> bool:
-        """Whether each token is a unit, and none is left out."""
+        """Return True if each token is a unit and none is left out."""
         return self.starts is None and len(self.places) == self.text
 
     @property
     def taken(self) -> Ints | slice:
-        """The places, as a slice where they are neighbours: that makes no copy."""
+        """Return the places, as a slice if they are contiguous, which avoids a copy."""
         first, last = int(self.places[0]), int(self.places[-1]) + 1
         return slice(first, last) if last - first == len(self.places) else self.places
 
     @cached_property
     def units(self) -> Ints:
-        """Of each token that is taken the number of its unit."""
+        """Return the unit number of each selected token."""
         if self.starts is None:
             return np.arange(len(self.places))
         return np.repeat(np.arange(len(self)), np.diff(self.starts, append=len(self.places)))
 
     @property
     def groups(self) -> list[list[int]]:
-        """Of each unit the places of its tokens."""
+        """Return the token places of each unit."""
         starts = range(len(self.places)) if self.starts is None else self.starts
         return [part.tolist() for part in np.split(self.places, list(starts)[1:])]
 
     def only(self, chosen: Sequence[int]) -> "Axis":
-        """The tokens at these places alone, each a unit."""
+        """Return the axis of the tokens at these places, each a unit."""
         return Axis(self.tokens.take(chosen), self.places[list(chosen)], self.text)
 
     def merged(self, groups: Sequence[Sequence[int]], tokens: Tokens) -> "Axis":
-        """Neighbouring units put together: each of `groups` becomes one of `tokens`. Rows of a group are averaged."""
+        """Merge neighbouring units: each of `groups` becomes one of `tokens`. Rows of a group are averaged."""
         first = np.array([group[0] for group in groups])
         sizes = np.repeat([len(group) for group in groups], [len(group) for group in groups])
         starts = first if self.starts is None else self.starts[first]
@@ -85,7 +85,7 @@ class Axis:
 
 
 class Axes(NamedTuple):
-    """Those of a text's maps; part: what is to be said of them where they are no longer all of a text's tokens."""
+    """The axes of a text's maps. part: describes them if they are not all tokens of the text."""
 
     queries: Axis
     keys: Axis
@@ -97,16 +97,15 @@ class Axes(NamedTuple):
 
     @property
     def apart(self) -> bool:
-        """Whether each unit is one token."""
+        """Return True if each unit is a single token."""
         return self.queries.starts is None and self.keys.starts is None
 
 
 def axes_of(grouping: Grouping, tokens: Tokens, key_tokens: Tokens | None = None) -> Axes:
-    """Those of a text with these tokens, and of another text's keys if it attends to these.
+    """Return the axes of a text's maps, with another text's keys if it attends to `key_tokens`.
 
-    There are stretches where there are more than LONG units on one side: MOST at most, of neighbours.
-
-    Raises RequestError for tokens that are not there.
+    If a side has more than LONG units, they are merged into at most MOST stretches of neighbours. Raises RequestError
+    for tokens that do not exist.
     """
     sides = [Axis.every(one) for one in (tokens, key_tokens) if one is not None]
     chosen = ""
@@ -124,13 +123,13 @@ def axes_of(grouping: Grouping, tokens: Tokens, key_tokens: Tokens | None = None
 
 
 def stretches(units: int) -> list[list[int]]:
-    """The numbers of each stretch's units; all stretches but the last are of one size."""
+    """Return the unit numbers of each stretch. All stretches except the last have the same size."""
     size = -(-units // MOST)
     return [list(range(start, min(start + size, units))) for start in range(0, units, size)]
 
 
 def stretch_tokens(tokens: Tokens, groups: list[list[int]]) -> Tokens:
-    """Each stretch as a token, named by the first and the last of its tokens and how it begins: "16-31 the cat"."""
+    """Return each stretch as a token, named by its first and last token and its beginning: "16-31 the cat"."""
     names = [number_list(group) for group in groups]
     begin = [shorten(joined([tokens.shown[place] for place in group]).strip(), BEGINNING) for group in groups]
     starts = [group[0] for group in groups]
@@ -147,13 +146,13 @@ def stretch_tokens(tokens: Tokens, groups: list[list[int]]) -> Tokens:
 
 
 def grouped(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
-    """A record between tokens as one between what a grouping makes of them.
+    """Convert a record between tokens to one between the units of a grouping.
 
-    Weights to the tokens of a unit add up, weights from them are averaged: rows still sum to 1, and nothing is left
-    out (Clark et al. 2019, section 4.1, for words). A unit may attend to another when any of its tokens may to any.
-    Queries and keys (`vectors`) are of tokens and are left out where these are put together.
+    Weights to the tokens of a unit are summed; weights from them are averaged. So rows still sum to 1, and nothing is
+    lost (Clark et al. 2019, section 4.1, for words). A unit may attend to another if any of its tokens may attend to
+    any of the other's. `vectors` belong to tokens and are dropped if tokens are merged.
 
-    Raises RequestError for tokens that are not there.
+    Raises RequestError for tokens that do not exist.
     """
     axes = axes_of(grouping, record.tokens, record.key_tokens)
     if axes.whole:
@@ -164,7 +163,7 @@ def grouped(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
     kept = None if record.vectors is None or not axes.apart else record.vectors.between(queries.taken, keys.taken)
     return replace(
         record,
-        weights=between_units(axes, *every, record.weights)[2].copy(),  # so that the large map is not kept for it
+        weights=between_units(axes, *every, record.weights)[2].copy(),  # a copy, so that the large map is freed
         masks=allowed.copy(),
         tokens=queries.tokens,
         key_tokens=None if record.key_tokens is None else keys.tokens,
@@ -177,9 +176,9 @@ def grouped(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
 def between_units(axes: Axes, queries: slice, keys: slice, rows: Any) -> tuple[slice, slice, Any]:
     """Return what some rows `[..., query, key]` of a text add to the map between its units.
 
-    queries, keys: the neighbouring tokens that the rows lead from and to. Returns the units of the queries, the units
-    of the keys, and the map between these, `[..., unit, unit]`. A unit whose tokens are in two blocks is the sum of
-    both. rows: of NumPy or of torch.
+    queries, keys: the neighbouring tokens that the rows cover. Returns the units of the queries, the units of the keys,
+    and the map between these, `[..., unit, unit]`. If a unit spans two blocks, the caller adds both. rows: a NumPy
+    array or torch tensor.
     """
     of_keys, sums = to_units(axes.keys, keys, rows, -1)
     of_queries, sums = to_units(axes.queries, queries, sums, -2, axes.queries.shares)
@@ -187,10 +186,9 @@ def between_units(axes: Axes, queries: slice, keys: slice, rows: Any) -> tuple[s
 
 
 def to_units(axis: Axis, tokens: slice, rows: Any, along: int, shares: Doubles | None = None) -> tuple[slice, Any]:
-    """Add up an array's entries for some neighbouring tokens to entries for their units, along -1 or -2.
+    """Sum an array's entries for neighbouring tokens to entries for their units, along axis -1 or -2.
 
-    shares: factor of the row of each token that is taken. Returns the units, and the sums. True or False are added up
-    to True where any is.
+    shares: the factor of each selected token's row. Returns the units and the sums. Bools are combined with "or".
     """
     start, stop = np.searchsorted(axis.places, [tokens.start, tokens.stop])
     units = axis.units[start:stop]
@@ -200,14 +198,14 @@ def to_units(axis: Axis, tokens: slice, rows: Any, along: int, shares: Doubles |
         factors = shares[start:stop, None]
         rows = rows * (factors.astype(rows.dtype) if isinstance(rows, np.ndarray) else rows.new_tensor(factors))
     first, last = (int(units[0]), int(units[-1]) + 1) if len(units) else (0, 0)
-    if last - first == len(units):  # each is a unit
+    if last - first == len(units):  # each token is a unit
         return slice(first, last), rows
     if isinstance(rows, np.ndarray):
         starts = np.flatnonzero(np.diff(units, prepend=first - 1))
         return slice(first, last), np.add.reduceat(rows, starts, axis=along, dtype=rows.dtype)
     shape = list(rows.shape)
     shape[along] = last - first
-    targets = rows.new_empty(0).long().new_tensor(units - first)  # of torch, which is not imported here
+    targets = rows.new_empty(0).long().new_tensor(units - first)  # a torch tensor, made without importing torch
     return slice(first, last), rows.new_zeros(shape).index_add_(along, targets, rows)
 
 

@@ -1,4 +1,4 @@
-"""Saved records, read and checked: what does not fit together is refused."""
+"""Load saved records and check that their parts are consistent."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +25,7 @@ from attncli.text.tokens import Tokens
 def load_record(path: str | Path) -> AttentionRecord:
     """Load a saved record (.safetensors, .npz or .json) that holds one text.
 
-    Raises RequestError when the file is missing, cut short, not a record, or holds several texts.
+    Raises RequestError if the file is missing, cut short, not a record, or holds several texts.
     """
     records = load_records(path)
     if len(records) != 1:
@@ -36,15 +36,15 @@ def load_record(path: str | Path) -> AttentionRecord:
 def load_records(path: str | Path) -> list[AttentionRecord]:
     """Load all texts of a saved record (.safetensors, .npz or .json).
 
-    A .npz may be another program's: `attentions` and `tokens`, and what else `record_of` takes, by its names. A .json
-    holds weights, tokens and masks only: what the rest was is found as `record_of` finds it.
+    A .npz may come from another program: `attentions`, `tokens`, and other arguments of `record_of` by name. A .json
+    holds only weights, tokens and masks; the rest is inferred as `record_of` does.
 
-    Raises RequestError when the file is missing, cut short, or not a record.
+    Raises RequestError if the file is missing, cut short, or not a record.
     """
     path = Path(path)
     suffix = check_suffix(path, SUFFIXES, "a record")
     if suffix not in READ:
-        raise RequestError(f"{path}: {suffix} is for other programs; a record is read from {', '.join(READ)}")
+        raise RequestError(f"{path}: {suffix} is for other programs; records load from {', '.join(READ)}")
     try:
         check_regular(path)
         records = list(read_records(path, suffix))
@@ -56,27 +56,27 @@ def load_records(path: str | Path) -> list[AttentionRecord]:
     except OSError as error:
         raise RequestError(f"can't read {path}: {error.strerror or first_line(error)}") from error
     except ValueError as error:
-        raise RequestError(f"{path} is not a whole attncli record: {first_line(error)}") from error
+        raise RequestError(f"{path} is not a complete attncli record: {first_line(error)}") from error
 
 
 def read_records(path: Path, suffix: str) -> Iterator[AttentionRecord]:
-    """Raises RequestError and ValueError for what is no record."""
+    """Yield the records of a file. Raises RequestError and ValueError if it is not a record."""
     for record in of_document(read_json(path)) if suffix == ".json" else of_contents(path, suffix):
         if (record.kind == "cross") != (record.key_tokens is not None):
             raise ValueError(
-                f"its kind is {record.kind}, and {'no' if record.kind == 'cross' else 'other'} tokens are its keys"
+                f"its kind is {record.kind}, but it has {'no' if record.kind == 'cross' else 'separate'} key tokens"
             )
         yield record
 
 
 def of_contents(path: Path, suffix: str) -> Iterator[AttentionRecord]:
-    """The records of a .npz or .safetensors. Raises RequestError and ValueError as `read_records`."""
+    """Yield the records of a .npz or .safetensors. Raises RequestError and ValueError as `read_records` does."""
     for contents in [read_npz(path)] if suffix == ".npz" else read_safetensors(path):
         yield build(*contents) if isinstance(contents, Contents) else of_arrays(contents)
 
 
 def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
-    """A record from a file's contents. Raises RequestError and ValueError where they don't fit together."""
+    """Build a record from a file's contents. Raises RequestError and ValueError if they are inconsistent."""
     schema.LABELS(labels, "it")
     tokens = build_tokens(labels["tokens"])
     key_tokens = None if labels.get("key_tokens") is None else build_tokens(labels["key_tokens"])
@@ -94,9 +94,9 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         wanted = f"{len(layers)} layers, {queries} queries and {keys} keys"
         raise ValueError(f"the mask is {mask.dtype} {list(mask.shape)} for {wanted}")
     if not np.array_equal(numbers["segments"], tokens.segments):
-        raise ValueError("its segments are not those of its tokens")
+        raise ValueError("its segments differ from those of its tokens")
     if "tokens" in numbers and not np.array_equal(numbers["tokens"], np.array(tokens.text)):
-        raise ValueError("its tokens are not those of its labels")
+        raise ValueError("its tokens differ from those in its labels")
     sinks = labels.get("sinks", False)
     precision = precision_of(weights, measure, labels.get("dtype"), sinks)
     check_maps(weights, measure, precision.room, sinks)
@@ -115,23 +115,24 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         key_tokens=key_tokens,
         kind=labels.get("kind", "encoder"),
         measure=measure,
-        prediction=predicted(labels, tokens),
+        prediction=read_prediction(labels, tokens),
         dtype=precision.dtype,
         sinks=sinks,
     )
 
 
 def of_arrays(arrays: dict[str, Any]) -> AttentionRecord:
-    """A record from another program's .npz: what `record_of` takes by its names, and `query` and `key` for `vectors`.
+    """Build a record from another program's .npz: the arguments of `record_of` by name; `query` and `key` are
+    `vectors`.
 
-    Raises RequestError as `record_of` does, and ValueError where there are no tokens, or vectors of one side only.
+    Raises RequestError as `record_of` does, and ValueError without tokens, or with vectors of one side only.
     """
     named = ("layers", "heads", "kind", "measure", "model", "sinks")
     known: dict[str, Any] = {name: listed(name, arrays[name]) for name in named if name in arrays}
     schema.PLAIN(known, "it")
     for one, other in (("attentions", "tokens"), ("query", "key"), ("key", "query"), ("neurons", "query")):
         if one in arrays and other not in arrays:
-            raise ValueError(f"it has {one} and no {other}")
+            raise ValueError(f"it has {one} but no {other}")
     if "query" in arrays:
         pair = arrays["query"], arrays["key"]
         known["vectors"] = Vectors(pairs_of(arrays["neurons"]), *pair) if "neurons" in arrays else pair
@@ -144,26 +145,26 @@ def of_arrays(arrays: dict[str, Any]) -> AttentionRecord:
 
 
 def of_document(document: Any) -> Iterator[AttentionRecord]:
-    """The records in what `run --json` prints.
+    """Yield the records in a document of `run --json`.
 
-    Raises RequestError as `record_of` does, and ValueError where it is something else.
+    Raises RequestError as `record_of` does, and ValueError for any other document.
     """
     schema.DOCUMENT(document, "it")
     model = ModelInfo(**document["model"])
     for text in document["records"]:
         maps = {(one["layer"], one["head"]): one["weights"] for one in text["attention"]}
         if len(maps) < len(text["attention"]) or not maps:
-            raise ValueError("it has no map, or two of one head")
+            raise ValueError("it has no maps, or two of the same head")
         layers, heads = (list(dict.fromkeys(numbers)) for numbers in zip(*maps, strict=True))
         if len(maps) < len(layers) * len(heads):
-            raise ValueError("it has not the same heads of every layer")
+            raise ValueError("its layers do not all have the same heads")
         check_numbers("layers", layers, model.layers)
         check_numbers("heads", heads, model.heads)
         weights = as_maps([[maps[layer, head] for head in heads] for layer in layers]).weights
-        tokens = seen(as_tokens(text["tokens"], "tokens", text["segments"]), text.get("shown"))
+        tokens = with_display(as_tokens(text["tokens"], "tokens", text["segments"]), text.get("shown"))
         keys = None
         if text.get("key_tokens") is not None:
-            keys = seen(as_tokens(text["key_tokens"], "key_tokens"), text.get("key_shown"))
+            keys = with_display(as_tokens(text["key_tokens"], "key_tokens"), text.get("key_shown"))
         known = Known(
             layers,
             heads,
@@ -178,41 +179,41 @@ def of_document(document: Any) -> Iterator[AttentionRecord]:
         else:
             try:
                 record = assembled(weights, tokens, keys, text["mask"], known, room)
-            except RequestError:  # a layer that looks further than the name says, or words
+            except RequestError:  # a layer that attends beyond the named mask, or words
                 record = replace(assembled(weights, tokens, keys, None, known, room), mask_name=text["mask"])
-        yield replace(record, prediction=predicted(text, tokens), dtype=dtype)
+        yield replace(record, prediction=read_prediction(text, tokens), dtype=dtype)
 
 
 def with_masks(record: AttentionRecord, text: dict[str, Any]) -> AttentionRecord:
-    """A record with the masks that its document has. Raises RequestError and ValueError where they don't fit it."""
+    """Return a record with the masks of its document. Raises RequestError and ValueError if they do not fit."""
     masks = masks_of(text["masks"], record.layers, *record.weights.shape[-2:])
     check_hidden((record.weights.max(axis=1) > 0) & ~masks, record.tokens)
     return replace(record, masks=compact(masks), mask_name=text["mask"])
 
 
-def predicted(stated: dict[str, Any], tokens: Tokens) -> Said | None:
-    """What a text's labels or document say that the model said. Raises ValueError where that is of other tokens."""
-    if "prediction" in stated:
-        schema.prediction(stated["prediction"], len(tokens))
-    return said_of(stated.get("prediction"))
+def read_prediction(document: dict[str, Any], tokens: Tokens) -> Said | None:
+    """Read the prediction from a text's labels or document. Raises ValueError if it refers to other tokens."""
+    if "prediction" in document:
+        schema.prediction(document["prediction"], len(tokens))
+    return said_of(document.get("prediction"))
 
 
-def seen(tokens: Tokens, shown: list[str] | None) -> Tokens:
-    """Tokens as a document says that they are shown: without it, as they are written. Raises ValueError for others."""
+def with_display(tokens: Tokens, shown: list[str] | None) -> Tokens:
+    """Return tokens with the display texts of a document, by default `text`. Raises ValueError for a wrong number."""
     shown = tokens.text if shown is None else shown
     if len(shown) != len(tokens):
-        raise ValueError(f"it says of other than {len(tokens)} tokens how they are shown")
+        raise ValueError(f"it has {len(shown)} display texts for {len(tokens)} tokens")
     return replace(tokens, shown=shown)
 
 
 def build_tokens(parts: dict[str, Any]) -> Tokens:
-    """Tokens from a file's contents."""
+    """Build Tokens from a file's contents."""
     return Tokens(**{**parts, "offsets": [(start, end) for start, end in parts["offsets"]]})
 
 
 def check_numbers(what: str, numbers: Any, count: int) -> list[int]:
-    """Raises ValueError when these are not some of `count` layers or heads, each once."""
+    """Raises ValueError unless these are distinct numbers of `count` layers or heads."""
     each(whole(0, count - 1))(numbers, what)
     if len(set(numbers)) < len(numbers):
-        raise ValueError(f"{what} {number_list(sorted(numbers))} are not each there once")
+        raise ValueError(f"{what} {number_list(sorted(numbers))} contain duplicates")
     return list(numbers)

@@ -1,6 +1,6 @@
-"""The cells of maps: what a measure allows in them, and which of them a mask hides.
+"""The cells of maps: the values that a measure allows, and the cells that a mask hides.
 
-There is one mask for all layers where they agree. In documents a mask is runs of keys per query, which are few.
+All layers share one mask if they agree. In documents a mask is written as runs of keys per query, which are few.
 """
 
 from collections.abc import Sequence
@@ -16,19 +16,18 @@ from attncli.text.tokens import Tokens
 
 LARGEST = float(np.finfo(np.float32).max)
 
-# By how much a row's sum may miss what it should be. Files often have three digits; and a dtype rounds each weight. Of
-# 512 tokens the rows of minilm miss 1 by 6e-7 in float32, 3e-4 in float16 and 3e-3 in bfloat16, and products of them by
-# some more.
+# The tolerance of a row's sum. Files often have three digits, and a dtype rounds each weight. With 512 tokens, the rows
+# of minilm miss 1 by 6e-7 in float32, 3e-4 in float16 and 3e-3 in bfloat16; products of them miss it by more.
 LEAST = 1e-3
-WIDER = 8  # times the spacing of the dtype's numbers at 1
-HALVES = {"float16": 2.0**-10, "bfloat16": 2.0**-7}  # that spacing, where it is wide
-# In files of versions that did not say a dtype, of numbers that no half precision has: weights of bfloat16 may have
-# been added up since, to those of words. One rounding changes a number by at most this share of it.
-UNSAID = HALVES["bfloat16"] / 2
+WIDER = 8  # tolerance as a multiple of the dtype's spacing at 1
+HALVES = {"float16": 2.0**-10, "bfloat16": 2.0**-7}  # spacing at 1 of the half-precision dtypes
+# The tolerance for old files without a dtype whose numbers are not half precision. Their weights may be sums of
+# bfloat16 weights, as those of words. One rounding changes a number by at most this share of it.
+NO_DTYPE = HALVES["bfloat16"] / 2
 
 
 class Range(NamedTuple):
-    """least, most: of a cell. sums: of a row, one of these; of norms they have none."""
+    """The valid values of a measure. least, most: of a cell. sums: the valid sums of a row; None for norms."""
 
     least: float
     most: float
@@ -43,36 +42,36 @@ MEASURES = {
 
 
 def room(dtype: str) -> float:
-    """By how much the sum of a row may miss, of numbers that were computed in this dtype."""
+    """Return the tolerance of a row's sum for numbers computed in this dtype."""
     return max(LEAST, WIDER * HALVES.get(dtype, 0.0))
 
 
 class Precision(NamedTuple):
-    """dtype: what maps were computed in. room: by how much the sum of a row may miss, then."""
+    """The dtype that maps were computed in. room: the tolerance of a row's sum."""
 
     dtype: str
     room: float
 
 
 def precision_of(weights: Floats, measure: str, stated: str | None, sinks: bool = False) -> Precision:
-    """Return the precision of a file's maps: what the file states, or what its numbers show.
+    """Return the precision of a file's maps, as stated in the file or inferred from its numbers.
 
-    Where rows miss by more than float32 explains, and every number is one of half precision, they are of that.
+    Half precision is inferred if rows miss their sum by more than float32 explains, and every number fits that dtype.
     """
     if stated not in (None, "float32"):
         return Precision(stated, room(stated))
     half = next((name for name in ("bfloat16", "float16") if holds(weights[:1, :1], name) and holds(weights, name)), "")
     sums = MEASURES[measure].sums
     if half and sums:
-        with np.errstate(all="ignore"):  # what is infinite is refused later
+        with np.errstate(all="ignore"):  # infinity is rejected later
             missing = misses(weights.sum(axis=-1), sums, sinks)
         if (missing > LEAST).any():
             return Precision(half, room(half))
-    return Precision("float32", UNSAID if stated is None else LEAST)
+    return Precision("float32", NO_DTYPE if stated is None else LEAST)
 
 
 def holds(weights: Floats, half: str) -> bool:
-    """Say whether every number is one of this half precision."""
+    """Return True if every number can be written in this half precision."""
     if half == "bfloat16":
         return not (np.ascontiguousarray(weights).view(np.uint32) & 0xFFFF).any()
     with np.errstate(all="ignore"):
@@ -80,7 +79,7 @@ def holds(weights: Floats, half: str) -> bool:
 
 
 def misses(found: Floats, sums: tuple[float, ...], sinks: bool = False) -> Floats:
-    """Return by how much sums of rows miss the nearest one that they may have; with sinks, all up to the largest."""
+    """Return the distance of row sums from the nearest valid sum. With sinks, any sum up to the largest is valid."""
     if sinks:
         above: Floats = np.maximum(found - max(sums), 0)
         return above
@@ -89,18 +88,18 @@ def misses(found: Floats, sums: tuple[float, ...], sinks: bool = False) -> Float
 
 
 def check_maps(weights: Floats, measure: str, room: float, sinks: bool = False) -> None:
-    """Raises RequestError for maps `[layer, head, query, key]` that are not of this measure.
+    """Raises RequestError if maps `[layer, head, query, key]` are not valid for this measure.
 
-    room: by how much the sum of a row may miss what it is to be. sinks: whether a row may sum to any number up to 1.
+    room: the tolerance of a row's sum. sinks: a row may sum to any number up to 1.
     """
     least, most, sums = MEASURES[measure]
-    if not (weights.min() >= least and weights.max() <= most + room):  # nor of NaN
+    if not (weights.min() >= least and weights.max() <= most + room):  # False for NaN too
         wrong = ~((weights >= least) & (weights <= most + room))
         layer, head, query, key = np.argwhere(wrong)[0]
         bounds = f"at least {least:g}" + (f" and at most {most:g}" if sums else "")
         raise RequestError(
             f"the {measure} of query {query} to key {key} in map {layer}, {head} is "
-            f"{weights[layer, head, query, key]:g}: it is {bounds}; take weights after softmax"
+            f"{weights[layer, head, query, key]:g}: it must be {bounds}; use weights after softmax"
         )
     if sums is None:
         return
@@ -110,87 +109,87 @@ def check_maps(weights: Floats, measure: str, room: float, sinks: bool = False) 
         layer, head, query = np.argwhere(off)[0]
         total = found[layer, head, query]
         wanted = f"not to {'at most ' if sinks else ''}{sums[-1]:g}"
-        sunk = "if heads have sinks (gpt-oss), save it again (attncli run -o) or say sinks=True; else "
+        sunk = "if heads have sinks (gpt-oss), save it again (attncli run -o) or pass sinks=True; otherwise "
         advice = sunk if total < sums[-1] else ""
         raise RequestError(
             f"row {query} of map {layer}, {head} sums to {total:.4g} and {wanted}: "
             f"{advice}give all keys, after softmax and without dropout (model.eval()), "
-            'or say measure="norm" of what is no weight '
+            'or pass measure="norm" for values that are not weights '
             f"(rounding explains at most {room:.2g})"
         )
 
 
 def check_hidden(hidden: Bools, tokens: Tokens, advice: str = "") -> None:
-    """Raises RequestError where what a mask hides, `[layer, query, key]`, has weight in any head."""
+    """Raises RequestError if a cell that the mask hides, `[layer, query, key]`, has weight in any head."""
     if hidden.any():
         layer, query, key = np.argwhere(hidden)[0]
         raise RequestError(
-            f"the mask hides key {key} from query {query} ({printable(tokens.text[query])}), but in layer {layer} it "
-            f"has weight there{advice}"
+            f"the mask hides key {key} from query {query} ({printable(tokens.text[query])}), but layer {layer} has "
+            f"weight there{advice}"
         )
 
 
 def masks_of_layers(masks: Bools, shape: tuple[int, int, int]) -> Bools:
-    """A mask `[query, key]`, or one a layer, as `[layer, query, key]` of this shape.
+    """Return a mask `[query, key]`, or one per layer, as `[layer, query, key]` of this shape.
 
-    Where the layers agree it is a view of one `[query, key]`. Raises ValueError for masks of another shape.
+    If the layers agree it is a view of one `[query, key]`. Raises ValueError for masks of another shape.
     """
     return np.broadcast_to(compact(masks) if masks.ndim == len(shape) else masks, shape)
 
 
 def agree(masks: Bools) -> bool:
-    """Whether all layers of `[layer, query, key]` have the same mask."""
+    """Return True if all layers of `[layer, query, key]` have the same mask."""
     return masks.strides[0] == 0 or all(np.array_equal(masks[0], one) for one in masks[1:])
 
 
 def compact(masks: Bools) -> Bools:
-    """The one mask `[query, key]` of all layers where they agree, else `[layer, query, key]` as they are."""
+    """Return one mask `[query, key]` if all layers agree, else `[layer, query, key]` unchanged."""
     return masks[0] if agree(masks) else masks
 
 
-class Found(NamedTuple):
-    """The masks of maps from elsewhere, bool `[query, key]` or `[layer, query, key]`, and what they are called."""
+class NamedMasks(NamedTuple):
+    """The masks of maps from elsewhere, bool `[query, key]` or `[layer, query, key]`, and their name."""
 
     masks: Bools
     name: str
 
 
-def find_masks(weights: Floats, tokens: Tokens, key_tokens: Tokens | None, given: str | Bools | None) -> Found:
-    """The masks of maps `[layer, head, query, key]`: by their name or as they are given, else by where weight is.
+def find_masks(weights: Floats, tokens: Tokens, key_tokens: Tokens | None, given: str | Bools | None) -> NamedMasks:
+    """Return the masks of maps `[layer, head, query, key]`: named, given as an array, or inferred from the weights.
 
-    Not given, it is the first of `named_masks` that hides nothing that has weight in any head of any layer. Given as
-    they are, they are called like the first that allows all that they allow. A query whose row is 0 in all heads of a
-    layer may attend to nothing there; what [PAD] looks at as a query is allowed to it, whatever the mask.
+    An inferred mask is the first of `named_masks` that hides no weight in any head of any layer. A mask array gets the
+    name of the first that allows everything it allows. A query whose row is 0 in all heads of a layer may attend to
+    nothing there. Keys with weight from a [PAD] query are allowed to it by every mask.
 
-    Raises RequestError for a mask that there is not, of another shape, or that hides what has weight.
+    Raises RequestError for an unknown mask, a wrong shape, or a mask that hides weight.
     """
     seen = (weights > 0).any(axis=1)  # [layer, query, key]
-    asks = ~np.array(tokens.padding)
+    real = ~np.array(tokens.padding)
     named = named_masks(tokens, key_tokens)
     if isinstance(given, np.ndarray):
         allowed = given.astype(bool)
         if allowed.shape not in (seen.shape, seen.shape[1:]):
             raise RequestError(
-                f"the mask is {list(given.shape)}: [query, key] or [layer, query, key] is wanted, "
+                f"the mask is {list(given.shape)}, not [query, key] or [layer, query, key], "
                 f"{list(seen.shape[1:])} or {list(seen.shape)}"
             )
-        name = next(name for name, mask in named.items() if not (allowed & ~mask)[..., asks, :].any())
+        name = next(name for name, mask in named.items() if not (allowed & ~mask)[..., real, :].any())
     else:
         if given is not None:
             choices.check("mask", given, choices.Mask)
-        name = given or next(name for name, mask in named.items() if not (seen & ~mask)[:, asks].any())
+        name = given or next(name for name, mask in named.items() if not (seen & ~mask)[:, real].any())
         if name not in named:
-            raise RequestError(f"the mask {name} is of a text to itself, of two tokens at least: leave it out")
+            raise RequestError(f"the mask {name} requires self-attention and at least two tokens: omit it")
         allowed = named[name]
-    advice = ": leave the mask out to find it by where weight is"
-    check_hidden(seen & ~allowed & asks[:, None], tokens, advice)
-    return Found((allowed | (seen & ~asks[:, None])) & seen.any(axis=-1, keepdims=True), name)
+    advice = ": omit the mask to infer it from the weights"
+    check_hidden(seen & ~allowed & real[:, None], tokens, advice)
+    return NamedMasks((allowed | (seen & ~real[:, None])) & seen.any(axis=-1, keepdims=True), name)
 
 
 def named_masks(tokens: Tokens, key_tokens: Tokens | None) -> dict[str, Bools]:
-    """What each mask that has a name allows, bool `[query, key]`: the strictest first, "none" last.
+    """Return the cells that each named mask allows, bool `[query, key]`: the strictest first, "none" last.
 
-    Between two texts, and of one token to itself, there is no future to hide.
+    Between two texts, and for a single token, there is no future to hide.
     """
     keys = tokens if key_tokens is None else key_tokens
     everything = np.ones((len(tokens), len(keys)), dtype=bool)
@@ -201,11 +200,11 @@ def named_masks(tokens: Tokens, key_tokens: Tokens | None) -> dict[str, Bools]:
     return masks
 
 
-Runs = list[list[list[int]]]  # of every query [start, end) of each run
+Runs = list[list[list[int]]]  # for each query, [start, end) of each run
 
 
 def runs_of(mask: Bools) -> Runs:
-    """Of a mask `[query, key]` for every query where keys that it may attend to begin and end."""
+    """Return, for each query of a mask `[query, key]`, where each run of allowed keys begins and ends."""
     edges = np.diff(np.pad(mask, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     return [
         np.stack([np.flatnonzero(row == 1), np.flatnonzero(row == -1)], axis=1).tolist()  # [start, end)
@@ -214,14 +213,14 @@ def runs_of(mask: Bools) -> Runs:
 
 
 def mask_of(runs: Runs, queries: int, keys: int) -> Bools:
-    """The mask that `runs_of` makes these of. Raises ValueError for what is no such runs."""
+    """Return the mask of these runs, the inverse of `runs_of`. Raises ValueError for invalid runs."""
     if len(runs) != queries:
-        raise ValueError(f"a mask is of {len(runs)} queries, and there are {queries}")
+        raise ValueError(f"a mask has {len(runs)} queries, but there are {queries}")
     mask = np.zeros((queries, keys), dtype=bool)
     for row, of_query in zip(mask, runs, strict=True):
         for start, end in of_query:
             if not 0 <= start < end <= keys:
-                raise ValueError(f"a mask allows keys {start} to {end}, and there are {keys}")
+                raise ValueError(f"a mask allows keys {start} to {end}, but there are {keys}")
             row[start:end] = True
     return mask
 
@@ -229,8 +228,9 @@ def mask_of(runs: Runs, queries: int, keys: int) -> Bools:
 def entries(
     masks: Bools, layers: Sequence[int], name: str, tokens: Tokens, key_tokens: Tokens | None
 ) -> list[dict[str, Any]]:
-    """What a document says of masks `[layer, query, key]`: each once, with its layers; nothing where all are what their
-    name says.
+    """Return the masks `[layer, query, key]` as written in a document: each distinct one with its layers.
+
+    Empty if all masks equal the mask of their name.
     """
     named = named_masks(tokens, key_tokens)
     if name in named and all(np.array_equal(mask, named[name]) for mask in masks):
@@ -246,10 +246,10 @@ def entries(
 
 
 def masks_of(found: Sequence[dict[str, Any]], layers: Sequence[int], queries: int, keys: int) -> Bools:
-    """The masks `[layer, query, key]` of which `entries` says this. Raises ValueError where it is not one a layer."""
+    """Return the masks `[layer, query, key]` of these `entries`. Raises ValueError unless there is one per layer."""
     named = [layer for entry in found for layer in entry["layers"]]
     if sorted(named) != sorted(layers):
-        raise ValueError(f"its masks are of layers {named}, not of {list(layers)}")
+        raise ValueError(f"its masks are for layers {named}, not for {list(layers)}")
     by_layer = {
         layer: mask
         for entry in found

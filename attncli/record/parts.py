@@ -1,4 +1,4 @@
-"""The parts of a record beside its weights: the model, the vectors of its heads, and the model's prediction."""
+"""The parts of a record besides its weights: the model, the vectors of its heads, and the model's prediction."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -14,9 +14,9 @@ from attncli.base.untrusted import listed
 
 
 def decimals(numbers: Floats) -> str:
-    """JSON of an array of float32, each number in the fewest digits that read back as the same float32: 0.1.
+    """Return an array of float32 as JSON. Each number has the fewest digits that read back as the same float32: 0.1.
 
-    Raises ValueError for NaN and infinity, which JSON has not.
+    Raises ValueError for NaN and infinity, which JSON does not have.
     """
     import orjson
 
@@ -25,18 +25,18 @@ def decimals(numbers: Floats) -> str:
     return orjson.dumps(np.ascontiguousarray(numbers), option=orjson.OPT_SERIALIZE_NUMPY).decode("ascii")
 
 
-VECTOR_ARRAYS = ("neurons", "query", "key")  # what vectors are called in files
-TURNING_ARRAYS = ("rates", "pairs", "query_places", "key_places")  # how positions turned them, where they did
-SCORE_ARRAYS = ("scale", "terms", "sinks", *TURNING_ARRAYS)  # what else makes their scores; older files lack it
+VECTOR_ARRAYS = ("neurons", "query", "key")  # names of the vectors in files
+TURNING_ARRAYS = ("rates", "pairs", "query_places", "key_places")  # rotary positions, if any
+SCORE_ARRAYS = ("scale", "terms", "sinks", *TURNING_ARRAYS)  # the other parts of the scores; older files lack them
 Places = slice | Ints
-CONTENT = "content"  # the part of a score that is made of q and k
+CONTENT = "content"  # the part of a score computed from q and k
 
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """Which model a record is of; the counts are the model's, not the record's.
+    """The model of a record. The counts are the model's, not the record's.
 
-    changes: what was done to its network, in words: "without 3.1, 4.0-2"; empty for nothing.
+    changes: the modifications of its network in words, "without 3.1, 4.0-2"; empty if there are none.
     """
 
     name: str
@@ -49,19 +49,19 @@ class ModelInfo:
 
     @property
     def shown(self) -> str:
-        """Its name, and what was done to it."""
+        """Return its name and its modifications."""
         return f"{self.name} {self.changes}".strip()
 
     def document(self) -> dict[str, Any]:
-        """As files and --json have it; `changes` where there are any."""
+        """Return the entry in files and --json, with `changes` only if there are any."""
         return {name: value for name, value in asdict(self).items() if name != "changes" or value}
 
 
 class Part(NamedTuple):
-    """What of a text stands along a record's axes where that is not each of its tokens (`attncli.record.grouping`).
+    """Describes the units on a record's axes if they are not all tokens of the text (`attncli.record.grouping`).
 
-    tokens: how many it has; chosen: the numbers of those that are there, "" where all are; unit: "tokens" or "words",
-    of which there are `units`, `size` of them in a stretch; 1 where each stands for itself.
+    tokens: the number of tokens in the text. chosen: the numbers of the selected ones, "" for all. unit: "tokens" or
+    "words". units: their number. size: units per stretch; 1 if there are no stretches.
     """
 
     tokens: int
@@ -77,12 +77,12 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Turning(Brief):
-    """How positions turned queries and keys: pair p of a vector at place t by the angle t · rates[head, p].
+    """Rotary positions: pair p of a vector at place t is rotated by the angle t · rates[head, p].
 
     A pair (a, b) became (a cos - b sin, b cos + a sin)   (Su et al. 2021, equation 34).
 
-    rates: float64 `[head, pair]`, radians; pairs: int64 `[pair, 2]`, the elements of each, none twice, in the same
-    way in all heads; queries, keys: int64 `[token]`, the places of these tokens in the text.
+    rates: float64 `[head, pair]`, radians. pairs: int64 `[pair, 2]`, the two elements of each pair, without repetition,
+    for all heads. queries, keys: int64 `[token]`, the places of these tokens in the text.
     """
 
     rates: Doubles
@@ -91,7 +91,7 @@ class Turning(Brief):
     keys: Ints
 
     def back(self, vectors: Floats, head: int, places: Ints) -> Floats:
-        """Vectors `[token, head_dim]` of the head at this place in `rates`, as they were before."""
+        """Return the vectors `[token, head_dim]` of head number `head` of `rates` as they were before the rotation."""
         angles = places[:, None] * self.rates[head]
         cos, sin = np.cos(angles), np.sin(angles)
         one, other = (vectors[:, elements] for elements in self.pairs.T)
@@ -103,18 +103,18 @@ class Turning(Brief):
 
 @dataclass(frozen=True, repr=False)
 class Vectors(Brief):
-    """The queries and keys of some heads: what their scores are made of.
+    """The queries and keys of some heads, from which their scores are computed.
 
     A head's map is softmax(scale q k^T + sum of its terms) over the keys that its mask allows, and over its sink if it
     has one, up to the rounding of the dtype that the model computed in.
 
-    heads: (layer, head), their numbers in the model, each once. query, key: float32 `[head, token, head_dim]`,
-    in the order of `heads`, as they meet: turned where positions turn them (rotary), and not scaled yet.
-    scale: float64 `[head]`, what q k^T is multiplied with; by default 1 / sqrt(head_dim).
-    terms: what positions add then, by name, float32 `[head, query, key]`; 0 for a head that has no such term.
-    turning: how positions turned them, if they did and it is known.
-    sinks: float32 `[head]`, one further score of each head that takes part in the softmax and leads nowhere (gpt-oss);
-    -inf for a head without one. Empty if no head has one.
+    heads: (layer, head), their numbers in the model, without repetition. query, key: float32 `[head, token, head_dim]`,
+    in the order of `heads`, rotated if positions are rotary, and not yet scaled.
+    scale: float64 `[head]`, the factor of q k^T; by default 1 / sqrt(head_dim).
+    terms: the scores that positions add, by name, float32 `[head, query, key]`; 0 for a head without this term.
+    turning: the rotation by positions, if there is one and it is known.
+    sinks: float32 `[head]`, an extra score of each head in the softmax that belongs to no key (gpt-oss); -inf for a
+    head without one. Empty if no head has one.
     """
 
     heads: list[tuple[int, int]]
@@ -130,15 +130,15 @@ class Vectors(Brief):
             object.__setattr__(self, "scale", np.full(len(self.heads), self.query.shape[-1] ** -0.5))
 
     def of(self, layer: int, head: int) -> tuple[Floats, Floats]:
-        """Query and key of one head, `[token, head_dim]` each, by its numbers in the model.
+        """Return the query and key of one head, `[token, head_dim]` each, by its numbers in the model.
 
-        Raises KeyError for a head whose vectors are not here.
+        Raises KeyError for a head whose vectors are missing.
         """
         place = self.place(layer, head)
         return self.query[place], self.key[place]
 
     def before(self, layer: int, head: int) -> tuple[Floats, Floats]:
-        """The same before positions turned them; the same where they don't. Raises KeyError as `of` does."""
+        """Return query and key as `of` does, but before positions rotate them. Raises KeyError as `of` does."""
         query, key = self.of(layer, head)
         if self.turning is None:
             return query, key
@@ -146,7 +146,7 @@ class Vectors(Brief):
         return turning.back(query, place, turning.queries), turning.back(key, place, turning.keys)
 
     def place(self, layer: int, head: int) -> int:
-        """Of a head along the first axes. Raises KeyError for a head whose vectors are not here."""
+        """Return a head's place on the first axes. Raises KeyError for a head whose vectors are missing."""
         if (layer, head) not in self.heads:
             raise KeyError(f"the vectors of layer {layer}, head {head} are not in this record")
         return self.heads.index((layer, head))
@@ -157,7 +157,7 @@ class Vectors(Brief):
         return float(self.sinks[place]) if len(self.sinks) and np.isfinite(self.sinks[place]) else None
 
     def parts(self, layer: int, head: int) -> dict[str, Doubles]:
-        """What a head's scores are the sum of, `[query, key]` each: scale q k^T ("content"), and its terms.
+        """Return the summands of a head's scores, `[query, key]` each: scale q k^T ("content"), and its terms.
 
         Raises KeyError as `of` does.
         """
@@ -167,7 +167,7 @@ class Vectors(Brief):
         return {CONTENT: self.scale[place] * query @ key.T, **terms}
 
     def between(self, queries: Places, keys: Places) -> "Vectors":
-        """The same of some queries and some keys, by their places."""
+        """Return the vectors of some queries and some keys, by their places."""
         terms = {name: term[:, queries][..., keys] for name, term in self.terms.items()}
         turning = self.turning
         if turning is not None:
@@ -176,11 +176,11 @@ class Vectors(Brief):
 
     @property
     def size(self) -> int:
-        """How many numbers these are."""
+        """Return the total number of elements of query, key and terms."""
         return self.query.size + self.key.size + sum(term.size for term in self.terms.values())
 
     def select(self, layers: Sequence[int], heads: Sequence[int]) -> "Vectors | None":
-        """The vectors of those heads that are among these layers and heads; None when there is none."""
+        """Return the vectors of the heads among these layers and heads; None if there are none."""
         places = [place for place, (layer, head) in enumerate(self.heads) if layer in layers and head in heads]
         if not places:
             return None
@@ -195,7 +195,7 @@ class Vectors(Brief):
         )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """What files hold of them, under VECTOR_ARRAYS and SCORE_ARRAYS; the terms' names are labels."""
+        """Return the arrays for files, under VECTOR_ARRAYS and SCORE_ARRAYS. The names of the terms are labels."""
         made: dict[str, npt.NDArray[Any]] = {
             "neurons": np.array(self.heads, dtype=np.int64),
             "query": np.ascontiguousarray(self.query),
@@ -215,56 +215,56 @@ class Vectors(Brief):
 def build_vectors(
     numbers: dict[str, Any], names: Sequence[str], layers: list[int], heads: list[int], queries: int, keys: int
 ) -> Vectors:
-    """Vectors from arrays under VECTOR_ARRAYS and SCORE_ARRAYS, and the names of their terms.
+    """Build Vectors from arrays under VECTOR_ARRAYS and SCORE_ARRAYS, and the names of their terms.
 
-    Raises ValueError where they don't fit the rest.
+    Raises ValueError if they are inconsistent.
     """
     for name in VECTOR_ARRAYS:
         if name not in numbers:
-            raise ValueError(f"it has vectors and no {name}")
+            raise ValueError(f"it has vectors but no {name}")
     neurons, query, key = (numbers[name] for name in VECTOR_ARRAYS)
     pairs = pairs_of(neurons)
     if len(set(pairs)) != len(pairs) or not all(layer in layers and head in heads for layer, head in pairs):
-        raise ValueError("neurons are not some of its heads, each once")
+        raise ValueError("neurons are not distinct heads of the record")
     for name, array, length in (("query", query, queries), ("key", key, keys)):
         if array.dtype != np.float32 or array.ndim != 3 or array.shape != (len(pairs), length, query.shape[-1]):
             raise ValueError(f"{name} is {array.dtype} {list(array.shape)} for {len(pairs)} heads, {length} tokens")
         if array.size == 0 or not np.isfinite(array).all():
-            raise ValueError(f"{name} is empty or holds what is not a number")
+            raise ValueError(f"{name} is empty or contains a value that is not a number")
     scale = numbers.get("scale", np.full(len(pairs), query.shape[-1] ** -0.5))
     if scale.dtype != np.float64 or scale.shape != (len(pairs),):
         raise ValueError(f"scale is {scale.dtype} {list(scale.shape)} for {len(pairs)} heads")
     if not (np.isfinite(scale) & (scale > 0)).all():
-        raise ValueError("scale is not above 0")
+        raise ValueError("scale is not positive")
     terms = numbers.get("terms", np.empty((0, len(pairs), queries, keys), np.float32))
     if terms.dtype != np.float32 or terms.shape != (len(names), len(pairs), queries, keys):
         wanted = f"{len(names)} names, {len(pairs)} heads, {queries} queries and {keys} keys"
         raise ValueError(f"terms are {terms.dtype} {list(terms.shape)} for {wanted}")
     if len({CONTENT, *names}) <= len(names) or not np.isfinite(terms).all():
-        raise ValueError("terms have no names of their own, or hold what is not a number")
+        raise ValueError("terms have no distinct names, or contain a value that is not a number")
     sinks = numbers.get("sinks", np.empty(0, np.float32))
     if "sinks" in numbers and (sinks.dtype != np.float32 or sinks.shape != (len(pairs),)):
         raise ValueError(f"sinks are {sinks.dtype} {list(sinks.shape)} for {len(pairs)} heads")
     if np.isnan(sinks).any() or np.isposinf(sinks).any():
-        raise ValueError("sinks hold what is not a number")
+        raise ValueError("sinks contain a value that is not a number")
     turning = build_turning(numbers, len(pairs), queries, keys, query.shape[-1])
     return Vectors(pairs, query, key, scale, dict(zip(names, terms, strict=True)), turning, sinks)
 
 
 def build_turning(numbers: dict[str, Any], heads: int, queries: int, keys: int, size: int) -> Turning | None:
-    """How vectors of this size were turned, from arrays under TURNING_ARRAYS; None without any.
+    """Build the Turning of vectors of this size from arrays under TURNING_ARRAYS; None if there are no such arrays.
 
-    Raises ValueError where they don't fit.
+    Raises ValueError if they are inconsistent.
     """
     if not numbers.keys() & {*TURNING_ARRAYS}:
         return None
     for name in TURNING_ARRAYS:
         if name not in numbers:
-            raise ValueError(f"its vectors were turned and it has no {name}")
+            raise ValueError(f"its vectors are rotated but it has no {name}")
     rates, pairs, *places = (numbers[name] for name in TURNING_ARRAYS)
     elements = set(pairs.ravel().tolist())
     if pairs.dtype != np.int64 or pairs.shape != (len(elements) // 2, 2) or not elements <= set(range(size)):
-        raise ValueError(f"pairs are {pairs.dtype} {list(pairs.shape)}, not pairs of {size} elements, each once")
+        raise ValueError(f"pairs are {pairs.dtype} {list(pairs.shape)}, not distinct pairs of {size} elements")
     if rates.dtype != np.float64 or rates.shape != (heads, len(pairs)) or not np.isfinite(rates).all():
         raise ValueError(f"rates are {rates.dtype} {list(rates.shape)} for {heads} heads, or not all numbers")
     for name, array, length in zip(TURNING_ARRAYS[2:], places, (queries, keys), strict=True):
@@ -274,21 +274,23 @@ def build_turning(numbers: dict[str, Any], heads: int, queries: int, keys: int, 
 
 
 def pairs_of(neurons: npt.NDArray[Any]) -> list[tuple[int, int]]:
-    """(layer, head) of each of some heads. Raises ValueError for what are no such pairs."""
+    """Return (layer, head) for each row of `neurons`. Raises ValueError if they are not such pairs."""
     if neurons.dtype != np.int64 or neurons.ndim != 2 or neurons.shape[1] != 2:
         raise ValueError(f"neurons are {neurons.dtype} {list(neurons.shape)}, not pairs of layer and head")
     return [(layer, head) for layer, head in listed("neurons", neurons)]
 
 
-NOTHING = "O"  # the label of a token that is none of what is looked for (Ramshaw and Marcus 1995)
-LIKELY = 0.5  # a label that has to do with no other is meant from this probability on
+NOTHING = "O"  # the label of a token outside every entity (Ramshaw and Marcus 1995)
+LIKELY = 0.5  # an independent label is predicted from this probability on
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One of them. logit: its score; of a span, of its first and its last token together. probability: None where there
-    is none, as of a regression, whose answer the logit is. start, end: the tokens [start, end) that it is for; None
-    where it is for the text as a whole.
+    """One answer of a prediction.
+
+    logit: its score; for a span, the sum of the scores of its first and last token. probability: None if there is none,
+    as in a regression, whose answer is the logit. start, end: the tokens [start, end) of the answer; None if it is
+    about the whole text.
     """
 
     label: str
@@ -300,10 +302,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Said:
-    """output: which of the model's outputs says so, by its name. answers: the best first; of tokens in their order, and
-    of each [MASK] the best first.
+    """A model's prediction for a text.
 
-    single: whether one label is right, so that the probabilities of all sum to 1.
+    output: the name of the model's output. answers: the best first; for tokens in their order, with the best first for
+    each [MASK]. single: True if exactly one label applies, so that the probabilities of all labels sum to 1.
     """
 
     output: str
@@ -312,11 +314,11 @@ class Said:
     answers: list[Answer]
 
     def document(self) -> dict[str, Any]:
-        """As `run --json` has it."""
+        """Return the entry in `run --json`."""
         return asdict(self)
 
     def between(self, groups: Sequence[Sequence[int]]) -> "Said":
-        """The same of a text whose tokens are groups of these, in their order; what is for none of them is left out."""
+        """Return the prediction with tokens renumbered to groups. Answers about tokens in no group are dropped."""
         where = {place: number for number, group in enumerate(groups) for place in group}
         kept = []
         for answer in self.answers:
@@ -328,5 +330,5 @@ class Said:
 
 
 def said_of(document: dict[str, Any] | None) -> Said | None:
-    """From what a file holds, which has been held to its schema."""
+    """Read a prediction from a file's content, which has already been checked."""
     return None if document is None else Said(**{**document, "answers": [Answer(**one) for one in document["answers"]]})

@@ -1,4 +1,4 @@
-"""AttentionRecord: everything that one run yields for one text. From here on torch is not needed."""
+"""AttentionRecord: everything that one run yields for one text. Records do not need torch."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-SHOWN_TOKENS = 5  # of a record where it is printed
+SHOWN_TOKENS = 5  # in a record's repr
 
 
 @dataclass(frozen=True, repr=False)
 class AttentionRecord:
     """The attention of one text.
 
-    weights: float32 `[layer, head, query, key]`. A row sums to 1, or is all 0 where nothing may be attended to; except
-    where `measure` is "norm", or the network has `sinks`.
-    layers, heads: the numbers, in the model, of what stands along the first two axes.
-    tokens: what stands along the queries, and along the keys too unless there are key_tokens of their own.
-    masks: bool `[layer, query, key]`, True = may attend; where the layers agree a view of one `[query, key]`, which may
-    be given for all of them. mask_name: "padding", "causal" or "none".
-    vectors: the queries and keys of some of these heads, where they were asked for.
-    kind: which attention it is: "encoder" or "decoder", both of a text to itself, or "cross", of what a decoder
-    writes (tokens) to what an encoder has read (key_tokens).
-    measure: what stands in `weights`: "weight"; "norm", of weight times transformed value (`attncli.models.norms`); or
-    "share of norm", a norm divided by the sum of its row.
-    prediction: what the model says of the text, where that was asked for and it says anything.
-    dtype: what the maps were computed in, such as "bfloat16", which says how well rows sum to 1.
-    part: what the tokens are of those of a text of which not all are there; files don't hold it.
-    sinks: whether heads have a sink score, which takes part in the softmax and leads nowhere (gpt-oss): a row of
-    weights then sums to at most 1, and the rest of it goes to no token.
+    weights: float32 `[layer, head, query, key]`. A row sums to 1, or is all 0 if nothing may be attended to, unless
+    `measure` is "norm" or the network has `sinks`.
+    layers, heads: the model's numbers of the layers and heads on the first two axes.
+    tokens: the tokens of the query axis, and of the key axis unless there are key_tokens.
+    masks: bool `[layer, query, key]`, True = may attend. A view of one `[query, key]` if the layers agree, which may
+    also be passed for all of them. mask_name: "padding", "causal" or "none".
+    vectors: the queries and keys of some of these heads, if requested.
+    kind: "encoder" or "decoder" (self-attention), or "cross": from a decoder's output (tokens) to the encoder's
+    input (key_tokens).
+    measure: the content of `weights`: "weight"; "norm", the norm of weight times transformed value
+    (`attncli.models.norms`); or "share of norm", a norm divided by the sum of its row.
+    prediction: the model's prediction for the text, if requested and available.
+    dtype: the dtype that computed the maps, such as "bfloat16". It determines how exactly rows sum to 1.
+    part: describes `tokens` if they are not all tokens of the text. Not saved in files.
+    sinks: heads have a sink score, which is part of the softmax but belongs to no key (gpt-oss). A row of weights then
+    sums to at most 1.
     """
 
     weights: Floats
@@ -91,31 +91,31 @@ class AttentionRecord:
 
     @property
     def compact_masks(self) -> Bools:
-        """The one mask `[query, key]` of all layers where they agree, else `masks`: what files hold."""
+        """Return the mask `[query, key]` if all layers agree, else `masks`. Files hold this form."""
         return compact(self.masks)
 
     @property
     def mask(self) -> Bools:
-        """The one mask of all layers, `[query, key]`. Raises RequestError where they have different ones."""
+        """Return the mask of all layers, `[query, key]`. Raises RequestError if they differ."""
         if not agree(self.masks):
             raise RequestError("the layers have different masks: use record.masks, or select layers")
         return self.masks[0]
 
     @property
     def unusual(self) -> list[str]:
-        """What a title has to say of it: "cross attention", "norm"; nothing of an encoder's weights."""
+        """Return the facts that a title must mention, "cross attention" or "norm"; empty for an encoder's weights."""
         kind = [] if self.kind == "encoder" else [f"{self.kind} attention"]
         return kind if self.measure == "weight" else [*kind, self.measure]
 
     @property
     def keys(self) -> Tokens:
-        """The tokens along the keys."""
+        """Return the tokens of the key axis."""
         return self.tokens if self.key_tokens is None else self.key_tokens
 
     def map(self, layer: int, head: int) -> Floats:
-        """The `[query, key]` weights of one head, by its numbers in the model.
+        """Return the `[query, key]` weights of one head, by its numbers in the model.
 
-        Raises KeyError when the record does not hold that head.
+        Raises KeyError if the record does not hold that head.
         """
         if layer not in self.layers or head not in self.heads:
             raise KeyError(f"layer {layer}, head {head} is not in this record")
@@ -123,9 +123,9 @@ class AttentionRecord:
         return one
 
     def mask_of(self, layer: int) -> Bools:
-        """The `[query, key]` mask of one layer, by its number in the model.
+        """Return the `[query, key]` mask of one layer, by its number in the model.
 
-        Raises KeyError when the record does not hold that layer.
+        Raises KeyError if the record does not hold that layer.
         """
         if layer not in self.layers:
             raise KeyError(f"layer {layer} is not in this record")
@@ -133,9 +133,9 @@ class AttentionRecord:
         return one
 
     def select(self, layers: Selection | None = None, heads: Selection | None = None) -> "AttentionRecord":
-        """The same record with fewer layers or heads, named as in `Model.attend`: numbers are the model's.
+        """Return a record with fewer layers or heads, given as in `Model.attend` by the model's numbers.
 
-        Raises RequestError when one is not in the record, or not even in the model.
+        Raises RequestError if one is not in the record or not in the model.
         """
         layers = self.chosen("layer", layers, self.layers, self.model.layers)
         heads = self.chosen("head", heads, self.heads, self.model.heads)
@@ -151,7 +151,7 @@ class AttentionRecord:
         )
 
     def chosen(self, what: str, selection: Selection | None, there: Sequence[int], count: int) -> list[int]:
-        """The layers or heads meant, all that are `there` by default; `count` is how many the model has."""
+        """Return the selected layers or heads, by default all in the record. `count` is the number in the model."""
         wanted = list(there) if selection is None else select(selection, count, what)
         missing = [number for number in wanted if number not in there]
         if missing:
@@ -159,7 +159,7 @@ class AttentionRecord:
         return wanted
 
     def save(self, path: str | Path) -> None:
-        """Save by suffix: .safetensors (the native format), .npz, .json or .csv. Whole or not at all.
+        """Save by suffix: .safetensors (the native format), .npz, .json or .csv. Writes completely or not at all.
 
         .json and .csv hold the weights only, not the vectors.
 
@@ -168,7 +168,7 @@ class AttentionRecord:
         save_records([self], path)
 
     def contents(self) -> files.Contents:
-        """What its files hold of it."""
+        """Return the record as its files store it."""
         numbers = {
             "weights": np.ascontiguousarray(self.weights),
             "layers": np.array(self.layers, dtype=np.int64),
@@ -195,11 +195,11 @@ class AttentionRecord:
         return files.Contents(numbers, labels)
 
     def to_dataframe(self) -> "DataFrame":
-        """A pandas DataFrame of a row a cell, with the columns of the record's .csv.
+        """Return a pandas DataFrame with one row per cell and the columns of the record's .csv.
 
         Columns: text (0), layer, head, query, key, query_token, key_token, weight, hidden (by its layer's mask).
 
-        Raises RequestError where pandas is not installed.
+        Raises RequestError if pandas is not installed.
         """
         try:
             import pandas
@@ -221,47 +221,47 @@ class AttentionRecord:
         )
         return pandas.DataFrame(dict(zip(files.CSV_HEADER, columns, strict=True)))
 
-    # The one door that leads up: a record shows itself, as people know it from pandas.
+    # The only calls into rendering: a record displays itself, as in pandas.
 
     def page(self, path: str | Path | None = None, **options: Any) -> str:
-        """One HTML document with all heads of this record; saved too, where a `path` (.html) is given.
+        """Return an HTML document with all heads of this record. Also save it if a `path` (.html) is given.
 
         Options are those of `attncli view`: layers, heads (as for `select`), title, and how the page opens (view,
-        query, segments, special, words, threshold, head): see `attncli.render.page.Start`. Several texts or masks:
-        `attncli.render.page.page` takes a list.
+        query, segments, special, words, threshold, head): see `attncli.page.Start`. Several texts or masks:
+        `attncli.page.page` takes a list.
 
-        Raises RequestError for a layer, head or token that is not here, or an unwritable place.
+        Raises RequestError for a missing layer, head or token, or an unwritable place.
         """
-        from attncli.render import showing
+        from attncli.report import showing
 
         return showing.page(self, path, **options)
 
     def figure(self, path: str | Path | None = None, **options: Any) -> "Figure":
-        """A matplotlib figure of these maps; saved too, where a `path` (.png, .svg, .pdf, .pgf, .tex) is given.
+        """Return a matplotlib figure of these maps. Also save it if a `path` (.png, .svg, .pdf) is given.
 
         Options are those of `attncli heatmap`: layers, heads (as for `select`), style, mean, special, words,
-        segments, query, vmax, cmap, title, width, font, font_size: see `attncli.render.figures.options`. And dpi.
+        segments, query, vmax, cmap, title, width, font, font_size: see `attncli.report.figure.record`. And dpi.
 
-        Raises RequestError for a layer, head or token that is not here, or an unwritable place.
+        Raises RequestError for a missing layer, head or token, or an unwritable place.
         """
-        from attncli.render import showing
+        from attncli.report import showing
 
         return showing.figure(self, path, **options)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the page, in a frame."""
-        from attncli.render import showing
+        """Return the page in a frame, for notebooks."""
+        from attncli.report import showing
 
         return showing.notebook(self)
 
     def document(self) -> dict[str, Any]:
-        """This text's entry under "records" in `run --json`."""
+        """Return this text's entry under "records" in `run --json`."""
         return json.loads("".join(self.document_text()))
 
     def document_text(self, terms: bool = False) -> Iterator[str]:
-        """The same as JSON, map by map: 512 tokens of all heads are hundreds of megabytes.
+        """Yield the entry as JSON map by map, since all heads of 512 tokens are hundreds of megabytes.
 
-        terms: with what each head's scores are the sum of; their vectors have to be there.
+        terms: include the summands of each head's scores, which require its vectors.
         """
         yield f'{json.dumps(self.labels())[:-1]}, "attention": ['
         for number, (layer, head) in enumerate(product(self.layers, self.heads)):
@@ -275,7 +275,7 @@ class AttentionRecord:
         yield "]}"
 
     def labels(self) -> dict[str, Any]:
-        """That entry without the maps."""
+        """Return the entry without the maps."""
         more: dict[str, Any] = {} if self.kind == "encoder" else {"kind": self.kind}
         if self.measure != "weight":
             more["measure"] = self.measure
@@ -294,7 +294,7 @@ class AttentionRecord:
 
 
 def save_records(records: Iterable[AttentionRecord], path: str | Path) -> None:
-    """Save one text or many into one file, by suffix; .npz holds one text only. Whole or not at all.
+    """Save one or more texts in one file, by suffix. A .npz holds one text only. Writes completely or not at all.
 
     Raises RequestError for an unknown suffix, an unwritable place, or several texts in .npz.
     """
@@ -313,7 +313,7 @@ def save_records(records: Iterable[AttentionRecord], path: str | Path) -> None:
 
 
 def document_text(records: Iterable[AttentionRecord], terms: bool = False) -> Iterator[str]:
-    """What `run --json` prints, with `terms` or not, piece by piece: the model once, then every text's record."""
+    """Yield the output of `run --json` in pieces, optionally with `terms`: the model once, then every text's record."""
     for number, record in enumerate(records):
         yield f'{{"model": {json.dumps(record.model.document())}, "records": [' if number == 0 else ", "
         yield from record.document_text(terms)

@@ -1,4 +1,4 @@
-"""What is asked of a model: of which text, and what to keep of its attention."""
+"""Requests to a model: the text, and the attention to keep."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,14 +11,16 @@ from attncli.record.selection import NamedHeads, Selection
 
 
 class Input(NamedTuple):
-    """A text, and its second segment if it has one."""
+    """A text, and its second segment if there is one."""
 
     text: str
     pair: str | None = None
 
 
 def inputs_of(texts: Iterable[str], pairs: Iterable[str | None] | None = None) -> Iterator[Input]:
-    """Texts with their pairs. Raises ValueError when there are not as many of them, and TypeError for no text."""
+    """Yield texts with their pairs. Raises ValueError if their numbers differ, and TypeError for a value that is no
+    text.
+    """
     for text, pair in zip(
         each_text("texts", texts), repeat(None) if pairs is None else pairs, strict=pairs is not None
     ):
@@ -28,12 +30,11 @@ def inputs_of(texts: Iterable[str], pairs: Iterable[str | None] | None = None) -
 
 @dataclass(frozen=True)
 class Grouping:
-    """What is to stand along the axes of a text's maps (`attncli.record.grouping`); by default each of its tokens.
+    """The units on the axes of a text's maps (`attncli.record.grouping`). The default is each token.
 
-    tokens: these alone, as queries and as keys ("4000-4099", "0,4000-4099"); of another text's keys all are kept. Rows
-    sum to what they give each other.
-    words: words instead of their pieces. stretches: where there are too many to be shown one by one, stretches of
-    neighbours instead.
+    tokens: only these, as queries and keys ("4000-4099", "0,4000-4099"). All keys of another text are kept. Rows sum to
+    the weight among the selected tokens. words: words instead of their pieces. stretches: stretches of neighbours if
+    there are too many units to show.
     """
 
     tokens: Selection | None = None
@@ -46,22 +47,22 @@ TOKENS = Grouping()
 
 @dataclass(frozen=True)
 class Request:
-    """What to do with a text, and what to keep.
+    """The layers, heads, mask and further results that are requested of a model.
 
     layers, heads: "all", a number, numbers, or text such as "0-3,-1"; a negative layer counts from the end.
-    mask: "padding" hides [PAD], "causal" hides [PAD] and the future, "none" hides nothing; None is what the network was
-    trained with: "causal" of a decoder, else "padding". A layer's window stays.
-    pad_to: append [PAD] up to so many tokens.
-    measure: "weight"; or "norm", of weight times transformed value (Kobayashi et al. 2020), which keeps no vectors.
-    vectors: whose queries and keys to keep too, as `record.vectors`: text such as "4.7" or "4.0-3,-1.all", pairs
-    (layer, head), "all"; None or "none" for nobody's. They are some of the layers and heads asked for.
-    which: of an encoder-decoder "encoder", "decoder" or "cross" (the default); of another model what it is.
-    target: what an encoder-decoder's decoder is made to write (teacher forcing); by default its own greedy output.
-    predict: keep what the model says of the text too (`record.prediction`), where it has a head that attncli reads.
-    grouping: what the maps are between, where that is not every token: only this is kept, however long the text is.
+    mask: "padding" hides [PAD], "causal" hides [PAD] and the future, "none" hides nothing. None is the mask of the
+    network's training: "causal" for a decoder, else "padding". A layer's window remains.
+    pad_to: append [PAD] up to that many tokens.
+    measure: "weight"; or "norm", the norm of weight times transformed value (Kobayashi et al. 2020), without vectors.
+    vectors: heads whose queries and keys to keep in `record.vectors`: text such as "4.7" or "4.0-3,-1.all", pairs
+    (layer, head), "all"; None or "none" for none. They must be among `layers` and `heads`.
+    which: for an encoder-decoder "encoder", "decoder" or "cross" (the default); for other models their only part.
+    target: the text that an encoder-decoder's decoder must write (teacher forcing); by default its own greedy output.
+    predict: also keep the model's prediction (`record.prediction`) if it has a head that attncli supports.
+    grouping: the units of the maps if these are not single tokens. Maps between tokens are then never kept.
 
-    Raises RequestError for a mask, a measure or a part (`which`) that there is not, and TypeError for values of other
-    types. What a model has no room for, or an engine can't do, is refused by that engine.
+    Raises RequestError for an unknown mask, measure or part (`which`), and TypeError for values of other types. Engines
+    reject requests that exceed the model or that they can't satisfy.
     """
 
     layers: Selection = "all"

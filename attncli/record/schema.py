@@ -1,4 +1,4 @@
-"""What the files of records have to hold, in tables; their arrays are held to `attncli.record.masks`."""
+"""Schemas of records' files, as tables. `attncli.record.masks` checks the arrays."""
 
 from typing import Any
 
@@ -7,21 +7,21 @@ from attncli.base.schema import anything, each, fields, flag, maybe, name, one_o
 from attncli.record.masks import MEASURES
 
 MOST_HEADS = 10**6  # in a layer, and layers in a model
-LARGEST_ID = 2**31 - 1  # in a vocabulary; of a token whose number nobody said it is -1
-LONGEST_CHANGES = 10**5  # characters of what was done to a network
-LONGEST_TERM = 100  # characters of its name
-SEGMENTS = 2  # XLNet's [CLS] is of neither text
+LARGEST_ID = 2**31 - 1  # in a vocabulary; unknown ids are -1
+LONGEST_CHANGES = 10**5  # characters that describe a network's modifications
+LONGEST_TERM = 100  # characters of a term's name
+SEGMENTS = 2  # XLNet's [CLS] belongs to neither text
 
 
 def offset(value: Any, what: str) -> None:
-    """[start, end), characters of a text."""
+    """Accept [start, end), characters of a text."""
     each(whole(), 2)(value, what)
     if value[0] > value[1]:
-        refuse(value, what, "where something begins and ends")
+        refuse(value, what, "a start and an end that is not smaller")
 
 
 def share(value: Any, what: str) -> None:
-    """A number from 0 to 1."""
+    """Accept a number from 0 to 1."""
     real()(value, what)
     if not 0 <= value <= 1:
         refuse(value, what, "a number from 0 to 1")
@@ -36,7 +36,7 @@ MODEL = fields(
         "heads": whole(1, MOST_HEADS),
         "hidden_size": whole(),
     },
-    {"changes": text(LONGEST_CHANGES)},  # which older files don't say
+    {"changes": text(LONGEST_CHANGES)},  # missing in older files
 )
 
 TOKENS_OF = {
@@ -48,19 +48,19 @@ TOKENS_OF = {
     "special": each(flag()),
     "padding": each(flag()),
 }
-SHOWN = {"shown": each(text())}  # which older files don't have
+SHOWN = {"shown": each(text())}  # missing in older files
 
 
 def tokens(value: Any, what: str) -> None:
-    """The fields of `Tokens`, an entry a token."""
+    """Accept the fields of `Tokens`, each with one entry per token."""
     fields(TOKENS_OF, {**SHOWN, "written": each(text())})(value, what)
     lengths = {field: len(entries) for field, entries in value.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"{what}: not every token has one of each: {lengths}")
+        raise ValueError(f"{what}: the fields have different lengths: {lengths}")
     last: dict[int, int] = {}
     for segment, word in zip(value["segments"], value["words"], strict=True):
         if word is not None and word < last.get(segment, 0):
-            raise ValueError(f"{what}: the words of segment {segment} are not in their order")
+            raise ValueError(f"{what}: the words of segment {segment} are not in order")
         last[segment] = last.get(segment, 0) if word is None else word
 
 
@@ -73,17 +73,17 @@ SAID = fields(
 
 
 def prediction(value: Any, count: int) -> None:
-    """What is said of a text of so many tokens."""
+    """Check that the answers refer to tokens of a text with `count` tokens."""
     for place, answer in enumerate(value["answers"]):
         start, end = answer["start"], answer["end"]
         if (start is None) != (end is None) or (end is not None and not start < end <= count):
             refuse([start, end], f"prediction: answers {place}", "tokens of the text")
 
 
-WHICH = {"kind": one_of(choices.names(choices.Kind)), "measure": one_of(MEASURES)}  # which older files don't say
+WHICH = {"kind": one_of(choices.names(choices.Kind)), "measure": one_of(MEASURES)}  # missing in older files
 
-DTYPE = {"dtype": one_of(choices.names(choices.Dtype))}  # which older files don't say
-SINKS = {"sinks": flag()}  # which files of networks without any don't say
+DTYPE = {"dtype": one_of(choices.names(choices.Dtype))}  # missing in older files
+SINKS = {"sinks": flag()}  # only in files of networks with sinks
 
 # The labels of a .npz, and of each text of a .safetensors.
 LABELS = fields(
@@ -91,13 +91,13 @@ LABELS = fields(
     {**WHICH, **DTYPE, **SINKS, "key_tokens": maybe(tokens), "terms": each(text(LONGEST_TERM)), "prediction": SAID},
 )
 
-# What another program's .npz may say besides its tokens, and what is of each of them.
+# The optional fields of another program's .npz, except those with an entry per token.
 PLAIN = fields({}, {**WHICH, **SINKS, "layers": each(whole()), "heads": each(whole()), "model": name()})
 
-# Masks that are not what their name says: of every query [start, end) of each run of keys (`attncli.record.masks`).
+# Masks that differ from their name's: for each query, [start, end) of each run of keys (`attncli.record.masks`).
 MASKS = each(fields({"layers": each(whole()), "allowed": each(each(each(whole(), 2)))}))
 
-# What `run --json` prints. Its weights, a list of lists in a list, are checked as an array.
+# The output of `run --json`. Its weights, nested lists, are checked as an array.
 DOCUMENT = fields(
     {
         "model": MODEL,

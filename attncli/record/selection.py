@@ -1,7 +1,7 @@
 """Selections of layers, heads and tokens: "3", "0,3,5", "0-3", "-1", "all", or numbers.
 
-Heads whose queries and keys are kept are named "4.7", "4.0-3", "4.all", "-1.0,2.5", "all" or "none", or by pairs of
-numbers.
+Single heads, such as those to keep queries and keys of, are named "4.7", "4.0-3", "4.all", "-1.0,2.5", "all" or "none",
+or by pairs of numbers.
 """
 
 import difflib
@@ -23,36 +23,36 @@ ITEM = re.compile(r"\s*(-?\d{1,9})(?:\s*-\s*(-?\d{1,9}))?\s*")
 
 
 def select(selection: Selection, count: int, what: str) -> list[int]:
-    """The numbers meant, counted from 0, in the order given, each once.
+    """Return the selected numbers, counted from 0, in the order given, without duplicates.
 
     A negative number counts from the end: -1 is the last of `count`. "0-3" is 0, 1, 2, 3.
 
-    Raises RequestError, which says the range, for what is no number or out of it. `what` is "layer" or "head".
+    Raises RequestError with the valid range for anything else. `what` is "layer" or "head".
     """
     if isinstance(selection, str):
         numbers = parse(selection, count, what)
     else:
         numbers = [position(number, count, what) for number in whole_numbers(selection, count, what)]
     if not numbers:
-        raise RequestError(f"no {what} is chosen: {choices(count, what)}")
+        raise RequestError(f"no {what} is selected: {choices(count, what)}")
     return list(dict.fromkeys(numbers))
 
 
 def whole_numbers(selection: Any, count: int, what: str) -> list[int]:
-    """The whole number, or numbers, of any library. Raises RequestError for what is none."""
+    """Return whole numbers of any library as ints. Raises RequestError for anything else."""
     with suppress(TypeError):
         return [index(selection)]
     try:
         return [index(number) for number in selection]
     except TypeError as error:
-        raise RequestError(f"{what} {reprlib.repr(selection)} is no number: {choices(count, what)}") from error
+        raise RequestError(f"{what} {reprlib.repr(selection)} is not a number: {choices(count, what)}") from error
 
 
 def select_one(selection: Selection, count: int, what: str) -> int:
-    """The one number meant. Raises RequestError as `select` does, and when several are meant."""
+    """Return the single selected number. Raises RequestError as `select` does, and if there are several."""
     numbers = select(selection, count, what)
     if len(numbers) != 1:
-        raise RequestError(f"one {what} is needed, not {len(numbers)}: {what}s are 0 to {count - 1}")
+        raise RequestError(f"exactly one {what} is needed, not {len(numbers)}: {what}s are 0 to {count - 1}")
     return numbers[0]
 
 
@@ -63,11 +63,11 @@ def parse(text: str, count: int, what: str) -> list[int]:
     for part in text.split(","):
         match = ITEM.fullmatch(part)
         if match is None:
-            raise RequestError(f"{what} {quoted(text)} is no number: {choices(count, what)}")
+            raise RequestError(f"{what} {quoted(text)} is not a number: {choices(count, what)}")
         first = position(int(match[1]), count, what)
         last = first if match[2] is None else position(int(match[2]), count, what)
         if last < first:
-            raise RequestError(f"{what} {quoted(part.strip())} runs backwards: the smaller number comes first")
+            raise RequestError(f"{what} {quoted(part.strip())} runs backwards: write the smaller number first")
         numbers.extend(range(first, last + 1))
     return numbers
 
@@ -86,11 +86,11 @@ NTH = re.compile(r"(?P<text>.+)#(?P<count>[1-9]\d{0,5})", re.DOTALL)
 
 
 def select_token(name: str, tokens: Tokens) -> int:
-    """Which token is meant: "it" is the first that reads so, "it#2" the second, "7" is token 7, "-1" the last.
+    """Return the place of a token: "it" is the first that reads so, "it#2" the second, "7" is token 7, "-1" the last.
 
-    A number is always an index; a token that is a number is named as in "7#1". How it reads is said by `places_of`.
+    A number is always an index; a token that is a number is named as in "7#1". `places_of` defines which tokens match.
 
-    Raises RequestError, which names tokens like it, when there is none.
+    Raises RequestError, suggesting similar tokens, if there is none.
     """
     if is_number(name):
         if not -len(tokens) <= int(name) < len(tokens):
@@ -104,12 +104,13 @@ def select_token(name: str, tokens: Tokens) -> int:
         near = difflib.get_close_matches(text, there, n=5, cutoff=0.5) or there[:8]
         raise RequestError(f"no token {quoted(text)} in the text: it has {', '.join(near)}")
     if count > len(places):
-        raise RequestError(f"token {quoted(name)}: {quoted(text)} is there {len(places)} times")
+        times = f"{len(places)} time{'s' if len(places) > 1 else ''}"
+        raise RequestError(f"token {quoted(name)}: {quoted(text)} occurs {times}")
     return places[count - 1]
 
 
 def name_of(place: int, tokens: Tokens) -> str:
-    """What `select_token` reads as this token: "it", or "it#2" for the second that reads so; else its number."""
+    """Return the name by which `select_token` finds this token: "it", or "it#2" for the second; else its number."""
     shown = tokens.shown[place].strip(" ")
     places = places_of(shown, tokens)
     count = places.index(place) + 1 if place in places else 0
@@ -121,7 +122,7 @@ def name_of(place: int, tokens: Tokens) -> str:
 
 
 def numbered_names(tokens: Tokens) -> list[str]:
-    """Return what each token is called in a list of several: "it", or "it#1" and "it#2" where it is there twice.
+    """Return a name for each token in a list: "it", or "it#1" and "it#2" if it occurs twice.
 
     `select_token` reads them.
     """
@@ -139,7 +140,7 @@ def is_number(name: str) -> bool:
 
 
 def places_of(name: str, tokens: Tokens) -> list[int]:
-    """All tokens that read so: exactly (`exact_places`), else in any capitals; "猫" is "[UNK:猫]" too."""
+    """Return all tokens that read so: exactly (`exact_places`), else ignoring case. "猫" matches "[UNK:猫]" too."""
     wanted = loosely(name)
     return exact_places(name, tokens) or [
         place for place, token in enumerate(tokens.shown) if wanted and loosely(token) == wanted
@@ -147,8 +148,8 @@ def places_of(name: str, tokens: Tokens) -> list[int]:
 
 
 def exact_places(name: str, tokens: Tokens) -> list[int]:
-    """All tokens that the vocabulary writes so, "ĠgrÃ¼ÃŁt"; else those shown so, " grüßt"; or printed so, "␣grüßt";
-    else those shown so but for the spaces around them, "grüßt".
+    """Return all tokens that equal the name in the first notation with a match: the vocabulary's, "ĠgrÃ¼ÃŁt"; as
+    displayed, " grüßt"; as printed, "␣grüßt"; or as displayed without surrounding spaces, "grüßt".
     """
     bare = (token.strip(" ") for token in tokens.shown)
     for reading in (tokens.text, tokens.shown, map(visible, tokens.shown), bare):
@@ -174,22 +175,22 @@ def number_list(numbers: Sequence[int]) -> str:
 
 NamedHeads = str | Sequence[tuple[int, int]] | None
 
-WRITTEN = '"4.7" (layer 4, head 7), "4.0-3", "4.all", "-1.0,2.5", "all" or "none"'
+HEAD_EXAMPLES = '"4.7" (layer 4, head 7), "4.0-3", "4.all", "-1.0,2.5", "all" or "none"'
 
 
 def select_heads(
     selection: NamedHeads, layers: Sequence[int], heads: Sequence[int], model_layers: int, model_heads: int
 ) -> list[tuple[int, int]]:
-    """The heads meant, as (layer, head) counted from 0, in the order given, each once.
+    """Return the selected heads as (layer, head), counted from 0, in the order given, without duplicates.
 
-    selection: LAYERS.HEADS, several of them with commas between; each side is a number, a range or "all" as in
+    selection: LAYERS.HEADS, separated by commas; each side is a number, a range or "all" as in
     `attncli.record.selection`, so that "4.0-3" is four heads of layer 4, and a negative number counts from the model's
     end. Or pairs of such numbers. "all" means all that are kept: "4.all" is every kept head of layer 4. None and
     "none" are no head.
-    layers, heads: those whose weights are kept; what is named must be among them.
-    model_layers, model_heads: how many the model has.
+    layers, heads: those whose weights are kept. The selected heads must be among them.
+    model_layers, model_heads: the numbers of layers and heads in the model.
 
-    Raises RequestError for what is written otherwise, out of the model's range, or not kept.
+    Raises RequestError for an invalid notation, or for heads that are out of range or not kept.
     """
     if selection is None:
         return []
@@ -200,18 +201,18 @@ def select_heads(
             pairs = [(index(layer), index(head)) for layer, head in selection]
         except (TypeError, ValueError) as error:
             raise RequestError(
-                f"heads {reprlib.repr(selection)} are no pairs: write [(4, 7)] for layer 4, head 7, or {WRITTEN}"
+                f"heads {reprlib.repr(selection)} are not pairs: write [(4, 7)] for layer 4, head 7, or {HEAD_EXAMPLES}"
             ) from error
         named = [(position(layer, model_layers, "layer"), position(head, model_heads, "head")) for layer, head in pairs]
     for layer, head in named:
         if layer not in layers or head not in heads:
             kept = f"layers {number_list(layers)}, heads {number_list(heads)}"
-            raise RequestError(f"head {layer}.{head} is not kept ({kept}): ask for it with -l and -H too")
+            raise RequestError(f"head {layer}.{head} is not kept ({kept}): include it in -l and -H")
     return list(dict.fromkeys(named))
 
 
 def heads_list(heads: Sequence[tuple[int, int]]) -> str:
-    """(3, 1), (4, 0), (4, 1) -> "3.1,4.0-1", as `select_heads` takes it."""
+    """Format heads as `select_heads` reads them: (3, 1), (4, 0), (4, 1) -> "3.1,4.0-1"."""
     of_layers: dict[int, list[int]] = {}
     for layer, head in heads:
         of_layers.setdefault(layer, []).append(head)
@@ -231,7 +232,7 @@ def parse_heads(
     for part in text.split(","):
         layer_text, dot, head_text = part.partition(".")
         if not dot:
-            raise RequestError(f"heads {quoted(part.strip())} is no LAYER.HEAD: write {WRITTEN}")
+            raise RequestError(f"heads {quoted(part.strip())} is not LAYER.HEAD: write {HEAD_EXAMPLES}")
         of_layers = numbers(layer_text, layers, model_layers, "layer")
         of_heads = numbers(head_text, heads, model_heads, "head")
         named.extend((layer, head) for layer in of_layers for head in of_heads)
@@ -239,5 +240,5 @@ def parse_heads(
 
 
 def numbers(text: str, kept: Sequence[int], count: int, what: str) -> Sequence[int]:
-    """One side of the dot."""
+    """Parse one side of the dot."""
     return kept if text.strip().lower() == "all" else parse(text, count, what)

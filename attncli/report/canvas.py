@@ -1,18 +1,25 @@
 """A canvas: the size and abilities of a terminal or a pipe, and text in a width of it."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rich.cells import cell_len
 
 
 @dataclass(frozen=True)
 class Canvas:
-    """Columns, whether there is colour, whether blocks can be encoded, and lines; a pipe has no end of lines."""
+    """A terminal, or a pipe as it is.
+
+    width: its columns. colour: whether it has colour. unicode: whether blocks can be encoded. height: its lines; None
+    for a pipe. typed: writes a command of a name and options, to type next; None where nobody reads it.
+    """
 
     width: int
     colour: bool
     unicode: bool
     height: int | None = None
+    typed: Callable[[str, Mapping[str, Any]], str | None] | None = None
 
     @property
     def strong(self) -> str:

@@ -5,13 +5,11 @@ from typing import Any
 
 from attncli.base.arrays import Doubles, Floats
 from attncli.base.errors import RequestError
+from attncli.base.palette import CHANGES_DARK, CHANGES_LIGHT, HEAD_COLOURS, WEIGHTS
 from attncli.base.printable import printable, visible
 from attncli.base.version import __version__
-from attncli.render.page.chunks import TEXTS, Chunks
-from attncli.render.page.document import assembled
-from attncli.render.page.modules import script
-from attncli.render.page.pack import packed
-from attncli.render.palette import CHANGES_DARK, CHANGES_LIGHT, HEAD_COLOURS, WEIGHTS
+from attncli.page.document import assembled, script
+from attncli.page.packing import TEXTS, Chunks, packed
 from attncli.report.parts import Axis, HeadGrid, Maps, Panel, Part, Sentence
 
 MAIN = "compare"
@@ -74,12 +72,19 @@ def panels_page(
         "ramp": list(WEIGHTS),
         "texts": [axis_entry(rows) | text],
         "start": {"view": "matrix"},
-        "signed": {"light": CHANGES_LIGHT, "dark": CHANGES_DARK},
         "panels": shown,
         "heading": heading,
         "says": f"{printable(captions[0])}." if captions else "",
         "between": BETWEEN[between],
-        "about": [*map(printable, captions[1:]), f"made by attncli {__version__}"],
+    }
+    return compared_page(heading, description, captions[1:], chunks)
+
+
+def compared_page(heading: str, description: dict[str, Any], about: Sequence[str], chunks: Chunks[str]) -> str:
+    """Return the page of maps beside each other, with the sentences below them and the colours around 0."""
+    description = description | {
+        "signed": {"light": CHANGES_LIGHT, "dark": CHANGES_DARK},
+        "about": [*map(printable, about), f"made by attncli {__version__}"],
     }
     return assembled(["compare.html"], ["style.css", "compare.css"], script(MAIN), heading, description, chunks.there)
 

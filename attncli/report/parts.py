@@ -103,6 +103,11 @@ class Panel:
     about: str = ""
 
     @property
+    def heading(self) -> str:
+        """The name, and the sentence about it."""
+        return ": ".join(filter(None, [self.name, self.about]))
+
+    @property
     def largest(self) -> float:
         """The largest size of a value; 0 where all cells are hidden."""
         import numpy as np

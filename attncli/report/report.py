@@ -1,11 +1,11 @@
 """A report: the result of a feature as a title, parts that any medium can show, and a document."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attncli.base.files import DOCUMENTS, PAGE, PICTURES, check_suffix, save_document
+from attncli.base.files import DOCUMENTS, PAGE, PICTURES, as_text, check_suffix, save_document
 from attncli.report.parts import Part
 
 
@@ -22,9 +22,10 @@ class Report:
     """The result of a feature.
 
     title: its pieces, from the model to the size of the text. document: makes what --json prints. rows: returns the
-    rows of a .csv, given the document. picture: the parts of a picture, where it has others than the report. files: how
-    it is saved in files of other kinds, such as records, by their suffixes.
-    holds: False where a check said no. partial: it was interrupted, and holds what there was by then.
+    rows of a .csv, given the document. picture: the parts of a picture, where it has others than the report. files:
+    how it is saved in files of other kinds, such as records, by their suffixes. verbatim: text that stdout gets as it
+    is, in place of the parts. holds: False where a check said no. partial: it was interrupted, and holds what there
+    was by then.
     """
 
     title: Sequence[str]
@@ -33,19 +34,24 @@ class Report:
     rows: Callable[[dict[str, Any]], Iterable[Mapping[str, Any]]] = lambda document: [document]
     picture: Sequence[Part] | None = None
     files: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
+    verbatim: str | None = None
     holds: bool | None = None
     partial: bool = False
     next: NextCommand | None = None
 
     def __str__(self) -> str:
         """Return the report as a pipe gets it."""
-        from attncli.report.terminal import as_text
+        from attncli.report.terminal import text_of
 
-        return as_text(self.title, self.parts)
+        return text_of(self.title, self.parts)
 
     def __repr__(self) -> str:
         """<Report: minilm · cosine 0.8123>"""
         return f"<Report: {' · '.join(self.title)}>"
+
+    def json(self) -> Iterator[str]:
+        """Yield what --json prints, piece by piece."""
+        yield as_text(self.document())
 
     def save(self, path: str | Path) -> None:
         """Save by suffix: a picture, a page, .json, .csv or one of `files`; a file appears whole or not at all.
@@ -60,12 +66,12 @@ class Report:
             document = self.document()
             save_document(document, self.rows(document), path)
         elif suffix == PAGE:
-            from attncli.render.page.document import save_page
+            from attncli.page.document import save_page
             from attncli.report.page import page_of
 
             save_page(page_of(self.title, self.parts), path)
         else:
-            from attncli.render.figures.saving import save_figure
             from attncli.report.figure import figure_of
+            from attncli.report.figure.saving import save_figure
 
             save_figure(figure_of(self.title, self.parts if self.picture is None else self.picture), path)

@@ -19,12 +19,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from attncli.base.arrays import Doubles, Floats
+from attncli.base.palette import ABOVE, BELOW
 from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
-from attncli.render.captions.records import model_name, record_size
-from attncli.render.hidden import HIDDEN, hides
-from attncli.render.palette import ABOVE, BELOW
-from attncli.render.pooling import pool
+from attncli.record.captions import model_name, record_size
+from attncli.record.cells import HIDDEN, hides, pool
 from attncli.report.canvas import Canvas, cut, to_width
 from attncli.report.parts import Axis, Cell, HeadGrid, Maps, Part, Sentence, Style
 from attncli.report.parts import Table as ReportTable
@@ -621,7 +620,7 @@ def beside(panels: Sequence[list[Text]], width: int) -> list[Text]:
 # --- reports ------------------------------------------------------------------------------------------
 
 LONGEST_LIST = 24  # lines of a map of weights, at most
-ROW_LABEL = 14  # columns of a row's label
+ROW_LABEL = 14  # columns of a row's label, at least; more on a wide canvas
 
 
 def lines_of(heading: Sequence[str], parts: Sequence[Part], canvas: Canvas) -> list[RenderableType]:
@@ -679,9 +678,14 @@ def printable_lines(text: str) -> str:
 def row_labels(axis: Axis, canvas: Canvas) -> list[str]:
     """Return the labels of a map's rows with their positions, all of one width."""
     names = [visible(label) for label in axis.labels]
-    width = min(ROW_LABEL, max(map(cell_len, names), default=0))
+    width = min(max(ROW_LABEL, canvas.width // 4), max(map(cell_len, names), default=0))
     numbers = [f"{place:>3} " for place in axis.places] if axis.numbers is not None else [""] * len(names)
     return [f"{number}{to_width(name, width, canvas)}" for number, name in zip(numbers, names, strict=True)]
+
+
+def token_labels(tokens: Tokens, canvas: Canvas) -> list[str]:
+    """Return tokens with their numbers, all of one width."""
+    return row_labels(Axis("", tokens.shown, range(len(tokens))), canvas)
 
 
 def signed_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
@@ -743,7 +747,8 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
         most = part.most or largest or 1.0
         unit, words = in_units(largest) if part.digits is None else (1.0, "")
         digits = 1 if part.digits is None else part.digits
-        wide = SIGNED_WIDTH if part.signed else HEAD_WIDTH
+        widths = (SIGNED_WIDTH, SIGNED_WIDTH - 1) if part.signed else (HEAD_WIDTH,)
+        wide = min(widths)
 
         def cell(
             row: int, place: int, values: Any = values, unit: float = unit, digits: int = digits, wide: int = wide,
@@ -754,14 +759,14 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
             return Text(f"{value / unit:>{wide}.{digits}f}", style=style)
 
         yield Text()
-        if panel.about or panel.name:
-            yield Prose(panel.about or panel.name, canvas.strong)
+        if panel.heading:
+            yield Prose(panel.heading, canvas.strong)
         if words:
             yield Text(words, style=canvas.faint)
-        yield from head_grid(part.layers, part.heads, cell, canvas, (wide, wide - 1) if part.signed else (wide,))
+        yield from head_grid(part.layers, part.heads, cell, canvas, widths)
 
 
-def as_text(heading: Sequence[str], parts: Sequence[Part]) -> str:
+def text_of(heading: Sequence[str], parts: Sequence[Part]) -> str:
     """Return a report as a pipe gets it: 100 columns for maps, tables whole, no colour."""
     console = Console(highlight=False, markup=False, emoji=False, width=10_000, color_system=None, force_terminal=False)
     with console.capture() as captured:

@@ -1,6 +1,6 @@
-"""The texts that come with the program: which there are, and copies of them. Their README is what is known of them.
+"""List and copy the sample texts that come with the program. Their README describes them.
 
-In a checkout they stand beside the package, in `sample_inputs`; in a wheel, inside it (`pyproject.toml`).
+In a checkout they are in `sample_inputs` beside the package; in a wheel, inside the package (`pyproject.toml`).
 """
 
 import re
@@ -15,7 +15,7 @@ from attncli.base.files import write_whole
 from attncli.base.printable import quoted
 from attncli.base.untrusted import read_regular
 
-NAME = "sample_inputs"  # the folder, as the examples in --help and in the READMEs name it
+NAME = "sample_inputs"  # the folder's name in the examples of --help and the READMEs
 PACKAGE = Path(__file__).parent.parent
 FOLDER = next((place for place in (PACKAGE / NAME, PACKAGE.parent / NAME) if place.is_dir()), PACKAGE / NAME)
 README = "README.md"
@@ -24,9 +24,10 @@ ROW = re.compile(r"^\| `(.+?)` \| (.+?) \| `(.+?)` \| (.+) \|$", flags=re.MULTIL
 
 @dataclass(frozen=True)
 class Sample:
-    """A text that comes with the program, in words of its README.
+    """A sample text, described in the words of the README.
 
-    name: its file's. what: what it is, in a few words. command: one to try. look_for: what that shows, in Markdown.
+    name: its file name. what: a short description. command: an example to run. look_for: what the example shows, in
+    Markdown.
     """
 
     name: str
@@ -44,12 +45,12 @@ class Sample:
 
 
 def samples() -> list[Sample]:
-    """All of them, in the order of their README."""
+    """Return all samples in the order of the README."""
     return [Sample(*row) for row in ROW.findall((FOLDER / README).read_text(encoding="utf-8"))]
 
 
 def find_sample(name: str) -> Sample:
-    """The one of that name. Raises RequestError, naming those that there are, where none has it."""
+    """Return the sample of this name. Raises RequestError, listing the names, if there is none."""
     known = {sample.name: sample for sample in samples()}
     if name not in known:
         raise RequestError(f"no text {quoted(name)} comes with attncli: it has {', '.join(known)}")
@@ -57,15 +58,15 @@ def find_sample(name: str) -> Sample:
 
 
 def copy_files(names: Sequence[str], folder: Path) -> list[Path]:
-    """Copy files of the samples' folder into `folder`, which is made where it is missing; returns the copies.
+    """Copy sample files into `folder`, creating it if necessary. Return the paths of the copies.
 
-    Raises RequestError, before anything is written, where another file has the name of one of them, and when the folder
-    can't be made or written to.
+    Raises RequestError before anything is written if a different file has one of these names. Also if the folder can't
+    be created or written to.
     """
     copies = {FOLDER / name: folder / name for name in names}
     for source, path in copies.items():
         if path.exists() and not is_copy(path, source):
-            raise RequestError(f"{path} is there already and is another file: name another folder with --copy")
+            raise RequestError(f"{path} already exists and is another file: name another folder with --copy")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -76,7 +77,7 @@ def copy_files(names: Sequence[str], folder: Path) -> list[Path]:
 
 
 def is_copy(path: Path, source: Path) -> bool:
-    """Say whether a file has the content of another one."""
+    """Return True if both files have the same content."""
     try:
         return read_regular(path) == source.read_bytes()
     except OSError:
@@ -84,8 +85,8 @@ def is_copy(path: Path, source: Path) -> bool:
 
 
 def where_to_find(file: str) -> str:
-    """What an error about a file that is not there adds where it is one of these that was never copied, or ""."""
+    """Return a hint for an error about a missing file if it is a sample that was never copied, else ""."""
     path = Path(file)
     if path.parent.name != NAME or path.exists() or not (FOLDER / path.name).is_file():
         return ""
-    return f": the texts that come with attncli are put there by: attncli samples --copy {path.parent}"
+    return f": copy the sample texts there with: attncli samples --copy {path.parent}"

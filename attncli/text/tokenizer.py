@@ -1,12 +1,13 @@
-"""str -> Tokens: ids, strings, segments, word numbers, character offsets. `tokenizers` does the cutting.
+"""Tokenize texts: str -> Tokens with ids, strings, segments, word numbers and character offsets, using `tokenizers`.
 
-A long text is tokenized in pieces, since tokens take some hundred times the room of their characters. Each begins a
-little before the last one ends. What the end of a piece does to its tokens (a word is cut, a space is taken off or
-put before it) shows in the characters that both have: in the middle half of these both must have the same tokens, and
-there they are put together, where a word begins if one does. That is exact where no token depends on what is further
-away than a quarter of OVERLAP, as where texts are split at spaces; for pairs (Sennrich et al. 2016) within words too,
-since tokens are those of the whole if each two neighbours are those of what they stand for. Where the pieces
-disagree, as in a word that has no end, the first one is made longer.
+A long text is tokenized in pieces, since tokens take about a hundred times the memory of their characters. Each piece
+begins a little before the previous one ends. The end of a piece can change its tokens: it may cut a word, or remove or
+add a space. So pieces are joined inside their overlap, where the middle half of it must give the same tokens in both.
+The joint is at the beginning of a word if there is one.
+
+This is exact if no token depends on text further away than a quarter of OVERLAP, as when texts are split at spaces. For
+byte-pair encoding (Sennrich et al. 2016) it also holds within words: tokens are right if every two neighbours are
+right. If two pieces disagree, as in a word without end, the first one is extended.
 """
 
 import warnings
@@ -29,19 +30,19 @@ if TYPE_CHECKING:
 # --- texts of any length -------------------------------------------------------------------------------
 
 
-PIECE = 2**16  # characters that are tokenized at once
-OVERLAP = 2**11  # characters that are in two pieces
-GROWTH = 4  # times as long is a piece that can't be put together with the next one
-LONGEST = 2**22  # characters that a piece has at the most
+PIECE = 2**16  # characters tokenized in one call
+OVERLAP = 2**11  # characters shared by two neighbouring pieces
+GROWTH = 4  # factor by which a piece grows if it can't be joined to the next
+LONGEST = 2**22  # characters: the maximum length of a piece
 
 Cut = Callable[[str], Tokens]
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece of a text, as it is when it is tokenized alone.
+    """A piece of a text, tokenized on its own.
 
-    start: its first character. tokens: with the special ones at their ends. Places are among those between them.
+    start: its first character. tokens: including the special tokens at both ends. Places number these tokens.
     """
 
     text: str
@@ -59,31 +60,29 @@ class Piece:
 
     @property
     def whole(self) -> bool:
-        """Whether the text ends with it."""
+        """Return True if the text ends with this piece."""
         return self.stop == len(self.text)
 
     @cached_property
     def places(self) -> range:
-        """Those of tokens between the special ones."""
+        """Return the places of the tokens between the special ones."""
         return between(self.tokens)
 
     def begin(self, place: int) -> int:
-        """A token's first character."""
+        """Return the first character of a token, counted in the whole text."""
         return self.start + self.tokens.offsets[place][0]
 
     def end(self, place: int) -> int:
         return self.start + self.tokens.offsets[place][1]
 
     def within(self, low: int, high: int) -> range:
-        """The places of tokens whose characters are all there."""
+        """Return the places of the tokens that lie within these characters."""
         first = bisect_left(self.places, low, key=self.begin)
         last = bisect_left(self.places, high + 1, key=self.end)
         return self.places[first : max(first, last)]
 
     def tail(self) -> int | None:
-        """Where the next piece may begin: with a word of this one's, if there is one, or with a token; None where no
-        token is late enough.
-        """
+        """Return where the next piece may begin: at a late word if there is one, else at a late token, else None."""
         late = self.within(self.stop - OVERLAP, self.stop)
         words = self.tokens.words
         begins = (place for place in late if words[place] != words[place - 1])
@@ -92,19 +91,19 @@ class Piece:
 
 
 def between(tokens: Tokens) -> range:
-    """The places between the special tokens at the ends; none where all are special."""
+    """Return the places between the special tokens at the ends; none if all tokens are special."""
     if all(tokens.special):
         return range(0)
     return range(tokens.special.index(False), len(tokens) - tokens.special[::-1].index(False))
 
 
 def stretches(text: str, cut: Cut) -> Iterator[Tokens]:
-    """The tokens of a text, cut where its pieces are put together; each stretch has the special tokens of the whole at
-    its ends. Offsets and words are those of the whole.
+    """Yield the tokens of a text in stretches, each with the special tokens of the whole text at its ends. Offsets and
+    words are those of the whole text.
 
-    cut: gives the tokens of a text that is short enough. One of up to PIECE characters is given to it as it is.
+    cut: tokenizes a short text. A text of up to PIECE characters is passed to it unchanged.
 
-    Raises Unreadable where LONGEST characters can't be cut.
+    Raises Unreadable if LONGEST characters can't be cut.
     """
     piece, begin, word = Piece.of(text, 0, PIECE, cut), 0, 0
     while not piece.whole:
@@ -120,9 +119,9 @@ def stretches(text: str, cut: Cut) -> Iterator[Tokens]:
 
 
 def beginning(text: str, tokens: int, cut: Cut) -> str:
-    """So much of a text that its first tokens, so many of them, are those of the whole.
+    """Return enough of a text to keep its first `tokens` tokens exactly.
 
-    A text of up to PIECE characters is left as it is. Raises Unreadable as `stretches` does, and where more than
+    A text of up to PIECE characters is returned unchanged. Raises Unreadable as `stretches` does, and if more than
     LONGEST characters would be needed.
     """
     if len(text) <= PIECE:
@@ -134,12 +133,12 @@ def beginning(text: str, tokens: int, cut: Cut) -> str:
         if found >= tokens:
             return text[: end + OVERLAP]
         if end > LONGEST:
-            raise Unreadable(f"the text has {len(text):,} characters, and {LONGEST:,} are too many already: cut it")
+            raise Unreadable(f"the text has {len(text):,} characters, more than the limit of {LONGEST:,}: shorten it")
     return text
 
 
 def find_seam(piece: Piece, cut: Cut) -> tuple[Piece, int, int] | None:
-    """The piece that follows, and the place of one and the same token in this piece and in that one."""
+    """Return the next piece, and the places of one shared token in this piece and the next; None if there is none."""
     start = piece.tail()
     if start is None:
         return None
@@ -154,13 +153,13 @@ def find_seam(piece: Piece, cut: Cut) -> tuple[Piece, int, int] | None:
         return None
     words = piece.tokens.words
     same = list(zip(ours, theirs, strict=True))[1:]
-    apart = [both for both in same if piece.begin(both[0]) >= piece.end(both[0] - 1)]  # not inside of a character
+    apart = [both for both in same if piece.begin(both[0]) >= piece.end(both[0] - 1)]  # not inside a character
     begins = [both for both in apart if words[both[0]] != words[both[0] - 1]]
     return next(((following, *both) for both in begins or apart), None)
 
 
 def alike(one: Piece, ours: range, other: Piece, theirs: range) -> bool:
-    """Whether these tokens of two pieces are the same."""
+    """Return True if these tokens of two pieces are identical."""
     mine, its = one.tokens.take(ours), other.tokens.take(theirs)
     if mine.ids != its.ids or mine.shown != its.shown:
         return False
@@ -177,18 +176,18 @@ def numbered_from_0(words: list[int | None]) -> list[int | None]:
 
 
 def longer(piece: Piece, cut: Cut) -> Piece:
-    """The same, from the same character on. Raises Unreadable when it is too long by then."""
+    """Return the piece extended from the same start. Raises Unreadable if it becomes too long."""
     size = piece.size * GROWTH
     if size > LONGEST:
         raise Unreadable(
-            f"from its character {piece.start:,} on the text has no place within {LONGEST:,} characters where it could "
+            f"from character {piece.start:,} on the text has no place within {LONGEST:,} characters where it can "
             "be cut: put spaces between its words"
         )
     return Piece.of(piece.text, piece.start, size, cut)
 
 
 def moved(piece: Piece, first: int, last: int, word: int) -> Tokens:
-    """Some of a piece's tokens where they stand in the text, with the special ones at their ends."""
+    """Return some of a piece's tokens with their positions in the whole text, and the special tokens at their ends."""
     places = piece.places
     first = max(first, places.start)
     ends = range(places.start), range(places.stop, len(piece.tokens))
@@ -204,15 +203,15 @@ def moved(piece: Piece, first: int, last: int, word: int) -> Tokens:
 # --- the tokenizer -------------------------------------------------------------------------------------
 
 
-# Tokenizers that look every word up before the vocabulary is asked, and where.
+# Tokenizers that first split a text into words with a dictionary, and the dictionary.
 CUTTERS = {"RoFormerTokenizer": "rjieba", "BertJapaneseTokenizer": "a Japanese dictionary"}
 
 
 class Tokenizer:
-    """A checkpoint's tokenizer: `encode(text, pair, pad_to)` gives `Tokens`.
+    """A checkpoint's tokenizer: `encode(text, pair, pad_to)` returns `Tokens`.
 
-    pad_id: the number of [PAD]; None where there is none, and nothing can be padded. notation: how its vocabulary
-    writes pieces, where the backend can't be asked. name: how messages call it.
+    pad_id: the id of [PAD]; None if there is none, so that nothing can be padded. notation: how its vocabulary writes
+    pieces, if the backend can't tell. name: its name in messages.
     """
 
     def __init__(
@@ -224,8 +223,8 @@ class Tokenizer:
         notation: Notation | None = None,
         name: str = "the tokenizer",
     ) -> None:
-        backend.no_truncation()  # published tokenizer files carry settings of their own (one cuts and
-        backend.no_padding()  # pads everything to 128 tokens)
+        backend.no_truncation()  # published files have such settings: one of them truncates and
+        backend.no_padding()  # pads every text to 128 tokens
         self.backend = backend
         self.max_tokens = max_tokens
         self.vocab_size = vocab_size
@@ -235,18 +234,18 @@ class Tokenizer:
         self.pad_token = "[PAD]" if pad_id is None else backend.id_to_token(pad_id) or "[PAD]"
 
     def encode(self, text: str, pair: str | None = None, pad_to: int | None = None) -> Tokens:
-        """Cut a text, or a pair of texts, into the model's tokens.
+        """Tokenize a text or a pair of texts.
 
-        More tokens than the model has positions: the first ones are kept and a Notice says so (of a pair, the
-        longer text is cut first). `pad_to` appends [PAD] up to so many tokens.
+        If there are more tokens than the model has positions, the first ones are kept and a Notice says so. Of a pair,
+        the longer text is cut first. `pad_to` appends [PAD] up to that many tokens.
 
-        Raises RequestError when a text is empty or not text, or `pad_to` is out of range.
+        Raises RequestError if a text is empty or not text, or `pad_to` is out of range.
         """
         whole = (text,) if pair is None else (text, pair)
         for part in whole:
             check_text(part)
         texts = tuple(beginning(part, self.max_tokens, self.cut) for part in whole)
-        known = texts == whole  # who has not tokenized all of a text does not know how many tokens it has
+        known = texts == whole  # else the total number of tokens is unknown
         encoding = self.encoding(*texts)
         total = len(encoding)
         if total > self.max_tokens:
@@ -260,9 +259,9 @@ class Tokenizer:
         return tokens if pad_to is None else self.pad(tokens, pad_to)
 
     def stretches(self, text: str) -> Iterator[Tokens]:
-        """All tokens of a text, however long, one stretch after the other (`attncli.text.tokenizer`).
+        """Yield all tokens of a text of any length in stretches (`attncli.text.tokenizer`).
 
-        Raises Unreadable for a text that this tokenizer can't cut, or keeps nothing of.
+        Raises Unreadable if this tokenizer can't cut the text or keeps nothing of it.
         """
         check_text(text)
         for tokens in stretches(text, self.cut):
@@ -270,13 +269,14 @@ class Tokenizer:
             yield tokens
 
     def cut(self, text: str) -> Tokens:
-        """All tokens of a text, at once. Raises Unreadable as `encoding` does."""
+        """Return all tokens of a text in one call. Raises Unreadable as `encoding` does."""
         return tokens_of(self.encoding(text), self.notation, text)
 
     def encoding(self, *texts: str, most: int | None = None) -> Any:
-        """What the library finds in a text or a pair: all tokens, or the first so many. Nothing else asks it.
+        """Return the backend's encoding of a text or pair: all tokens, or at most `most`. Every call of the backend is
+        here.
 
-        Raises Unreadable when it refuses the text or breaks down on it.
+        Raises Unreadable if the backend rejects the text or crashes on it.
         """
         try:
             with quiet_panics():
@@ -287,29 +287,27 @@ class Tokenizer:
             raise
         except Exception as error:
             what = f"{quoted(texts[0])} ({shorten(first_line(error), 100)})"
-            raise Unreadable(
-                f"{self.name} breaks down on the text {what}: change the text, or take another model"
-            ) from error
+            raise Unreadable(f"{self.name} fails on the text {what}: change the text, or use another model") from error
         finally:
             self.backend.no_truncation()
 
     def check(self, tokens: Tokens, text: str) -> None:
-        """Raises NothingKept when nothing is left of a text, and RequestError when the tokenizer is another model's."""
+        """Raises NothingKept if no tokens remain, and RequestError if the tokenizer belongs to another model."""
         if all(tokens.special):
-            raise NothingKept(f"the text {quoted(text)} has nothing in it that the tokenizer keeps")
+            raise NothingKept(f"the text {quoted(text)} has no characters that the tokenizer keeps")
         if max(tokens.ids) >= self.vocab_size:
             raise RequestError(
-                f"the tokenizer gives token number {max(tokens.ids)}, and the model's vocabulary has "
+                f"the tokenizer returns token id {max(tokens.ids)}, but the model's vocabulary has "
                 f"{self.vocab_size}: this tokenizer belongs to another model"
             )
 
     def pad(self, tokens: Tokens, length: int) -> Tokens:
         """Append [PAD] up to `length` tokens.
 
-        Raises RequestError when it is below what is there, or too long, and where there is no [PAD].
+        Raises RequestError if the text is longer, `length` exceeds the model's positions, or there is no [PAD].
         """
         if self.pad_id is None:
-            raise RequestError("this model's tokenizer has no padding token: leave --pad-to out")
+            raise RequestError("this model's tokenizer has no padding token: omit --pad-to")
         if not len(tokens) <= length <= self.max_tokens:
             raise RequestError(
                 f"can't pad to {length} tokens: the text has {len(tokens)} and the model at most {self.max_tokens}"
@@ -346,10 +344,10 @@ class Tokenizer:
         last_resort: Callable[[Path], Any],
         kind: str | None = None,
     ) -> "Tokenizer":
-        """From tokenizer.json, else vocab.txt, else vocab.json + merges.txt, else what `last_resort` makes of it.
+        """Load a tokenizer from tokenizer.json, else vocab.txt, else vocab.json + merges.txt, else by `last_resort`.
 
-        kind: the class of tokenizer that it is where no file says so. Raises RequestError when none of these files is
-        there, one is garbled, or they are not all that the tokenizer goes by.
+        kind: the tokenizer class if no file names it. Raises RequestError if there is no such file, one is garbled, or
+        the tokenizer needs more than these files.
         """
         name = f"the tokenizer in {directory}"
         try:
@@ -364,9 +362,9 @@ class Tokenizer:
 
 
 def fitting(texts: Sequence[str], encoding: Any, most: int) -> tuple[str, ...]:
-    """So much of each text that its first tokens, so many, are as they are in the whole, and the longer one stays it.
+    """Cut each text as far as possible while its first tokens stay the same. The longer text stays the longer one.
 
-    Of a pair that is cut, the library makes everything that was left out of one beside everything of the other.
+    For a truncated pair, the library builds every combination of the leftovers of both texts, which is slow.
     """
     places = list(zip(encoding.offsets, encoding.sequence_ids, strict=True))
     ends = [[end for (_, end), of in places if of == part] for part in range(len(texts))]
@@ -379,7 +377,7 @@ def fitting(texts: Sequence[str], encoding: Any, most: int) -> tuple[str, ...]:
 
 
 def left_out(tokens: Tokens, texts: Sequence[str]) -> int:
-    """How many characters of a text, or of two, stand after the last token of theirs."""
+    """Return the number of characters of these texts after the last token."""
     last = [0] * len(texts)
     for segment, (_, end) in zip(tokens.segments, tokens.offsets, strict=True):
         last[segment] = max(last[segment], end)
@@ -387,7 +385,7 @@ def left_out(tokens: Tokens, texts: Sequence[str]) -> int:
 
 
 def read_backend(directory: Path) -> "Backend | None":
-    """The tokenizer that a checkpoint's files describe, or None where they describe none."""
+    """Load the tokenizer that a checkpoint's files describe; return None if they describe none."""
     from tokenizers import Tokenizer as Backend
 
     whole = directory / "tokenizer.json"
@@ -402,7 +400,7 @@ def read_backend(directory: Path) -> "Backend | None":
 
 
 def wordpiece(directory: Path) -> "Backend":
-    """BERT's tokenizer from vocab.txt (Devlin et al. 2019; Wu et al. 2016)."""
+    """Build BERT's tokenizer from vocab.txt (Devlin et al. 2019; Wu et al. 2016)."""
     from tokenizers import BertWordPieceTokenizer
 
     settings = tokenizer_settings(directory)
@@ -417,9 +415,10 @@ def wordpiece(directory: Path) -> "Backend":
 
 
 def byte_pairs(directory: Path) -> "Backend":
-    """RoBERTa's tokenizer from vocab.json and merges.txt (Liu et al. 2019, section 4.4); or, with BERT's marks, that of
-    the first DeBERTa (He et al. 2021), whose pairs are as BERT's (transformers 5 puts two [SEP] between them, which the
-    published networks have not seen).
+    """Build RoBERTa's tokenizer from vocab.json and merges.txt (Liu et al. 2019, section 4.4).
+
+    With BERT's special tokens in the vocabulary it is the tokenizer of the first DeBERTa (He et al. 2021), whose pairs
+    look like BERT's. (transformers 5 puts two [SEP] between the texts, which the published networks have not seen.)
     """
     from tokenizers import ByteLevelBPETokenizer
     from tokenizers.processors import BertProcessing, RobertaProcessing
@@ -438,7 +437,7 @@ def byte_pairs(directory: Path) -> "Backend":
     built.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     ends = {name: built.token_to_id(name) for name in ("<s>", "</s>")}
     if None in ends.values():
-        raise RequestError(f"{directory / 'vocab.json'} has neither <s> and </s> nor [CLS] and [SEP]")
+        raise RequestError(f"{directory / 'vocab.json'} contains neither <s> and </s> nor [CLS] and [SEP]")
     built._tokenizer.post_processor = RobertaProcessing(
         ("</s>", ends["</s>"]), ("<s>", ends["<s>"]), trim_offsets=True, add_prefix_space=spaced
     )
@@ -446,9 +445,9 @@ def byte_pairs(directory: Path) -> "Backend":
 
 
 def byte_tokenizer(pad_id: int) -> "Backend":
-    """A tokenizer that needs no files: a token a byte, between [CLS] and [SEP].
+    """Build a tokenizer without files: one token per byte, between [CLS] and [SEP].
 
-    For an architecture whose vocabulary is not on this machine, and whose weights are random anyway.
+    For architectures whose vocabulary is not on this machine and whose weights are random anyway.
     """
     from tokenizers import Tokenizer as Backend
     from tokenizers import decoders, pre_tokenizers, processors
@@ -465,20 +464,21 @@ def byte_tokenizer(pad_id: int) -> "Backend":
 
 
 def check_words(directory: Path, kind: str | None) -> None:
-    """Raises RequestError for a checkpoint whose tokenizer cuts texts into words by a dictionary that none of its files
-    has. kind: the class of its tokenizer, where none is named.
+    """Raises RequestError if the tokenizer needs a dictionary that none of the checkpoint's files contains.
+
+    kind: the tokenizer class if no file names it.
     """
     named = tokenizer_settings(directory).get("tokenizer_class") or kind
     cutter = CUTTERS.get(str(named).removesuffix("Fast"))
     if cutter is not None:
         raise RequestError(
-            f"the tokenizer in {directory} cuts a text into words with {cutter}, which attncli does not: "
+            f"the tokenizer in {directory} splits words with {cutter}, which attncli does not support: "
             "add --engine transformers"
         )
 
 
 def tokenizer_settings(directory: Path) -> dict[str, Any]:
-    """tokenizer_config.json, or nothing where there is none."""
+    """Return the content of tokenizer_config.json; empty if there is no such file."""
     path = directory / "tokenizer_config.json"
     if not path.exists():
         return {}

@@ -1,11 +1,11 @@
-"""Tokens: a text, or a pair of texts, as a model sees it; as a reader sees it; and its words.
+"""Tokens: a text or pair of texts as a model sees it, as a reader sees it, and as words.
 
-byte-level BPE  "ĠgrÃ¼ÃŁt" is " grüßt"; where a character is cut over several tokens, each shows it and says which part
-                of it the token is: "🙂[1/2]", "🙂[2/2]"
-SentencePiece   "▁the" is " the"; its bytes are "<0xE4>" already
+byte-level BPE  "ĠgrÃ¼ÃŁt" is " grüßt"; if a character spans several tokens, each shows the character and which part of
+    it the token is: "🙂[1/2]", "🙂[2/2]"
+SentencePiece   "▁the" is " the"; its bytes are written "<0xE4>" already
 unknown tokens  "[UNK]" is "[UNK:猫]", with the characters that the vocabulary has no token for
 
-WordPiece's "##s" is left, which is how it is usually written, and so are special tokens.
+WordPiece's "##s" stays as it is usually written, and so do special tokens.
 """
 
 import json
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 SPACED = "▁"  # SentencePiece: a space stands before this piece (Kudo and Richardson 2018)
 BYTE_SPACE = "Ġ"  # byte-level BPE: the printable character that stands for the byte of a space
 LONGEST_UNKNOWN = 8  # characters of an unknown token that are shown
-NOWHERE = "\U0010fffd"  # a character for nobody's use, which no vocabulary has
+NOWHERE = "\U0010fffd"  # a noncharacter, which no vocabulary contains
 MARKED = re.compile(r"([<\[]\w+):(.+)([>\]])", re.DOTALL)  # an unknown token with its characters
-PARTS = re.compile(r"(.)\[1/([2-4])\](?:\1\[[2-4]/\2\])+", re.DOTALL)  # a cut character whose parts stand together
+PARTS = re.compile(r"(.)\[1/([2-4])\](?:\1\[[2-4]/\2\])+", re.DOTALL)  # all parts of a split character in a row
 
 
 class Unknown(NamedTuple):
-    """The token for what a vocabulary does not have."""
+    """The token for text outside the vocabulary."""
 
     id: int
     name: str
 
     def of(self, characters: str) -> str:
-        """The token for these characters: "[UNK:猫]". The name alone for none, or where they are its name."""
+        """Return the token for these characters, "[UNK:猫]", or the bare name if they are empty or equal to it."""
         characters = characters.strip()
         if characters in ("", self.name):
             return self.name
@@ -53,10 +53,10 @@ class Unknown(NamedTuple):
 
 @dataclass(frozen=True)
 class Notation:
-    """How a vocabulary writes its pieces.
+    """The way a vocabulary writes its pieces.
 
-    of_bytes: a character of a piece stands for a byte (byte-level BPE). spaced: "▁" stands for a space.
-    added: tokens that were added to the vocabulary, and are written as they are.
+    of_bytes: each character of a piece stands for a byte (byte-level BPE). spaced: "▁" stands for a space. added:
+    tokens added to the vocabulary, which are written unchanged.
     """
 
     of_bytes: bool = False
@@ -66,17 +66,17 @@ class Notation:
 
     @classmethod
     def of(cls, backend: "Backend") -> "Notation":
-        """A tokenizer's, by what it cuts texts with and what it puts them together with again."""
-        said = description(backend.pre_tokenizer) + description(backend.decoder)
+        """Return a tokenizer's notation, found from its pre-tokenizer and its decoder."""
+        steps = description(backend.pre_tokenizer) + description(backend.decoder)
         return cls(
-            of_bytes='"ByteLevel"' in said,
-            spaced=SPACED in said or json.dumps(SPACED) in said,
+            of_bytes='"ByteLevel"' in steps,
+            spaced=SPACED in steps or json.dumps(SPACED) in steps,
             unknown=unknown_of(backend),
             added=frozenset(token.content for token in backend.get_added_tokens_decoder().values()),
         )
 
     def read(self, pieces: Sequence[str], special: Sequence[bool]) -> list[str]:
-        """The pieces of a text as a reader sees them; unknown tokens are not looked for."""
+        """Return the pieces of a text as a reader sees them. Unknown tokens are not resolved."""
         if self.of_bytes:
             literal = [flag or piece in self.added for piece, flag in zip(pieces, special, strict=True)]
             return from_bytes(pieces, literal)
@@ -86,7 +86,7 @@ class Notation:
 
 
 def description(step: Any) -> str:
-    """A tokenizer's step in its own words; nothing of none, or of one that is written in Python and can't be saved."""
+    """Serialize a tokenizer's step; return "" for None, or for a step in Python, which can't be saved."""
     try:
         return "" if step is None else step.__getstate__().decode("utf-8")
     except Exception:  # noqa: BLE001 (the only kind that `tokenizers` raises)
@@ -94,7 +94,7 @@ def description(step: Any) -> str:
 
 
 def unknown_of(backend: "Backend") -> Unknown | None:
-    """A tokenizer's unknown token, or None where it has none. Found by trying: not every model says so."""
+    """Return a tokenizer's unknown token, or None. It is found by trying, since not every model declares it."""
     try:
         with quiet_panics():
             found = backend.model.tokenize(NOWHERE)
@@ -105,19 +105,19 @@ def unknown_of(backend: "Backend") -> Unknown | None:
 
 
 def characters(token: str) -> str:
-    """A token as it is shown, without the mark of an unknown one: "猫" of "[UNK:猫]"."""
+    """Return a displayed token without the mark of an unknown one: "猫" for "[UNK:猫]"."""
     marked = MARKED.fullmatch(token)
     return marked[2] if marked else token
 
 
 def unknown_name(token: str) -> str | None:
-    """What the model reads for an unknown token as it is shown, "[UNK]"; None of any other token."""
+    """Return the model's name of a displayed unknown token, "[UNK]"; None for any other token."""
     marked = MARKED.fullmatch(token)
     return marked[1] + marked[3] if marked else None
 
 
 def by_themselves(pieces: Sequence[str], special: Sequence[bool]) -> list[str]:
-    """Pieces of a tokenizer that nothing is known of: it is byte-level if one begins with "Ġ"."""
+    """Read the pieces of an unknown tokenizer. It is taken for byte-level if any piece begins with "Ġ"."""
     of_bytes = any(piece.startswith(BYTE_SPACE) for piece in pieces)
     return Notation(of_bytes=of_bytes, spaced=not of_bytes).read(pieces, special)
 
@@ -126,7 +126,7 @@ def by_themselves(pieces: Sequence[str], special: Sequence[bool]) -> list[str]:
 
 
 def letters_of_bytes() -> dict[str, int]:
-    """Byte-level BPE's characters and their bytes: what prints is itself, the rest follows from 256 on.
+    """Map each character of byte-level BPE to its byte: printable bytes to themselves, others from 256 on.
 
     (Radford et al. 2019; `bytes_to_unicode` in GPT-2's own code.)
     """
@@ -139,9 +139,9 @@ BYTES = letters_of_bytes()
 
 
 def from_bytes(pieces: Sequence[str], literal: Sequence[bool]) -> list[str]:
-    """The texts of pieces that are written in bytes, save the literal ones."""
+    """Return the texts of byte-level pieces. Literal pieces are returned unchanged."""
     texts: list[str] = []
-    cut: list[str] = []  # neighbours that each begin or end within a character
+    cut: list[str] = []  # neighbouring pieces that begin or end inside a character
     for piece, flag in zip(pieces, literal, strict=True):
         text = piece if flag else whole(piece)
         if text is None:
@@ -156,7 +156,9 @@ def from_bytes(pieces: Sequence[str], literal: Sequence[bool]) -> list[str]:
 
 @lru_cache(maxsize=2**16)
 def whole(piece: str) -> str | None:
-    """The text of a piece; None where it begins or ends within a character. What stands for no byte is itself."""
+    """Return the text of a piece; None if it begins or ends inside a character. A piece with non-byte letters is
+    unchanged.
+    """
     try:
         return bytes(BYTES[letter] for letter in piece).decode("utf-8")
     except KeyError:
@@ -166,7 +168,7 @@ def whole(piece: str) -> str | None:
 
 
 def parts(pieces: Sequence[str]) -> list[str]:
-    """The texts of neighbours that each begin or end within a character; a byte of no character is "<0xE4>"."""
+    """Return the texts of neighbours that begin or end inside a character. A byte of no valid character is "<0xE4>"."""
     data = bytes(BYTES[letter] for piece in pieces for letter in piece)
     owners = [number for number, piece in enumerate(pieces) for _ in piece]
     texts = [""] * len(pieces)
@@ -183,7 +185,7 @@ def parts(pieces: Sequence[str]) -> list[str]:
 
 
 def first_character(data: bytes) -> str:
-    """The character that these bytes begin with; nothing where they begin with none."""
+    """Return the character at the beginning of these bytes; "" if there is none."""
     for size in range(1, len(data) + 1):
         try:
             return data[:size].decode("utf-8")
@@ -193,7 +195,7 @@ def first_character(data: bytes) -> str:
 
 
 def joined(texts: Sequence[str]) -> str:
-    """Tokens as one text: the parts of a character are the character again."""
+    """Join tokens to one text. The parts of a split character become the character again."""
     text = "".join(texts)
     return PARTS.sub(r"\1", text) if "[1/" in text else text
 
@@ -201,29 +203,29 @@ def joined(texts: Sequence[str]) -> str:
 # --- tokens --------------------------------------------------------------------------------------------
 
 
-class Unreadable(RequestError):  # noqa: N818  (it says what is the case)
-    """A text that can't be made tokens of, though others can."""
+class Unreadable(RequestError):  # noqa: N818  (an adjective)
+    """Raised for a text that this tokenizer can't tokenize, though it can tokenize others."""
 
 
 class NothingKept(Unreadable):
-    """A text in which a tokenizer finds nothing."""
+    """Raised for a text of which the tokenizer keeps nothing."""
 
 
 @dataclass(frozen=True, repr=False)
 class Tokens(Brief):
-    """One text (or pair of texts) as the model sees it. All lists are one entry a token.
+    """One text (or pair of texts) as the model sees it. All lists have one entry per token.
 
     text: the vocabulary's strings ("[CLS]", "the", "##s").
     ids: their numbers in the vocabulary.
     segments: 0 for the first text, 1 for the second.
-    words: which word of its text the token is a piece of, counted from 0; None for special tokens.
-    offsets: the characters [start, end) of its own text that it stands for; (0, 0) for special tokens.
-    special: True for what the tokenizer added ([CLS], [SEP], [PAD]).
+    words: the number, from 0, of the word that the token is a piece of; None for special tokens.
+    offsets: the characters [start, end) of its own text; (0, 0) for special tokens.
+    special: True for tokens that the tokenizer added ([CLS], [SEP], [PAD]).
     padding: True for [PAD].
-    shown: how a reader sees it (`attncli.text.tokens`): " grüßt" for "ĠgrÃ¼ÃŁt", "[UNK:猫]" for "[UNK]". Where none are
-    given they are made of `text` alone.
-    written: what its text says from where the token begins to where the next one does, so that together they are the
-    text as it was written; "" of special tokens, and where it is not known.
+    shown: the token for a reader (`attncli.text.tokens`): " grüßt" for "ĠgrÃ¼ÃŁt", "[UNK:猫]" for "[UNK]". By default
+    made from `text` alone.
+    written: the text from the token's beginning to the next token's, so that together they are the original text; ""
+    for special tokens, and if unknown.
     """
 
     text: list[str]
@@ -247,40 +249,42 @@ class Tokens(Brief):
 
     @property
     def lists(self) -> dict[str, list[Any]]:
-        """The fields by name, one entry a token each."""
+        """Return the fields by name. Each has one entry per token."""
         return {one.name: getattr(self, one.name) for one in fields(Tokens)}
 
     def take(self, places: Iterable[int]) -> "Tokens":
-        """Those at these places, in this order."""
+        """Return the tokens at these places, in this order."""
         chosen = list(places)
         return replace(self, **{name: [part[place] for place in chosen] for name, part in self.lists.items()})
 
     def then(self, *others: "Tokens") -> "Tokens":
-        """These, and the others after them."""
+        """Return these tokens followed by the others."""
         every = [tokens.lists for tokens in (self, *others)]
         return Tokens(**{name: [entry for one in every for entry in one[name]] for name in every[0]})
 
     @property
     def plain(self) -> "Tokens":
-        """The tokens by themselves, without another half."""
+        """Return the tokens without the other half of an encoder-decoder."""
         return self if type(self) is Tokens else Tokens(**self.lists)
 
     @property
     def spoken(self) -> "Tokens":
-        """The tokens whose vectors come out of a network's last layer: of an encoder-decoder, its decoder's."""
+        """Return the tokens whose vectors the network's last layer outputs. In an encoder-decoder they are the
+        decoder's.
+        """
         return self
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many tokens there are, and how many of the other half of an encoder-decoder."""
+        """Return the number of tokens, and the number in the other half of an encoder-decoder."""
         return len(self), 0
 
 
 @dataclass(frozen=True, repr=False)
 class Read(Tokens):
-    """What the encoder of an encoder-decoder reads, with what its decoder is fed.
+    """The input of an encoder, together with the input of its decoder.
 
-    goal: the number of the token that the decoder is to write after each that it is fed.
+    goal: for each token of the decoder's input, the id of the token that the decoder should write after it.
     """
 
     fed: Tokens = field(kw_only=True)
@@ -297,7 +301,7 @@ class Read(Tokens):
 
 @dataclass(frozen=True, repr=False)
 class Fed(Tokens):
-    """What the decoder of an encoder-decoder is fed, with what its encoder has read. goal: as of `Read`."""
+    """The input of a decoder, together with the input of its encoder. goal: as in `Read`."""
 
     read: Tokens = field(kw_only=True)
     goal: list[int] = field(kw_only=True)
@@ -308,13 +312,13 @@ class Fed(Tokens):
 
 
 def tokens_of(encoding: "Encoding", notation: Notation | None = None, *texts: str | None) -> Tokens:
-    """What `tokenizers` found in a text, or a pair of texts, in this program's words.
+    """Convert the encoding of a text or a pair of texts from `tokenizers` to Tokens.
 
-    notation: of its vocabulary, and texts: what it was given, where these are known.
+    notation: the notation of its vocabulary, and texts: the encoded texts, if known.
     """
     segments: list[int] = []
     for kind, part in zip(encoding.type_ids, encoding.sequence_ids, strict=True):
-        # RoBERTa's tokenizer calls every token type 0; what a separator ends, it belongs to.
+        # RoBERTa's tokenizer gives every token type 0. A separator belongs to the text that it ends.
         segments.append(max(kind, part if part is not None else segments[-1] if segments else 0))
     special = [bool(flag) for flag in encoding.special_tokens_mask]
     shown = [] if notation is None else notation.read(encoding.tokens, special)
@@ -338,7 +342,7 @@ def tokens_of(encoding: "Encoding", notation: Notation | None = None, *texts: st
 
 
 def written(encoding: "Encoding", texts: Sequence[str | None]) -> list[str]:
-    """What was written for each token of these texts: the first has what the tokenizer passed over before it, too."""
+    """Return the original text of each token. The first includes everything that the tokenizer skipped before it."""
     found = [""] * len(encoding)
     parts, offsets = encoding.sequence_ids, encoding.offsets
     for number, text in enumerate(texts):
@@ -352,7 +356,7 @@ def written(encoding: "Encoding", texts: Sequence[str | None]) -> list[str]:
 
 
 def check_text(text: str) -> None:
-    """Raises NothingKept when a text is empty or only spaces, Unreadable when it is not valid Unicode."""
+    """Raises NothingKept if a text is empty or only spaces, and Unreadable if it is not valid Unicode."""
     if not text or text.isspace():
         raise NothingKept('the text is empty: give a sentence, as in attncli run "The cat sat."')
     try:
@@ -364,13 +368,13 @@ def check_text(text: str) -> None:
 # --- words ---------------------------------------------------------------------------------------------
 
 
-CONTINUED = "##"  # WordPiece: this piece goes on where the last one ended (Wu et al. 2016)
+CONTINUED = "##"  # WordPiece: this piece continues the word (Wu et al. 2016)
 
 
 def word_groups(tokens: Tokens) -> list[list[int]]:
-    """The tokens of each word, in order: neighbours with the same word number in the same segment.
+    """Return the tokens of each word in order: neighbours with the same word number in the same segment.
 
-    What the tokenizer added ([CLS], [SEP], [PAD]) stands alone.
+    Each token that the tokenizer added ([CLS], [SEP], [PAD]) is a group of its own.
     """
     groups: list[list[int]] = []
     last: tuple[int, int] | None = None
@@ -384,13 +388,13 @@ def word_groups(tokens: Tokens) -> list[list[int]]:
 
 
 def word_texts(tokens: Tokens, groups: Sequence[list[int]]) -> list[str]:
-    """Words as a reader knows them: what their pieces show, without the marks of the vocabulary."""
-    spaced = any(token.startswith(" ") for token in tokens.shown)  # such a vocabulary has no mark for going on
+    """Return words as a reader knows them: the text of their pieces, without the marks of the vocabulary."""
+    spaced = any(token.startswith(" ") for token in tokens.shown)  # such a vocabulary does not mark continued words
     return [word_text([tokens.shown[place] for place in group], tokens.special[group[0]], spaced) for group in groups]
 
 
 def word_text(pieces: Sequence[str], special: bool, spaced: bool) -> str:
-    """One word of pieces as they are shown."""
+    """Join the displayed pieces of one word."""
     if not special and not spaced:
         pieces = [pieces[0], *(piece.removeprefix(CONTINUED) for piece in pieces[1:])]
     text = joined(pieces)
@@ -398,7 +402,7 @@ def word_text(pieces: Sequence[str], special: bool, spaced: bool) -> str:
 
 
 def text_between(tokens: Tokens, start: int, end: int) -> str:
-    """What the tokens [start, end) stand for: their words, with a space between those that do not touch in the text."""
+    """Return the words of the tokens [start, end), with spaces between words that do not touch in the text."""
     part = tokens.take(range(start, end))
     groups = word_groups(part)
     text = ""
@@ -410,7 +414,7 @@ def text_between(tokens: Tokens, start: int, end: int) -> str:
 
 
 def word_tokens(tokens: Tokens) -> Tokens:
-    """The words of a text in place of its tokens; a word has the id of its first piece."""
+    """Merge the tokens of each word. A word has the id of its first piece."""
     groups = word_groups(tokens)
     starts = [group[0] for group in groups]
     texts = word_texts(tokens, groups)
@@ -431,7 +435,7 @@ def word_tokens(tokens: Tokens) -> Tokens:
 
 
 WORD_MARKS = (SPACED, BYTE_SPACE)
-# How tokenizers call what they add to a text, in any case. What stands for a word (<mask>, <unk>) is none of these.
+# Names of the tokens that tokenizers add, in any case. Tokens that replace a word (<mask>, <unk>) are not listed.
 PADDING = {"[pad]", "<pad>", "<|pad|>", "<|padding|>", "<|finetune_right_pad_id|>"}
 ADDED = {
     "[cls]", "[sep]", "[bos]", "[eos]", "[start]", "[end]", "<s>", "</s>", "<cls>", "<sep>", "<bos>", "<eos>",
@@ -443,7 +447,7 @@ UNKNOWN_ID = -1
 
 @dataclass(frozen=True)
 class Pieces:
-    """What an `Encoding` of `tokenizers` says, in its words, where there is none or it does not say all."""
+    """The fields of an `Encoding` of `tokenizers`, for texts without one or to complete one."""
 
     tokens: list[str]
     ids: list[int]
@@ -458,17 +462,18 @@ class Pieces:
 
 
 def with_words(encoding: Any) -> Any:
-    """The same, with words where the tokenizer cuts a text into none but marks them in its pieces (Llama)."""
+    """Add word numbers to an encoding whose tokenizer marks words only in its pieces (Llama)."""
     if len(set(encoding.word_ids) - {None}) > 1 or not any(token.startswith(SPACED) for token in encoding.tokens):
         return encoding
-    said = {field.name: getattr(encoding, field.name) for field in fields(Pieces)}
-    return Pieces(**{**said, "word_ids": word_numbers(encoding.tokens, encoding.sequence_ids)})
+    steps = {field.name: getattr(encoding, field.name) for field in fields(Pieces)}
+    return Pieces(**{**steps, "word_ids": word_numbers(encoding.tokens, encoding.sequence_ids)})
 
 
 def word_numbers(tokens: Sequence[str], texts: Sequence[int | None]) -> list[int | None]:
-    """Which word of its text a token is a piece of, by the marks in the pieces; None where `texts` says none.
+    """Return the word number of each token from the marks in the pieces; None where `texts` has None.
 
-    "▁" (sentencepiece) and "Ġ" (byte-level) begin a word; where neither is, all begin one but "##" (WordPiece).
+    "▁" (sentencepiece) and "Ġ" (byte-level) begin a word. If neither occurs, every piece except "##" (WordPiece) begins
+    one.
     """
     marked = any(token.startswith(WORD_MARKS) for token in tokens)
     last: dict[int, int] = {}
@@ -484,11 +489,11 @@ def word_numbers(tokens: Sequence[str], texts: Sequence[int | None]) -> list[int
 def named_pieces(
     text: Sequence[str], segments: Sequence[int] | None = None, special: Sequence[bool] | None = None
 ) -> Tokens:
-    """Tokens of which no more is known than how the vocabulary calls them.
+    """Build Tokens from the vocabulary's strings alone.
 
-    Special tokens and padding are told by their names ([CLS], <s>, <pad>, ...) unless `special` says which they are;
-    words by the marks of their pieces (`word_numbers`). All are of the first text unless `segments` says otherwise.
-    Numbers in the vocabulary are UNKNOWN_ID, offsets (0, 0).
+    Special tokens and padding are recognized by name ([CLS], <s>, <pad>, ...) unless `special` lists them; words by the
+    marks of their pieces (`word_numbers`). All tokens belong to the first text unless `segments` assigns them. Ids are
+    UNKNOWN_ID and offsets (0, 0).
     """
     segments = [0] * len(text) if segments is None else segments
     padding = [piece.lower() in PADDING for piece in text]
@@ -508,7 +513,7 @@ def named_pieces(
 
 
 def encoded(encoding: Any) -> Tokens:
-    """Tokens from an `Encoding` of `tokenizers` that may have been padded: what it does not attend to is padding."""
+    """Convert an `Encoding` of `tokenizers` that may be padded: tokens outside its attention mask are padding."""
     tokens = tokens_of(with_words(encoding))
     padding = [not seen for seen in encoding.attention_mask]
     segments = [0 if pad else segment for pad, segment in zip(padding, tokens.segments, strict=True)]

@@ -1,4 +1,4 @@
-"""A sentence with its syntactic tree, and its words as tokens."""
+"""Sentences of a treebank: words as tokens, with their syntactic tree."""
 
 from dataclasses import dataclass, replace
 
@@ -11,12 +11,10 @@ PUNCTUATION = "punct"
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence of a treebank. All lists are one entry a word.
+    """One sentence of a treebank. All lists have one entry per word.
 
-    words: as written.
-    heads: the place, from 0, of the word that this one depends on; None for a root.
-    relations: how it depends on it ("nsubj", "acl:relcl").
-    line: where in the file its first word stands, from 1.
+    words: as written. heads: the place, from 0, of the word that this one depends on; None for a root. relations: the
+    kind of the dependency ("nsubj", "acl:relcl"). line: the line of the file with its first word, from 1.
     """
 
     words: list[str]
@@ -29,21 +27,21 @@ class Sentence:
 
     @property
     def text(self) -> str:
-        """Its words with spaces between them: what a model reads, whatever the text once looked like."""
+        """Return the words joined by single spaces, which is what a model reads, however the original was spaced."""
         return " ".join(self.words)
 
     @property
     def punctuation(self) -> list[bool]:
-        """Which words are punctuation: those whose relation is "punct"."""
+        """Return for each word True if it is punctuation: if its relation is "punct"."""
         return [relation.partition(":")[0] == PUNCTUATION for relation in self.relations]
 
 
 def words_of(tokens: Tokens, sentence: Sentence) -> Tokens | None:
-    """The tokens of `sentence.text` with the sentence's words as their `words`; None where a word has no token.
+    """Return the tokens of `sentence.text` with the sentence's words as `words`; None if a word has no token.
 
-    A token belongs to the word that its last character lies in; a space alone, to the word after it. A word has no
-    token when the model cuts the text, or the tokenizer leaves out all of its characters. Where the tokenizer does not
-    say which characters a token stands for, its own words are the sentence's, if there are as many.
+    A token belongs to the word that contains its last character; a token of only a space, to the next word. A word has
+    no token if the model truncates the text, or the tokenizer drops all its characters. If the tokenizer gives no
+    offsets, its own words are used if they are as many.
     """
     if not any(end for _, end in tokens.offsets):
         return tokens if set(tokens.words) - {None} == set(range(len(sentence))) else None

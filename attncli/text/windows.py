@@ -1,4 +1,4 @@
-"""A text cut into windows that fit a model, in whole words where that is possible."""
+"""Cut a text into windows that fit a model, in whole words if possible."""
 
 import unicodedata
 from collections.abc import Iterator
@@ -13,19 +13,21 @@ from attncli.text.tokenizer import Tokenizer, between
 from attncli.text.tokens import Tokens, word_groups, word_texts
 
 NO_WORD = -1
-FORGOTTEN = 2**13  # tokens that a long text is done with when they are let go of
+FORGOTTEN = 2**13  # used tokens of a long text to accumulate before they are dropped
 
 
 @dataclass(frozen=True)
 class Window:
-    """As much of a text as goes through the network at once.
+    """A part of a text that goes through the network in one run.
 
-    text: the number of its text in the corpus, from 0; of: how many windows that text has, which its last one says and
-    the others don't know.
-    counted: the tokens [start, stop) that count as queries here. Over the windows of a text they are each of its
-    tokens once, [CLS] and [SEP] among them.
-    word: int `[token]`, the same number for the same word wherever it stands; -1 where there is no word, which is at
-    special tokens and punctuation. place: int `[token]`, a number for each word where it stands.
+    text: the number of its text in the corpus, from 0. of: the number of windows of that text, known in the last one
+    only.
+
+    counted: the tokens [start, stop) that count as queries here. Over the windows of a text each of its tokens counts
+    once, including [CLS] and [SEP].
+
+    word: int `[token]`, the same number for every occurrence of a word; -1 at special tokens and punctuation, which are
+    no words. place: int `[token]`, a number for each single occurrence of a word.
     """
 
     text: int
@@ -41,22 +43,22 @@ class Window:
 
     @classmethod
     def whole(cls, tokens: Tokens, text: int = 0, of: int | None = 1) -> "Window":
-        """One in which every token counts."""
+        """Return a window in which every token counts."""
         return cls(text, of, (0, len(tokens)), tokens, *word_numbers(tokens))
 
     @cached_property
     def queries(self) -> int:
-        """How many tokens count."""
+        """Return the number of tokens that count."""
         return self.counted[1] - self.counted[0]
 
     @cached_property
     def starts(self) -> npt.NDArray[np.int64]:
-        """Where words begin."""
+        """Return the places where words begin."""
         return word_starts(self.place)
 
     @cached_property
     def in_words(self) -> "Window":
-        """The window with words for tokens. A word counts where its first piece does."""
+        """Return the window with words as tokens. A word counts if its first piece does."""
         starts = self.starts
         begin, end = np.searchsorted(starts, self.counted).tolist()
         return Window(
@@ -71,27 +73,28 @@ class Window:
 
 
 def windows(text: int, content: str, tokenizer: Tokenizer, stride: int | None = None) -> Iterator[Window]:
-    """A text as one window, or, where it is longer than the model has room for, as several, one after the other.
+    """Yield a text as one window, or as several consecutive ones if it exceeds the model's limit.
 
-    Each has the special tokens of the whole at its ends. They start `stride` tokens of the text after each other, by
-    default side by side, or a little earlier, where a word begins; the last is moved back so that it is full. Where
-    two overlap, each counts its half of what they share, in whole words: every token counts where it has most of the
-    text around it. (A word that has more pieces than there is room for is cut.)
+    Each window has the special tokens of the whole text at its ends. Windows start `stride` tokens of the text apart,
+    by default side by side, or slightly earlier at the beginning of a word. The last is moved back so that it is full.
 
-    Raises RequestError when the stride leaves tokens out, and as `Tokenizer.stretches` does.
+    If two windows overlap, each counts its half of the shared tokens, in whole words, so that every token counts where
+    it has most context. (A word with more pieces than fit into a window is cut.)
+
+    Raises RequestError if the stride would skip tokens, and as `Tokenizer.stretches` does.
     """
     body = Body(tokenizer.stretches(content))
     room = tokenizer.max_tokens - len(body.head) - len(body.tail)
     step = room if stride is None else stride
     if not 1 <= step <= room:
-        raise RequestError(f"--stride {step} is out of range: 1 to {room} tokens, or some would be left out")
+        raise RequestError(f"--stride {step} is out of range: 1 to {room} tokens, since a larger stride skips tokens")
     start = border = number = 0
     while (known := body.reach(start + 2 * room + 1)) > start + room:
         number += 1
         following = body.last_word(start + 1, start + step)
         if known <= following + room:
-            following = body.first_word(known - room, following)  # from there on the rest fits
-        middle = body.last_word(following, (following + start + room) // 2)  # of what the two share
+            following = body.first_word(known - room, following)  # the rest fits from there
+        middle = body.last_word(following, (following + start + room) // 2)  # the middle of the shared tokens
         yield body.window(text, (start, start + room), (border, middle))
         start, border = following, middle
         body.forget(start - room)
@@ -99,9 +102,9 @@ def windows(text: int, content: str, tokenizer: Tokenizer, stride: int | None = 
 
 
 class Body:
-    """The tokens of a text between its special ones, by their numbers, as far as they are needed at a time.
+    """The tokens of a text between its special tokens, by number. Only a part is in memory at a time.
 
-    head, tail: the special tokens. known: how many there are so far, or are at all.
+    head, tail: the special tokens. known: the number of tokens read so far, which is the total at the end of the text.
     """
 
     def __init__(self, stretches: Iterator[Tokens]) -> None:
@@ -111,14 +114,14 @@ class Body:
         self.head = tokens.take(range(places.start))
         self.tail = tokens.take(range(places.stop, len(tokens)))
         self.tokens = tokens.take(places)
-        self.first = 0  # number of the first of the tokens
+        self.first = 0  # the number of the first token in memory
 
     @property
     def known(self) -> int:
         return self.first + len(self.tokens)
 
     def reach(self, number: int) -> int:
-        """Read on until so many tokens are known, or there are no more. Returns how many that are."""
+        """Read until `number` tokens are known, or the text ends. Return how many are known."""
         while self.known < number:
             tokens = next(self.stretches, None)
             if tokens is None:
@@ -127,7 +130,7 @@ class Body:
         return self.known
 
     def forget(self, number: int) -> None:
-        """Those before this one, when they are many."""
+        """Drop the tokens before this one from memory if they are many."""
         if number - self.first > FORGOTTEN:
             self.tokens = self.tokens.take(range(number - self.first, len(self.tokens)))
             self.first = number
@@ -137,17 +140,18 @@ class Body:
         return words[place] is None or words[place] != words[place - 1]
 
     def last_word(self, low: int, high: int) -> int:
-        """The last word in low to high begins here; high where none does."""
+        """Return the last place in low to high where a word begins; high if there is none."""
         return next((number for number in range(high, low - 1, -1) if self.begins_word(number)), high)
 
     def first_word(self, low: int, high: int) -> int:
-        """The first word in low to high begins here; low where none does."""
+        """Return the first place in low to high where a word begins; low if there is none."""
         return next((number for number in range(low, high + 1) if self.begins_word(number)), low)
 
     def window(self, text: int, shown: tuple[int, int], counted: tuple[int, int], of: int | None = None) -> Window:
-        """The tokens [start, stop) between the special ones, which count where they are first or last.
+        """Return the window of the tokens [start, stop) between the special tokens. These count in the first and last
+        window.
 
-        Their words are whole ones, also where the window cuts them (but no further than a window goes).
+        Words that the window cuts keep the identity of the whole word, as far as one more window length reaches.
         """
         start, stop = shown
         low, high = max(self.first, start - (stop - start)), min(self.known, stop + (stop - start))
@@ -164,14 +168,14 @@ class Body:
 
 
 def word_starts(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Where words begin, from the number of each token's word where it stands."""
+    """Return the places where words begin, from each token's word number."""
     return np.flatnonzero(np.diff(places, prepend=NO_WORD))
 
 
 def word_numbers(
     tokens: Tokens,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """`word`, `place` and `punctuation` of a Window of all these tokens. A word is the same in any case."""
+    """Return `word`, `place` and `punctuation` of a Window of all these tokens. Words ignore case."""
     numbers: dict[str, int] = {}
     word: list[int] = []
     place: list[int] = []
@@ -188,13 +192,15 @@ def word_numbers(
 
 
 def word_places(tokens: Tokens) -> npt.NDArray[np.int64]:
-    """Int `[token]`: the number of each token's word where it stands; -1 at special tokens and punctuation."""
+    """Return int `[token]`: the number of each token's word occurrence; -1 at special tokens and punctuation."""
     word, place, _ = word_numbers(tokens)
     return np.where(word == NO_WORD, NO_WORD, place)
 
 
 def is_punctuation(character: str) -> bool:
-    """As BERT's tokenizer has it (Devlin et al. 2019): Unicode's punctuation, and every mark of ASCII ("$", "+")."""
+    """Return True for Unicode punctuation and every ASCII mark ("$", "+"), as BERT's tokenizer does (Devlin et al.
+    2019).
+    """
     if character.isascii():
         return not character.isalnum() and character.isprintable() and not character.isspace()
     return unicodedata.category(character).startswith("P")

@@ -11,8 +11,7 @@ from safetensors.torch import save_file
 from shell import environment
 
 from attncli.align.checkpoint import FORMAT, SIZES, WEIGHTS, About, build, load, restore, save, weights_path
-from attncli.align.measure import TRIED, measure
-from attncli.align.train import STEPS
+from attncli.align.train import STEPS, TRIED, measure
 from attncli.base import choices
 from attncli.base.errors import RequestError
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from attncli.align.characters import START, Batch, batch
 from attncli.align.checkpoint import build
-from attncli.align.recurrent import Recurrent
+from attncli.align.networks import Recurrent
 from attncli.base import choices
 
 ATTENTIONS = choices.names(choices.Attention)

@@ -1,5 +1,6 @@
 """Training: it learns, repeats itself, and survives an interruption."""
 
+import random
 from itertools import pairwise
 
 import pytest
@@ -8,11 +9,12 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from attncli.align import train
-from attncli.align.characters import NONE, SOURCE, UNKNOWN, batch, targets
+from attncli.align.characters import NONE, PAD, SOURCE, TARGET, UNKNOWN, batch, targets
 from attncli.align.checkpoint import SIZES, build, load, training_path, weights_path
-from attncli.align.dates import is_date, part_of
-from attncli.align.formats import read
-from attncli.align.train import Training, learning_rate, training_batch
+from attncli.align.dates import draw, draw_no_date, is_date, part_of
+from attncli.align.networks import Decoded
+from attncli.align.train import Training, Tried, learning_rate, share_exact, training_batch, tried
+from attncli.align.translate import Alignment
 from attncli.base import choices
 from attncli.base.errors import RequestError
 
@@ -41,7 +43,7 @@ def same(one, other):
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-def nothing(progress):
+def nothing(loss, exact):
     pass
 
 
@@ -79,25 +81,25 @@ def test_resumed_equals_uninterrupted(attention, tmp_path):
     train.train(whole, tmp_path, 5, nothing)
     broken = begin(attention)
     with pytest.raises(KeyboardInterrupt):
-        train.train(broken, tmp_path, 5, interrupt_at(5))
+        train.train(broken, tmp_path, 5, interrupt_at(5, broken))
     resumed = Training.resume(tmp_path, attention, 0, 6)
     assert resumed.about.step == 4  # the last checkpoint
     train.train(resumed, tmp_path, 5, nothing)
     assert same(weights(whole), weights(resumed))
 
 
-def interrupt_at(step):
-    def report(progress):
-        if progress.step == step:
+def interrupt_at(step, training):
+    def tell(loss, exact):
+        if training.about.step == step:
             raise KeyboardInterrupt
 
-    return report
+    return tell
 
 
 def test_an_interruption_leaves_whole_files_and_nothing_else(tmp_path):
     training = begin()
     with pytest.raises(KeyboardInterrupt):
-        train.train(training, tmp_path, 5, interrupt_at(3))
+        train.train(training, tmp_path, 5, interrupt_at(3, training))
     paths = [training_path(tmp_path, "dot"), weights_path(tmp_path, "dot")]
     assert sorted(tmp_path.iterdir()) == sorted(paths)
     assert [load(path)[0].step for path in paths] == [2, 2]
@@ -106,11 +108,9 @@ def test_an_interruption_leaves_whole_files_and_nothing_else(tmp_path):
 def test_a_finished_training_leaves_its_weights_alone(tmp_path):
     training = begin()
     seen = []
-    train.train(training, tmp_path, 5, seen.append)
+    train.train(training, tmp_path, 5, lambda loss, exact: seen.append(exact))
     assert list(tmp_path.iterdir()) == [weights_path(tmp_path, "dot")]
-    assert [progress.step for progress in seen] == [1, 2, 3, 4, 5, 6]
-    assert [progress.looked for progress in seen] == [False, True] * 3
-    assert [progress.exact is None for progress in seen] == [True] + [False] * 5
+    assert [exact is not None for exact in seen] == [False, True] * 3
 
 
 def test_minutes_that_are_over_stop_it_with_a_checkpoint(tmp_path):
@@ -168,13 +168,6 @@ def test_batches_repeat_by_seed_and_step_and_hold_unknown_characters_now_and_the
     assert 0 < strange < 0.3 * len(texts)
 
 
-def test_what_is_to_be_written_is_what_can_be_read_in_the_text():
-    for step in range(20):
-        for text, output in zip(*training_batch(0, step), strict=True):
-            stated = read(text.strip(train.OUTSIDER) if is_date(output) else text)
-            assert str(stated or NONE) == output
-
-
 def test_as_many_texts_as_said_are_no_date():
     outputs = [output for step in range(100) for output in training_batch(0, step)[1]]
     assert sum(not is_date(output) for output in outputs) / len(outputs) == pytest.approx(train.NO_DATES, abs=0.05)
@@ -197,3 +190,60 @@ def test_loss_is_the_mean_of_minus_log_of_what_the_true_characters_got():
     likelihood = [probabilities[row, column, outputs[row, column + 1]] for row, column in written]
     expected = -torch.stack(likelihood).log().mean()
     torch.testing.assert_close(train.loss_of(network, batch(texts), outputs), expected)
+
+
+# --- measuring ------------------------------------------------------------------------------------------
+
+
+class Oracle:
+    """Writes what it was given, except the first character of some."""
+
+    def __init__(self, pairs, wrong):
+        self.outputs, self.wrong = [output for _, output in pairs], wrong
+
+    def encode(self, texts):
+        first, self.outputs = targets(self.outputs[: len(texts.source)]), self.outputs[len(texts.source) :]
+        mine, self.wrong = self.wrong[: len(texts.source)], self.wrong[len(texts.source) :]
+        return first, mine
+
+    def decode(self, memory, previous):
+        logits = torch.nn.functional.one_hot(memory[0][:, 1:], len(TARGET)).float()
+        logits[memory[1], 0] = 0  # [START] is the first where all are alike
+        logits[..., PAD] = -1  # is never written, not even after an end
+        return Decoded(logits, logits)
+
+
+def test_share_exact_counts_outputs_of_which_every_character_and_the_end_is_right(monkeypatch):
+    monkeypatch.setattr(train, "TOGETHER", 7)  # not a divisor
+    generator = random.Random(0)
+    pairs = draw("test", 10, generator) + [draw_no_date("test", generator) for _ in range(20)]
+    wrong = torch.arange(30) % 10 == 0
+    assert share_exact(Oracle(pairs, wrong), pairs) == 0.9
+
+
+class Says:
+    """An aligner that gives these outputs with these probabilities."""
+
+    def __init__(self, *outputs):
+        self.outputs = outputs
+
+    def translate_batch(self, texts):
+        for (output, probability), text in zip(self.outputs, texts, strict=True):
+            yield Alignment("dot", [*text, "[END]"], [*output, "[END]"], [probability], None)
+
+
+def test_outcomes_by_hand():
+    date, other, sure, unsure = "2021-03-03", "2021-03-04", 1.0, 0.1
+    for output, expected, right, doubted, silent in [
+        ((date, sure), date, 1, 0, 0),
+        ((date, unsure), date, 1, 1, 0),
+        ((other, sure), date, 0, 0, 1),
+        ((other, unsure), date, 0, 0, 0),
+        (("none", sure), date, 0, 0, 0),
+        (("2021-02-30", sure), "none", 1, 0, 0),  # both say that it is no date
+        ((date, sure), "2050-01-01", 0, 0, 1),
+        ((date, unsure), "none", 0, 0, 0),
+    ]:
+        assert tried(Says(output), [("abc", expected)]) == Tried(1, right, doubted, silent)
+    pairs = [("abc", date)] * 3 + [("abc", "none")] * 2
+    assert tried(Says(*[(date, sure)] * 5), pairs) == Tried(5, right=3, doubted=0, silent=2)

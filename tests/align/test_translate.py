@@ -12,8 +12,8 @@ from dates_by_hand import DATES, NO_DATES
 from attncli.align.characters import END, NONE, TARGET, UNKNOWN
 from attncli.align.checkpoint import SIZES, WEIGHTS, About, build, save
 from attncli.align.dates import draw
-from attncli.align.measure import share_exact, tried
-from attncli.align.network import Decoded
+from attncli.align.networks import Decoded
+from attncli.align.train import share_exact, tried
 from attncli.align.translate import LIMIT, LONGEST, Aligner, load_aligner
 from attncli.base import choices
 from attncli.base.errors import Notice, RequestError

@@ -9,8 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from records import attention_records, layered_records, record_of
 
-from attncli.analysis.difference import difference, document
+from attncli.analysis.difference import difference
 from attncli.base.errors import RequestError
+from attncli.features.diff import difference_report, largest_cells
 
 
 @st.composite
@@ -25,7 +26,7 @@ def pairs(draw, padding=0):
 @given(attention_records(padding=1))
 def test_a_record_does_not_differ_from_itself(record):
     found = difference(record, record)
-    assert (found.moved == 0).all() and found.largest(10) == []
+    assert (found.moved == 0).all() and largest_cells(found, 10) == []
 
 
 @given(pairs(padding=1))
@@ -33,7 +34,7 @@ def test_it_is_symmetric_but_for_the_sign(both):
     there, back = difference(*both), difference(*reversed(both))
     np.testing.assert_array_equal(there.moved, back.moved)
     assert there.heads() == back.heads()
-    assert [cell.change for cell in there.largest(7)] == [-cell.change for cell in back.largest(7)]
+    assert [cell.change for cell in largest_cells(there, 7)] == [-cell.change for cell in largest_cells(back, 7)]
 
 
 @given(pairs(padding=2))
@@ -49,7 +50,7 @@ def test_moved_is_half_the_sum_of_differences_averaged_over_real_queries(both):
 
 @given(pairs(padding=1), st.integers(1, 12))
 def test_no_cell_differs_more_than_the_largest_and_none_is_a_paddings(both, count):
-    cells = difference(*both).largest(count)
+    cells = largest_cells(difference(*both), count)
     change = np.abs(both[1].weights - both[0].weights)[:, :, :-1]
     largest = np.sort(change[change > 0])[::-1][:count]
     np.testing.assert_allclose([abs(cell.change) for cell in cells], largest, atol=1e-7)
@@ -62,7 +63,7 @@ def test_a_case_computed_by_hand():
     first, second = record_of([[1, 0, 0]] * 3), record_of([[1, 0, 0], [0, 1, 0], [0.5, 0, 0.5]])
     found = difference(first, second)
     assert found.of(0, 0) == pytest.approx((0 + 1 + 0.5) / 3)
-    assert [(cell.query, cell.key, cell.change) for cell in found.largest(3)] == [
+    assert [(cell.query, cell.key, cell.change) for cell in largest_cells(found, 3)] == [
         (1, 0, -1),
         (1, 1, 1),
         (2, 0, -0.5),
@@ -77,8 +78,8 @@ def test_a_query_counts_in_the_layers_whose_masks_let_it_attend_to_something(fir
     for layer in found.first.layers:
         alone = difference(first.select(layer), second.select(layer))
         assert [found.of(layer, head) for head in alone.first.heads] == alone.moved[0].tolist()
-        cells += alone.largest(found.moved.size * 100)
-    assert sorted(cells, key=repr) == sorted(found.largest(len(cells) + 1), key=repr)
+        cells += largest_cells(alone, found.moved.size * 100)
+    assert sorted(cells, key=repr) == sorted(largest_cells(found, len(cells) + 1), key=repr)
 
 
 def test_rows_that_the_masks_of_a_layer_hide_do_not_count():
@@ -111,9 +112,9 @@ def test_what_does_not_stand_beside_each_other_is_refused():
 @given(pairs(padding=1), st.integers(1, 12))
 def test_the_document_holds_heads_and_cells_in_their_order(both, top):
     found = difference(*both)
-    made = json.loads(json.dumps(document(found, top), allow_nan=False))
+    made = json.loads(json.dumps(difference_report(found, top).document(), allow_nan=False))
     assert [(row["layer"], row["head"]) for row in made["heads"]] == found.heads()
     assert [row["moved"] for row in made["heads"]] == [found.of(*head) for head in found.heads()]
-    assert [row["change"] for row in made["cells"]] == [cell.change for cell in found.largest(top)]
+    assert [row["change"] for row in made["cells"]] == [cell.change for cell in largest_cells(found, top)]
     for name, record in zip(("first", "second"), both, strict=True):
         assert made[name]["tokens"] == record.tokens.text and "key_tokens" not in made[name]

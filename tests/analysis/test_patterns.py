@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import attention_records, cross_records, layered_records, record_of, tokens
 
-from attncli.analysis.patterns import counted_queries, entropy, most_attended, strongest, summarise, total_variation
-from attncli.analysis.statistics import PATTERNS
+from attncli.analysis.patterns import (
+    PATTERNS,
+    counted_queries,
+    entropy,
+    most_attended,
+    strongest,
+    summarise,
+    total_variation,
+)
 from attncli.record import AttentionRecord
 
 

@@ -167,5 +167,5 @@ def test_a_window_as_a_rule_beside_others(length, reach, padding, name):
 
 
 def test_a_window_that_does_not_reach_its_own_token_is_refused():
-    with pytest.raises(ValueError, match="0 tokens or more to each side, not -1"):
+    with pytest.raises(ValueError, match="at least 0 tokens to each side, not -1"):
         window_mask(-1, 3)

@@ -57,7 +57,7 @@ def test_low_temperatures_lead_to_the_maximum_and_high_ones_to_all_alike(seed):
 
 @pytest.mark.parametrize("temperature", [0, -1.0])
 def test_a_temperature_is_positive(temperature):
-    with pytest.raises(ValueError, match="a temperature is positive"):
+    with pytest.raises(ValueError, match="a temperature must be positive"):
         masked_softmax(torch.zeros(1, 2), None, temperature)
 
 

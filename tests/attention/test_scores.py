@@ -165,7 +165,7 @@ def test_location_asks_the_query_alone():
     filled(score.weight, [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [5.0, 5.0]])
     q = torch.tensor([[2.0, 3.0]])
     assert score(q, torch.randn(3, 2)).tolist() == [[2.0, 3.0, 5.0]]
-    with pytest.raises(ValueError, match="5 keys, and scores were learned for 4 positions"):
+    with pytest.raises(ValueError, match="5 keys, but scores were learned for 4 positions"):
         score(q, torch.randn(5, 2))
 
 

@@ -22,7 +22,7 @@ def test_a_file_of_this_machine_may_say_so():
 
 
 @pytest.mark.parametrize(
-    "name, says", [("://a", "^://a: what stands before ://"), ("File://", "^File://: what stands after it")]
+    "name, says", [("://a", "^://a: the scheme before :// is missing"), ("File://", "^File://: the path is missing")]
 )
 def test_half_an_address_is_no_file_of_this_machine(name, says):
     with pytest.raises(RequestError, match=says):
@@ -39,7 +39,7 @@ def test_what_is_not_installed_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "address, says", [("nonsense://a", "Protocol not known"), ("a://b::c://d", "one address at a time")]
+    "address, says", [("nonsense://a", "Protocol not known"), ("a://b::c://d", "chained addresses")]
 )
 def test_what_is_no_address_is_refused(address, says):
     with pytest.raises(RequestError, match=says):

@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from attncli import RequestError, load_model
-from attncli.align import checkpoint, recurrent, train
-from attncli.analysis.statistics import FIGURES, LINEAR, MEANING, PATTERNS, Counting
+from attncli.align import checkpoint, networks, train
+from attncli.analysis.patterns import PATTERNS
 from attncli.attention import MASKS
 from attncli.base import choices
 from attncli.base.choices import check, names, several
 from attncli.checks.agreement import THEIR_OWN
 from attncli.checks.tolerance import TOLERANCES
+from attncli.corpus.sums import FIGURES, LINEAR, MEANING, Counting
 from attncli.models.engine import DTYPES
 from attncli.record import Request
 
@@ -47,7 +48,7 @@ def test_several_are_taken_apart_and_each_is_checked_and_kept_once():
         (choices.Figure, MEANING),
         (choices.Attention, checkpoint.SIZES),
         (choices.Attention, train.STEPS),
-        (choices.Attention, [*recurrent.SCORE_NAMES, "transformer"]),
+        (choices.Attention, [*networks.SCORE_NAMES, "transformer"]),
         (choices.Against, THEIR_OWN),
     ],
 )

@@ -97,7 +97,7 @@ def test_where_there_are_no_locks_files_are_saved_all_the_same(path, monkeypatch
 
 def test_what_is_no_file_is_refused(path):
     os.mkfifo(path)
-    with pytest.raises(RequestError, match="is a pipe: name a file"):
+    with pytest.raises(RequestError, match="is a pipe: name a regular file"):
         HeldFile(path)
     with pytest.raises(RequestError, match=r"can't open .*directory"):
         HeldFile(path.parent)

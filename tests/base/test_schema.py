@@ -24,7 +24,7 @@ def test_what_it_is_for(value):
     [
         (3, "it is 3, and not an object with name, born"),
         ({"name": "Ada"}, "it has no born"),
-        ({"name": "Ada", "born": 1815, "\x1b": 1}, r"it has '\x1b', of which this version knows nothing"),
+        ({"name": "Ada", "born": 1815, "\x1b": 1}, r"it has '\x1b', which this version does not know"),
         ({"name": "Ada", "born": True}, "born is True, and not a whole number from 1800 to 2100"),
         ({"name": "Ada", "born": 1900.0}, "born is 1900.0"),
         ({"name": "Ada", "born": 10**400}, "born is 1000"),

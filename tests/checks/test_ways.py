@@ -19,7 +19,7 @@ from attncli.models import meeting, rows, taps, walk
 from attncli.models import meeting as kernels
 from attncli.models import taps as grouping
 from attncli.models import walk as walker
-from attncli.models.block import chosen
+from attncli.models.block import select_numbers as chosen
 from attncli.models.model import Model
 from attncli.models.transformers_peer import load_reference
 from attncli.record import Input

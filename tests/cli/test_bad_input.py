@@ -49,8 +49,9 @@ def test_files_that_hold_no_text(refused, elsewhere):
 @pytest.mark.parametrize("option", ["-l", "-H"])
 @pytest.mark.parametrize(
     "value, says",
-    [("12", "0 to"), ("-13", "0 to"), ("0-99", "0 to"), ("x", "no number"), ("", "no number"), ("3-1", "backwards"),
-     ("1.5", "no number"), ("99999999999", "no number")],
+    [("12", "0 to"), ("-13", "0 to"), ("0-99", "0 to"), ("x", "not a number"), ("", "not a number"),
+     ("3-1", "backwards"),
+     ("1.5", "not a number"), ("99999999999", "not a number")],
 )  # fmt: skip
 def test_layers_and_heads(refused, option, value, says):
     assert says in refused("run", option, value, TEXT)
@@ -140,7 +141,7 @@ def test_records_that_are_none(refused, elsewhere, attncli):
     whole = (elsewhere / "good.npz").read_bytes()
     (elsewhere / "cut.npz").write_bytes(whole[: len(whole) // 2])
     (elsewhere / "other.safetensors").write_bytes(b"not at all")
-    assert "cut.npz is not a whole attncli record" in refused("heatmap", "--from", "cut.npz")
+    assert "cut.npz is not a complete attncli record" in refused("heatmap", "--from", "cut.npz")
     assert "other.safetensors" in refused("heatmap", "--from", "other.safetensors")
     assert "No such file" in refused("heatmap", "--from", "missing.npz")
     assert "layer 0 is not in the record" in refused("heatmap", "--from", "good.npz", "-l", "0")

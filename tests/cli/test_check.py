@@ -201,17 +201,19 @@ TEXTS = {
     "class attention:\n  def __init__(self): raise ValueError('odd')\n  __call__ = print": "made: ValueError: odd",
     "import torch\nx = torch.ones(25 * 10**9)": f"mine.py can't be run: it {ROOM} (line 2)",
     "def attention(one, two, three, four, five):\n    return one": "--map one=query (or key, value, x, ",
-    TOO_DEEP: "--give depth=VALUE, or an adapter: attncli check --help",
+    TOO_DEEP: "--give depth=VALUE, or by an adapter at the end of the file",
 }
 HARM = {attention_that(act): said.replace("CALLED", "while it was being called") for act, said in ACTS.items()} | TEXTS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", HARM, ids=[ascii(one)[:40] for one in (*ACTS, *TEXTS)])
-def test_harm_ends_in_a_line(mine, refused, text):
+def test_harm_ends_in_a_line(mine, attncli, text):
     mine(text)
     layout = ["--layout", "batch head token d"] if "v):" in text and "weights" not in text else []
-    line = refused("check", "mine.py:attention", "--memory-limit", "1", *layout)
+    done = attncli("check", "mine.py:attention", "--memory-limit", "1", *layout)
+    *adapter, line = done.err.splitlines()
+    assert (done.code, done.out) == (2, "") and (not adapter or adapter[0].startswith("attncli: an adapter to paste"))
     assert HARM[text] in line and len(line) <= 330 and line.isprintable()
 
 

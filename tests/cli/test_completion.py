@@ -135,7 +135,6 @@ def test_a_model_in_the_cache(attncli, monkeypatch, tmp_path):
 def test_nothing_is_imported_that_takes_long(words):
     heavy = (
         "torch",
-        "numpy",
         "transformers",
         "matplotlib",
         "rich",

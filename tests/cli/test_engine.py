@@ -14,12 +14,12 @@ from cli.live import LIVE
 from foreign_checkpoints import ANSWER, NO_TEXT, TEXT, WORDPIECE, make_foreign
 
 from attncli import corpus_statistics, load_model, load_record
-from attncli.analysis.statistics_files import document, load_statistics
 from attncli.base.printable import visible
 from attncli.cli.app import app
-from attncli.corpus.probing import probe
 from attncli.corpus.reducer import Reducer
-from attncli.models.engine import NEEDED
+from attncli.corpus.statistics import document, load_statistics
+from attncli.features.probe.counting import probe_treebank
+from attncli.models.engine import NEEDS_OWN
 from attncli.record.selection import numbered_names
 
 OTHER = ("--engine", "transformers")
@@ -176,7 +176,7 @@ def test_what_attncli_has_no_encoder_for_is_run_by_transformers_without_a_word(
 ):
     monkeypatch.chdir(tmp_path)
     result = attncli(command, "-m", checkpoint("gpt2"), TEXT)
-    why = "model type 'gpt2' is not one that attncli has an encoder for"
+    why = "model type 'gpt2' is not supported by attncli's encoders"
     assert result.code == 0
     assert "transformers" not in result.err
     assert attncli(command, "-m", checkpoint("gpt2"), "--engine", "transformers", TEXT).out == result.out
@@ -185,8 +185,8 @@ def test_what_attncli_has_no_encoder_for_is_run_by_transformers_without_a_word(
 
 def test_a_network_with_random_weights_is_not_made_up_for_a_model_that_transformers_runs(refused, checkpoint):
     line = refused("compare", "--weights", "random", "-m", checkpoint("gpt2"), TEXT)
-    assert f"{NEEDED}, and there is none for" in line
-    assert "model type 'gpt2' is not one that attncli has an encoder for" in line
+    assert f"{NEEDS_OWN}, but none exists for" in line
+    assert "model type 'gpt2' is not supported by attncli's encoders" in line
     assert "leave" not in line  # there is nothing to leave out
 
 
@@ -214,7 +214,7 @@ def test_whoever_takes_engine_gives_advice_that_is_true_of_it(
     write_treebank(tmp_path / "trees.conllu")
     given = {**GIVEN, "stats": [lines], "probe": ["trees.conllu"]}.get(command, [TEXT])
     line = refused(command, "-m", checkpoint("gpt2"), "--engine", "attncli", *given)
-    assert line.endswith("leave --engine attncli out, and transformers runs it")
+    assert line.endswith("omit --engine attncli, so that transformers runs it")
     assert attncli(command, "-m", checkpoint("gpt2"), *given).code == 0
 
 
@@ -237,7 +237,7 @@ def test_statistics_of_a_decoder_are_of_the_mask_that_is_asked_for(attncli, chec
 def test_advice_does_not_lead_in_a_circle(attncli, refused, checkpoint):
     """What is advised is done, and works."""
     line = refused("run", "-m", checkpoint("gpt2"), "--engine", "attncli", TEXT)
-    assert line.endswith("leave --engine attncli out, and transformers runs it")
+    assert line.endswith("omit --engine attncli, so that transformers runs it")
     assert attncli("run", "-m", checkpoint("gpt2"), TEXT).code == 0
 
 
@@ -258,12 +258,12 @@ def test_every_mask_is_put_on_a_bert_by_transformers(attncli):
         ("run", ("--engine", "torch"), "no engine 'torch': it is one of auto, attncli, transformers"),
         ("view", ("--engine", "torch"), "no engine 'torch'"),
         ("heatmap", ("--engine", "torch"), "no engine 'torch'"),
-        ("run", ("--which", "cross"), "--which is for encoder-decoders, and minilm is an encoder"),
-        ("view", ("--target", "x"), "--target is for encoder-decoders, and minilm is an encoder"),
-        ("heatmap", (*OTHER, "--which", "decoder"), "minilm has no decoder attention: it is one encoder"),
+        ("run", ("--which", "cross"), "--which is for encoder-decoders, but minilm is an encoder"),
+        ("view", ("--target", "x"), "--target is for encoder-decoders, but minilm is an encoder"),
+        ("heatmap", (*OTHER, "--which", "decoder"), "minilm has no decoder attention, since it is only one encoder"),
         ("run", (*OTHER, "--target", "x"), "minilm is one encoder, which writes nothing"),
         ("run", (*OTHER, "-m", "no-such-model"), "no model 'no-such-model'"),
-        ("run", (*OTHER, "-m", "somebody/some-gpt"), "HF_HUB_OFFLINE forbids to fetch it"),
+        ("run", (*OTHER, "-m", "somebody/some-gpt"), "HF_HUB_OFFLINE forbids downloads"),
     ],
 )
 def test_what_can_not_be_met_is_one_line(refused, tmp_path, monkeypatch, command, given, why):
@@ -376,7 +376,7 @@ def test_probe_is_that_of_the_library(attncli, checkpoint, tmp_path):
         asked = ("probe", "-m", checkpoint(family), path, *(("--which", which) if which else ()))
         found = json.loads(attncli(*asked, "--json").out)
         model = load_model(str(checkpoint(family)), "cpu", engine="transformers")
-        assert found == probe(model, [str(path)], which=which).document()
+        assert found == probe_treebank(model, [str(path)], which=which).document()
         assert found.get("kind", "encoder") == (which or "decoder")
         title = attncli(*asked).out.splitlines()[0]
         assert ("decoder attention" in title) is (which != "encoder")

@@ -21,7 +21,7 @@ from own_attention import MINE
 
 from attncli.checks import bench_maps, timing
 from attncli.models import loading
-from attncli.models.engine import NEEDED
+from attncli.models.engine import NEEDS_OWN
 
 OTHER = "the mat sat on the cat"
 TREES = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
@@ -189,10 +189,9 @@ def at_no_terminal(monkeypatch):
 
 def without_terminal(patch: pytest.MonkeyPatch) -> None:
     """Let the explorer and the server show the first text, and end."""
-    from attncli.cli import explore
+    from attncli.features import explore
     from attncli.live.explorer.app import Explorer
     from attncli.live.explorer.panes import StatusPane
-    from attncli.live.server import running
 
     async def until_answered(app: Explorer) -> str:
         """What stands in the line of the status then."""
@@ -208,9 +207,9 @@ def without_terminal(patch: pytest.MonkeyPatch) -> None:
     async def end(*_: Any) -> None:
         pass
 
-    patch.setattr(explore, "check_terminal", lambda: None)
+    patch.setattr(explore, "_check_terminal", lambda: None)
     patch.setattr(Explorer, "run", show)
-    patch.setattr(running, "run", end)
+    patch.setattr("uvicorn.Server.serve", end)
 
 
 @pytest.fixture
@@ -237,7 +236,7 @@ def test_a_command_works_or_says_why_not(ends_well, kind, name):
         assert result.code == 0
     elif name in ABOUT_OUR_OWN and kind not in OWN:
         line = result.err.splitlines()[-1]
-        assert result.code == 2 and f"{NEEDED}, and there is none for ./{kind}: " in line
+        assert result.code == 2 and f"{NEEDS_OWN}, but none exists for ./{kind}: " in line
     elif kind in NO_TEXT:
         assert f"reads {NO_TEXT[kind]}" in (result.out if name == "explore" else result.err)
     else:

@@ -29,6 +29,7 @@ GENERAL = {"help", "debug", "quiet", "install_completion", "show_completion"}
 
 # What is tried: something else than the default, that the texts and the model here have room for.
 VALUES: dict[str, tuple[str, ...]] = {
+    "action": ("show",),
     "text": ("the big cat",),
     "pair": PAIR[1:],
     "file": ("one.txt",),
@@ -209,8 +210,7 @@ WAYS = {
     "compare": [f"compare {M} @", f"compare {M} --against torch @", f"compare {M} --json @",
         f"compare {M} --weights random @", f"compare {M} -o a.csv @",
     ],
-    "models": ["models", "models --json"],
-    "models show": ["models show other"],
+    "models": ["models", "models --json", "models show other"],
     "samples": ["samples", "samples --json", "samples pair.txt", "samples --copy .", "samples --copy . --json"],
 }  # fmt: skip
 # Ways that are there for one option: without it they fail, or it would have nothing to do.
@@ -258,8 +258,7 @@ def commands() -> dict[str, Any]:
     """Every command by its name."""
     root: Any = typer.main.get_command(app)
     context = typer.Context(root)
-    found = {name: root.get_command(context, name) for name in root.list_commands(context)}
-    return {**found, **{f"models {name}": command for name, command in found["models"].commands.items()}}
+    return {name: root.get_command(context, name) for name in root.list_commands(context)}
 
 
 def is_flag(parameter: Any) -> bool:

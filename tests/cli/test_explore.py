@@ -17,8 +17,8 @@ import shell
 import typer.main
 from typer.testing import CliRunner
 
-from attncli.cli import explore
 from attncli.cli.app import app
+from attncli.features import explore
 
 ALTERNATE, BACK = b"\x1b[?1049h", b"\x1b[?1049l"
 PATIENCE = 120  # seconds, on a busy machine
@@ -185,7 +185,7 @@ def test_a_model_that_is_not_there_is_said_before_the_screen_is_filled(at_termin
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(explore, "check_terminal", lambda: None)
+    monkeypatch.setattr(explore, "_check_terminal", lambda: None)
     monkeypatch.setitem(sys.modules, "attncli.live.explorer.app", None)
     done = CliRunner().invoke(app, ["explore", "The cat sat."])
     assert 'explore needs Textual: pip install ".[live]" in ' in str(done.exception)
@@ -211,7 +211,7 @@ CHANGES = {
 def begun(monkeypatch, *arguments):
     """What the explorer begins with."""
     found = []
-    monkeypatch.setattr(explore, "check_terminal", lambda: None)
+    monkeypatch.setattr(explore, "_check_terminal", lambda: None)
     monkeypatch.setattr("attncli.live.check_models", lambda names: None)
     monkeypatch.setattr("attncli.live.explorer.app.Explorer.run", lambda self: found.append(self))
     done = CliRunner().invoke(app, ["explore", *arguments])

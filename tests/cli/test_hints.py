@@ -7,7 +7,8 @@ import pytest
 from shell import run_line
 from terminals import at_a_terminal
 
-from attncli.cli import output, texts
+from attncli.cli import output
+from attncli.features import inputs
 
 TEXT = "the cat sat on it"
 # Commands, with what the line after each begins with.
@@ -15,6 +16,7 @@ NEXT = {
     f"explain -m tiny -l -1 -H 2 '{TEXT}'": "attncli run -m tiny -l 3 -H 2 ",
     f"heatmap -m tiny -H 2 --pair 'it is big' -o a.svg '{TEXT}'": "attncli heatmap --pair 'it is big' -m tiny -H 2 ",
     f"heatmap -m tiny --style lines --mask causal -o a.svg '{TEXT}'": "attncli view -m tiny --mask causal ",
+    f"view -m tiny -l 0 '{TEXT}'": "attncli view -m tiny -l 0 --open ",
     "heatmap --from maps.npz -o a.svg": "attncli heatmap --from maps.npz --style lines ",
     f"mask -m tiny --pad-to 9 '{TEXT}'": "attncli view -m tiny --mask none,causal,padding --pad-to 9 ",
     f"mechanisms -m tiny -l 0 -o a.svg '{TEXT}'": "attncli explain -m tiny -l 0 ",
@@ -74,18 +76,6 @@ def test_json_and_what_another_command_can_t_take_offer_nothing(place, hinted):
     assert hinted("compare", "-m", "tiny", "--against", "torch", "--pair", "it is big", TEXT) == []
 
 
-def test_a_page_is_offered_to_what_opens_it(place, hinted, monkeypatch):
-    from attncli.cli import view
-
-    monkeypatch.setattr(view.shutil, "which", lambda name: f"/bin/{name}")
-    monkeypatch.setattr(view.sys, "platform", "linux")
-    assert hinted("view", "-m", "tiny", "-o", "a b.html", TEXT) == ["look at it: xdg-open 'a b.html'"]
-    monkeypatch.setattr(view.sys, "platform", "darwin")
-    assert hinted("view", "-m", "tiny", "-o", "a.html", TEXT) == ["look at it: open a.html"]
-    monkeypatch.setattr(view.shutil, "which", lambda name: None)
-    assert hinted("view", "-m", "tiny", "-o", "a.html", TEXT) == []
-
-
 @pytest.mark.parametrize(
     ("text", "last"),
     [
@@ -107,7 +97,7 @@ def test_a_file_is_named_and_what_was_piped_in_is_not(place, hinted, monkeypatch
     (place / "one.txt").write_text("the cat", encoding="utf-8")
     offered = hinted("explain", "-m", "tiny", "-l", "1", "-f", "one.txt")
     assert offered[0] == "all rows of this head: attncli run -f one.txt -m tiny -l 1 -H 0"
-    monkeypatch.setattr(texts, "read_stdin", lambda: b"the cat")
+    monkeypatch.setattr(inputs, "read_stdin", lambda: b"the cat")
     offered = hinted("explain", "-m", "tiny", "-l", "1", "-f", "-")
     assert offered[0] == "all rows of this head: attncli run -m tiny -l 1 -H 0 TEXT"
 

@@ -22,7 +22,10 @@ def short(monkeypatch):
 def test_a_long_text_is_shown_in_stretches(attncli, short, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shown = attncli("run", "-l", "3", "-H", "1", TEXT)
-    assert "16 tokens are shown as 4 stretches of 4: weights to one add up, from one are averaged" in shown.err
+    assert (
+        "16 tokens are shown as 4 stretches of 4: weights to a stretch are summed, weights from it are averaged"
+        in shown.err
+    )
     assert "0-3 [CLS]the" in shown.out and len(shown.out.splitlines()) < 12
     page = attncli("view", "-l", "3", "-o", "a.html", TEXT)
     assert "16 tokens are shown as 4 stretches" in page.err

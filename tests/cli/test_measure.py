@@ -70,7 +70,7 @@ def test_what_can_t_be_met_is_refused(refused, command):
 def test_vectors_are_of_weights_between_pieces(refused, tmp_path):
     path = str(tmp_path / "maps.npz")
     assert "of pieces, not of words" in refused("run", TEXT, "--words", "--vectors", "5.0", "-o", path)
-    assert "make weights and not norms" in refused("run", TEXT, *NORM, "--vectors", "5.0", "-o", path)
+    assert "belong to weights, not norms" in refused("run", TEXT, *NORM, "--vectors", "5.0", "-o", path)
 
 
 @pytest.mark.parametrize("command", ["heatmap", "view"])

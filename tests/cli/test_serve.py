@@ -79,7 +79,7 @@ def test_a_port_in_use_is_one_line(refused, tmp_path):
         other.listen()
         port = other.getsockname()[1]
         line = refused("serve", "--port", port, "-m", tmp_path / "no-model", TEXT)
-    assert f"port {port} is in use: give another --port, or none, and a free one is found" in line
+    assert f"port {port} is in use: use another --port, or omit it to find a free one" in line
 
 
 @pytest.mark.parametrize(
@@ -141,9 +141,9 @@ def made(attncli, model, monkeypatch, tmp_path):
         found = []
         opened.clear()
 
-        def instead(site, listening, host, ready):
+        def instead(site, listening, host):
             with listening:
-                ready("http://there/")
+                yield "http://there/"
                 found.append((site, listening.getsockname()[1], host))
             site.close()
 
@@ -176,14 +176,14 @@ def test_every_option_changes_something(made, option):
 
 
 def test_without_a_text_there_is_a_sample(attncli, model, monkeypatch):
-    monkeypatch.setattr(running, "serve", lambda site, listening, host, ready: listening.close())
+    monkeypatch.setattr(running, "serve", lambda site, listening, host: [listening.close()][1:])
     result = attncli("serve", "-m", model)
     assert 'no text given, so this one: "The trophy' in result.err
 
 
 def test_no_browser_that_can_be_opened_is_told(attncli, model, monkeypatch):
     monkeypatch.setattr("webbrowser.open", lambda _: False)
-    monkeypatch.setattr(running, "serve", lambda site, listening, host, ready: ready("http://there/"))
+    monkeypatch.setattr(running, "serve", lambda site, listening, host: ["http://there/"])
     assert "open the address yourself" in attncli("serve", "-m", model, "--open", TEXT).err
     assert attncli("serve", "-q", "-m", model, TEXT).err == ""
 

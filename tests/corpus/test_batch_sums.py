@@ -10,11 +10,10 @@ from windows import corpus, sums_of
 
 import attncli
 from attncli import RequestError
-from attncli.analysis.distances import divergence_sums
 from attncli.analysis.shares import row_shares
-from attncli.analysis.statistics import FIGURES, Counting
 from attncli.analysis.words import merge_words
 from attncli.corpus.reducer import Pace, Reducer
+from attncli.corpus.sums import FIGURES, Counting, divergence_sums
 from attncli.models import meeting
 
 TEXTS = [

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attncli.corpus.cores import pool
+from attncli.corpus.of_model import pool
 
 
 def test_a_thread_of_the_pool_has_one_core_and_this_one_as_many_as_are_asked_for():

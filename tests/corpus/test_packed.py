@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import tokens_of
 
-from attncli.corpus import packed
+from attncli.corpus import reducer
 from attncli.text.windows import Window
 
 
@@ -20,7 +20,7 @@ LENGTHS = st.lists(st.integers(3, 30), min_size=1, max_size=40)
 @given(LENGTHS, st.integers(1, 200))
 def test_batches_hold_every_window_once_and_not_too_many_tokens(lengths, most):
     group = [window(number, length) for number, length in enumerate(lengths)]
-    batches = packed.batches(group, most)
+    batches = reducer.batches(group, most)
     assert sorted(one.text for batch in batches for one in batch) == list(range(len(lengths)))
     neighbours = sorted(sorted(len(one) for one in batch) for batch in batches)
     assert [length for batch in neighbours for length in batch] == sorted(lengths)
@@ -28,20 +28,20 @@ def test_batches_hold_every_window_once_and_not_too_many_tokens(lengths, most):
 
 
 def test_groups_end_when_there_are_enough_texts_or_tokens(monkeypatch):
-    monkeypatch.setattr(packed, "TEXTS_SORTED", 3)
-    monkeypatch.setattr(packed, "TOKENS_SORTED", 50)
+    monkeypatch.setattr(reducer, "TEXTS_SORTED", 3)
+    monkeypatch.setattr(reducer, "TOKENS_SORTED", 50)
     texts = [[window(number, length)] for number, length in enumerate([10, 10, 10, 30, 30, 5])]
-    assert parts(packed.groups(texts)) == [[0, 1, 2], [3, 4], [5]]
+    assert parts(reducer.groups(texts)) == [[0, 1, 2], [3, 4], [5]]
 
 
 def test_texts_without_a_window_count_as_texts(monkeypatch):
-    monkeypatch.setattr(packed, "TEXTS_SORTED", 3)
+    monkeypatch.setattr(reducer, "TEXTS_SORTED", 3)
     texts = [[window(0, 10)], [], [window(2, 10)], [], [], [window(5, 10)], []]
-    assert parts(packed.groups(texts)) == [[0, 2], [5]]
+    assert parts(reducer.groups(texts)) == [[0, 2], [5]]
 
 
 def test_a_long_text_stands_alone_in_as_many_groups_as_it_takes(monkeypatch):
-    monkeypatch.setattr(packed, "TOKENS_SORTED", 20)
+    monkeypatch.setattr(reducer, "TOKENS_SORTED", 20)
     texts = [
         [window(0, 5)],
         [window(1, 5)],
@@ -50,14 +50,14 @@ def test_a_long_text_stands_alone_in_as_many_groups_as_it_takes(monkeypatch):
         [window(4, 10)] * 2,
         [window(5, 5)],
     ]
-    assert parts(packed.groups(texts)) == [[0, 1], [2, 2], [2, 2], [2], [3], [4, 4], [5]]
+    assert parts(reducer.groups(texts)) == [[0, 1], [2, 2], [2, 2], [2], [3], [4, 4], [5]]
 
 
 def test_no_more_of_a_long_text_is_there_than_a_group_and_the_next(monkeypatch):
-    monkeypatch.setattr(packed, "TOKENS_SORTED", 20)
+    monkeypatch.setattr(reducer, "TOKENS_SORTED", 20)
     read = []
     long = (read.append(number) or window(0, 10) for number in range(100))
-    groups = packed.groups([long])
+    groups = reducer.groups([long])
     for number in range(5):
         next(groups)
         assert len(read) == 2 * (number + 1)

@@ -12,10 +12,10 @@ from windows import corpus, sums_of
 
 import attncli
 from attncli import Notice, RequestError, load_model
-from attncli.analysis.statistics import FIGURES, Counting
 from attncli.analysis.words import merge_words
-from attncli.corpus import record_sums
+from attncli.corpus import reducer
 from attncli.corpus.reducer import Reducer
+from attncli.corpus.sums import FIGURES, Counting
 
 TEXTS = ["the cat sat on the mat", "a mat", "in the cat, the mat. a cat sat", "on a mat the cat sat on a mat"]
 
@@ -116,7 +116,7 @@ def test_a_long_text_goes_through_in_windows_and_is_one_text(foreign):
 
 
 def test_who_has_no_end_of_positions_reads_windows_that_there_is_room_for(foreign, monkeypatch):
-    monkeypatch.setattr(record_sums, "LONGEST_WINDOW", 12)
+    monkeypatch.setattr(reducer, "LONGEST_WINDOW", 12)
     model = foreign("gpt_neo")  # calls no attention function of ours
     with pytest.warns(Notice, match="^texts of more than 12 tokens go through in windows of so many$") as told:
         found = attncli.corpus_statistics(model, [*TEXTS, "the cat on a mat in " * 9, "a mat in the cat " * 9])
@@ -146,8 +146,8 @@ def test_no_more_than_one_record_is_there_at_once(foreign, monkeypatch):
 @pytest.mark.parametrize(
     ("family", "asked", "why"),
     [
-        ("t5", {"which": "cross"}, "cross-attention leads into another text"),
-        ("gpt2", {"which": "encoder"}, "has no encoder attention: it is one decoder"),
+        ("t5", {"which": "cross"}, "cross-attention is between two texts"),
+        ("gpt2", {"which": "encoder"}, "has no encoder attention, since it is only one decoder"),
         ("gpt_neo", {"measure": "norm"}, "norms need values"),
         ("gpt2", {"which": "middle"}, "no part 'middle'"),
     ],

@@ -8,9 +8,9 @@ import torch
 from windows import corpus, sums_of
 
 import attncli
-from attncli.analysis.statistics import Counting, Sums
-from attncli.corpus import packed
+from attncli.corpus import reducer as reducing
 from attncli.corpus.reducer import Pace, Reducer
+from attncli.corpus.sums import Counting, Sums
 from attncli.models.network import Linear
 
 MANY = [" ".join(["the cat sat on the big mat"] * (1 + number % 5)) + "." * (number % 3) for number in range(23)]
@@ -49,7 +49,7 @@ def test_a_text_that_goes_on_over_several_groups_is_one_text(tiny, monkeypatch):
     model = attncli.load_model(str(tiny()), device="cpu")
     texts = corpus(model, ["the cat sat", "the cat sat on the mat, " * 90, "it sat"])
     expected = sums_of(Reducer(model), texts)
-    monkeypatch.setattr(packed, "TOKENS_SORTED", 100)
+    monkeypatch.setattr(reducing, "TOKENS_SORTED", 100)
     reducer = Reducer(model)
     states = list(reducer.count(texts))
     assert_same(states[-1], expected, 1e-6)
@@ -116,7 +116,7 @@ def test_the_order_of_texts_changes_nothing(minilm):
 def test_how_many_texts_are_sorted_together_changes_nothing(tiny, monkeypatch, sorted_together):
     model = attncli.load_model(str(tiny()), device="cpu", dtype="float64")
     expected = sums_of(Reducer(model), corpus(model, MANY))
-    monkeypatch.setattr("attncli.corpus.packed.TEXTS_SORTED", sorted_together)
+    monkeypatch.setattr("attncli.corpus.reducer.TEXTS_SORTED", sorted_together)
     assert_same(sums_of(Reducer(model), corpus(model, MANY)), expected, 1e-9)
 
 

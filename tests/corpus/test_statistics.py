@@ -1,203 +1,156 @@
-"""Statistics over texts and files: what they are of, interrupted, resumed, refused."""
+"""Sums that add up, the figures they become, and what a head is called."""
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from windows import corpus, sums_of
+from hypothesis import given
+from hypothesis import strategies as st
+from records import record_of, tokens_of
 
-from attncli import Notice, RequestError, load_model
-from attncli.analysis.statistics import Counting
-from attncli.analysis.statistics_files import document
-from attncli.corpus.inputs.reading import Reading
-from attncli.corpus.reducer import Reducer
-from attncli.corpus.shards.where import Where
-from attncli.corpus.statistics import CountedHeads, corpus_statistics, count_files
+from attncli import RequestError
+from attncli.analysis.patterns import BROAD, PATTERNS, summarise
+from attncli.corpus.statistics import HeadStatistics, Statistics
+from attncli.corpus.sums import FIGURES, LINEAR, Counting, Sums, factors
+from attncli.record import ModelInfo
+from attncli.text.windows import Window, word_numbers
 
-TEXTS = ["The cat sat on the mat.", "No.", "The dog, the cat and the mouse did not sit.", "It is too big."] * 3
-
-
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "corpus.txt"
-    path.write_text("\n".join(TEXTS))
-    return str(path)
+MODEL = ModelInfo("made-up", "/made/up", "0" * 64, 2, 3, 24)
 
 
-@pytest.fixture
-def interrupted(monkeypatch):
-    """`interrupted(2)`: a KeyboardInterrupt after two batches, which are small."""
-    whole = Reducer.count
-
-    def after(batches: int) -> None:
-        def count(self, texts):
-            self.batch_tokens = 20
-            for number, one in enumerate(whole(self, texts)):
-                if number == batches:
-                    raise KeyboardInterrupt
-                yield one
-
-        monkeypatch.setattr(Reducer, "count", count)
-
-    return after
+def window_of(length: int, counted: tuple[int, int] | None = None) -> Window:
+    tokens = tokens_of(length)
+    return Window(0, 1, (0, length) if counted is None else counted, tokens, *word_numbers(tokens))
 
 
-def test_the_function_gives_the_figures_and_says_what_they_are_of(minilm):
-    found = corpus_statistics(minilm, iter(TEXTS), mask="causal", measure="norm", words=True)
-    sums = sums_of(Reducer(minilm, Counting("causal", measure="norm", words=True)), corpus(minilm, TEXTS))
-    assert np.array_equal(found.figures, sums.figures) and np.array_equal(found.spread, sums.spread)
-    assert (found.texts, found.tokens, found.distances) == (len(TEXTS), sums.queries, None)
-    assert (found.mask, found.measure, found.words, found.partial) == ("causal", "share of norm", True, False)
+@st.composite
+def many_texts(draw) -> list[tuple[int, np.ndarray]]:
+    """For each text how many queries it has, and its figures' sums."""
+    numbers = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    counts = draw(st.lists(st.integers(1, 50), min_size=1, max_size=8))
+    return [(count, numbers.random((2, 3, len(FIGURES))) * count) for count in counts]
 
 
-@pytest.mark.parametrize(
-    ("texts", "says"), [([], "no text in the corpus"), (["a cat", " "], "text 1: the text is empty")]
-)
-def test_a_corpus_with_nothing_in_it_is_refused(minilm, texts, says):
-    with pytest.raises(RequestError, match=says):
-        corpus_statistics(minilm, texts)
+def added(texts) -> Sums:
+    return sum((Sums.of_text(count, float(count), totals) for count, totals in texts), Sums.nothing(2, 3))
 
 
-@pytest.mark.parametrize("asked", [{}, {"mask": "causal", "words": True}, {"measure": "norm", "distances": True}])
-def test_texts_of_a_file_are_texts(minilm, file, asked):
-    found, expected = count_files(minilm, [file], counting=Counting(**asked)), corpus_statistics(minilm, TEXTS, **asked)
-    assert document(found) == document(expected)
+@given(many_texts())
+def test_figures_are_means_over_tokens_and_the_spread_is_that_of_the_texts_means(texts):
+    sums = added(texts)
+    means = [totals / count for count, totals in texts]
+    assert np.allclose(sums.figures, np.average(means, axis=0, weights=[count for count, _ in texts]))
+    assert np.allclose(sums.spread, np.std(means, axis=0), atol=1e-7)
+    assert (sums.texts, sums.queries) == (len(texts), sum(count for count, _ in texts))
 
 
-def test_a_stride_and_a_reading_are_those_of_the_windows(tiny, file):
-    model = load_model(str(tiny()), device="cpu")
-    whole = " ".join(TEXTS)
-    found = count_files(model, [file], Reading(paragraphs=True), 3)
-    assert document(found) == document(corpus_statistics(model, [whole], stride=3))
-    assert found.texts == 1
+@given(many_texts(), st.integers(0, 8))
+def test_sums_of_parts_of_a_corpus_add_up_to_the_sums_of_all(texts, where):
+    parts, whole = added(texts[:where]) + added(texts[where:]), added(texts)
+    assert (parts.texts, parts.queries) == (whole.texts, whole.queries)
+    assert np.allclose(parts.figures, whole.figures)
+    assert np.allclose(parts.spread, whole.spread, atol=1e-7)
 
 
-def test_who_watches_sees_texts_and_shards_grow_from_those_that_were_there(minilm, file, tmp_path):
-    where = Where(state=str(tmp_path / "state"), shard_bytes=100)
-    seen, again = [], []
-    count_files(minilm, [file], where=where, show=seen.append)
-    assert [one.seen.texts for one in seen] == sorted(one.seen.texts for one in seen)
-    assert (seen[-1].seen.texts, seen[-1].shards, seen[-1].of) == (12, 3, 3) and seen[-1].before.texts == 0
-    next(iter(one for one in (tmp_path / "state").iterdir() if one.suffix != ".json")).unlink()
-    count_files(minilm, [file], where=where, show=again.append)
-    assert 0 < again[-1].before.texts < 12 == again[-1].seen.texts
+@given(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1)), min_size=1, max_size=5))
+def test_what_a_head_gives_that_looks_at_everything_alike_is_a_mean_over_tokens(texts):
+    zero = np.zeros((2, 3, len(FIGURES)))
+    sums = [Sums.of_text(count, 1.0, zero, alike=np.full((2, len(LINEAR)), count * each)) for count, each in texts]
+    found = Statistics.of(sum(sums, Sums.nothing(2, 3)), MODEL).alike
+    mean = np.average([each for _, each in texts], weights=[count for count, _ in texts])
+    assert np.allclose(found, np.full((2, len(LINEAR)), mean))
+    older = Sums.of_text(1, 1.0, zero)  # an older version's have it not
+    assert (sums[0] + older).alike is None and Statistics.of(sums[0] + older, MODEL).alike is None
 
 
-def test_an_interruption_leaves_what_there_is_and_says_so(minilm, file, interrupted):
-    interrupted(2)
-    with pytest.warns(Notice, match=r"interrupted: these figures are PARTIAL, of \d+ texts$"):
-        found = count_files(minilm, [file])
-    assert found.partial and 0 < found.texts < 12
+def test_the_most_that_entropy_can_be_is_each_layers_own():
+    """A window of two keys in layer 0, four keys in layer 1; two queries of one text, three of another."""
+    zero = np.zeros((2, 3, len(FIGURES)))
+    texts = [Sums.of_text(count, count * np.log([2, 4]), zero) for count in (2, 3)]
+    found = Statistics.of(texts[0] + texts[1], MODEL)
+    assert found.entropy_limit == pytest.approx(np.log([2, 4]))
+    assert Sums.nothing(2, 3).limit.tolist() == [0, 0]
 
 
-def test_an_interruption_before_anything_was_counted_is_one(minilm, file, interrupted):
-    interrupted(0)
-    with pytest.raises(KeyboardInterrupt):
-        count_files(minilm, [file])
+@given(st.integers(3, 14), st.integers(0, 14), st.integers(0, 14), st.integers(0, 2**32 - 1))
+def test_factors_of_blocks_are_those_of_the_whole_and_rows_that_do_not_count_are_nothing(length, one, other, seed):
+    begin, end = sorted(min(border, length) for border in (one, other))
+    window, everything = window_of(length, (begin, end)), window_of(length)
+    whole = factors(window, 0, length)
+    border = seed % length
+    assert np.array_equal(np.concatenate([factors(window, 0, border), factors(window, border, length)], axis=1), whole)
+    assert np.array_equal(whole[:, begin:end], factors(everything, 0, length)[:, begin:end])
+    assert not whole[:, :begin].any() and not whole[:, end:].any()
 
 
-@pytest.mark.slow
-def test_going_on_is_as_if_there_had_been_no_interruption(minilm, file, monkeypatch, tmp_path):
-    where = Where(state=str(tmp_path / "state"), shard_bytes=100)
-    expected = count_files(minilm, [file], where=Where(shard_bytes=100))
-
-    def show(progress):
-        if progress.shards == 2:
-            raise KeyboardInterrupt
-
-    with pytest.warns(Notice, match="PARTIAL, .*; the same command goes on from here"):
-        partial = count_files(minilm, [file], where=where, show=show)
-    found = count_files(minilm, [file], where=where)
-    assert (partial.partial, found.partial) == (True, False) and 0 < partial.texts < 12
-    assert document(found) == document(expected)
+@given(st.integers(4, 20), st.integers(0, 2**32 - 1))
+def test_shares_are_those_of_a_record(length, seed):
+    weights = np.random.default_rng(seed).random((length, length))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    linear = factors(window_of(length), 0, length)
+    made = (linear * weights).sum(axis=(1, 2)) / length
+    found = dict(zip(LINEAR, made, strict=True))
+    for name, share in summarise(record_of(weights))[0, 0].shares.items():
+        having = linear[LINEAR.index(name)].any(axis=-1).mean() if name == "same_word" else 1  # of the queries
+        assert found[name] == pytest.approx(share * having, abs=1e-6)
+    places = np.arange(length)
+    assert found["distance"] == pytest.approx((weights * abs(places[:, None] - places)).sum() / length)
 
 
-@pytest.mark.parametrize(
-    ("asked", "named"),
-    [
-        ({"counting": Counting("causal")}, "--mask"),
-        ({"counting": Counting(words=True)}, "--words"),
-        ({"stride": 3}, "--stride"),
-        ({"reading": Reading(paragraphs=True)}, "--paragraphs"),
-        ({"reading": Reading(limit=2)}, "--limit"),
-    ],
-)
-def test_a_folder_of_another_request_is_nothing_to_go_on_from(minilm, file, tmp_path, asked, named):
-    where = Where(state=str(tmp_path / "state"))
-    count_files(minilm, [file], Reading(limit=1), where=where)
-    with pytest.raises(RequestError, match=f"another {named}"):
-        count_files(minilm, [file], **{"reading": Reading(limit=1), **asked}, where=where)
+def test_the_same_word_is_elsewhere_in_any_case_and_whole():
+    tokens = tokens_of(8)
+    text = ["[CLS]", "Cat", "##s", "cat", ",", "cats", ",", "[SEP]"]
+    words = [None, 0, 0, 1, 2, 3, 4, None]
+    tokens = replace(tokens, shown=[], text=text, words=words)
+    window = Window(0, 1, (0, 8), tokens, *word_numbers(tokens))
+    same = factors(window, 0, 8)[LINEAR.index("same_word")]
+    assert np.argwhere(same).tolist() == [[1, 5], [2, 5], [5, 1], [5, 2]]
+    assert factors(window, 0, 1)[LINEAR.index("punctuation"), 0].tolist() == [0, 0, 0, 0, 1, 0, 1, 0]
 
 
-# --- the sums of a shard in a file -------------------------------------------------------------------------
+def head(**figures: float) -> HeadStatistics:
+    return HeadStatistics(0, 0, {**dict.fromkeys(FIGURES, 0.0), **figures}, dict.fromkeys(FIGURES, 0.0))
 
 
-@pytest.fixture(scope="module")
-def counted(minilm):
-    """The work, and sums of a few texts."""
-    reducer = Reducer(minilm, Counting(distances=True))
-    return CountedHeads.of(reducer, Reading(), None), sums_of(reducer, corpus(minilm, TEXTS[:4]))
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_label_is_the_pattern_with_the_largest_share(pattern):
+    one = head(**{**dict.fromkeys(PATTERNS, 0.1), pattern: 0.4, "entropy": 3.0, "cls": 0.5})
+    assert (one.label, one.strength) == (pattern, 0.4)
 
 
-def test_sums_come_back_to_the_last_bit(counted):
-    work, sums = counted
-    back = work.unsealed(work.sealed(sums))
-    assert (back.texts, back.queries) == (sums.texts, sums.queries)
-    assert all(np.array_equal(getattr(back, name), getattr(sums, name)) for name in vars(sums))
-    assert work.sealed(back) == work.sealed(sums)
+def test_a_head_without_a_clear_pattern_is_broad():
+    one = head(next=0.29)
+    assert (one.label, one.pattern, one.strength) == (BROAD, "next", 0.29)
 
 
-@pytest.mark.parametrize(
-    ("lie", "says"),
-    [
-        (lambda about, arrays: about.update(texts=-1), "texts is -1"),
-        (lambda about, arrays: about.update(texts=10**6), "texts of"),
-        (lambda about, arrays: about.pop("queries"), "no queries"),
-        (lambda about, arrays: about.update(more=1), "knows nothing"),
-        (lambda about, arrays: arrays.pop("means"), "another model's"),
-        (lambda about, arrays: arrays.update(totals=arrays["totals"][:2]), "another model's"),
-        (lambda about, arrays: arrays.update(totals=arrays["totals"].astype(np.float32)), "no doubles"),
-        (lambda about, arrays: arrays.update(totals=-arrays["totals"]), "entropy is -"),
-        (lambda about, arrays: arrays.update(squares=arrays["squares"] * np.nan), "squares of"),
-        (lambda about, arrays: arrays.update(limit=arrays["limit"] * 100), "entropy_limit is"),
-    ],
-)
-def test_sums_that_no_texts_have_are_refused(counted, lie, says):
-    work, sums = counted
-    about, arrays = work.saved(sums)
-    about, arrays = dict(about), dict(arrays)
-    lie(about, arrays)
-    with pytest.raises(ValueError, match=says):
-        work.loaded(about, arrays)
-
-
-def test_work_that_is_sent_away_is_small_and_asks_for_the_same(counted):
-    work, _ = counted
-    sent = pickle.loads(pickle.dumps(work.away()))
-    assert len(pickle.dumps(work.away())) < 5000
-    assert sent.digest == work.digest and sent.nothing().totals.shape == work.nothing().totals.shape
-
-
-def test_another_model_in_its_place_is_told(counted, tiny):
-    work, _ = counted
-    moved = replace(work.away(), opening=replace(work.opening, name=str(tiny())))
-    with pytest.raises(RequestError, match="is another model here than where this was asked for"):
-        moved.begin(1)
-
-
-@pytest.mark.slow
-def test_workers_give_the_same_bytes_as_one_process(minilm, file, tmp_path):
-    wheres = [
-        Where(shard_bytes=100),
-        Where(workers=2, shard_bytes=100),
-        Where(workers=3, shard_bytes=100, state=str(tmp_path / "s")),
+def test_figures_are_by_layer_and_head():
+    totals = np.zeros((2, 3, len(FIGURES)))
+    totals[1, 2, FIGURES.index("next")] = 0.7
+    totals[0, 1, FIGURES.index("next")] = 0.6
+    statistics = Statistics.of(Sums.of_text(1, 2.5, totals), MODEL)
+    assert statistics.entropy_limit.tolist() == [2.5, 2.5]
+    assert statistics.figure("next").tolist() == [[0, 0.6, 0], [0, 0, 0.7]]
+    assert [(one.layer, one.head) for one in statistics.heads] == [
+        (layer, head) for layer in (0, 1) for head in range(3)
     ]
-    found = [count_files(minilm, [file], counting=Counting(distances=True), where=where) for where in wheres]
-    assert document(found[0]) == document(found[1]) == document(found[2])
 
 
-def test_files_without_a_text_are_refused_by_name(minilm, tmp_path):
-    (tmp_path / "empty.txt").write_text("\n\n")
-    with pytest.raises(RequestError, match=r"no text in .*empty\.txt: put one text on a line"):
-        count_files(minilm, [str(tmp_path / "empty.txt")])
+def test_statistics_say_what_was_counted():
+    sums = Sums.of_text(1, 2.5, np.zeros((2, 3, len(FIGURES))))
+    usual, other = (Statistics.of(sums, MODEL, one) for one in (Counting(), Counting("causal", False, "norm", True)))
+    assert (usual.mask, usual.measure, usual.words, usual.distances) == ("padding", "weight", False, None)
+    assert (other.mask, other.measure, other.words, other.partial) == ("causal", "share of norm", True, False)
+
+
+def test_what_can_not_be_counted_is_refused_with_what_can():
+    with pytest.raises(RequestError, match="no mask 'future': it is one of padding, causal, none"):
+        Counting("future")
+    with pytest.raises(RequestError, match="no measure 'length': it is one of weight, norm"):
+        Counting(measure="length")
+
+
+def test_distances_are_refused_before_anything_is_counted_where_their_libraries_are_missing(monkeypatch):
+    monkeypatch.setattr("attncli.corpus.sums.find_spec", lambda name: None)
+    assert Counting().distances is False
+    with pytest.raises(RequestError, match=r'pip install "\.\[stats\]" in '):
+        Counting(distances=True)

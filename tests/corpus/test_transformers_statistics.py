@@ -7,7 +7,7 @@ from by_hand import ByHand
 from small_networks import make_small
 
 from attncli import load_model
-from attncli.corpus.statistics import corpus_statistics
+from attncli.corpus.reducer import corpus_statistics
 
 TEXTS = ["the cat sat", "a big cat on the mat", "it", "on the mat"]
 QUICK = [("gpt2", "decoder"), ("llama", "decoder")]

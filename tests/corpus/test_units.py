@@ -9,8 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from records import tokens_of
 
-from attncli.analysis.statistics import LINEAR, factors
-from attncli.corpus.units import Units
+from attncli.corpus.batch_sums import Units
+from attncli.corpus.sums import LINEAR, factors
 from attncli.models.rows import LayerMask
 from attncli.text.windows import Window
 

@@ -12,9 +12,9 @@ from by_hand import ByHand, Said
 from small_networks import make_small
 
 from attncli import load_model
-from attncli.effects.ablation import ablate
-from attncli.effects.patching import patch
+from attncli.features.ablate import ablate
 from attncli.features.cut import cut, cut_each
+from attncli.features.patch import patch
 from attncli.models.tapped import TappedModel
 
 TEXT, ANSWER = "the cat sat", "a cat on a mat"

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 import pytest
 from invented import embedding_model
 
-from attncli.effects.ablation import ablate
-from attncli.effects.asking import Asking
-from attncli.effects.patching import patch
-from attncli.effects.similarity import similar
-from attncli.effects.trust.evidence import Controls, trust
+from attncli.effects.question import Asking
+from attncli.features.ablate import ablate
 from attncli.features.cut import cut_each
+from attncli.features.patch import patch
+from attncli.features.similar import similar
+from attncli.features.trust import Controls, trust
 
 A, B = "the cat sat", "the big sat"
 CAUSAL = Asking(mask="causal")

@@ -8,8 +8,8 @@ from sentences import pooling, write_modules
 from small_networks import make_small
 
 from attncli import load_model
-from attncli.effects.similarity import similar
-from attncli.effects.trust.evidence import trust
+from attncli.features.similar import similar
+from attncli.features.trust import trust
 
 TEXT, FIRST, SECOND = "the cat sat on", "the cat sat", "a big cat, it"
 FEW = {"permutations": 3, "rankings": 5}

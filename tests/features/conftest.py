@@ -1,5 +1,5 @@
-"""Features as a user has them: the program in this process, as the tests of the command line run it."""
+"""Features as a user has them: the program in this process, or in one of its own."""
 
-from cli.conftest import attncli, checked_once, kept, once, read_once, refused
+from cli.conftest import attncli, checked_once, kept, once, process, read_once, refused
 
-__all__ = ["attncli", "checked_once", "kept", "once", "read_once", "refused"]
+__all__ = ["attncli", "checked_once", "kept", "once", "process", "read_once", "refused"]

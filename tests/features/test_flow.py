@@ -48,7 +48,7 @@ def test_the_last_layer_is_meant_where_none_is_named(attncli):
     assert asked(attncli, "--method", "rollout") == asked(attncli, "--method", "rollout", "-l", "-1")
 
 
-@pytest.mark.parametrize("extra", [(), ("-o", "flow.svg")])
+@pytest.mark.parametrize("extra", [(), ("-o", "flow.svg"), ("-o", "flow.npz")])
 def test_one_query_is_its_row_of_all(attncli, tmp_path, monkeypatch, extra):
     monkeypatch.chdir(tmp_path)
     [layer] = asked(attncli, "-l", "3")["layers"]
@@ -128,7 +128,7 @@ def test_padding_and_masks_leave_rows_that_sum_to_1(attncli):
         (("-l", "6"), "layer 6 is out of range"),
         (("--query", "dog"), "no token 'dog' in the text"),
         (("-o", "flow.txt"), "the flow is saved as"),
-        (("-o", "flow.npz", "--query", "cat"), "the flow is saved as"),
+        (("-o", "flow.npz", "--query", "cat"), "--query has no effect on a saved record"),
     ],
 )
 def test_what_can_t_be_met_is_refused(refused, arguments, says):

@@ -214,10 +214,10 @@ def test_weight_where_the_mask_is_not_minded_is_seen(foreign, monkeypatch):
 @pytest.mark.parametrize(
     ("family", "asked", "why"),
     [
-        ("t5", {"which": "cross"}, "cross-attention leads into another text"),
-        ("t5", {"target": ANSWER}, "--target is what a decoder writes"),
+        ("t5", {"which": "cross"}, "cross-attention is between two texts"),
+        ("t5", {"target": ANSWER}, "--target is the decoder.s output"),
         ("t5", {"which": "decoder", "pad_to": 20}, "leave --pad-to out"),
-        ("gpt2", {"pad_to": 20}, "has no padding token: leave --pad-to out"),
+        ("gpt2", {"pad_to": 20}, "has no padding token: omit --pad-to"),
         ("gpt2", {"target": ANSWER}, "writes nothing"),
     ],
 )
@@ -336,7 +336,7 @@ def test_of_a_decoder_the_causal_law_is_tested_and_holds(foreign):
             set(NAMES) - {"causal"}
         )
         assert laws["padding"].note == "the tokenizer has no [PAD]"
-        assert laws["permutation"].note == "transformers does not leave the positions out"
+        assert laws["permutation"].note == "transformers can't omit the positions"
 
 
 @pytest.mark.parametrize("family", ["llama", "mistral"])

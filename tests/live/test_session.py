@@ -81,7 +81,7 @@ def test_a_model_that_is_not_of_the_session_is_refused(session):
     for name in ("/etc/passwd", "bert-base", ""):
         with pytest.raises(RequestError, match="is none of minilm"):
             session.record(replace(ASKED, model=name))
-    with pytest.raises(RequestError, match="one model at least"):
+    with pytest.raises(RequestError, match="at least one model"):
         Session([])
 
 

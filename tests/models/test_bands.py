@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from made_up_family import FAMILY, made_up_tensors
 from walks import CPU, loaded, made_up
 
-from attncli.analysis.statistics import Counting
 from attncli.attention import MASKS, Window
 from attncli.checks.memory import peak_added
-from attncli.corpus.batch_sums import BlockSums, Memory
-from attncli.corpus.units import Units
+from attncli.corpus.batch_sums import BlockSums, Memory, Units
+from attncli.corpus.sums import Counting
 from attncli.models import block, meeting
 from attncli.models.config import ModelConfig
 from attncli.models.families import FAMILIES

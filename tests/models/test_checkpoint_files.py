@@ -5,7 +5,7 @@ import json
 import pytest
 
 from attncli.base.errors import RequestError
-from attncli.models.hub import WEIGHT_FILES, is_whole, weight_files
+from attncli.models.hub import WEIGHT_FILES, is_complete, weight_files
 
 
 def index(directory, names, file="model.safetensors.index.json"):
@@ -84,6 +84,6 @@ def test_a_missing_shard_is_named(tmp_path):
 def test_a_directory_is_whole_when_nothing_is_missing(missing, tmp_path):
     for name in ("config.json", "model.safetensors", "vocab.txt"):
         (tmp_path / name).touch()
-    assert is_whole(tmp_path)
+    assert is_complete(tmp_path)
     (tmp_path / missing).unlink()
-    assert not is_whole(tmp_path)
+    assert not is_complete(tmp_path)

@@ -145,7 +145,7 @@ def test_a_garbled_file_is_named(content, tmp_path):
 
 
 def test_a_file_that_is_not_there_or_no_file(tmp_path):
-    with pytest.raises(RequestError, match=r"no model's directory: it has no config\.json"):
+    with pytest.raises(RequestError, match=r"not a model's directory: it has no config\.json"):
         ModelConfig.from_file(tmp_path / "config.json")
     with pytest.raises(RequestError, match="directory"):
         ModelConfig.from_file(tmp_path)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli import RequestError, load_model
-from attncli.models.config import TEXTS, ModelConfig, describe, facts, who_runs
+from attncli.models.config import TEXTS, ModelConfig, choose_engine, describe, facts
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=60),
@@ -35,7 +35,7 @@ def test_of_our_families_all_is_said_that_our_network_goes_by(tiny, family):
 def test_what_is_said_is_what_transformers_finds(foreign, family):
     model = foreign(family)
     engine, why, config = describe(model.place.path)
-    assert engine == "transformers" and f"model type {config['model_type']!r} is not one" in why
+    assert engine == "transformers" and f"model type {config['model_type']!r} is not supported" in why
     for part in model.parts:
         info = model.info_of(part)
         half = "decoder" if part == "cross" else part  # two networks have a configuration each, or share one
@@ -75,8 +75,8 @@ def test_without_a_tokenizer_nobody_reads_a_text(tiny, tmp_path):
     ("changes", "why"),
     [
         ({"hidden_size": "many"}, "hidden_size is 'many', not a whole number"),
-        ({"model_type": None}, "config.json does not say what model type it is"),
-        ({"model_type": 7}, "config.json does not say what model type it is"),
+        ({"model_type": None}, "config.json names no model type"),
+        ({"model_type": 7}, "config.json names no model type"),
     ],
 )
 def test_what_is_broken_is_shown_as_it_is(tmp_path, changes, why):
@@ -111,7 +111,7 @@ def test_long_and_odd_values_are_cut_short():
 
 @given(st.dictionaries(KEYS, ANYTHING))
 def test_whatever_stands_there_something_is_said_of_it(data):
-    engine, why = who_runs(data)
+    engine, why = choose_engine(data)
     assert engine in ("attncli", "transformers", None) and (engine == "attncli" or isinstance(why, str))
     said = facts(data)
     json.dumps(said, allow_nan=False)

@@ -5,14 +5,13 @@ import pytest
 import torch
 from nearness import eager
 
-from attncli.analysis.steps import document
 from attncli.base.errors import RequestError
+from attncli.features.explain import UNKNOWN, explain_row, row_report
 from attncli.features.mechanisms import measure, measure_mistakes
 from attncli.models.head import one_head
+from attncli.page.vectors import weights as page_weights
 from attncli.record import Request
 from attncli.record.selection import select_heads
-from attncli.render.captions import steps
-from attncli.render.page.vectors import weights as page_weights
 
 TEXT = "the cat sat on the mat"
 TARGET = "a cat"
@@ -46,7 +45,7 @@ def case(request, foreign):
         read = getattr(tokens, "read", tokens)
         inputs = {"input_ids": torch.tensor([read.ids])}
         if model.paired:
-            inputs["decoder_input_ids"] = torch.tensor([model.written(read, TARGET)[0].ids])
+            inputs["decoder_input_ids"] = torch.tensor([model.decoder_input(read, TARGET)[0].ids])
         made = network(**inputs, output_attentions=True)
         hook.remove()
     maps = made[f"{part}_attentions" if part == "cross" or model.paired else "attentions"][LAYER][0]
@@ -58,7 +57,7 @@ def case(request, foreign):
 
 def test_its_steps_lead_to_their_weights_and_outputs(case):
     model, tokens, taken, maps, joined, _, terms = case
-    explained = document(taken.record, taken.x, taken.value, 2)
+    explained = explain_row(taken.record, 2, taken.x, taken.value)
     for key in explained["keys"]:
         assert key["score"] == pytest.approx(float(np.dot(explained["query"]["q"], key["k"])), abs=1e-4)
         added = key["scaled"] + sum(key.get("terms", {}).values())
@@ -69,7 +68,7 @@ def test_its_steps_lead_to_their_weights_and_outputs(case):
     assert [key["computed"] for key in explained["keys"]] == pytest.approx(theirs, abs=1e-5)
     assert explained["output"] == pytest.approx(joined[2, HEAD].tolist(), rel=1e-4, abs=1e-4)
     assert terms is None or list(explained["keys"][0].get("terms", {})) == terms
-    assert "x" not in explained["query"] and steps.UNKNOWN in steps.title(explained)
+    assert "x" not in explained["query"] and any(part.text == UNKNOWN for part in row_report(explained).parts[:1])
     if model.part == "cross":
         assert [key["token"] for key in explained["keys"]] == tokens.read.text
 
@@ -140,11 +139,11 @@ def test_what_needs_projections_is_refused_in_one_line(case):
 def test_a_sink_is_a_part_of_the_row_s_total(foreign):
     model = foreign("gpt_oss")
     taken = one_head(model, model.tokenizer.encode(TEXT), LAYER, HEAD, None)
-    explained = document(taken.record, None, taken.value, 3)
+    explained = explain_row(taken.record, 3, None, taken.value)
     sinks = dict(model.network.named_parameters())[f"model.layers.{LAYER}.self_attn.sinks"]
     assert explained["sink"]["score"] == pytest.approx(sinks[HEAD].item())
     raised = [key["raised"] for key in explained["keys"]]
     assert explained["total"] == pytest.approx(sum(raised) + np.exp(sinks[HEAD].item() - explained["largest"]))
     rest = 1 - sum(key["weight"] for key in explained["keys"])
     assert rest == pytest.approx(explained["sink"]["raised"] / explained["total"], abs=1e-5) and rest > 0.001
-    assert f"the head's sink takes {rest:.3f} of the row, which goes to no token" in steps.end(explained)
+    assert f"the head's sink takes {rest:.3f} of the row, which goes to no token" in str(row_report(explained))

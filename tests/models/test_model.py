@@ -199,7 +199,7 @@ def test_texts_and_pairs_of_different_number(tiny):
     [
         ({"text": ""}, "empty"),
         ({"text": " \n\t "}, "empty"),
-        ({"text": "\x00\x01"}, "nothing"),
+        ({"text": "\x00\x01"}, "has no characters"),
         ({"text": "a\ud800"}, "UTF-8 at character 1"),
         ({"pair": ""}, "empty"),
         ({"layers": 6}, "layer 6 .*0 to 5"),

@@ -102,7 +102,7 @@ def test_many_texts_are_as_one_by_one(minilm):
 
 
 def test_norms_have_no_queries_and_keys(minilm):
-    with pytest.raises(RequestError, match="make weights and not norms"):
+    with pytest.raises(RequestError, match="belong to weights, not norms"):
         minilm.attend(TEXT, vectors="0.0", measure="norm")
 
 

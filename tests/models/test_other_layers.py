@@ -9,10 +9,10 @@ from nearness import eager, same_weights
 
 import attncli
 from attncli import RequestError, load_model
-from attncli.effects.asking import Asking, question
-from attncli.effects.changes import Reweigh, uniform
-from attncli.effects.trust.evidence import likeliest
+from attncli.effects.change import Reweigh, uniform
+from attncli.effects.question import Asking, question
 from attncli.features.cut import Scissors
+from attncli.features.trust import likeliest
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +37,12 @@ def test_layers_keep_their_numbers_and_the_rest_is_refused(model):
     with torch.inference_mode(), eager(model) as network:
         theirs = [one for one in network(ids, output_attentions=True).attentions if one is not None]
     assert same_weights(record.weights, torch.cat(theirs))
-    with pytest.raises(RequestError, match=r"layer 2 of .* has no attention: ask for some of 1,3"):
+    with pytest.raises(RequestError, match=r"layer 2 of .* has no attention: select from 1,3"):
         model.attend(TEXT, layers=2)
 
 
 def test_what_counts_every_layer_says_so(model):
-    with pytest.raises(RequestError, match=r"stats needs the attention of every layer, and .* in 1,3 alone"):
+    with pytest.raises(RequestError, match=r"stats needs the attention of every layer, but .* only in 1,3"):
         attncli.corpus_statistics(model, [TEXT])
 
 

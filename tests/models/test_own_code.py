@@ -16,7 +16,7 @@ from attncli.models.config import describe
 from attncli.models.hub import own_code
 
 TEXT = "the cat sat on the cat"
-NEEDED = r"needs code of its own \(auto_map: own\.Network\), which attncli does not run: .*{}.*; take another model"
+NEEDED = r"needs code of its own \(auto_map: own\.Network\), which attncli does not run: .*{}.*; use another model"
 
 
 def bring_code(directory: Path, **changes: Any) -> None:
@@ -101,7 +101,7 @@ def test_attnclis_own_engine_says_so_too(tmp_path):
 def test_code_that_is_not_needed_is_left_aside_with_a_notice(engine, tmp_path, tiny):
     make_checkpoint(tmp_path, "bert")
     bring_code(tmp_path)
-    with pytest.warns(Notice, match=r"auto_map: own\.Network\), which is not run: its tensors are those of bert"):
+    with pytest.warns(Notice, match=r"auto_map: own\.Network\), which is not run: its tensors match bert"):
         model = load_model(str(tmp_path), "cpu", engine=engine)
     expected = load_model(str(tiny("bert")), "cpu", engine=engine).attend(TEXT)
     assert (model.attend(TEXT).weights == expected.weights).all()
@@ -113,7 +113,7 @@ def test_a_head_of_its_own_is_none_of_the_networks_business(tmp_path):
     make_foreign(tmp_path, "gpt2")
     bring_code(tmp_path)
     change_tensors(tmp_path, add="own_head.weight")
-    with pytest.warns(Notice, match="is run as one"):
+    with pytest.warns(Notice, match="which runs it"):
         load_model(str(tmp_path), "cpu", engine="transformers")
     change_tensors(tmp_path, add="transformer.h.0.attn.gate")
     with pytest.raises(RequestError, match=NEEDED.format(r"gpt2 has no transformer\.h\.0\.attn\.gate")):
@@ -129,7 +129,7 @@ def test_positions_that_transformers_passes_over_are_refused_with_or_without_cod
     make_checkpoint(tmp_path, family)
     edit_config(tmp_path, position_embedding_type=kind)
     with pytest.raises(
-        RequestError, match=f"position_embedding_type '{kind}' is not 'absolute', and nothing here runs"
+        RequestError, match=f"position_embedding_type '{kind}' is not 'absolute', which is not supported"
     ):
         load_model(str(tmp_path), "cpu", engine=engine)
     assert describe(tmp_path).engine is None

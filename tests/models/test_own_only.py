@@ -7,8 +7,8 @@ from foreign_checkpoints import TEXT
 
 import attncli
 from attncli import RequestError, load_model
-from attncli.effects.similarity import cosines
-from attncli.models.engine import NEEDED, why_no_encoder
+from attncli.features.similar import cosines
+from attncli.models.engine import NEEDS_OWN, why_no_encoder
 from attncli.models.head import one_head
 from attncli.models.loading import load_own
 from attncli.models.model import require_own
@@ -41,7 +41,7 @@ def test_a_function_of_the_library_runs_on_a_network_of_transformers(foreign, na
 @pytest.mark.parametrize("name", ["ablate", "cut", "cut_each", "patch", "trust", "similar"])
 def test_it_says_why_not_of_a_network_that_is_closed(closed, name):
     function = getattr(attncli, name)
-    with pytest.raises(RequestError, match=r"keeps them to itself .*: attncli run shows its maps$"):
+    with pytest.raises(RequestError, match=r"hides them .*: attncli run shows its maps$"):
         function(closed, *needed(function), **POOLED.get(name, {}))
 
 
@@ -69,9 +69,9 @@ def test_maps_of_a_closed_network_are_shown(closed):
     "ask", [lambda model: load_own(model.place.name), lambda model: random_model(model.place.name)]
 )
 def test_what_needs_our_own_network_says_why_there_is_none(foreign, ask):
-    with pytest.raises(RequestError, match=r"and there is none for .*: model type 'gpt2' is not one") as refused:
+    with pytest.raises(RequestError, match=r"but none exists for .*: model type 'gpt2' is not supported") as refused:
         ask(foreign("gpt2"))
-    assert str(refused.value).startswith(f"{NEEDED}, and")
+    assert str(refused.value).startswith(f"{NEEDS_OWN}, but")
 
 
 def test_a_bert_by_transformers_is_tapped_there(tiny):
@@ -83,7 +83,7 @@ def test_a_bert_by_transformers_is_tapped_there(tiny):
 
 def test_a_closed_network_of_a_family_of_ours_is_led_to_our_own(tiny):
     model = load_model(str(tiny("mpnet")), "cpu", engine="transformers")
-    with pytest.raises(RequestError, match=r": leave --engine transformers out, and attncli's own network gives them$"):
+    with pytest.raises(RequestError, match=r": omit --engine transformers, so that attncli's own network .*$"):
         attncli.ablate(model, TEXT)
     assert len(attncli.ablate(load_model(model.place.name, "cpu"), TEXT).layers) == 4
 

@@ -25,15 +25,17 @@ def test_it_says_what_it_would_take_and_what_to_ask_for(monkeypatch):
     with pytest.raises(RequestError) as refused:
         check_room([8192], 22, 12)
     assert str(refused.value) == (
-        "264 maps of 8192 tokens take 72 GB and there are 20: ask for some with -l and -H (-l 0 -H 0 takes 0.3 GB), or "
-        "stats, which keeps no maps"
+        "264 maps of 8192 tokens take 72 GB but 20 GB are available: request some with -l and -H "
+        "(-l 0 -H 0 takes 0.3 GB), or stats, which keeps no maps"
     )
     check_room([8192], 1, 12)
-    with pytest.raises(RequestError, match=r"^maps of 90 texts take 111 GB and there are 20: ask for fewer texts"):
+    with pytest.raises(
+        RequestError, match=r"^maps of 90 texts take 111 GB but 20 GB are available: request fewer texts"
+    ):
         check_room([2048] * 90, 6, 12)
     monkeypatch.setattr(room, "available", lambda: GIGA // 4)
     with pytest.raises(
-        RequestError, match=r"^1 map of 8192 tokens takes 0\.3 GB and there are 0\.2: ask for a shorter text$"
+        RequestError, match=r"^1 map of 8192 tokens takes 0\.3 GB but 0\.2 GB are available: request a shorter text$"
     ):
         check_room([8192], 1, 1)
 
@@ -41,9 +43,9 @@ def test_it_says_what_it_would_take_and_what_to_ask_for(monkeypatch):
 def test_vectors_and_copies_count(monkeypatch):
     monkeypatch.setattr(room, "available", lambda: 2 * GIGA)
     check_room([4096], 1, 12)
-    with pytest.raises(RequestError, match=r"^12 maps of 4096 tokens take 3.3 GB to draw and there are 2"):
+    with pytest.raises(RequestError, match=r"^12 maps of 4096 tokens take 3.3 GB to draw but 2 GB are available"):
         check_room([4096], 1, 12, copies=3)
-    with pytest.raises(RequestError, match=r"take, with q and k, 3.3 GB and there are 2: ask for no q and k"):
+    with pytest.raises(RequestError, match=r"take, with q and k, 3.3 GB but 2 GB are available: request no q and k"):
         check_room([4096], 1, 12, vectors=vector_bytes(4096, 12, 64, 3))
 
 
@@ -54,9 +56,9 @@ def test_what_is_grouped_counts_as_such(tiny, monkeypatch):
     there = record_bytes(2, 4, 4)
     monkeypatch.setattr(room, "available", lambda: there)
     assert list(model.fitting([[tokens]], Request(grouping=Grouping("1-2")))) == [tokens]
-    with pytest.raises(RequestError, match="GB and there are"):
+    with pytest.raises(RequestError, match="GB are available"):
         list(model.fitting([[tokens]], Request(grouping=Grouping("1-3"))))
-    with pytest.raises(RequestError, match="GB and there are"):
+    with pytest.raises(RequestError, match="GB are available"):
         list(model.fitting([[tokens]], Request(vectors="0.1", grouping=Grouping("1-2"))))
 
 
@@ -82,7 +84,7 @@ def test_nothing_is_computed(full, monkeypatch):
         lambda: list(full.answer([Input("the cat sat")] * 2, Request(), together=True)),
         lambda: list(under_masks(full, [Input("the cat sat")], Request(), ["padding", "causal"], 1e6)),
     ):
-        with pytest.raises(RequestError, match="GB and there are"):
+        with pytest.raises(RequestError, match="GB are available"):
             ask()
 
 

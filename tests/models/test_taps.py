@@ -12,10 +12,10 @@ from torch import Tensor
 from windows import corpus
 
 from attncli import load_model
-from attncli.analysis.statistics import Counting
 from attncli.attention import MASKS
 from attncli.corpus.batch_sums import BatchSums, BlockSums
-from attncli.effects.changes import Changed, Put
+from attncli.corpus.sums import Counting
+from attncli.effects.change import Changed, Put
 from attncli.models.block import Tap
 from attncli.models.rows import as_rows
 from attncli.models.taken import read_by

@@ -245,18 +245,18 @@ def test_what_a_model_has_is_known_before_a_text_is_read(foreign, family):
 @pytest.mark.parametrize(
     ("family", "asked", "why"),
     [
-        ("gpt2", {"which": "cross"}, "has no cross attention: it is one decoder"),
-        ("gpt2", {"which": "encoder"}, "has no encoder attention: it is one decoder"),
-        ("gpt2", {"target": ANSWER}, "is one decoder, which writes nothing: leave --target out"),
-        ("gpt2", {"pad_to": 30}, "has no padding token: leave --pad-to out"),
+        ("gpt2", {"which": "cross"}, "has no cross attention, since it is only one decoder"),
+        ("gpt2", {"which": "encoder"}, "has no encoder attention, since it is only one decoder"),
+        ("gpt2", {"target": ANSWER}, "is one decoder, which writes nothing: omit --target"),
+        ("gpt2", {"pad_to": 30}, "has no padding token: omit --pad-to"),
         ("gpt2", {"which": "middle"}, "no part 'middle': it is one of encoder, decoder, cross"),
         ("gpt2", {"mask": "middle"}, "no mask 'middle'"),
         ("gpt2", {"text": "  "}, "the text is empty"),
         ("t5", {"target": ""}, "the text is empty"),
-        ("t5", {"target": ANSWER, "which": "encoder"}, "the encoder does not read it: leave it out, or give --which"),
-        ("t5", {"mask": "causal"}, "a cross-attention has no future to hide: --mask padding or none"),
+        ("t5", {"target": ANSWER, "which": "encoder"}, "the encoder does not read: omit it, or give --which"),
+        ("t5", {"mask": "causal"}, "cross-attention has no future to hide: use --mask padding or none"),
         ("bart", {"pad_to": POSITIONS + 1}, "can't pad to 41 tokens"),
-        ("mamba", {}, "transformers gives no attention of"),
+        ("mamba", {}, "transformers returns no attention for"),
     ],
 )
 def test_what_a_model_does_not_have_is_refused(foreign, family, asked, why):
@@ -267,7 +267,7 @@ def test_what_a_model_does_not_have_is_refused(foreign, family, asked, why):
 @pytest.mark.parametrize("family", NO_TEXT)
 def test_what_reads_no_text_is_refused_in_words(tmp_path, family):
     path = make_foreign(tmp_path, family)
-    with pytest.raises(RequestError, match=rf"^{path} reads {NO_TEXT[family]} (and not|beside) text") as refused:
+    with pytest.raises(RequestError, match=rf"^{path} reads {NO_TEXT[family]}(, not| besides) text") as refused:
         load_model(str(path), "cpu", engine="transformers")
     assert "Error" not in str(refused.value) and "\n" not in str(refused.value)
 
@@ -275,8 +275,8 @@ def test_what_reads_no_text_is_refused_in_words(tmp_path, family):
 @pytest.mark.parametrize(
     ("family", "asked", "why"),
     [
-        ("gpt2", {"positions": False}, "transformers does not leave the positions out"),
-        ("gpt_neo", {"mask": "none", "positions": False}, "transformers does not leave the positions out"),
+        ("gpt2", {"positions": False}, "transformers can't omit the positions"),
+        ("gpt_neo", {"mask": "none", "positions": False}, "transformers can't omit the positions"),
     ],
 )
 def test_vectors_that_transformers_does_not_make(foreign, family, asked, why):
@@ -291,7 +291,7 @@ def test_a_decoder_is_causal_whether_asked_or_not(foreign):
 
 
 def test_an_encoder_has_no_other_part():
-    with pytest.raises(RequestError, match="minilm has no cross attention: it is one encoder; leave --which out"):
+    with pytest.raises(RequestError, match="minilm has no cross attention, since it is only one encoder: omit --which"):
         attend(load_model("minilm", "cpu", engine="transformers"), which="cross")
 
 
@@ -301,7 +301,7 @@ def test_weights_that_are_not_whole_are_refused(tmp_path):
     del tensors["transformer.h.1.attn.c_attn.weight"]
     save_file(tensors, path, {"format": "pt"})
     with pytest.raises(
-        RequestError, match=r"does not find h\.1\.attn\.c_attn\.weight in .*: the weights are not whole"
+        RequestError, match=r"does not find h\.1\.attn\.c_attn\.weight in .*: the weights are incomplete"
     ):
         load_model(str(tmp_path), "cpu", engine="transformers")
 
@@ -311,7 +311,9 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path):
     tensors = load_file(path)
     tensors["transformer.h.1.attn.c_attn.weight"][:] = torch.nan
     save_file(tensors, path, {"format": "pt"})
-    with pytest.raises(RequestError, match=r"layer 1, head 0 of .* has scores too large for float32: another --dtype"):
+    with pytest.raises(
+        RequestError, match=r"layer 1, head 0 of .* has scores too large for float32: use another --dtype"
+    ):
         attend(load_model(str(tmp_path), "cpu", engine="transformers"))
 
 

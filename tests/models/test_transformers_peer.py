@@ -178,7 +178,7 @@ def test_a_sentencepiece_model_names_the_package_that_reads_it(tmp_path, monkeyp
 
     monkeypatch.setattr(AutoTokenizer, "from_pretrained", lacks)
     monkeypatch.setattr(transformers_peer, "is_installed", lambda package: package == "sentencepiece")
-    with pytest.raises(RequestError, match=r"spm\.model is .*, which takes pip install \"\.\[sentencepiece\]\" in "):
+    with pytest.raises(RequestError, match=r"spm\.model is .*, which requires pip install \"\.\[sentencepiece\]\" in "):
         transformers_peer.peer_tokenizer(tmp_path)
     monkeypatch.setattr(transformers_peer, "is_installed", lambda package: True)
     with pytest.raises(RequestError, match="transformers can't load the tokenizer"):

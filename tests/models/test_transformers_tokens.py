@@ -71,7 +71,7 @@ def test_a_pair_is_two_segments(foreign):
     record = attend(foreign("t5"), "the cat", "a mat", which="encoder")
     assert record.tokens.text == ["▁the", "▁cat", "</s>", "▁a", "▁mat", "</s>"]
     assert record.tokens.segments == [0, 0, 0, 1, 1, 1]
-    with pytest.raises(RequestError, match="leave --pair out"):
+    with pytest.raises(RequestError, match="omit --pair"):
         attend(foreign("marian"), "the cat", "a mat")
 
 

@@ -80,7 +80,7 @@ def test_queries_and_keys_in_other_dtypes(dtype, near, minilm):
     [
         ({"vectors": "4.12"}, "head 12 .*0 to 11"),
         ({"vectors": "6.0"}, "layer 6 .*0 to 5"),
-        ({"vectors": "4"}, "'4' is no LAYER.HEAD"),
+        ({"vectors": "4"}, "'4' is not LAYER.HEAD"),
         ({"vectors": "4.7", "layers": "0-3"}, r"head 4\.7 is not kept \(layers 0-3, heads 0-11\).*-l and -H"),
         ({"vectors": [(4, 7)], "heads": 6}, r"head 4\.7 is not kept \(layers 0-5, heads 6\).*-l and -H"),
     ],

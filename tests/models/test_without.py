@@ -8,8 +8,8 @@ from checkpoints import EACH
 from attncli import load_model, load_record
 from attncli.base.errors import RequestError
 from attncli.checks import agreement
-from attncli.corpus.shards.where import Where
-from attncli.corpus.statistics import corpus_statistics, count_files
+from attncli.corpus.reducer import corpus_statistics, count_files
+from attncli.corpus.running import Where
 from attncli.models.taps import Gates
 from attncli.models.transformers_peer import load_reference
 
@@ -81,7 +81,7 @@ def test_what_can_not_be_silenced(tiny):
     model = load_model(str(tiny("bert")), device="cpu")
     with pytest.raises(RequestError, match="layer 7 is out of range"):
         model.without("7.0")
-    with pytest.raises(RequestError, match="--without names no head"):
+    with pytest.raises(RequestError, match="--without selects no head"):
         model.without("none")
     with pytest.raises(RequestError, match="nothing changes in layers up to 1"):
         model.without("1.0,3.2").attend(TEXT, layers="0,1")

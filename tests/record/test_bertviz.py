@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import attncli
-from attncli.render.page import page
+from attncli.page import page
 
 A, B = "The cat sat on the mat", "the cat on a mat"
 

@@ -61,7 +61,7 @@ def test_garbled_bytes_end_in_a_record_or_a_refusal(suffix, spots, folder):
 def test_something_else_under_its_suffix(suffix, content, folder):
     path = folder / f"else{suffix}"
     path.write_bytes(content)
-    assert "not a whole attncli record" in refused(path)
+    assert "not a complete attncli record" in refused(path)
 
 
 def test_a_numpy_array_under_the_suffix_of_many(folder):
@@ -354,13 +354,13 @@ def test_a_plain_npz_with_vectors_of_all_heads_or_of_some(folder):
     ("changes", "said"),
     [
         ({"tokens": None}, "tokens"),
-        ({"tokens": np.array(["a", "b"])}, "tokens for 2 and 2"),
+        ({"tokens": np.array(["a", "b"])}, "the tokens are 2 and 2"),
         ({"tokens": np.array(3)}, "a list of strings"),
         ({"tokens": np.array([b"a"] * 4)}, "a list of strings"),
-        ({"tokens": np.array(["a", Path()] * 2, dtype=object)}, "no numbers and no text"),
-        ({"attentions": np.array(["a"] * 16).reshape(4, 4)}, "no weights"),
+        ({"tokens": np.array(["a", Path()] * 2, dtype=object)}, "neither numbers nor text"),
+        ({"attentions": np.array(["a"] * 16).reshape(4, 4)}, "weights can't be"),
         ({"attentions": PLAIN["attentions"] / 2}, "sums to 0.5"),
-        ({"layers": np.array([0])}, "2 numbers"),
+        ({"layers": np.array([0])}, "2 distinct numbers"),
         ({"layers": np.array(["a", "b"])}, "a whole number"),
         ({"layers": np.array([0.5, 1.5])}, "layers 0 is 0.5, and not a whole number"),
         ({"mask": np.ones((4, 3))}, "the mask is"),
@@ -368,8 +368,8 @@ def test_a_plain_npz_with_vectors_of_all_heads_or_of_some(folder):
         ({"query": np.ones((2, 3, 4, 5))}, "key"),
         ({"kind": np.array(["a"])}, "kind is ['a'], and not one of encoder"),
         ({"measure": np.array([[1]])}, "measure is [[1]], and not one of weight"),
-        ({"segments": np.array([0, 0, 2, 1])}, "each 0 or 1"),
-        ({"segments": np.array([0, 0, 0.5, 1])}, "each 0 or 1"),
+        ({"segments": np.array([0, 0, 2, 1])}, "give 0 or 1 for each token"),
+        ({"segments": np.array([0, 0, 0.5, 1])}, "give 0 or 1 for each token"),
     ],
 )
 def test_a_plain_npz_that_does_not_fit(changes, said, folder):

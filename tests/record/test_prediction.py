@@ -69,7 +69,7 @@ def test_what_no_model_says_is_refused(wrong, record, tmp_path):
     assert load_record(path).prediction.answers[0].label == "yes"
     document["records"][0]["prediction"] = wrong
     path.write_text(json.dumps(document))
-    with pytest.raises(RequestError, match="is not a whole attncli record") as caught:
+    with pytest.raises(RequestError, match="is not a complete attncli record") as caught:
         load_record(path)
     assert str(caught.value).isprintable() and len(str(caught.value)) <= 300
 

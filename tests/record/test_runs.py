@@ -49,8 +49,8 @@ def test_masks_that_are_what_they_are_called_are_not_written(record):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda masks: masks[0].update(layers=[5]), "masks are of layers"),
-        (lambda masks: masks.append(masks[0]), "masks are of layers"),
+        (lambda masks: masks[0].update(layers=[5]), "masks are for layers"),
+        (lambda masks: masks.append(masks[0]), "masks are for layers"),
         (lambda masks: masks[0].update(allowed=[[]] * 3), "hides key"),
         (lambda masks: masks[0].update(allowed="all"), "allowed"),
     ],

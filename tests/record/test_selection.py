@@ -77,7 +77,7 @@ def test_out_of_range_says_the_range(count, number, form):
     ["", " ", ",", "1,", ",1", "x", "1.5", "1-", "-", "--1", "1--", "1-2-3", "1;2", "0x1", "1e1", "alle", "9" * 40],
 )
 def test_no_number_says_what_is(text):
-    with pytest.raises(RequestError, match=r"is no number: heads are 0 to 11"):
+    with pytest.raises(RequestError, match=r"is not a number: heads are 0 to 11"):
         select(text, 12, "head")
 
 
@@ -88,7 +88,7 @@ def test_backwards_is_refused(text):
 
 
 def test_nothing_chosen():
-    with pytest.raises(RequestError, match="no head is chosen"):
+    with pytest.raises(RequestError, match="no head is selected"):
         select([], 12, "head")
 
 
@@ -206,7 +206,7 @@ def test_every_token_has_a_number(tokens):
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("it#3", "'it' is there 2 times"),
+        ("it#3", "'it' occurs 2 times"),
         ("sayd", "no token 'sayd' in the text: it has said"),
         ("zebra", "no token 'zebra' in the text: it has .*It"),
         ("9", "token 9 is out of range: tokens are 0 to 8"),

@@ -8,8 +8,8 @@ import pytest
 from saved_records import same
 
 from attncli import load_record, record_of
-from attncli.analysis.long_texts import notes
 from attncli.base.errors import RequestError
+from attncli.record.captions import notes
 
 TEXT = "the cat sat on the mat"
 TOKENS = ["a", "b", "c"]

@@ -41,7 +41,7 @@ def test_copies_are_the_same_and_can_be_made_again(tmp_path):
 @pytest.mark.parametrize("make", [lambda path: path.write_text("mine"), Path.mkdir], ids=["file", "folder"])
 def test_another_file_is_left_as_it_is_and_nothing_is_written(tmp_path, make):
     make(tmp_path / "pair.txt")
-    with pytest.raises(RequestError, match=r"pair\.txt is there already .*--copy"):
+    with pytest.raises(RequestError, match=r"pair\.txt already exists .*--copy"):
         copy_files(["negation.txt", "pair.txt"], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["pair.txt"]
     assert (tmp_path / "pair.txt").is_dir() or (tmp_path / "pair.txt").read_text() == "mine"

@@ -133,11 +133,11 @@ def test_a_word_without_an_end_makes_pieces_longer_up_to_a_limit(tokenizer, shor
     words = tokenizer("minilm")
     long = f"the cat {'x' * 5000} sat " * 3
     assert joined(list(words.stretches(long))) == at_once(words, long)
-    with pytest.raises(Unreadable, match=r"from its character 0 on .* 38,400 characters .*spaces"):
+    with pytest.raises(Unreadable, match=r"from character 0 on .* 38,400 characters .*spaces"):
         list(words.stretches("x" * 40_000))
     following = words.stretches("the cat sat " * 100 + "x" * 40_000)
     assert next(following).text[1] == "the"
-    with pytest.raises(Unreadable, match=r"from its character \d\d\d on "):
+    with pytest.raises(Unreadable, match=r"from character \d\d\d on "):
         list(following)
 
 
@@ -155,7 +155,7 @@ def test_characters_that_the_tokenizer_drops_are_no_place_to_cut(tokenizer, shor
     words = tokenizer("minilm")
     text = "the" + "\u200b" * 2000 + " cat"
     assert joined(list(words.stretches(text))) == at_once(words, text)
-    with pytest.raises(RequestError, match="nothing in it"):
+    with pytest.raises(RequestError, match="has no characters"):
         list(words.stretches("\u200b" * 2000))
 
 
@@ -194,5 +194,5 @@ def test_a_model_that_reads_everything_is_not_given_everything(tokenizer, short)
     words = tokenizer("minilm")
     endless = Tokenizer(words.backend, 10**30, 10**6, 0)
     assert endless.encode("the cat " * 500) == at_once(words, "the cat " * 500)
-    with pytest.raises(RequestError, match=r"has 48,000 characters, and 38,400 are too many"):
+    with pytest.raises(RequestError, match=r"has 48,000 characters, more than the limit of 38,400"):
         endless.encode("the cat " * 6000)

@@ -97,7 +97,7 @@ def test_half_a_character_is_refused(text, both):
 @pytest.mark.parametrize("text", ["\x00", "\x1b\x07", "\u200b\u200b", "\ufeff"])
 def test_nothing_that_the_tokenizer_keeps_is_refused(text, both):
     for kind in ("minilm", "vocab.txt"):
-        with pytest.raises(RequestError, match="nothing in it"):
+        with pytest.raises(RequestError, match="has no characters"):
             both[kind][0].encode(text)
 
 
@@ -136,9 +136,7 @@ NO_SUCH_TOKEN = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id"
 def test_where_the_library_breaks_down_on_a_text_it_is_one_line(steps, why, broken, capfd):
     tokenizer = ours(broken(**steps))
     for ask in (tokenizer.encode, lambda text: next(windows(0, text, tokenizer))):
-        with pytest.raises(
-            Unreadable, match=rf"^the tokenizer in .* breaks down on the text 'x.*{why}.*another model$"
-        ):
+        with pytest.raises(Unreadable, match=rf"^the tokenizer in .* fails on the text 'x.*{why}.*another model$"):
             ask("x" * 60)
     assert capfd.readouterr() == ("", "")
 

@@ -314,7 +314,7 @@ MISTAKES: tuple[Mistake, ...] = (
         "in which each query sees itself and what comes after",
         "triu in the place of tril, or a mask of what is forbidden taken for one of what is allowed",
         "a query sees itself and what stands before it: allow tril() of [query, key], or forbid triu(diagonal=1)",
-        "causal",
+        "direction",
         ({"causal": steps.backwards}, {"causal": steps.not_causal}),
         needs="a causal mask",
     ),

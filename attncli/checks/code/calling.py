@@ -66,10 +66,14 @@ def random_pairs(batch: int, queries: int, keys: int, seed: int = 0, diagonal: b
     return mask.scatter(-1, first, True) | (torch.eye(queries, keys, dtype=torch.bool) & diagonal)
 
 
-def some_padding(batch: int, keys: int) -> Tensor:
-    """Return the real tokens of texts of several lengths, bool `[batch, key]`. The first text has no [PAD]."""
-    lengths = keys - torch.arange(batch) * 2 % (keys - 1)
-    return torch.arange(keys) < lengths[:, None]
+def some_padding(batch: int, keys: int, left: bool) -> Tensor:
+    """Return the real tokens of texts of several lengths, bool `[batch, key]`. The first text has [PAD].
+
+    left: put [PAD] on the left, as causal queries see none on the right.
+    """
+    lengths = keys - torch.arange(1, batch + 1) * 2 % (keys - 1)
+    real = torch.arange(keys) < lengths[:, None]
+    return real.flip(1) if left else real
 
 
 def with_vectors(inputs: Inputs, change: Callable[[Tensor], Tensor], names: Sequence[str] = VECTORS) -> Inputs:
@@ -196,11 +200,13 @@ def encode(mask: Tensor, encoding: Encoding, heads: int) -> Tensor | None:
     return shaped if encoding.dtype == "bool" else shaped.double() if encoding.dtype == "float" else shaped.long()
 
 
-def random_mask(encoding: Encoding, batch: int, queries: int, keys: int) -> Tensor:
+def random_mask(encoding: Encoding, batch: int, queries: int, keys: int, causal: bool) -> Tensor:
     """Draw a mask that this encoding can express: `[1 or batch, 1, query, key]`, or `[batch, key]` without queries."""
-    if "query" in encoding.shape:
-        return random_pairs(batch if "batch" in encoding.shape else 1, queries, keys)
-    return some_padding(batch, keys)
+    if "query" not in encoding.shape:
+        return some_padding(batch, keys, causal and encoding.shape != LENGTHS)
+    mask = random_pairs(batch if "batch" in encoding.shape else 1, queries, keys)
+    mask[..., 0] |= causal  # so that each query sees something
+    return mask
 
 
 def describe_encodings(role: str, understood: Sequence[Encoding]) -> str:

@@ -15,9 +15,9 @@ from attncli.base.errors import RequestError
 from attncli.checks.code.calling import BY_HEADS, Trial, describe_encodings, difference
 from attncli.checks.code.examination import GIVES_ZERO, NOWHERE, Examination
 from attncli.checks.code.fitting import Attention, Fit, definitions, diagnose, runs_once
-from attncli.checks.code.names import NeedsAdapterError, Options, Sizes, adapter, role_of
+from attncli.checks.code.names import MASKS, NeedsAdapterError, Options, Sizes, adapter, role_of
 from attncli.checks.code.result import Check, Result, diagnosis_of
-from attncli.checks.code.subject import Subject, is_variadic
+from attncli.checks.code.subject import Subject, is_number, is_variadic
 from attncli.checks.code.transplant import RealLayers, check_with_layer
 from attncli.checks.timing import one_thread
 
@@ -54,8 +54,7 @@ def check_subject(subject: Subject, options: Options, layers: RealLayers | None 
         with one_thread():
             return check_attention(subject, options, layers)
     except NeedsAdapterError as error:
-        remedy = "or an adapter at the end of the file, with each ... filled in:"
-        raise RequestError(f"{error}, {remedy}\n{adapter(subject)}") from error
+        raise RequestError(f"{error}, or by an adapter at the end of the file\n{adapter(subject)}") from error
 
 
 def check_attention(subject: Subject, options: Options, layers: RealLayers | None) -> Result:
@@ -74,12 +73,17 @@ def check_attention(subject: Subject, options: Options, layers: RealLayers | Non
     implied = attention.implied(fit.reading)
     if implied:
         checks.append(Check("its weights", False, note="there is no W_V"))
-    checks += check_one_head(examination)
+    smallest = examination.smallest() if any(check.holds is False for check in checks) else ""
+    checks += check_one_head(examination)  # after which the subject has one head
     maps = None
     if layers is not None:
         more, maps = check_with_layer(attention, fit, layers)
         checks += more
     is_wrong = any(check.holds is False for check in checks)
+    unchecked = tuple(one.name for one in subject.parameters if is_never_given(one, attention, fit))
+    if attention.roles.masks and not fit.accepted and not is_wrong:
+        named = ", ".join(name for name, role in attention.roles.places if role in MASKS)
+        raise NeedsAdapterError(f"no form of its mask ({named}) is understood: give its meaning by --mask-means")
     mistakes = [*implied, *(one for one in MISTAKES if random and one.name == DROPOUT)]
     if is_wrong:
         mistakes += [one for one in diagnose(fit, examination.trials, options.nowhere != "any") if one not in mistakes]
@@ -89,9 +93,9 @@ def check_attention(subject: Subject, options: Options, layers: RealLayers | Non
         tuple(checks),
         tuple(describe_conventions(fit, checks)),
         tuple(diagnosis_of(one, subject) for one in mistakes),
-        examination.smallest() if is_wrong and not mistakes else "",
-        tuple(one.name for one in subject.parameters if is_never_given(one, attention)),
-        find_hint(attention, unmasked, fit) if is_wrong else "",
+        "" if mistakes else smallest,
+        unchecked,
+        find_hint(attention, unmasked, fit, bool(mistakes)) if is_wrong else "",
         maps,
     )
 
@@ -109,10 +113,14 @@ def check_name(subject: Subject, examination: Examination) -> list[Check]:
     return [Check("hides the future, as its name says", examination.causal)]
 
 
-def is_never_given(parameter: Parameter, attention: Attention) -> bool:
-    """Return whether no trial gives this parameter. Dropout does not count."""
-    given = role_of(parameter.name) == "dropout" or parameter.name in dict(attention.roles.places)
-    return not given and not is_variadic(parameter)
+def is_never_given(parameter: Parameter, attention: Attention, fit: Fit) -> bool:
+    """Return whether no trial gives this parameter. Dropout, and the size of a window or softcap, do not count."""
+    role = dict(attention.roles.places).get(parameter.name)
+    if role is not None:
+        return role in MASKS and role not in fit.accepted
+    guessed = role_of(parameter.name)
+    is_read = guessed == "dropout" or (guessed in ("window", "softcap") and is_number(parameter.default))
+    return not is_read and not is_variadic(parameter)
 
 
 def is_random(attention: Attention, trial: Trial) -> bool:
@@ -151,10 +159,10 @@ def describe_conventions(fit: Fit, checks: Sequence[Check]) -> list[str]:
     return [*lines, *(f"{NOWHERE}: {note} (--nowhere zero makes that wrong)" for note in notes)]
 
 
-def find_hint(attention: Attention, unmasked: Fit, fit: Fit) -> str:
+def find_hint(attention: Attention, unmasked: Fit, fit: Fit, is_named: bool) -> str:
     """Return the option with which it may be right: other meanings of its mask, or arrays of fewer dimensions."""
     if unmasked.known and not unmasked.mistakes:
-        return "" if fit.known else "its mask is not understood: --mask-means says what it means"
+        return "" if fit.known or is_named else "its mask is not understood: --mask-means says what it means"
     if attention.options.layout is not None or fit.reading is not None:
         return ""
     for layout in reversed(BY_HEADS):

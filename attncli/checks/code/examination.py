@@ -55,7 +55,8 @@ class Examination:
         return self.attention.draw(self.fit.form, self.fit.reading, crosses, seed, **sizes)
 
     def padded(self, inputs: Inputs) -> Inputs:
-        padding = calling.some_padding(inputs.query.shape[0], inputs.key.shape[-2])
+        left = self.causal and calling.LENGTHS not in self.fit.accepted
+        padding = calling.some_padding(inputs.query.shape[0], inputs.key.shape[-2], left)
         return inputs._replace(seen=inputs.seen._replace(padding=padding))
 
     def masked(self, inputs: Inputs, mask: Tensor) -> Inputs | None:
@@ -163,8 +164,6 @@ class Examination:
 
     def check_masks(self) -> Iterator[Check]:
         if not self.fit.accepted:
-            if self.roles.masks:
-                yield Check("masks", None, note=f"no encoding of {self.roles.masks[0]} is understood")
             return
         inputs, cross = self.draw(crosses=False), self.draw()
         queries, keys = cross.query.shape[-2], cross.key.shape[-2]

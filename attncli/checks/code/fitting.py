@@ -63,8 +63,8 @@ class Fit:
 class Attention:
     """A subject that is made and filled with random weights.
 
-    parts: what it has that the formula lacks. others: the names of weights that nothing reads. precision: in which the
-    subject computes inside, as far as known.
+    parts: what it has that the formula lacks. others: what it has besides, such as weights that nothing reads.
+    precision: in which the subject computes inside, as far as known.
 
     Raises RequestError if it can't be made, or its parameters or weights have unknown roles.
     """
@@ -105,9 +105,9 @@ class Attention:
             self.subject.settle(form.call(inputs, "float32"))
 
     def find_parts(self, numbers: Mapping[str | None, Any]) -> tuple[list[Part], list[str]]:
-        """Return the parts that the source, weights and arguments tell of, and the weights that stay unread."""
+        """Return the parts that source, weights and numbers tell of, and what else it has that the formula lacks."""
         source, first = evidence(self.subject), self.readings[0]
-        parts = []
+        parts, unknown = [], []
         if not source or re.search(r"rope|rotary|rotate_half|freqs|inv_freq|\bcos\b", source, re.IGNORECASE):
             parts.append(conventions.rotary_part(source))
         if not source or re.search(r"alibi|slope", source, re.IGNORECASE):
@@ -116,8 +116,10 @@ class Attention:
             parts.append(conventions.window_part(window))
         if isinstance(cap := numbers.get("softcap"), int | float) and cap:
             parts.append(conventions.softcap_part(cap))
+        elif "tanh(" in source:
+            unknown = ["tanh: a softcap is known if a parameter or attribute named softcap has its size"]
         if first is None:
-            return parts, []
+            return parts, unknown
         if first.vector is not None:
             return [*parts, conventions.additive_part(self.weights[first.vector].flatten())], []
         others = unread_weights(self.subject.weights, self.options.map)
@@ -126,7 +128,7 @@ class Attention:
         parts += [conventions.sinks_part(self.weights[name].flatten()) for name in sinks]
         if len(norms) == 2:
             parts.append(conventions.norms_part(self.weights[norms["q"]], self.weights[norms["k"]]))
-        return parts, [name for name in others if name not in (*sinks, *norms.values())]
+        return parts, [*unknown, *(name for name in others if name not in (*sinks, *norms.values()))]
 
     def draw(self, form: Form, reading: Reading | None, crosses: bool, seed: int = 0, **sizes: int) -> Inputs:
         """Draw inputs of these sizes, as far as the layout has dimensions for them."""
@@ -157,7 +159,7 @@ class Attention:
         found: list[list[Trial]] = []
         failed: list[Returned] = []
         for form, reading in product(self.forms(layout or self.options.layout), self.readings):
-            if any(makes_needless(trials[0], form, reading) for trials in found):
+            if any(makes_needless(trials[0], form, reading) for trials in found) or not self.is_readable(form, reading):
                 continue
             for crosses, dtype in product((True, False) if form.roles.crosses else (False,), DTYPES):
                 trials: list[Trial] = []
@@ -176,6 +178,11 @@ class Attention:
             raise RequestError(f"{describe_failure(failed[0])}; {remedy}")
         return found
 
+    def is_readable(self, form: Form, reading: Reading | None) -> bool:
+        """Return whether keys can be made of the queries' vectors, if there are no others."""
+        by = reading and reading.read(self.weights)
+        return by is None or form.roles.crosses or by.query.weight.shape[1] == by.key.weight.shape[1]
+
     def fit(self, tried: Sequence[Sequence[Trial]]) -> Fit:
         """Fit the formula to one of these groups of trials: in float64, then in float32 inside, then with mistakes.
 
@@ -192,6 +199,13 @@ class Attention:
                     if all(replace(one, precision="float64").fits(formula) for one in trials):
                         self.precision = "float64"
                     return self.make_fit(trials[0], mistakes, under, formula, base)
+        for window in range(2, Shape().keys):
+            ways = conventions.window_part(window).ways
+            if any(all(one.fits(base) for one in tried[0]) for _, base in bases([Part(ways, needed=True)])):
+                raise RequestError(
+                    f"it has a window of {window} tokens, and no parameter or attribute named window says so: name the "
+                    "number, so that it can be compared"
+                )
         if self.parts or self.others:
             extra = ", ".join(self.others) or " or ".join(name for part in self.parts for name in part.ways)
             raise RequestError(
@@ -264,9 +278,8 @@ class Attention:
         form = fit.form._replace(encodings={**fit.form.encodings, role: encoding})
         crosses = fit.crosses and ("query" in encoding.shape or role == "memory_padding")
         inputs = self.draw(form, fit.reading, crosses, seed=2, batch=texts)
-        mask = calling.random_mask(encoding, inputs.query.shape[0], inputs.query.shape[-2], inputs.key.shape[-2])
-        if mask.dim() == 4:
-            mask[..., 0] |= is_causal(fit.conventions)  # so that each query sees something
+        sizes = inputs.query.shape[0], inputs.query.shape[-2], inputs.key.shape[-2]
+        mask = calling.random_mask(encoding, *sizes, is_causal(fit.conventions))
         inputs = inputs._replace(seen=Seen(pairs=mask) if mask.dim() == 4 else Seen(padding=mask))
         if form.can_express(inputs):
             returned = self.call(form, inputs, fit.dtype)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, shorten
-from attncli.checks.code.subject import Subject, Weight, is_required, is_variadic
+from attncli.checks.code.subject import Subject, Weight, is_number, is_required, is_variadic
 
 LISTED = 150  # characters of the names that a message offers
 INPUTS = ("query", "key", "value", "memory")
@@ -118,8 +118,12 @@ def role_of(name: str, roles: Mapping[str, str] = ROLES) -> str | None:
 def roles_of(parameters: Sequence[Parameter], mapped: Mapping[str, str]) -> Roles:
     """Guess the roles of a call's parameters. mapped: roles that the user gives, by name.
 
-    Raises NeedsAdapterError for a required parameter whose role is unknown.
+    Raises RequestError for a role that does not exist, NeedsAdapterError for a required parameter of unknown role.
     """
+    every = dict.fromkeys([*CALLED_WITH, *STEMS])
+    for name, given in mapped.items():
+        if given not in every:
+            raise RequestError(f"--map {quoted(f'{name}={given}')}: that is none of {', '.join(every)}")
     parameters = [one for one in parameters if not is_variadic(one)]
     if not parameters:  # *args, or a signature that Python can't see
         return Roles(tuple((name, name) for name in INPUTS[:3]), INPUTS[:3])
@@ -156,8 +160,9 @@ def adapter(subject: Subject) -> str:
     """Return an adapter of three lines to paste below the code. Each ... is to be filled in."""
 
     def arguments(parameters: Iterable[Parameter], roles: Mapping[str, str], names: Sequence[str]) -> str:
-        by_name = ((one.name, role_of(one.name, roles)) for one in parameters if is_required(one))
-        return ", ".join(f"{name}={role if role in names else '...'}" for name, role in by_name)
+        by_name = [(one, role_of(one.name, roles)) for one in parameters]
+        wanted = [(one.name, role) for one, role in by_name if is_required(one) or role in names]
+        return ", ".join(f"{name}={role if role in names else '...'}" for name, role in wanted)
 
     given = ("query", "key", "value", "mask") if subject.kind == "function" else ("x", "mask")
     head = f"{', '.join(given[:-1])}, mask=None"
@@ -218,9 +223,12 @@ def arguments_for(subject: Subject, sizes: Sizes, given: Mapping[str, Any]) -> d
 
 
 def numbers_by_role(subject: Subject, given: Mapping[str, Any]) -> dict[str | None, Any]:
-    """Return the first of the constructor's arguments and the subject's attributes that has each role."""
-    numbers = [*given.items(), *((name.rpartition(".")[2], number) for name, number in subject.numbers.items())]
-    return {role_of(name): number for name, number in reversed(numbers)}
+    """Return the number of each role: a given argument, or else an attribute, or else the default of a parameter."""
+    attributes = ((name.rpartition(".")[2], number) for name, number in subject.numbers.items())
+    defaults = (
+        (one.name, one.default) for one in (*subject.constructor, *subject.parameters) if is_number(one.default)
+    )
+    return {role_of(name): number for name, number in reversed([*given.items(), *attributes, *defaults])}
 
 
 # --- weights ----------------------------------------------------------------------------------------------
@@ -242,13 +250,10 @@ def part_of(name: str, mapped: Mapping[str, str]) -> str | None:
 
 
 def refuse_unknown(mapped: Mapping[str, str], parameters: Iterable[str], weights: Mapping[str, Weight]) -> None:
-    """Raise RequestError for a name that no parameter, weight or layer has, and for a role that does not exist."""
+    """Raise RequestError for a name that no parameter, weight or layer has."""
     layers = [re.sub(r"\.(weight|bias)$", "", name) for name in weights]
     offered = list(dict.fromkeys([*parameters, *layers]))
-    roles = dict.fromkeys([*CALLED_WITH, *STEMS])
-    for name, role in mapped.items():
-        if role not in roles:
-            raise RequestError(f"--map {quoted(f'{name}={role}')}: that is none of {', '.join(roles)}")
+    for name in mapped:
         if name not in {*offered, *weights, *(layer.rpartition(".")[2] for layer in layers)}:
             names = shorten(", ".join(offered) or "nothing", LISTED)
             raise RequestError(f"--map {quoted(name)}: nothing has this name; there is {names}")

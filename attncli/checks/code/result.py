@@ -15,7 +15,6 @@ from attncli.checks.code.subject import Subject
 from attncli.record import AttentionRecord
 
 FEW = 3  # checks that a verdict names
-MUST = ("masks",)  # checks without which "right" holds for half of the code
 LONGEST = 100  # characters of a line that is shown
 
 
@@ -102,8 +101,7 @@ class Result:
         wrong = [check.name for check in self.checks if check.holds is False]
         if not wrong:
             under = f", {'; '.join(self.conventions)}" if self.conventions else ""
-            missing = [check.name for check in self.checks if check.holds is None and check.name in MUST]
-            missed = f"; not checked: {', '.join([*missing, *self.unchecked])}" if missing or self.unchecked else ""
+            missed = f"; not checked: {', '.join(self.unchecked)}" if self.unchecked else ""
             return f"right: {self.name} is {self.kind}{under}{missed}"
         if not self.diagnosis:
             names = ", ".join(wrong[:FEW]) + (", ..." if len(wrong) > FEW else "")
@@ -145,6 +143,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "hide": (r"masked_fill|\bwhere\(", r"-?1e\d|inf\b|finfo", r"mask.*[*+]|[*+].*mask"),
     "meaning": (r"mask\b.*[!=]=|~\s*\w*mask|mask\.logical_not", r"masked_fill|\bwhere\(|1(\.0)? - \w*mask"),
     "causal": (r"tri[ul]", r"[^-][<>]=?"),
+    "direction": (r"tri[ul]|[^-][<>]=?|masked_fill|\bwhere\(",),
     "padding": (r"unsqueeze|None\s*,|\[:, ?None",),
     "split": (r"(view|reshape|unflatten|rearrange)\(",),
     "join": (r"(view|reshape|flatten|rearrange)\(",),

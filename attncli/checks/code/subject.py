@@ -91,7 +91,7 @@ class Subject:
 
     Every call runs on a fresh copy, so nothing that the code does to itself lasts. report: is called with "made" or
     "called" before the code runs. library: "torch" or "numpy". source: the text, which begins on line `first` of
-    `file`. weights: by name; names in submodules have dots. numbers: the integers among its attributes.
+    `file`. weights: by name; names in submodules have dots. numbers: those among its attributes.
 
     Raises RequestError if it can't be called, made or copied.
     """
@@ -114,7 +114,7 @@ class Subject:
         self.filled: dict[str, Tensor] = {}
         self.ready: dict[torch.dtype, Any] = {}  # a copy in each dtype, which never runs
         self.weights: dict[str, Weight] = {}
-        self.numbers: dict[str, int] = {}
+        self.numbers: dict[str, float] = {}
         self.set_instance(None if self.kind == "class" else self.copy(thing))
 
     def make(self, arguments: dict[str, Any]) -> None:
@@ -203,13 +203,10 @@ class Subject:
         return self.copy(self.ready[dtype])
 
     def copy(self, instance: Any) -> Any:
-        """Return a deep copy. Tensors with a graph, which deepcopy refuses, are detached."""
-        owner = getattr(instance, "__self__", instance)
-        holders = owner.modules() if isinstance(owner, nn.Module) else [owner]
-        values = [value for holder in holders for value in getattr(holder, "__dict__", {}).values()]
-        computed = {id(x): x.detach().clone() for x in values if isinstance(x, Tensor) and not x.is_leaf}
+        """Return a deep copy."""
         try:
-            return copy.deepcopy(instance, computed)
+            with DetachedCopies():
+                return copy.deepcopy(instance)
         except Exception as error:
             reason = describe_error(error, self.file)
             remedy = "hand in its class, or a function without parameters, that makes it without that"
@@ -217,11 +214,13 @@ class Subject:
 
     @contextmanager
     def their_settings(self) -> Iterator[None]:
-        """Run their code under the torch settings that it left, and ours under our own."""
+        """Run their code uncompiled, under the torch settings that it left, and ours under our own."""
         ours = torch_settings()
         set_torch_settings(self.settings)
+        compiles = "torch._dynamo" in sys.modules  # flex attention does, for every size of its inputs
         try:
-            yield
+            with torch.compiler.set_stance("force_eager") if compiles else nullcontext():
+                yield
         finally:
             self.settings = torch_settings()
             set_torch_settings(ours)
@@ -291,6 +290,15 @@ def gradients_of(arrays: tuple[Tensor, ...], inputs: list[Tensor], cotangent: Te
     if output is None or not output.requires_grad:
         return ()
     return torch.autograd.grad((output * cotangent.to(output)).sum(), inputs, materialize_grads=True)
+
+
+class DetachedCopies(TorchFunctionMode):
+    """Lets deepcopy copy tensors that have a graph, without it."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.__deepcopy__ and not args[0].is_leaf:
+            return args[1].setdefault(id(args[0]), args[0].detach().clone())
+        return func(*args, **(kwargs or {}))
 
 
 class NoDropout(TorchFunctionMode):
@@ -418,14 +426,18 @@ def arrays_of(holder: Any, prefix: str, deep: int) -> Iterator[tuple[str, Any, s
             yield from arrays_of(value, f"{path}.", deep - 1)
 
 
-def numbers_of(instance: Any) -> dict[str, int]:
-    """Return the integers among the attributes of an object and its submodules."""
+def is_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def numbers_of(instance: Any) -> dict[str, float]:
+    """Return the numbers among the attributes of an object and its submodules."""
     holders = list(instance.named_modules()) if isinstance(instance, nn.Module) else [("", instance)]
     return {
         f"{path}.{name}" if path else name: value
         for path, holder in holders
         for name, value in getattr(holder, "__dict__", {}).items()
-        if type(value) is int
+        if is_number(value)
     }
 
 

@@ -19,9 +19,9 @@ from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, open_tapped, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
+from attncli.record.captions import model_name, record_size
+from attncli.record.cells import drawn, drawn_map
 from attncli.record.selection import select_one
-from attncli.render.captions.records import model_name, record_size
-from attncli.render.hidden import drawn, drawn_map
 from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -94,10 +94,6 @@ class Mechanisms(Feature):
     pad_to: options.PadTo = None
     device: options.Device = "auto"
 
-    def suffixes(self) -> tuple[str, ...]:
-        """Return the suffixes of files: only the .json has all designs, and so only it has a use for --reach."""
-        return (".json",) if self.design is None and self.is_given("reach") else self.saves
-
     def report(self, progress: Progress = silent) -> Report:
         if self.mistakes:
             why = "with --mistakes, which are made in the head as it is"
@@ -106,6 +102,8 @@ class Mechanisms(Feature):
             self.refuse(f"with --design {self.design}, which is no window", "reach")
         if self.design in SHARED:
             self.refuse(f"with --design {self.design}, where nothing is random", "seed")
+        if self.path is not None and self.design is None and not self.printed and self.path.suffix.lower() != ".json":
+            self.refuse(f"with -o {self.path.suffix}, which has scores and no designs", "reach")
         inputs = read_inputs(self.text, self.pair, self.file)
         check_one(len(inputs), "give the one to measure as TEXT")
         # In float32: where a claim says that two ways give the same, their difference is compared with its rounding.

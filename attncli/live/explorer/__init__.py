@@ -1,5 +1,5 @@
-"""The explorer: the heads of what is typed, full screen in the terminal.
+"""The explorer: the attention heads for typed text, full screen in the terminal.
 
-app.py is the screen and asks; look.py is what is looked at, which actions.py change; answers.py is what is drawn, made
-in a thread; panes.py draw it.
+app.py contains the screen, its actions and the threads that compute answers. panes.py contains the state of the screen
+(`Look`), the answers, and the panes that draw them.
 """

@@ -1,6 +1,6 @@
-"""The explorer: type a sentence, and see what every head does with it, full screen in the terminal.
+"""The explorer: type a sentence and see each head's attention to it, full screen in the terminal.
 
-Keys change the look. What the look needs of a model is made in a thread, and the panes draw the answer.
+Keys change the state of the screen (`Look`). A thread computes the answer to it, and the panes draw it.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from attncli.analysis.shares import row_shares
 from attncli.analysis.telling import Usual
 from attncli.base import choices
 from attncli.base.errors import Notice, RequestError
-from attncli.base.files import check_suffix
+from attncli.base.files import PICTURES, check_suffix
 from attncli.base.printable import first_line, is_harmful, printable
 from attncli.live.explorer.panes import (
     HELD,
@@ -46,44 +46,44 @@ from attncli.live.explorer.panes import (
 )
 from attncli.live.session import Newest, Session, SupersededError, Watch, settle
 from attncli.models.opening import Opening
+from attncli.page import Start, document
 from attncli.record import ModelInfo, files, save_records
+from attncli.record.captions import model_name
 from attncli.record.request import Input as Texts
 from attncli.record.selection import heads_list, select_one
-from attncli.render.captions.records import model_name
-from attncli.render.page import Start, document
 
 # --- keys ----------------------------------------------------------------------------------------------
 
 
-# The key, the action, what the footer calls it (nothing: it stands on the page of keys alone), and what it does.
+# The key, the action, its name in the footer (empty: only on the page of keys), and its description.
 KEYS = (
-    ("i,slash,enter", "type", "type", "type a sentence; Enter or Esc goes back to the heads"),
-    ("left,right", "head(-1),head(1)", "", "the head before, the next head"),
-    ("up,down", "layer(-1),layer(1)", "", "the layer before, the next layer"),
+    ("i,slash,enter", "type", "type", "type a sentence; Enter or Esc returns to the heads"),
+    ("left,right", "head(-1),head(1)", "", "the previous head, the next head"),
+    ("up,down", "layer(-1),layer(1)", "", "the previous layer, the next layer"),
     (
         "p,n",
         "telling(-1),telling(1)",
         "telling",
-        "of the heads that stand out, or differ most: before, next",
+        "the previous or next of the most notable heads, or of those that differ most",
     ),
-    ("k,j", "query(-1),query(1)", "", "the token before, the next token; Esc lets go of it"),
-    ("h,l", "key(-1),key(1)", "", "the key before, the next key: their weight"),
-    ("o", "other_side", "", "hold the key's own row"),
+    ("k,j", "query(-1),query(1)", "", "the previous token, the next token; Esc clears the selection"),
+    ("h,l", "key(-1),key(1)", "", "the previous key, the next key, with their weights"),
+    ("o", "other_side", "", "select the row of the key's token"),
     ("m", "mask", "mask", "the next mask"),
     ("w", "words", "words", "words or pieces"),
     ("s", "special", "", "special tokens on or off"),
-    ("v", "measure", "", "weights, or norms of what is added up"),
-    ("x", "silence", "silence", "silence the head, and see the others change; again: not any more"),
-    ("equals_sign", "compare", "compare", "compare with the sentence before, and not any more"),
+    ("v", "measure", "", "weights, or norms of weight times transformed value"),
+    ("x", "silence", "silence", "silence the head and see the others change; press again to restore it"),
+    ("equals_sign", "compare", "compare", "compare with the previous sentence, or stop comparing"),
     ("u", "undo", "undo", "undo"),
-    ("P", "pair", "", "give a second text"),
+    ("P", "pair", "", "enter a second text"),
     ("M", "model", "", "the next model"),
     ("S", "save", "save", "save a picture, a page or a record, by the file's suffix"),
-    ("y", "copy", "copy", "copy the command that gives this view"),
-    ("1,2,3,0", "alone(1),alone(2),alone(3),alone(0)", "", "heads, map or tokens alone; all of them"),
-    ("tab", "next_pane", "", "the next of these, where there is room for one"),
+    ("y", "copy", "copy", "copy the command for this view"),
+    ("1,2,3,0", "alone(1),alone(2),alone(3),alone(0)", "", "heads, map or tokens only; all of them"),
+    ("tab", "next_pane", "", "the next of these, if there is room for only one"),
     ("d", "theme", "", "light or dark"),
-    ("question_mark", "keys", "keys", "these keys"),
+    ("question_mark", "keys", "keys", "list the keys"),
     ("q,ctrl+c,ctrl+q", "quit", "quit", "quit"),
 )
 SHOWN = {"slash": "/", "equals_sign": "=", "question_mark": "?", "left": "←", "right": "→", "up": "↑", "down": "↓",
@@ -92,18 +92,18 @@ ALWAYS = ("ctrl+c", "ctrl+q", "tab")  # while typing too
 
 
 def bindings() -> list[BindingType]:
-    """Every key with its action; of several keys of one action the footer shows the first."""
+    """Return every key with its action. For several keys with one action, the footer shows the first."""
     made: list[BindingType] = []
     for keys, actions, name, help in KEYS:
         each = actions.split(",") if "(" in actions else [actions] * len(keys.split(","))
         for number, (key, action) in enumerate(zip(keys.split(","), each, strict=True)):
             first = number == 0 and bool(name)
             made.append(Binding(key, action, name or help, show=first, priority=key in ALWAYS))
-    return [*made, Binding("escape", "let_go", "let go", show=False)]
+    return [*made, Binding("escape", "let_go", "clear the selection", show=False)]
 
 
 def page_of_keys() -> list[tuple[str, str]]:
-    """What the page of keys says: keys, and what they do."""
+    """Return the rows of the page of keys: keys and their descriptions."""
     return [(" ".join(SHOWN.get(key, key) for key in keys.split(",")), help) for keys, _, _, help in KEYS]
 
 
@@ -114,7 +114,9 @@ HARMLESS = "\N{REPLACEMENT CHARACTER}"
 
 
 class Harmless(Highlighter):
-    """What could command the terminal is drawn as "�". It stays part of the text: the model reads what `run` reads."""
+    """Draws characters that could control the terminal as "�". The text itself stays unchanged, so the model reads the
+    same
+    as with `run`."""
 
     def highlight(self, text: Text) -> None:
         text.plain = "".join(
@@ -123,7 +125,7 @@ class Harmless(Highlighter):
 
 
 class Field(Input):
-    """Textual's, which draws what is typed and pasted as it is, escape sequences too."""
+    """Textual's input with harmless display, since Textual draws escape sequences unchanged."""
 
     def __init__(self, value: str, **more: Any) -> None:
         super().__init__(value, compact=True, highlighter=Harmless(), **more)
@@ -133,7 +135,7 @@ class Field(Input):
 
 
 class Line(ModalScreen[str | None]):
-    """Asks for a line; None where Esc was pressed."""
+    """A dialog that asks for a line; its result is None if Esc was pressed."""
 
     BINDINGS = [Binding("escape", "dismiss(None)", "leave")]  # noqa: RUF012
     CSS = "Line { align: center middle; } Line > Vertical { width: 80%; max-width: 90; height: auto; padding: 1 2; \
@@ -180,12 +182,11 @@ max-height: 95%; padding: 0 1; background: $panel; }"
 # --- saving --------------------------------------------------------------------------------------------
 
 
-PICTURES = (".png", ".svg", ".pdf", ".pgf", ".tex")
 SUFFIXES = (*PICTURES, *document.SUFFIXES, *files.SUFFIXES)
 
 
 def save(session: Session, look: Look, path: Path, pad_to: int | None) -> None:
-    """A picture of the head that is held, a page of all heads, or their record.
+    """Save a picture of the selected head, a page of all heads, or their record.
 
     Raises RequestError for another suffix, an unwritable place, and as `Session.record` does.
     """
@@ -207,8 +208,9 @@ def save(session: Session, look: Look, path: Path, pad_to: int | None) -> None:
 
 
 def command(look: Look, opening: Opening, pad_to: int | None, before: Texts | None = None) -> str | None:
-    """The command line that prints this head, or how much of it moved where it is compared, as far as `diff` can;
-    None where a text could harm a terminal.
+    """Return the command line that prints this head, or, as far as `diff` supports the comparison, its change.
+
+    None if the text could harm a terminal.
     """
     without = ",".join(filter(None, (opening.without, heads_list(look.without))))
     texts = [look.text.text]
@@ -239,7 +241,7 @@ def command(look: Look, opening: Opening, pad_to: int | None, before: Texts | No
 
 
 class Answered(Message):
-    """A look was answered."""
+    """An answer is ready."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__()
@@ -247,7 +249,7 @@ class Answered(Message):
 
 
 class Failed(Message):
-    """Something could not be done; what is on the screen stays. look: where it was asked for, what."""
+    """An action failed. The screen stays unchanged. look: the requested state, if any."""
 
     def __init__(self, said: str, look: Look | None = None) -> None:
         super().__init__()
@@ -256,7 +258,7 @@ class Failed(Message):
 
 
 class Done(Message):
-    """Something was done, such as a file saved."""
+    """An action is done, such as saving a file."""
 
     def __init__(self, said: str) -> None:
         super().__init__()
@@ -264,7 +266,7 @@ class Done(Message):
 
 
 class Progress(Message):
-    """What share of the answer there is."""
+    """The share of the answer that is computed."""
 
     def __init__(self, share: float) -> None:
         super().__init__()
@@ -272,7 +274,7 @@ class Progress(Message):
 
 
 class Known(Message):
-    """What is usual of the heads."""
+    """The usual weights of the heads are known."""
 
     def __init__(self, usual: Usual | None) -> None:
         super().__init__()
@@ -280,26 +282,26 @@ class Known(Message):
 
 
 class Noticed(Message):
-    """Something that whoever asked should know of the answer."""
+    """A Notice about the answer."""
 
     def __init__(self, said: str) -> None:
         super().__init__()
         self.said = said
 
 
-# --- asking models -------------------------------------------------------------------------------------
+# --- requests to models -------------------------------------------------------------------------------------
 
 
-IDLE = 0.4  # seconds without a wish, after which is found out what is usual of the heads
+IDLE = 0.4  # seconds without a request until the usual weights are computed
 
 
 def same(look: Look, other: Look) -> bool:
-    """Whether both ask for the same."""
+    """Return True if both states need the same answer."""
     return replace(look, **{name: getattr(other, name) for name in HELD}) == other
 
 
 class Asking(App[None]):
-    """The screen of one session. What is looked at is `look`; `answer` is what was last answered, and drawn."""
+    """The screen of one session. `look` is its state, and `answer` the last answer, which is displayed."""
 
     def __init__(
         self,
@@ -308,7 +310,7 @@ class Asking(App[None]):
         pad_to: int | None = None,
         begin: tuple[str | None, str | None] = (None, None),
     ) -> None:
-        """begin: the layer and the head that are held first, as they are typed; by default the one that `run` names."""
+        """begin: the layer and head to select first, as typed; by default the head that `run` names first."""
         super().__init__()
         self.begin = begin
         self.session = session
@@ -332,20 +334,20 @@ class Asking(App[None]):
         self.ask()
 
     def listen_to_signals(self) -> None:
-        """TERM and HUP leave the terminal as it was, too."""
+        """Restore the terminal also after TERM and HUP."""
         for number in (getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)):
-            with suppress(NotImplementedError, RuntimeError, ValueError):  # not here, or not in this thread
+            with suppress(NotImplementedError, RuntimeError, ValueError):  # unsupported here, or not the main thread
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
 
     def on_unmount(self) -> None:
         warnings.showwarning = self.shown_before
         self.newest.close()
-        self.keeping.shutdown(wait=False)  # what is being saved is saved before the process ends
+        self.keeping.shutdown(wait=False)  # saving finishes before the process ends
 
-    # --- asking, in a thread of its own -------------------------------------------------------------------
+    # --- requests, in a thread -------------------------------------------------------------------
 
     def ask(self) -> None:
-        """Have the look answered; whatever was asked before is not wanted any more. Nothing at the end."""
+        """Request an answer for the current state and cancel earlier requests. Do nothing after closing."""
         if self.newest.closed:
             return
         self.notices.clear()
@@ -364,7 +366,7 @@ class Asking(App[None]):
         self.idle = self.set_timer(IDLE, self.ask_usual)
 
     def telling(self, work: Callable[[Watch], Message], look: Look | None = None) -> Callable[[Watch], None]:
-        """The same work, of which the screen is told: by the message that it gives, or why it could not be done."""
+        """Return a function that does the work and posts its message, or the reason of its failure."""
 
         def done(watch: Watch) -> None:
             try:
@@ -373,7 +375,7 @@ class Asking(App[None]):
                 pass
             except (RequestError, OSError, MemoryError) as error:
                 self.post_message(Failed(printable(str(error) or "not enough memory"), look))
-            except Exception as error:  # noqa: BLE001  # nothing that a text does may end the program
+            except Exception as error:  # noqa: BLE001  # no text may end the program
                 self.post_message(Failed(f"a mistake in attncli: {first_line(error)}", look))
 
         return done
@@ -382,14 +384,14 @@ class Asking(App[None]):
         self.post_message(Progress(share))
 
     def keep(self, work: Callable[[Watch], Message]) -> None:
-        """Have something done that nothing newer takes the place of."""
+        """Do work that newer requests do not cancel."""
         self.keeping.submit(self.telling(work), Watch())
 
     def usual_of(self, look: Look) -> Hashable:
         return self.session.usual_kind(look.asked(self.pad_to))
 
     def ask_usual(self) -> None:
-        """Find out what is usual, once for each model, mask and measure."""
+        """Compute the usual weights once for each model, mask and measure."""
         if self.newest.closed or self.answer is None:
             return
         if self.usual_of(self.look) not in self.session.usuals:
@@ -406,7 +408,7 @@ class Asking(App[None]):
             self.hold_first(message.answer.record.model)
 
     def hold_first(self, model: ModelInfo) -> None:
-        """The head that was named when the program was started."""
+        """Select the head that was named on the command line."""
         layer, head = self.begin
         try:
             if layer is not None:
@@ -448,30 +450,30 @@ class Asking(App[None]):
     # --- drawing ------------------------------------------------------------------------------------------
 
     def redraw(self, keep: bool = False) -> None:
-        """Draw all panes anew; keep: but for what the status says, which is of something else."""
+        """Redraw all panes. keep: leave the status line unchanged."""
         for pane in self.screen_stack[0].query(Pane):
             if not (keep and isinstance(pane, StatusPane)):
                 pane.redraw()
 
     def hold(self, **changes: Any) -> None:
-        """Hold something else of the answer that is there."""
+        """Change the selection within the current answer."""
         self.look = replace(self.look, **changes)
         self.redraw()
 
     def say(self, text: str, wrong: bool = False) -> None:
-        """A line in the place of the status, until something else is drawn."""
+        """Show a message as the status until the next redraw."""
         status = self.screen_stack[0].query_one("#status", StatusPane)
         status.set_class(wrong, "wrong")
         status.say(text)
 
     def settings(self) -> list[str]:
-        """Name the model, the mask that it used, and whatever else is not the default.
+        """Return the model, the mask that it used, and all settings that are not the default.
 
-        The record names the mask: a network that looks back only has its own, whatever was asked for.
+        The mask's name comes from the record, since causal networks always use their own.
         """
         look = self.answer.look if self.answer is not None else self.look
         mask = self.answer.record.mask_name if self.answer is not None else look.mask
-        against = {"": [], "before": ["compared with the sentence before"], "whole": ["compared with every head"]}
+        against = {"": [], "before": ["compared with the previous sentence"], "whole": ["compared with every head"]}
         return [
             model_name(look.model),
             f"mask {mask}",
@@ -487,13 +489,13 @@ class Asking(App[None]):
 
 
 DARK, LIGHT = "textual-dark", "textual-light"
-NOTHING_YET = "there is nothing to hold yet"
+NOTHING_YET = "there is no head to select yet"
 
 
 class Actions(Asking):
-    """A screen that asks, with what its keys do."""
+    """The screen with the actions of its keys."""
 
-    # --- what is held, which needs no model ---------------------------------------------------------------
+    # --- the selection, which needs no model ---------------------------------------------------------------
 
     def action_head(self, step: int) -> None:
         if self.answer is not None and self.look.head is not None:
@@ -504,13 +506,13 @@ class Actions(Asking):
             self.hold(layer=stepped(self.answer.record.layers, self.look.layer, step))
 
     def action_telling(self, step: int) -> None:
-        """Of the heads that stand out, or differ most, the next one, with its first edge."""
+        """Select the next of the most notable heads, or of those that differ most, with its first edge."""
         if self.answer is None:
             return
         order = self.answer.order
         here = (self.look.layer, self.look.head)
         if not order:
-            self.say("no head has edges between words far above what is usual")
+            self.say("no head has word-to-word edges far above their usual weight")
             return
         layer, head = stepped(order, here, step) if here in order else order[0]
         edges = [one for one in self.answer.telling if (one[0].layer, one[0].head) == (layer, head)]
@@ -541,10 +543,11 @@ class Actions(Asking):
     def action_special(self) -> None:
         self.hold(special=not self.look.special, query=None, key=None)
 
-    # --- what is asked ------------------------------------------------------------------------------------
+    # --- changes that need a new answer
+    # ------------------------------------------------------------------------------------
 
     def change(self, look: Look) -> None:
-        """Ask for another look; undo returns from there."""
+        """Change the state and request its answer. Undo returns to the previous state."""
         self.undone.append(self.look)
         self.look = look
         self.ask()
@@ -569,7 +572,7 @@ class Actions(Asking):
         if self.look.against:
             self.change(replace(self.look, against=""))
         elif self.before is None:
-            self.say("there is no sentence before this one: type another (i)")
+            self.say("there is no previous sentence: type another one (i)")
         else:
             self.change(replace(self.look, against="before"))
 
@@ -582,14 +585,14 @@ class Actions(Asking):
         self.ask()
 
     def show_text(self) -> None:
-        """The text of the look in the field, which asks for nothing."""
+        """Put the current text into the field without a new request."""
         with self.prevent(self.field.Changed):
             self.field.value = self.look.text.text
 
     def action_model(self) -> None:
         models = self.session.models
         if len(models) == 1:
-            self.say("there is one model: attncli explore -m A,B opens two")
+            self.say("there is only one model: attncli explore -m A,B opens two")
         else:
             self.choose_model(stepped(models, self.look.model, 1))
 
@@ -602,17 +605,17 @@ class Actions(Asking):
             if pair is not None:
                 self.change(replace(self.look, text=self.look.text._replace(pair=pair or None)))
 
-        self.push_screen(Line("second text (nothing: none)", self.look.text.pair or ""), given)
+        self.push_screen(Line("second text (empty for none)", self.look.text.pair or ""), given)
 
     @property
     def field(self) -> Input:
-        """What is typed in."""
+        """Return the text field."""
         return self.screen_stack[0].query_one("#text", Input)
 
     def action_type(self) -> None:
         self.field.focus()
 
-    # --- what is kept -------------------------------------------------------------------------------------
+    # --- saving -------------------------------------------------------------------------------------
 
     def action_save(self) -> None:
         def given(name: str | None) -> None:
@@ -633,7 +636,7 @@ class Actions(Asking):
     def action_copy(self) -> None:
         line = command(self.look, self.session.by_name[self.look.model], self.pad_to, self.before)
         if line is None:
-            self.say("the text has characters that could command a terminal: there is no line to paste")
+            self.say("the text has characters that could control a terminal, so the command is not copied")
         else:
             self.copy_to_clipboard(line)
             self.say(line)
@@ -645,7 +648,7 @@ class Actions(Asking):
         self.arrange()
 
     def arrange(self) -> None:
-        """Which panes are seen, and where."""
+        """Arrange the visible panes."""
         raise NotImplementedError
 
     def action_next_pane(self) -> None:
@@ -660,7 +663,7 @@ class Actions(Asking):
         self.push_screen(Keys(page_of_keys()))
 
     def own_commands(self) -> Iterator[SystemCommand]:
-        """What the palette offers: everything that a key does, and what has no key."""
+        """Yield the commands of the palette: all actions of keys, and others without a key."""
         for title, help, action in (
             ("Type a sentence", "i", self.action_type),
             ("Next telling head", "n", lambda: self.action_telling(1)),
@@ -668,7 +671,7 @@ class Actions(Asking):
             ("Special tokens on or off", "s", self.action_special),
             ("Weights or norms", "v", self.action_measure),
             ("Silence the head", "x", self.action_silence),
-            ("Compare with the sentence before", "=", self.action_compare),
+            ("Compare with the previous sentence", "=", self.action_compare),
             ("Undo", "u", self.action_undo),
             ("Second text", "P", self.action_pair),
             ("Save", "S", self.action_save),
@@ -684,7 +687,7 @@ class Actions(Asking):
 
 
 def stepped(these: Any, here: Any, step: int) -> Any:
-    """What comes so many steps after `here`, around the ends; from nowhere the first, or the last."""
+    """Return the item `step` places after `here`, wrapping around; the first or last if `here` is not an item."""
     if here not in these:
         return these[0 if step > 0 else -1]
     return these[(list(these).index(here) + step) % len(these)]
@@ -693,7 +696,7 @@ def stepped(these: Any, here: Any, step: int) -> Any:
 # --- the screen ----------------------------------------------------------------------------------------
 
 
-MIDDLE, WIDE = 72, 132  # columns, from which on all panes are seen, and beside each other
+MIDDLE, WIDE = 72, 132  # columns: minimum widths for all panes, and for panes beside each other
 
 
 class TextField(Field):
@@ -701,7 +704,7 @@ class TextField(Field):
 
     BINDINGS = [  # noqa: RUF012
         Binding("escape", "app.let_go", "back to the heads", key_display="Esc"),
-        Binding("up", "app.layer(-1)", "layer before", show=False),
+        Binding("up", "app.layer(-1)", "previous layer", show=False),
         Binding("down", "app.layer(1)", "next layer", show=False),
     ]
 
@@ -713,7 +716,7 @@ class TextField(Field):
 
 
 class Explorer(Actions):
-    """All of it: the panes, where they are, and the field."""
+    """The complete app: the panes, their layout, and the text field."""
 
     BINDINGS = bindings()
     CSS_PATH = Path(__file__).with_name("explorer.tcss")
@@ -759,7 +762,7 @@ class Explorer(Actions):
         self.arrange()
 
     def arrange(self) -> None:
-        """Which panes are seen, and where: all where there is room, else one."""
+        """Arrange the panes: all of them if there is room, else one."""
         wide, middle = self.size.width >= WIDE, self.size.width >= MIDDLE
         alone = self.alone or (0 if middle else 1)
         screen = self.screen_stack[0]

@@ -1,6 +1,6 @@
-"""The panes of the explorer: each draws its part of an answer into the room that it has, and tells what is pointed at.
+"""The panes of the explorer. Each draws its part of an answer into the available space and reports clicks.
 
-Answers are made in a thread, so that drawing has nothing to compute.
+Answers are computed in a thread, so that drawing needs no computation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,34 +17,38 @@ from attncli.analysis.difference import Difference, difference
 from attncli.analysis.patterns import HeadSummary, summarise
 from attncli.analysis.shares import row_shares
 from attncli.analysis.telling import Edge, Usual, telling_head
+from attncli.live.explorer.window import (
+    MARKED,
+    Held,
+    Window,
+    cell_lines,
+    changes_window,
+    row_line,
+    tokens_window,
+    weights_window,
+)
 from attncli.live.session import Asked, Session, Watch
 from attncli.record import AttentionRecord
+from attncli.record.captions import describe_prediction, record_size
 from attncli.record.request import Grouping, Input, Request
 from attncli.record.selection import heads_list
-from attncli.render.captions.held import cell_lines, row_line
-from attncli.render.captions.prediction import prediction_lines
-from attncli.render.captions.records import record_size
-from attncli.render.terminal.difference import moved_cell
-from attncli.render.terminal.glyphs import WIDTHS, glyph_cell, meaning
-from attncli.render.terminal.one_head import about
-from attncli.render.terminal.telling import named, sink_note
-from attncli.render.terminal.window import MARKED, Held, Window, changes_window, tokens_window, weights_window
 from attncli.report.canvas import Canvas
-from attncli.report.terminal import HEAD_WIDTH, fold, head_grid
+from attncli.report.heads import GLYPH_WIDTHS, describe_head, edge_lines, glyph_cell, glyph_legend, sink_note
+from attncli.report.terminal import HEAD_WIDTH, fold, ground, head_grid
 
-# --- the look ------------------------------------------------------------------------------------------
+# --- the state of the screen ------------------------------------------------------------------------------------------
 
 
-HELD = ("layer", "head", "query", "key", "special")  # of a look, what is held: it needs no other answer
-Against = Literal["", "before", "whole"]  # nothing, the sentence before, the model with every head
+HELD = ("layer", "head", "query", "key", "special")  # the selection within an answer: changing it needs no new answer
+Against = Literal["", "before", "whole"]  # nothing, the previous sentence, or the model with every head
 
 
 @dataclass(frozen=True)
 class Look:
-    """One state of the screen; every change makes another one.
+    """One state of the screen. Every change creates a new one.
 
-    without: heads that are silenced, (layer, head). layer, head: those that are held; None until a text was answered
-    for the first time, which then tells. query, key: the tokens of a cell. against: what it is compared with.
+    without: silenced heads, (layer, head). layer, head: the selected head; None until the first answer selects one.
+    query, key: the tokens of the selected cell. against: the comparison.
     """
 
     model: str
@@ -61,18 +65,18 @@ class Look:
     special: bool = True
 
     def asked(self, pad_to: int | None = None) -> Asked:
-        """What this look needs of a session; what is held asks for nothing more."""
+        """Return the request to a session for this state. The selection within the answer adds nothing to it."""
         grouping = Grouping(words=self.words, stretches=True)
         request = Request(measure=self.measure, pad_to=pad_to, predict=True, grouping=grouping)
         return Asked(self.model, self.text, request, (self.mask,), heads_list(self.without))
 
     def held(self) -> Held:
-        """Of a look that has a head."""
+        """Return the selection, which must have a head."""
         assert self.layer is not None and self.head is not None
         return Held(self.layer, self.head, self.query, self.key, self.special)
 
     def possible(self, record: AttentionRecord, telling: tuple[int, int]) -> "Look":
-        """The same with a head and tokens that this record has: `telling` where none was held, or is there."""
+        """Return the state restricted to this record's heads and tokens. `telling` replaces a missing head."""
         made = self
         if self.layer not in record.layers or self.head not in record.heads:
             made = replace(made, layer=telling[0], head=telling[1])
@@ -83,7 +87,7 @@ class Look:
         return made
 
     def silenced(self, layer: int, head: int) -> "Look":
-        """With this head silenced, or, where it is, not any more; beside the whole model."""
+        """Return the state with this head silenced, or no longer silenced, compared with the model with every head."""
         others = tuple(one for one in self.without if one != (layer, head))
         without = others if len(others) < len(self.without) else tuple(sorted((*others, (layer, head))))
         return replace(self, without=without, against="whole" if without else "")
@@ -94,10 +98,10 @@ class Look:
 
 @dataclass(frozen=True)
 class Answer:
-    """A record with everything that is shown of it.
+    """A record with all results that are displayed.
 
-    record: weights, or norms as shares of their rows; telling: the strong edges of the heads that stand out, the first
-    head first; found: beside what it is compared with; said: what the model says of the text.
+    record: weights, or norms as shares of their rows. telling: the strong edges of the most notable heads, in order.
+    found: the difference from the comparison. said: the model's prediction in lines.
     """
 
     look: Look
@@ -109,18 +113,18 @@ class Answer:
 
     @property
     def first(self) -> tuple[int, int]:
-        """The head that `run` names first."""
+        """Return the head that `run` names first."""
         return telling_head(self.record, self.telling)
 
     @property
     def order(self) -> list[tuple[int, int]]:
-        """The heads that are worth a look: those that differ most, or those that stand out on this text."""
+        """Return the most notable heads: those that differ most, or those with strong edges in this text."""
         if self.found is not None:
             return self.found.heads()
         return [(edges[0].layer, edges[0].head) for edges in self.telling]
 
     def edge(self, layer: int, head: int, query: int, key: int) -> Edge | None:
-        """A cell's strong edge, if it is one."""
+        """Return a cell's strong edge, or None."""
         cell = layer, head, query, key
         every = (edge for edges in self.telling for edge in edges)
         return next((one for one in every if (one.layer, one.head, one.query, one.key) == cell), None)
@@ -129,9 +133,10 @@ class Answer:
 def answer(
     session: Session, look: Look, before: Input | None, pad_to: int | None, over: Usual | None, watch: Watch
 ) -> Answer:
-    """before: the text that a look against "before" is compared with; over: what is usual, where that is known already.
+    """Compute the answer for a state of the screen.
 
-    Raises RequestError as `Session.record` and `difference` do; SupersededError.
+    before: the text to compare with "before". over: the usual weights, if already known. Raises RequestError as
+    `Session.record` and `difference` do, and SupersededError.
     """
     record = row_shares(session.record(look.asked(pad_to), watch))
     found = None
@@ -141,7 +146,7 @@ def answer(
     elif look.against == "before" and before is not None:
         found = difference(session.record(replace(look, text=before).asked(pad_to), watch), record)
     return Answer(
-        look, record, summarise(record), session.telling(record, over), found, tuple(prediction_lines(record))
+        look, record, summarise(record), session.telling(record, over), found, tuple(describe_prediction(record))
     )
 
 
@@ -149,35 +154,35 @@ def answer(
 
 
 Cell = Callable[[int, int], Text]
-HEAD = "head"  # in the meta of a style: which head stands there
+HEAD = "head"  # the key of a head in a style's meta
 SILENT = "×"
 
 
 class Explorer(Protocol):
-    """What a pane asks of the app that it is in."""
+    """The interface of the app that a pane uses."""
 
     answer: "Answer | None"
     look: "Look"
 
     def hold(self, **changes: Any) -> None:
-        """Hold another layer, head, query or key."""
+        """Select another layer, head, query or key."""
 
     def settings(self) -> list[str]:
-        """Name what was asked for."""
+        """Return the settings in words."""
         ...
 
 
 class Pane(Widget):
-    """A part of the screen, drawn anew when the look, the answer or its size changes.
+    """A part of the screen, redrawn when the state, the answer or its size changes.
 
-    Its lines go to the screen as they are: what Textual would make of a text first takes longer than drawing it.
+    Its lines go to the screen directly, since Textual's processing of text takes longer than drawing it.
     """
 
     lines: Sequence[Text] = ()
     strips: Sequence[Strip] = ()
 
     def paint(self, answer: "Answer", look: "Look", canvas: Canvas) -> list[Text]:
-        """Its lines; those that have no room are not seen."""
+        """Return the lines. Lines beyond the pane's height are not visible."""
         raise NotImplementedError
 
     @property
@@ -191,7 +196,7 @@ class Pane(Widget):
         self.resized()
 
     def resized(self) -> None:
-        """By name, not as a handler: Textual calls those of all classes."""
+        """Redraw. A separate method, since Textual calls the handlers of all base classes."""
         self.redraw()
 
     def redraw(self) -> None:
@@ -202,7 +207,7 @@ class Pane(Widget):
         self.show(self.paint(answer, look, canvas)[: self.size.height])
 
     def show(self, lines: Sequence[Text]) -> None:
-        """These instead of what was there."""
+        """Replace the pane's lines."""
         self.lines = lines
         console, style, width = self.app.console, self.rich_style, self.size.width
         self.strips = [Strip(line.render(console)).adjust_cell_length(width).apply_style(style) for line in lines]
@@ -213,12 +218,12 @@ class Pane(Widget):
 
 
 class HeadsPane(Pane):
-    """All heads as a grid of their patterns, or of how much of them moved; below, those that stand out."""
+    """All heads as a grid of their patterns, or of how much their weight moved, with the most notable heads below."""
 
-    cells: "tuple[Answer, bool, Cell] | None" = None  # what was last drawn, which another head leaves as it is
+    cells: "tuple[Answer, bool, Cell] | None" = None  # cached drawing, which selecting a head does not change
 
     def inner(self, answer: "Answer", canvas: Canvas) -> Cell:
-        """What stands for each head, made once an answer."""
+        """Return the symbol of each head, computed once per answer."""
         if self.cells is None or self.cells[0] is not answer or self.cells[1] != canvas.colour:
             found = answer.found
             made = glyph_cell(answer.record, answer.summaries, canvas) if found is None else moved_cell(found, canvas)
@@ -237,11 +242,13 @@ class HeadsPane(Pane):
             return shown
 
         labels = {one.label for one in answer.summaries.values()}
-        below = meaning(labels, canvas) if found is None else [Text("moved: from 0, the same map, to 1")]
-        widths = WIDTHS if found is None else (HEAD_WIDTH,)
+        below = glyph_legend(labels, canvas) if found is None else [Text("moved: from 0, the same map, to 1")]
+        widths = GLYPH_WIDTHS if found is None else (HEAD_WIDTH,)
         room = (canvas.height or 0) - len(below) - 1
         grid = head_grid(record.layers, record.heads, cell, canvas, widths, max(room, 1))
-        rest = [] if found is not None else [*named(record, list(answer.telling), canvas), *sink_note(record, canvas)]
+        rest = (
+            [] if found is not None else [*edge_lines(record, list(answer.telling), canvas), *sink_note(record, canvas)]
+        )
         return [*grid, *below, *rest]
 
     def on_click(self, event: events.Click) -> None:
@@ -250,8 +257,18 @@ class HeadsPane(Pane):
             self.explorer.hold(layer=head[0], head=head[1])
 
 
+def moved_cell(found: Difference, canvas: Canvas) -> Callable[[int, int], Text]:
+    """Return the cells of a grid of heads: how much weight moved in a head, by the places of its layer and itself."""
+    moved = found.moved.tolist()
+
+    def cell(row: int, place: int) -> Text:
+        return Text(f"{moved[row][place]:>{HEAD_WIDTH}.2f}", style=ground(moved[row][place], canvas))
+
+    return cell
+
+
 class WindowPane(Pane):
-    """A window onto the head that is held, under a line of its own."""
+    """A window of the selected head's map, below a title line."""
 
     window = Window([], [])
     titles = 1
@@ -263,7 +280,7 @@ class WindowPane(Pane):
 
 
 class MapPane(WindowPane):
-    """The map of the head that is held, or how it changed."""
+    """The map of the selected head, or its change."""
 
     def paint(self, answer: "Answer", look: "Look", canvas: Canvas) -> list[Text]:
         held, record = look.held(), answer.record
@@ -271,7 +288,7 @@ class MapPane(WindowPane):
         what = f"layer {held.layer} head {held.head}"
         if answer.found is None:
             self.window = weights_window(record, held, inner)
-            said = about(record, held.layer, held.head, True, answer.summaries[held.layer, held.head])
+            said = describe_head(record, held.layer, held.head, True, answer.summaries[held.layer, held.head])
         else:
             first, second = (one.map(held.layer, held.head) for one in (answer.found.first, answer.found.second))
             self.window = changes_window(second.astype("float64") - first, record, held, inner)
@@ -281,7 +298,7 @@ class MapPane(WindowPane):
 
 
 class TokensPane(WindowPane):
-    """Every token with its strongest keys in the head that is held."""
+    """Every token with its strongest keys in the selected head."""
 
     def paint(self, answer: "Answer", look: "Look", canvas: Canvas) -> list[Text]:
         inner = Canvas(canvas.width, canvas.colour, canvas.unicode, max(1, (canvas.height or 2) - self.titles))
@@ -290,13 +307,13 @@ class TokensPane(WindowPane):
 
 
 class CellPane(Pane):
-    """The numbers of what is held."""
+    """The numbers of the selected head, row or cell."""
 
     def paint(self, answer: "Answer", look: "Look", canvas: Canvas) -> list[Text]:
         assert look.layer is not None and look.head is not None
         record, head = answer.record, (look.layer, look.head)
         if look.query is None:
-            said = [about(record, *head, summary=answer.summaries[head])]
+            said = [describe_head(record, *head, summary=answer.summaries[head])]
         elif look.key is None:
             said = [row_line(record, head, look.query)]
         else:
@@ -306,25 +323,25 @@ class CellPane(Pane):
 
 
 class StatusPane(Pane):
-    """Which model, mask and so on; what the model says of the text."""
+    """The model, the mask and other settings, and the model's prediction."""
 
     def paint(self, answer: "Answer", look: "Look", canvas: Canvas) -> list[Text]:
         return [Text(" · ".join([*self.explorer.settings(), record_size(answer.record), *answer.said]), canvas.strong)]
 
-    told = ""
+    message = ""
 
     def say(self, text: str) -> None:
-        """Something else, until it is drawn anew."""
-        self.told = " ".join(text.split())
-        self.show([Text(line) for line in fold(self.told, max(self.size.width, 1))])
+        """Show a message until the pane is redrawn."""
+        self.message = " ".join(text.split())
+        self.show([Text(line) for line in fold(self.message, max(self.size.width, 1))])
 
     def resized(self) -> None:
-        if self.told:
-            self.say(self.told)
+        if self.message:
+            self.say(self.message)
         else:
             self.redraw()
 
     def redraw(self) -> None:
-        self.told = ""
+        self.message = ""
         self.remove_class("wrong")
         super().redraw()

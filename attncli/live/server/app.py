@@ -1,7 +1,7 @@
-"""The server's app: the page at /, a text at /look, and the page to keep at /page.
+"""The server's app: the page at /, results for a text at /look, and the page to save at /page.
 
-A request is JSON, held to a table. Its answer are the records of the session, described as `view` describes them: at
-once where that is quick, else after lines with the share that is done.
+A request is JSON, checked by a schema. The response contains the session's records, encoded as by `view`. If they take
+longer, lines with the completed share precede them.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ from attncli.live.server import guard
 from attncli.live.server.guard import POLICY, Guard, Lock, Receive, Scope, Send
 from attncli.live.session import Asked, Newest, Session, SupersededError, Watch
 from attncli.models.tapped import SHORT
+from attncli.page import Start, advice, document
+from attncli.page.live import LivePage
+from attncli.page.payload import plain_payload
 from attncli.record import AttentionRecord
 from attncli.record.request import Grouping, Input, Request
-from attncli.render.page import Start, advice, document
-from attncli.render.page.live import LivePage
-from attncli.render.page.payload import plain_payload
 
 if TYPE_CHECKING:
     from attncli.models.engine import Engine
@@ -47,15 +47,16 @@ if TYPE_CHECKING:
 # --- models and texts ----------------------------------------------------------------------------------
 
 
-WHOLE_TEXT = Request(grouping=Grouping(stretches=True))  # what `view` asks for
-PATH = re.compile(r"(?:^|[\s'\"(])(?:~?/|[A-Za-z]:[/\\]|\\\\)\w")  # of a file, in a sentence
+WHOLE_TEXT = Request(grouping=Grouping(stretches=True))  # the request of `view`
+PATH = re.compile(r"(?:^|[\s'\"(])(?:~?/|[A-Za-z]:[/\\]|\\\\)\w")  # a file's path in a sentence
 
 
 @dataclass(frozen=True)
 class Site:
-    """texts: the first is shown at the start, the others are in the menu. request: of every text, under each mask.
+    """The configuration of the server.
 
-    names: of the session's models, as the browser sees and says them; a directory's is its last part.
+    texts: the first is displayed initially, the others are in the menu. request: for every text, with each mask.
+    names: the session's models under their names in the browser; for a directory, its last part.
     """
 
     session: Session
@@ -68,30 +69,30 @@ class Site:
     def __post_init__(self) -> None:
         shown: dict[str, str] = {}
         for model in self.session.models:
-            shown[unlike(name_of(model), shown)] = model
+            shown[unique_name(name_of(model), shown)] = model
         object.__setattr__(self, "names", shown)
         object.__setattr__(self, "workers", {model: Newest() for model in self.session.models})
 
     def shown(self, record: AttentionRecord) -> AttentionRecord:
-        """The same record, which doesn't say where its model is."""
+        """Return the record without the path of its model."""
         shown = next((shown for shown, model in self.names.items() if model == record.model.name), None)
         name = name_of(record.model.name) if shown is None else shown
         return replace(record, model=replace(record.model, name=name, path=""))
 
     def said(self, message: str) -> str:
-        """A message about a request that can't be met, without anything of this machine."""
+        """Return an error message without paths of this machine."""
         for shown, model in self.names.items():
             message = message.replace(model, shown)
-        return "this can't be done here: the server's terminal may say more" if PATH.search(message) else message
+        return "the request failed: the server's terminal may show why" if PATH.search(message) else message
 
     def close(self) -> None:
-        """What is being done is not wanted any more."""
+        """Cancel all work."""
         for worker in self.workers.values():
             worker.close()
 
 
 def name_of(model: str) -> str:
-    """What of a model's name a browser may see: of a directory or an address the last part."""
+    """Return a model's name for the browser: the last part of a directory or an address."""
     address = urlsplit(model)
     if address.scheme and address.netloc:
         parts = [part for part in (address.netloc, *address.path.split("/")) if part]
@@ -100,8 +101,8 @@ def name_of(model: str) -> str:
     return printable(Path(model).expanduser().absolute().name or "model") if apart else printable(model)
 
 
-def unlike(name: str, others: dict[str, str]) -> str:
-    """The name, or, where another model is called so, with a number."""
+def unique_name(name: str, others: dict[str, str]) -> str:
+    """Return the name, with a number if another model already has it."""
     number, found = 1, name
     while found in others:
         number += 1
@@ -112,16 +113,16 @@ def unlike(name: str, others: dict[str, str]) -> str:
 # --- requests ------------------------------------------------------------------------------------------
 
 
-LONGEST_NAME = 64  # characters of what a page calls itself
-MOST = 10**6  # no text has so many tokens, no model so many heads
+LONGEST_NAME = 64  # characters of a page's id
+MOST = 10**6  # more than the tokens of any text and the heads of any model
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is looked at. whose: the page that asks; model: as the session calls it.
+    """A page's request for a text. whose: the page's id. model: its name in the session.
 
-    head: (layer, head) whose q and k are looked at; None: nobody's. fresh: whether the page has nothing of this model
-    yet, so that it has to be told where to begin.
+    head: the (layer, head) whose q and k are displayed, or None. fresh: the page has no results of this model yet, so
+    the response must contain the head to start with.
     """
 
     whose: str
@@ -133,7 +134,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Saving:
-    """What is on the screen: how a page of it opens, and which mask comes first."""
+    """A request to save the page. state: the view that it opens with, and the first mask."""
 
     wish: Wish
     state: Mapping[str, Any]
@@ -167,14 +168,14 @@ def state_fields(site: Site) -> dict[str, schema.Check]:
 
 
 def wish_of(body: bytes, site: Site) -> Wish:
-    """What to look at. Raises ValueError for what is no JSON, or not held to the table."""
+    """Parse a request for a text. Raises ValueError if it is not JSON or violates the schema."""
     asked = parse_json(body)
     schema.fields(fields_of(site))(asked, "it")
     return read(asked, site)
 
 
 def saving_of(body: bytes, site: Site) -> Saving:
-    """What to save. Raises ValueError as `wish_of` does."""
+    """Parse a request to save. Raises ValueError as `wish_of` does."""
     asked = parse_json(body)
     schema.fields({**fields_of(site), "state": schema.fields(state_fields(site))})(asked, "it")
     return Saving(read(asked, site), asked["state"])
@@ -189,21 +190,21 @@ def read(asked: Mapping[str, Any], site: Site) -> Wish:
 # --- answers -------------------------------------------------------------------------------------------
 
 
-ALL_OF_SHORT = 1  # of `Asked.vectors`: heads of short texts have theirs whatever it is
+ALL_OF_SHORT = 1  # for `Asked.vectors`: short texts include all heads for any value
 
-numbers = count(1)  # of answers, so that their chunks have names of their own
+numbers = count(1)  # numbers of answers, for unique names of their chunks
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What is sent: one line of JSON, `{"page", "chunks"}`, and after it the bytes of the chunks in that order."""
+    """A response: one line of JSON, `{"page", "chunks"}`, followed by the bytes of the chunks in that order."""
 
     line: bytes
     parts: Sequence[bytes]
 
 
 def answer(site: Site, wish: Wish, watch: Watch) -> Answer:
-    """Raises RequestError as `Session.records` does, SupersededError when the watch does."""
+    """Compute a response. Raises RequestError as `Session.records` does, and SupersededError as the watch does."""
     records = records_of(site, wish, watch)
     start = {"opening": opening(site, wish, records[0])} if wish.fresh else {}
     description, chunks = plain_payload(records, start, f"{next(numbers)}-")
@@ -216,7 +217,8 @@ def answer(site: Site, wish: Wish, watch: Watch) -> Answer:
 
 
 def records_of(site: Site, wish: Wish, watch: Watch) -> list[AttentionRecord]:
-    """A record a mask, as the page shows them: with q and k of all heads of a short text, or of the head looked at.
+    """Return one record per mask with the displayed vectors: q and k of all heads of a short text, or of the selected
+    head.
 
     Raises RequestError as `answer` does.
     """
@@ -239,7 +241,7 @@ def with_vectors(site: Site, asked: Asked, head: tuple[int, int], watch: Watch) 
 
 
 def has_vectors(site: Site, wish: Wish) -> bool:
-    """Whether there are any: norms have none, nor has another engine."""
+    """Return True if there are vectors. Norms have none, and neither do other engines."""
     return site.request.measure == "weight" and can_be_tapped(site.session.engine(wish.model))
 
 
@@ -250,7 +252,7 @@ def can_be_tapped(engine: "Engine") -> bool:
 
 
 def opening(site: Site, wish: Wish, record: AttentionRecord) -> dict[str, Any]:
-    """The head that `run` puts first on this text: where `view` opens too."""
+    """Return the head that `run` lists first for this text, with which `view` opens too."""
     asked = Asked(wish.model, wish.text, site.request, site.masks)
     stretched = record.part is not None and record.part.stretched
     usual = None if stretched else site.session.usual(asked)
@@ -259,7 +261,7 @@ def opening(site: Site, wish: Wish, record: AttentionRecord) -> dict[str, Any]:
 
 
 def left_out(site: Site, wish: Wish, record: AttentionRecord) -> str:
-    """That there is more of the text than the model takes, where that is so; "" where it is not."""
+    """Return a note if the text exceeds the model's limit, else ""."""
     engine, tokens = site.session.engine(wish.model), record.tokens
     if not can_be_tapped(engine) or record.part is not None or len(tokens) < engine.tokenizer.max_tokens:
         return ""
@@ -271,21 +273,21 @@ def left_out(site: Site, wish: Wish, record: AttentionRecord) -> str:
 
 
 def advised(site: Site, wish: Wish, record: AttentionRecord, otherwise: str = advice.LIVE) -> str:
-    """What is said of a head whose q and k are not there; otherwise: where they could be."""
+    """Return the advice for a head without q and k. otherwise: the advice if they could be included."""
     if record.measure != "weight":
         return advice.NORMS
     return otherwise if can_be_tapped(site.session.engine(wish.model)) else advice.OTHER_ENGINE
 
 
 def saved(site: Site, saving: Saving, watch: Watch) -> bytes:
-    """The offline page of what is on the screen, which opens as the screen is.
+    """Return the current view as an offline page that opens in the same state.
 
-    Raises RequestError as `answer` does, and for a state that the text has not.
+    Raises RequestError as `answer` does, and for a state that does not fit the text.
     """
     state, head = saving.state, (saving.state["layer"], saving.state["head"])
     wish = replace(saving.wish, head=head)
     records = records_of(site, wish, watch)
-    records.sort(key=lambda record: record.mask_name != state["mask"])  # the others stay in their order
+    records.sort(key=lambda record: record.mask_name != state["mask"])  # the others keep their order
     start = Start(
         state["view"],
         state["token"],
@@ -301,57 +303,57 @@ def saved(site: Site, saving: Saving, watch: Watch) -> bytes:
 # --- waiting -------------------------------------------------------------------------------------------
 
 
-PATIENCE = 0.3  # seconds until it is told how far something is
-STEP = 0.1  # seconds from one telling to the next
-PIECE = 2**18  # bytes that are sent at once
+PATIENCE = 0.3  # seconds until progress is reported
+STEP = 0.1  # seconds between reports of progress
+PIECE = 2**18  # bytes sent in one piece
 BUSY = "superseded"
-MISTAKE = "this could not be done: a mistake in attncli"
+MISTAKE = "the request failed because of a bug in attncli"
 
 
 class Working:
-    """Something that the thread of a model does, newest first, and how far it is."""
+    """A task of a model's thread, newest first, and its progress."""
 
     def __init__(self, worker: Newest, work: Callable[[Watch], Any], whose: str) -> None:
         self.share = 0.0
         self.watch = Watch(self.tell)
         self.future: Future[Any] = worker.ask(work, whose, self.watch)
         self.done = asyncio.wrap_future(self.future)
-        self.done.add_done_callback(lambda one: one.cancelled() or one.exception())  # which is told elsewhere
+        self.done.add_done_callback(lambda one: one.cancelled() or one.exception())  # reported elsewhere
 
     def tell(self, share: float) -> None:
         self.share = share
 
     async def wait(self, seconds: float | None) -> bool:
-        """Whether it is done, one way or another, within so many seconds; None: it is waited for."""
+        """Wait at most `seconds` (None: without limit). Return True if the task has finished or failed."""
         done, _ = await asyncio.wait([self.done], timeout=seconds)
         return bool(done)
 
     def drop(self) -> None:
-        """Nobody waits for it any more."""
+        """Cancel the task."""
         self.watch.dropped.set()
         self.future.cancel()
 
 
-def told(error: BaseException, site: Site) -> tuple[int, dict[str, Any]]:
-    """What went wrong, as an answer: its status and what it says."""
+def describe_failure(error: BaseException, site: Site) -> tuple[int, dict[str, Any]]:
+    """Return the status and content of the response to a failed request."""
     if isinstance(error, SupersededError):
         return 409, {BUSY: True}
     if isinstance(error, RequestError):
         return 422, {"error": site.said(str(error))}
     if isinstance(error, MemoryError):
-        return 422, {"error": "not enough memory: a shorter text"}
-    warnings.warn("".join(traceback.format_exception(error)), RuntimeWarning, stacklevel=2)  # which --debug shows
+        return 422, {"error": "not enough memory: use a shorter text"}
+    warnings.warn("".join(traceback.format_exception(error)), RuntimeWarning, stacklevel=2)  # displayed with --debug
     return 500, {"error": MISTAKE}
 
 
 def pieces(answer: Answer) -> list[bytes]:
-    """An answer in parts that are small enough to be sent one by one, and large enough to be few."""
+    """Divide a response into pieces of at most PIECE bytes."""
     whole = b"".join((answer.line, *answer.parts))
     return [whole[start : start + PIECE] for start in range(0, len(whole), PIECE)]
 
 
 async def lines(working: Working, site: Site) -> AsyncIterator[bytes]:
-    """How far it is, again and again, and then the answer, or what went wrong, which a status can't say any more."""
+    """Yield lines of progress, then the response or the error, since the status has already been sent."""
     try:
         while not await working.wait(STEP):
             yield orjson.dumps({"share": round(working.share, 3)}) + b"\n"
@@ -360,7 +362,7 @@ async def lines(working: Working, site: Site) -> AsyncIterator[bytes]:
             for piece in pieces(working.future.result()):
                 yield piece
         else:
-            yield orjson.dumps(told(error, site)[1]) + b"\n"
+            yield orjson.dumps(describe_failure(error, site)[1]) + b"\n"
     finally:
         working.drop()
 
@@ -372,22 +374,22 @@ BYTES = "application/octet-stream"
 
 
 class Answers:
-    """The routes."""
+    """The handlers of the routes."""
 
     def __init__(self, site: Site, page: LivePage) -> None:
         self.site, self.page = site, page
-        self.answered = 0  # at once
+        self.answered = 0  # requests in progress
 
     async def show(self, request: HttpRequest) -> Response:
-        """The page."""
+        """Respond with the page."""
         return Response(self.page.text, media_type="text/html", headers={POLICY: self.page.policy})
 
     async def look(self, request: HttpRequest) -> Response:
-        """A text: lines of JSON, of which the last is followed by bytes (`Answer`)."""
+        """Respond with a text's results: lines of JSON, then bytes (`Answer`)."""
         return await self.answer(request, wish_of, partial(answer, self.site), BYTES)
 
     async def save(self, request: HttpRequest) -> Response:
-        """The page of what is on the screen."""
+        """Respond with the current view as an offline page."""
         return await self.answer(request, saving_of, partial(saved, self.site), "text/html")
 
     async def answer(
@@ -397,12 +399,12 @@ class Answers:
         work: Callable[[Any, Watch], Any],
         kind: str,
     ) -> Response:
-        """400: it is not what a page asks; 409: something newer was asked; 422: it can't be met, and why."""
+        """Respond with 400 to an invalid request, 409 if a newer one replaced it, and 422 if it failed."""
         body = await guard.body_of(request)
         try:
             asked = read(body, self.site)
         except ValueError as error:
-            return JSONResponse({"error": f"asked for otherwise than a page does: {error}"}, 400)
+            return JSONResponse({"error": f"invalid request: {error}"}, 400)
         if self.answered >= guard.ANSWERS:
             return JSONResponse({BUSY: True}, 409)
         wish = asked if isinstance(asked, Wish) else asked.wish
@@ -412,7 +414,7 @@ class Answers:
 
 
 class Counted(Response):
-    """What a thread makes, as it is sent: in pieces, to a client that takes them, and counted until it is gone."""
+    """A response that is sent in pieces while a thread computes it, and counted until it ends."""
 
     def __init__(self, owner: Answers, working: Working, kind: str) -> None:
         super().__init__(media_type=kind)
@@ -432,7 +434,7 @@ class Counted(Response):
             return
         error = self.working.future.exception()
         if error is not None:
-            status, said = told(error, self.owner.site)
+            status, said = describe_failure(error, self.owner.site)
             await JSONResponse(said, status)(scope, receive, send)
             return
         made = self.working.future.result()
@@ -449,14 +451,14 @@ async def aiter_of(parts: list[bytes]) -> AsyncIterator[bytes]:
 
 
 async def refused(request: HttpRequest, error: Exception) -> Response:
-    """What Starlette refuses, and what nobody foresaw, in as few words."""
+    """Respond to Starlette's errors and to unexpected ones in few words."""
     status = getattr(error, "status_code", 500)
     said = getattr(error, "detail", "") if status < 500 else "a mistake in attncli"
     return JSONResponse({"error": said}, status)
 
 
 def make_app(site: Site, page: LivePage, lock: Lock) -> Guard:
-    """The whole of it, behind its guard."""
+    """Build the app behind its guard."""
     routes = Answers(site, page)
     handlers: Mapping[Any, Any] = {Exception: refused, 404: refused, 405: refused, 408: refused, 413: refused}
     app = Starlette(

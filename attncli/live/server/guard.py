@@ -1,7 +1,7 @@
-"""Guard the server: who may ask it, and how much.
+"""Guard the server: restrict who may send requests, and how much.
 
-A client needs the token that was printed, a page of this server and its own name. Bytes, seconds and connections
-are limited.
+A client needs the printed token, a page of this server as origin, and the server's host name. Bytes, seconds and
+connections are limited.
 """
 
 import asyncio
@@ -19,18 +19,18 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-LONGEST_BODY = 2**18  # bytes: of the longest text that a model here takes, with room
-BODY = 10.0  # seconds for a body to come
-HEAD = 10.0  # seconds for the head of a request to come, from its first byte or the connection's begin
-SENDING = 15.0  # seconds, in two of which a client has to take something of what it is sent
-CONNECTIONS = 256  # that are answered at once; of more each is told so
-OPEN = 2 * CONNECTIONS  # connections, from which on others are shut at once
-TOO_LONG = f"more than {LONGEST_BODY:,} bytes of text: give less of it"
-ANSWERS = 16  # texts that are waited for or sent at once: each takes some memory
+LONGEST_BODY = 2**18  # bytes: more than the longest text of any model here
+BODY = 10.0  # seconds to receive a body
+HEAD = 10.0  # seconds to receive a request's head, from its first byte or the start of the connection
+SENDING = 15.0  # seconds: a client must receive some data within two such periods
+CONNECTIONS = 256  # answered at the same time; further ones get an error
+OPEN = 2 * CONNECTIONS  # open connections; further ones are closed immediately
+TOO_LONG = f"more than {LONGEST_BODY:,} bytes of text: shorten it"
+ANSWERS = 16  # texts computed or sent at the same time, since each takes memory
 
 
 async def body_of(request: Request) -> bytes:
-    """What was sent. Raises HTTPException for too much, or where it takes too long."""
+    """Return the request's body. Raises HTTPException if it is too long or too slow."""
     length = request.headers.get("content-length", "")
     if length.isdigit() and (len(length) > 18 or int(length) > LONGEST_BODY):
         raise HTTPException(413, TOO_LONG)
@@ -50,8 +50,10 @@ async def received(request: Request) -> bytes:
 
 
 class Connection(H11Protocol):
-    """uvicorn's, which waits no longer than HEAD for a request's head, and than SENDING for a client that takes nothing
-    of what it is sent, and of which no more than OPEN are there.
+    """uvicorn's connection with limits.
+
+    It closes if a request's head takes longer than HEAD, if a client receives nothing for SENDING, or if there are more
+    than OPEN connections.
     """
 
     head: asyncio.TimerHandle | None = None
@@ -76,7 +78,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def wait_for_head(self) -> None:
-        """Between two requests uvicorn itself waits, and gives up; here, once one has begun."""
+        """Limit the time for a head that has begun. uvicorn limits the time between requests itself."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.stop_waiting()
         elif self.head is None and not self.transport.is_closing() and self.timeout_keep_alive_task is None:
@@ -88,7 +90,7 @@ class Connection(H11Protocol):
             self.head = None
 
     def look_at_sending(self, before: int) -> None:
-        """Where no less is to be sent than `before`, nothing was taken since."""
+        """Close the connection if the client has received nothing since the last check."""
         waiting = self.transport.get_write_buffer_size()
         if waiting >= before > 0:
             self.transport.abort()
@@ -110,13 +112,13 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 POLICY = "Content-Security-Policy"
-NOTHING = "default-src 'none'; frame-ancestors 'none'"  # the policy of what is no page
+NOTHING = "default-src 'none'; frame-ancestors 'none'"  # the policy of responses that are not pages
 WITHOUT = "open the address that attncli serve printed, with its token"
 
 
 @dataclass(frozen=True)
 class Lock:
-    """Where this server is, and what opens it. key: what a browser keeps once the token was shown."""
+    """The server's address and secrets. key: the cookie's value, which a browser gets in exchange for the token."""
 
     host: str
     port: int
@@ -125,17 +127,17 @@ class Lock:
 
     @property
     def cookie(self) -> str:
-        """Its name: cookies of all ports of a machine lie together."""
+        """Return the cookie's name. It contains the port, since all ports of a machine share cookies."""
         return f"attncli-{self.port}"
 
     @property
     def address(self) -> str:
-        """What to open; of a server that listens everywhere, on this machine."""
+        """Return the address to open. For a server that listens everywhere, it is on this machine."""
         host = "127.0.0.1" if is_everywhere(self.host) else self.host
         return f"http://{bracketed(host)}:{self.port}/?token={self.token}"
 
     def is_own(self, host: str) -> bool:
-        """Whether a request's Host is this server. A foreign name that leads here (DNS rebinding) is not."""
+        """Return True if a request's Host is this server. A foreign name that resolves here (DNS rebinding) is not."""
         name, _, port = host.rpartition(":")
         if port != str(self.port) or not name:
             return False
@@ -166,7 +168,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Stands before the app. 421: by another name; 403: without the cookie, or from another site's page."""
+    """Protects the app. Responds 421 to another host name, and 403 without the cookie or from another site's page."""
 
     def __init__(self, app: App, lock: Lock) -> None:
         self.app, self.lock = app, lock
@@ -181,20 +183,20 @@ class Guard:
         await inside(scope, receive, with_headers(send))
 
     def refusal(self, scope: Scope) -> App | None:
-        """What is answered instead of what was asked for; None: let in."""
+        """Return the app that rejects the request, or None to accept it."""
         hosts = values(scope, b"host")
         if len(hosts) != 1 or not self.lock.is_own(hosts[0]):
-            return PlainTextResponse("another host is asked for than is here", 421)
+            return PlainTextResponse("the request is for another host", 421)
         if scope["path"] == "/" and scope["method"] == "GET" and b"token=" in scope["query_string"]:
             return self.exchange(scope)
         if not self.has_key(scope):
             return PlainTextResponse(WITHOUT, 403)
         if scope["method"] not in ("GET", "HEAD") and values(scope, b"origin") != [f"http://{hosts[0]}"]:
-            return PlainTextResponse("asked for by another site", 403)
+            return PlainTextResponse("the request comes from another site", 403)
         return None
 
     def exchange(self, scope: Scope) -> App:
-        """The token for a cookie that scripts can't read, and an address without it."""
+        """Exchange the token for a cookie that scripts can't read, and redirect to the address without it."""
         given = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")
         if not same(given, self.lock.token):
             return PlainTextResponse(WITHOUT, 403)
@@ -222,7 +224,7 @@ def values(scope: Scope, name: bytes) -> list[str]:
 
 
 def with_headers(send: Send) -> Send:
-    """Every answer says what a browser may not do with it; a page's own policy stands."""
+    """Add security headers to every response. A page's own policy is kept."""
 
     async def sent(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":

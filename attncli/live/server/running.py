@@ -1,9 +1,9 @@
-"""The server itself: its socket, its first page, and its end."""
+"""Run the server: its socket, its first page, and its end."""
 
 import asyncio
 import errno
 import socket
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from uvicorn import Server
 
     from attncli.live.server.guard import Lock
-    from attncli.render.page.live import LivePage
+    from attncli.page.live import LivePage
 
-BACKLOG = 128  # connections that the system keeps until they are taken
+BACKLOG = 128  # connections that the system queues
 LONGEST_HEAD = 2**14  # bytes of a request's head
-ENDING = 2  # seconds that answers have to end in
+ENDING = 2  # seconds for responses to finish at the end
 
 
 def check_installed() -> None:
-    """Raises RequestError where what the server is made of is not there."""
+    """Raises RequestError if the server's packages are not installed."""
     try:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
@@ -32,7 +32,7 @@ def check_installed() -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that nobody else has; port 0: any that is free. Raises RequestError when there is none."""
+    """Return a listening socket; port 0 selects a free port. Raises RequestError if none is available."""
     try:
         [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -43,33 +43,43 @@ def bind(host: str, port: int) -> socket.socket:
         found.listen(BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise RequestError(
-                f"port {port} is in use: give another --port, or none, and a free one is found"
-            ) from error
+            raise RequestError(f"port {port} is in use: use another --port, or omit it to find a free one") from error
         if error.errno == errno.EACCES:
-            raise RequestError(f"port {port} may not be used: give one from 1024 on, or none") from error
+            raise RequestError(f"port {port} may not be used: use one of at least 1024, or omit --port") from error
         raise RequestError(f"can't listen on {host}, port {port}: {error.strerror or error}") from error
     return found
 
 
-def serve(site: Site, listening: socket.socket, host: str, ready: Callable[[str], None]) -> None:
-    """Answer until the process is told to end: by Ctrl-C, which is an orderly end.
+def serve(site: Site, listening: socket.socket, host: str) -> Iterator[str]:
+    """Yield the address, token and all, as soon as the server answers; then answer until Ctrl-C, an orderly end.
 
-    ready: is called with the address, token and all, as soon as it answers.
-
-    Raises RequestError when the first text can't be shown.
+    Raises RequestError if the first text can't be displayed.
     """
     from attncli.live.server.guard import Lock
 
     lock = Lock(host, listening.getsockname()[1])
     server = server_of(site, lock)
-    with suppress(KeyboardInterrupt):
-        asyncio.run(run(server, listening, lambda: ready(lock.address)))
-    site.close()
+    loop = asyncio.new_event_loop()
+    try:
+        with suppress(KeyboardInterrupt):
+            serving = loop.create_task(server.serve([listening]))
+            loop.run_until_complete(until_started(server, serving))
+            if server.started:
+                yield lock.address
+            loop.run_until_complete(serving)
+    finally:
+        loop.close()
+        site.close()
+
+
+async def until_started(server: "Server", serving: "asyncio.Task[None]") -> None:
+    """Wait until the server answers, or has ended."""
+    while not server.started and not serving.done():
+        await asyncio.sleep(0.01)
 
 
 def server_of(site: Site, lock: "Lock") -> "Server":
-    """The server, with its page made and its model warm. Raises RequestError as `serve` does."""
+    """Build the server, its page, and a warmed-up model. Raises RequestError as `serve` does."""
     import uvicorn
 
     from attncli.live.server import guard as limits
@@ -97,22 +107,12 @@ def server_of(site: Site, lock: "Lock") -> "Server":
     )
 
 
-async def run(server: "Server", listening: socket.socket, ready: Callable[[], None]) -> None:
-    """Tell that it is ready as soon as it is."""
-    serving = asyncio.ensure_future(server.serve([listening]))
-    while not server.started and not serving.done():
-        await asyncio.sleep(0.01)
-    if server.started:
-        ready()
-    await serving
-
-
 def first_page(site: Site) -> "LivePage":
-    """The page as it is opened, with the first text. Raises RequestError as `Session.records` does."""
+    """Build the initial page with the first text. Raises RequestError as `Session.records` does."""
     from attncli.live.server import app as answers
     from attncli.live.server.app import Wish
-    from attncli.render.page import Start
-    from attncli.render.page.live import live_page
+    from attncli.page import Start
+    from attncli.page.live import live_page
 
     shown, model = next(iter(site.names.items()))
     wish = Wish("", model, site.texts[0], None, True)
@@ -125,7 +125,7 @@ def first_page(site: Site) -> "LivePage":
 
 
 def warm(site: Site) -> None:
-    """What is done once is done before somebody waits for it: with q and k, in the thread that will do it again."""
+    """Do all one-time work, including q and k, in the model's thread before a user waits for it."""
     from attncli.live.server import app as answers
     from attncli.live.server.app import Wish
     from attncli.models.tapped import tapped

@@ -1,11 +1,11 @@
-"""The families of encoders, a file each: whatever lies in this folder and has a FAMILY is one."""
+"""The families of encoders: every module in this folder with a FAMILY."""
 
 import pkgutil
 from importlib import import_module
 
 from attncli.models.families.family import Family
 
-# What config.json calls the architecture (`model_type`) -> the family.
+# From config.json's `model_type` to the family.
 FAMILIES: dict[str, Family] = {
     model_type: family
     for module in sorted(found.name for found in pkgutil.iter_modules(__path__))

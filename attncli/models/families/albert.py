@@ -1,5 +1,6 @@
-"""ALBERT (Lan et al. 2020): BERT with one set of weights for all layers, or for each group of them, and narrow vectors
-of tokens, positions and segments, which are widened.
+"""ALBERT (Lan et al. 2020): BERT with one set of weights for all layers, or for each group of layers.
+
+Its embeddings of tokens, positions and segments are smaller than the hidden size and projected to it.
 """
 
 from typing import Any
@@ -31,7 +32,7 @@ def settings(values: Values) -> dict[str, Any]:
     steps, inner = values.count("num_hidden_layers", most=MOST_LAYERS), values.count("inner_group_num")
     groups = values.count("num_hidden_groups")
     if steps * inner > MOST_LAYERS:
-        raise RequestError(f"{steps} times inner_group_num {inner} are more than {MOST_LAYERS} layers")
+        raise RequestError(f"num_hidden_layers {steps} times inner_group_num {inner} is more than {MOST_LAYERS} layers")
     of_steps = [int(step / (steps / groups)) for step in range(steps)]  # rounded as the published code does
     return {
         "layers": steps * inner,

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019): the family that the others are told from. MiniLM is one too."""
+"""BERT (Devlin et al. 2019), on which the other families are based. MiniLM belongs to it."""
 
 from typing import Any
 

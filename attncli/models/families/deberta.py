@@ -1,6 +1,6 @@
 """DeBERTa, version 1 (He et al. 2021): disentangled attention, as in version 2, with a vector for each offset.
 
-Query, key and value are one matrix, by head; queries and values have biases of their own, and keys have none.
+Query, key and value are one matrix, grouped by head. Queries and values have separate biases; keys have none.
 """
 
 from typing import Any
@@ -10,14 +10,18 @@ from attncli.models.families.deberta_v2 import heads, relative
 from attncli.models.families.family import Biases, Family, NoEncoder, Values, split_by_head, whole
 
 SELF = "encoder.layer.{n}.attention.self"
-NOT_ITS_OWN = ("position_buckets", "norm_rel_ebd", "share_att_key")  # which version 2 brought: transformers passes over
+NOT_ITS_OWN = (
+    "position_buckets",
+    "norm_rel_ebd",
+    "share_att_key",
+)  # introduced by version 2; transformers ignores them here
 
 
 def settings(values: Values) -> dict[str, Any]:
     if values.flag("talking_head"):
-        raise NoEncoder("talking_head mixes the scores of heads, which attncli does not")
+        raise NoEncoder("talking_head mixes the scores of heads, which attncli does not support")
     if values.value("embedding_size") not in (None, values.value("hidden_size")):
-        raise NoEncoder("its token vectors are widened before they are normalised, which attncli does not")
+        raise NoEncoder("its token vectors are widened before they are normalised, which attncli does not support")
     return {
         "segments": values.count("segments", least=0),
         "position_table": values.flag("position_biased_input"),

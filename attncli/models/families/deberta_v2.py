@@ -1,7 +1,7 @@
 """DeBERTa, version 2 and 3 (He et al. 2021, 2023): disentangled attention.
 
-No position is added to the input as published; scores have terms between content and offsets, whose vectors all layers
-share, normalised. The largest models of version 2 have a convolution beside the first layer.
+The published models add no positions to the input. Scores have terms between content and offsets, whose normalised
+vectors all layers share. The largest models of version 2 have a convolution parallel to the first layer.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ KINDS = {"c2p": "content to position", "p2c": "position to content"}
 def settings(values: Values) -> dict[str, Any]:
     layers = values.count("num_hidden_layers", most=1000)
     if values.value("embedding_size") not in (None, values.value("hidden_size")):
-        raise NoEncoder("its token vectors are widened before they are normalised, which attncli does not")
+        raise NoEncoder("its token vectors are widened before they are normalised, which attncli does not support")
     disentangling = relative(values)
     conv = None
     if tokens := values.count("conv_kernel_size", least=0, most=99):
@@ -49,7 +49,7 @@ def settings(values: Values) -> dict[str, Any]:
 
 
 def relative(values: Values) -> Disentangling | None:
-    """What positions add to the scores."""
+    """Return the terms that positions add to the scores."""
     stated = values.value("pos_att_type") or []
     named = [name.strip() for name in stated.lower().split("|")] if isinstance(stated, str) else stated
     if not isinstance(named, list) or not all(isinstance(name, str) and name in KINDS for name in named):
@@ -64,7 +64,7 @@ def relative(values: Values) -> Disentangling | None:
     furthest = furthest if furthest > 0 else values.count("max_position_embeddings")
     near = max(0, values.count("position_buckets", least=-1))
     if near == 1:
-        raise RequestError("position_buckets is 1, and there are two sides")
+        raise RequestError("position_buckets is 1, but there must be at least one for each side")
     norms = values.value("norm_rel_ebd")
     if not isinstance(norms, str):
         raise RequestError("norm_rel_ebd is not a text")

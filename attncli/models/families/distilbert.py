@@ -1,4 +1,4 @@
-"""DistilBERT (Sanh et al. 2019): BERT without segments, under names of its own."""
+"""DistilBERT (Sanh et al. 2019): BERT without segments, and with its own tensor names."""
 
 from typing import Any
 

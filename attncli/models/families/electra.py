@@ -1,4 +1,4 @@
-"""ELECTRA (Clark et al. 2020): BERT whose vectors of tokens, positions and segments may be narrower and are widened."""
+"""ELECTRA (Clark et al. 2020): BERT with embeddings that may be smaller than the hidden size."""
 
 from typing import Any
 

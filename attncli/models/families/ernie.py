@@ -1,6 +1,6 @@
-"""ERNIE (Sun et al. 2019), also of version 2 and 3 (Sun et al. 2020, 2021): BERT, and a vector for the kind of task.
+"""ERNIE (Sun et al. 2019), also of version 2 and 3 (Sun et al. 2020, 2021): BERT with task embeddings.
 
-No tokenizer says what task a text is for: it is the first one, as in transformers where nobody says.
+No tokenizer returns a task, so every text has the first one, the default in transformers.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""EuroBERT (Boizard et al. 2025): Llama's layers (Touvron et al. 2023), and every token sees all others.
+"""EuroBERT (Boizard et al. 2025): Llama's layers (Touvron et al. 2023), without the causal mask.
 
-Norms that don't take the mean away, before both parts of a layer and after the last one, and none after the embeddings;
-rotary positions; SwiGLU; in the larger ones heads share keys in groups. Its [PAD] is the token that ends a text.
+RMSNorm before both parts of a layer and after the last layer, none after the embeddings; rotary positions; SwiGLU;
+grouped-query attention in the larger ones. Its [PAD] is the token that ends a text.
 """
 
 import reprlib
@@ -72,7 +72,7 @@ FAMILY = Family(
             "mlp_bias": False,
             "tie_word_embeddings": False,
             "classifier_pooling": "late",
-            "rope_theta": 10_000.0,  # published ones say 250,000
+            "rope_theta": 10_000.0,  # the published models have 250,000
         }
     },
     tensors={

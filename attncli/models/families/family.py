@@ -1,6 +1,7 @@
 """A family of encoders as data: its configuration, its positions, its heads, and where its tensors lie.
 
-`Values` reads a config.json in BERT's words, with transformers' defaults for what it leaves out."""
+`Values` reads a config.json under BERT's keys, with transformers' defaults for missing ones.
+"""
 
 import reprlib
 from collections.abc import Callable, Collection, Mapping
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Turned:
-    """Rotary positions; the words are those of `attncli.attention.Rotary`."""
+    """Rotary positions, with the fields of `attncli.attention.Rotary`."""
 
     rotated: int
     base: float
@@ -31,7 +32,7 @@ class Turned:
 class Biased:
     """A bias for each bucket of distances, which all layers share (`attncli.attention.RelativeBias`).
 
-    furthest: from where on distances are alike.
+    furthest: the distance from which on all share a bucket.
     """
 
     buckets: int
@@ -42,8 +43,8 @@ class Biased:
 class Disentangling:
     """Terms between content and positions (`attncli.attention.Disentangled`).
 
-    kinds: the terms; span: offsets to either side that have a vector; near, furthest: of the logarithmic buckets.
-    normed: whether the vectors are normalised; shared: whether the content's projections are theirs too.
+    kinds: the terms. span: the number of offsets to either side with a vector. near, furthest: of the logarithmic
+    buckets. normed: the vectors are normalised. shared: they use the content's projections.
     """
 
     kinds: tuple[str, ...]
@@ -58,10 +59,10 @@ Positions = Turned | Biased | Disentangling
 
 
 class Biases(NamedTuple):
-    """Whether there is one: in the attention's projections, in the feed-forward part, in the norms.
+    """The parts with biases: the attention's projections, the feed-forward part, the norms.
 
-    bare_keys: whether the projections that make keys have none all the same. down: in the feed-forward part's second
-    projection, where that is not as in its first.
+    bare_keys: key projections have none in any case. down: for the second projection of the feed-forward part, if it
+    differs from the first.
     """
 
     attention: bool = True
@@ -72,7 +73,7 @@ class Biases(NamedTuple):
 
 
 class Conv(NamedTuple):
-    """A convolution over neighbouring tokens: how many of them, an odd number, and in how many groups of elements."""
+    """A convolution over an odd number of neighbouring tokens, in groups of elements."""
 
     tokens: int
     groups: int
@@ -98,10 +99,10 @@ DEFAULTS: dict[str, Any] = {
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh")
 
 
-class NoEncoder(RequestError):  # noqa: N818  (it says what is the case)
-    """A good configuration of a network that attncli has no encoder for.
+class NoEncoder(RequestError):  # noqa: N818  (a state)
+    """Raised for a valid configuration of a network that attncli has no encoder for.
 
-    why: the reason alone; message: the whole line, by default the reason.
+    why: the reason alone. message: the complete line, by default the reason.
     """
 
     def __init__(self, why: str, message: str | None = None) -> None:
@@ -110,11 +111,11 @@ class NoEncoder(RequestError):  # noqa: N818  (it says what is the case)
 
 
 class NoNetwork(RequestError):  # noqa: N818
-    """A configuration of a network that transformers has none for either: what it would run is another one."""
+    """Raised for a network that transformers does not have either: it would run a different one."""
 
 
 class Values:
-    """data: what a config.json holds; keys: the family's own words for BERT's; defaults: of its model type."""
+    """A config.json. data: its content. keys: the family's names of BERT's keys. defaults: of its model type."""
 
     def __init__(self, data: Mapping[str, Any], keys: Mapping[str, str | None], defaults: Mapping[str, Any]) -> None:
         self.data = data
@@ -122,51 +123,51 @@ class Values:
         self.defaults = {**DEFAULTS, **defaults}
 
     def value(self, key: str) -> Any:
-        """Whatever stands there."""
+        """Return the value of a key, or its default."""
         name = self.keys.get(key, key)
         default = self.defaults.get(key)
         return default if name is None else self.data.get(name, default)
 
     def count(self, key: str, least: int = 1, most: int = 10_000_000) -> int:
-        """Raises RequestError when it is no whole number in this range."""
+        """Return a whole number. Raises RequestError unless it is in this range."""
         number = self.value(key)
         if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
             raise RequestError(f"{key} is {reprlib.repr(number)}, not a whole number from {least} to {most}")
         return number
 
     def activation(self, key: str) -> str:
-        """Raises RequestError when it is none of ACTIVATIONS."""
+        """Return an activation. Raises RequestError unless it is one of ACTIVATIONS."""
         name = self.value(key)
         if name not in ACTIVATIONS:
             raise RequestError(f"activation {reprlib.repr(name)} is not one of {', '.join(ACTIVATIONS)}")
         return str(name)
 
     def flag(self, key: str) -> bool:
-        """Raises RequestError when it is not true or false."""
+        """Return a flag. Raises RequestError unless it is true or false."""
         stated = self.value(key)
         if not isinstance(stated, bool):
             raise RequestError(f"{key} is {reprlib.repr(stated)}, not true or false")
         return stated
 
     def small(self, key: str) -> float:
-        """Raises RequestError when it is no number in [0, 1)."""
+        """Return a number. Raises RequestError unless it is in [0, 1)."""
         number = self.value(key)
         if not isinstance(number, float | int) or isinstance(number, bool) or not 0 <= number < 1:
             raise RequestError(f"{key} is {reprlib.repr(number)}, not a small number")
         return float(number)
 
     def check_positions(self) -> None:
-        """Raises NoNetwork where positions are told otherwise than by a table: jina-v2 (ALiBi), jina-v3 (rotary).
+        """Raises NoNetwork unless positions are a table, as for jina-v2 (ALiBi) and jina-v3 (rotary).
 
-        For families that call this the key means something; ModernBERT's says "absolute" and mmBERT's "sans_pos", and
-        neither means it.
+        Only for families in which the key has a meaning. ModernBERT has "absolute" and mmBERT "sans_pos", without
+        effect.
         """
         self.check_only("position_embedding_type", "absolute")
 
     def check_only(self, key: str, *known: Any) -> None:
-        """For what changes the network, and is passed over by transformers 5, whose network is that of these values.
+        """Raises NoNetwork if a key that changes the network has none of the known values.
 
-        Raises NoNetwork where config.json says another one.
+        transformers 5 ignores these keys and always runs the network of the known values.
         """
         stated = self.data.get(key, known[0])
         if stated in known:
@@ -174,11 +175,11 @@ class Values:
         why, code = f"{key} {reprlib.repr(stated)} is not {reprlib.repr(known[0])}", own_code(self.data)
         if code is not None:
             raise NoNetwork(needs_its_code(code, why))
-        raise NoNetwork(f"{why}, and nothing here runs it: take another model, attncli models lists some")
+        raise NoNetwork(f"{why}, which is not supported: use another model, such as those that attncli models lists")
 
     @property
     def pad_id(self) -> int:
-        """[PAD]'s number in the vocabulary. Raises RequestError when it can't be one."""
+        """Return the id of [PAD]. Raises RequestError if it is not valid."""
         return 0 if self.value("pad_token_id") is None else self.count("pad_token_id", least=0)
 
 
@@ -187,7 +188,7 @@ LARGEST = 1e12
 
 
 def turned(values: Values) -> Turned:
-    """In all layers alike; without a word of it with the base that stands under "rope_theta" in the defaults.
+    """Return the rotary positions of all layers. By default, the base is the default of "rope_theta".
 
     Raises as `turned_by` does.
     """
@@ -196,19 +197,21 @@ def turned(values: Values) -> Turned:
 
 
 def turned_by(values: Values, stated: Any, base: Any, where: str = "") -> Turned:
-    """What one object of `rope_parameters` says, with this base where it says none. where: of which layers, if not all.
+    """Read one object of `rope_parameters`, with `base` as the default base. where: the kind of layers, if not all.
 
-    Raises NoEncoder for angles that depend on more than the position, and for a part of a head; RequestError for what
-    makes no sense.
+    Raises NoEncoder for angles that depend on more than the position, and for heads that are rotated in part. Raises
+    RequestError for invalid values.
     """
     stated = {} if stated is None else stated
     if not isinstance(stated, dict):
         raise RequestError(f"rope_parameters is not one object{' for each kind of layer' if where else ''}")
     if stated.get("partial_rotary_factor", values.data.get("partial_rotary_factor", 1)) not in (None, 1):
-        raise NoEncoder("it turns a part of each head (partial_rotary_factor), which attncli does not")
+        raise NoEncoder("it rotates only a part of each head (partial_rotary_factor), which attncli does not support")
     kind = stated.get("rope_type", stated.get("type", "default"))
     if kind not in ("default", LINEAR):
-        raise NoEncoder(f"it stretches its rotary positions (rope_type {reprlib.repr(kind)}), which attncli does not")
+        raise NoEncoder(
+            f"it scales its rotary positions (rope_type {reprlib.repr(kind)}), which attncli does not support"
+        )
     of = f" of {where}" if where else ""
     theta = more_than_one(f"rope_theta{of}", stated.get("rope_theta", base))
     stretch = more_than_one(f"factor{of}", stated.get("factor"), least=1.0) if kind == LINEAR else 1.0
@@ -216,27 +219,27 @@ def turned_by(values: Values, stated: Any, base: Any, where: str = "") -> Turned
 
 
 def turned_size(values: Values) -> int:
-    """How many elements a head's vectors have, which are turned in pairs.
+    """Return the size of a head's vectors, which are rotated in pairs.
 
-    Raises RequestError for an odd number, and NoEncoder where those of all heads are not hidden_size.
+    Raises RequestError for an odd number, and NoEncoder if the sizes of all heads do not sum to hidden_size.
     """
     size = values.count("hidden_size") // values.count("num_attention_heads")
     if values.value("head_dim") not in (None, size):
         raise NoEncoder(f"head_dim is {reprlib.repr(values.value('head_dim'))}, not hidden_size / num_attention_heads")
     if size % 2:
-        raise RequestError(f"heads of {size} elements can't be turned in pairs")
+        raise RequestError(f"heads of {size} elements can't be rotated in pairs")
     return size
 
 
 def more_than_one(name: str, number: Any, least: float = 1 + 1e-9) -> float:
-    """Raises RequestError when it is no such number."""
+    """Return the number. Raises RequestError unless it is from `least` to 1e12."""
     if not isinstance(number, float | int) or isinstance(number, bool) or not least <= number < LARGEST:
         raise RequestError(f"{name} is {reprlib.repr(number)}, not a number between 1 and 1e12")
     return float(number)
 
 
 class Dense(NamedTuple):
-    """f(x W + b). activation: by its name in config.json; size: of what comes out, a field of `ModelConfig`."""
+    """f(x W + b). activation: its name in config.json. size: of the output, a field of `ModelConfig`."""
 
     name: str
     activation: str
@@ -253,10 +256,10 @@ class Norm(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """x W + b, the last step: a number for each label.
+    """x W + b, the last step: one number per label.
 
-    biases: where b lies, by the names of tensors of which the first that is there is taken; by default beside W. Empty
-    where there is none. tied: whether W is the table of the tokens' vectors, where it has no tensor of its own.
+    biases: possible names of the tensor b, of which the first existing one is used; by default beside W. Empty if there
+    is no bias. tied: W is the token table if it has no tensor of its own.
     """
 
     name: str
@@ -266,12 +269,11 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True)
 class Head:
-    """What reads a task's answer off the last hidden states.
+    """A head: it computes a task's answer from the last hidden states.
 
-    reads: of which vector, the FIRST token's, the MEAN of all but [PAD], or EACH token's; LATE: the mean is taken of
-    what becomes of all but [PAD]. parts: what happens to it before its scores. architecture: how the class ends that
-    config.json names under `architectures` where these tensors are for the task; alone: whether their names say so too.
-    labels: where the task has its own.
+    reads: its input, the vector of the FIRST token, the MEAN of all but [PAD], or EACH token's. LATE: the mean is taken
+    after the head. parts: the layers before its scores. architecture: the ending of the class name in config.json's
+    `architectures` for the task. alone: the tensors' names identify the task too. labels: the task's own, if any.
     """
 
     kind: Output
@@ -287,32 +289,32 @@ Heads = Mapping[str, Head]
 
 
 def no_heads(values: Values) -> Heads:
-    """A family of which nothing is known but its encoder."""
+    """Return no heads, for a family with only an encoder."""
     return {}
 
 
 def classes(*parts: Dense | Norm, scores: str = "classifier", reads: str = FIRST) -> Head:
-    """Of a text, or of a pair of texts."""
+    """Return a head with classes of a text or a pair of texts."""
     return Head("classes", reads, parts, Scores(scores), "ForSequenceClassification")
 
 
 def tokens(*parts: Dense | Norm) -> Head:
-    """Labels of each token."""
+    """Return a head with labels of each token."""
     return Head("tokens", EACH, parts, Scores("classifier"), "ForTokenClassification")
 
 
 def span(*parts: Dense | Norm, scores: str = "qa_outputs") -> Head:
-    """Where in the second text the answer to the first begins and ends."""
+    """Return a head for the start and end of an answer in the second text to a question in the first."""
     return Head("span", EACH, parts, Scores(scores), "ForQuestionAnswering", labels=("start", "end"))
 
 
 def words(*parts: Dense | Norm, scores: Scores) -> Head:
-    """Which token of the vocabulary stands behind [MASK]."""
+    """Return a head for the token of the vocabulary at [MASK]."""
     return Head("words", EACH, parts, scores, "ForMaskedLM", alone=True)
 
 
 def tied(name: str, *biases: str) -> Scores:
-    """Scores of the vocabulary, from the tokens' own vectors where there are no others."""
+    """Return scores of the vocabulary, tied to the token table if they have no tensor."""
     return Scores(name, (f"{name}.bias", *biases), tied=True)
 
 
@@ -320,13 +322,13 @@ EVERY_HEAD = 0
 
 
 class Source(NamedTuple):
-    """Where a module's tensors lie in a checkpoint: modules there, {n} for the layer.
+    """The tensors of a module in a checkpoint: names of modules there, {n} for the layer.
 
-    Of each tensor, cut into `parts` equal parts of its rows, the parts `taken` are put under each other, in this order,
-    and so are those of several `names`. `transposed`: there a matrix is `[in, out]`, and not torch's `[out, in]`, whose
-    rows are meant. heads: so many heads' rows lie under each other, and those of each are cut by themselves; EVERY_HEAD
-    for as many as the network has, which `ModelConfig.source` fills in. bias: the tensor that is the bias, where that
-    does not lie beside the matrix.
+    Each tensor is divided into `parts` equal groups of rows. The parts `taken` are stacked in this order, and so are
+    those of several `names`. `transposed`: the matrix is `[in, out]` there, not torch's `[out, in]`, to which rows
+    refer.
+    heads: the rows of each of so many heads are divided separately; EVERY_HEAD means the network's number of heads,
+    which `ModelConfig.source` fills in. bias: the tensor of the bias, if it is not beside the matrix.
     """
 
     names: tuple[str, ...]
@@ -337,12 +339,12 @@ class Source(NamedTuple):
     bias: str | None = None
 
     def shape(self, own: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of each of the names' tensors, for one of ours of this shape."""
+        """Return the shape of each named tensor for a parameter of ours of this shape."""
         there = (own[0] * self.parts // (len(self.names) * len(self.taken)), *own[1:])
         return there[::-1] if self.transposed else there
 
     def cut(self, whole: "Tensor", dim: int = 0) -> "Tensor":
-        """Its parts of the rows that lie along this dimension; a view where it is one."""
+        """Return the selected parts of the rows along this dimension; a view if it is one part."""
         parts = whole.unflatten(dim, (self.heads, self.parts, -1))
         if len(self.taken) == 1:
             return parts.select(dim + 1, self.taken[0]).flatten(dim, dim + 1)
@@ -350,80 +352,81 @@ class Source(NamedTuple):
 
 
 def whole(name: str) -> Source:
-    """The tensors of a module as they are."""
+    """Return the source of a module's unchanged tensors."""
     return Source((name,))
 
 
 def split(name: str, part: int, parts: int) -> Source:
-    """Some of the rows: split("Wqkv", 1, 3) is the key of a fused query, key and value."""
+    """Return some of the rows: split("Wqkv", 1, 3) is the key of a fused query, key and value."""
     return Source((name,), (part,), parts)
 
 
 def query_key_value(name: str) -> dict[str, Source]:
-    """The attention's queries, keys and values, as the rows of one matrix in this order."""
+    """Return the sources of query, key and value, stacked in this order in one matrix."""
     return {f"layers.{{n}}.attention.{part}": split(name, at, 3) for at, part in enumerate(("query", "key", "value"))}
 
 
 def swap(name: str) -> Source:
-    """Two halves, the second first."""
+    """Return two halves in reverse order."""
     return Source((name,), (1, 0), 2)
 
 
 def split_by_head(name: str, part: int, parts: int, bias: str | None = None) -> Source:
-    """Some of each head's rows: of a matrix with the first head's query, key and value, then the second head's, ...,
+    """Return a part of each head's rows, in a matrix with the first head's query, key and value, then the second
+    head's, and so on.
+
     split_by_head("in_proj", 1, 3) is the key.
     """
     return Source((name,), (part,), parts, heads=EVERY_HEAD, bias=bias)
 
 
 def fuse(*names: str) -> Source:
-    """Several modules as one, in this order."""
+    """Return several modules stacked in this order."""
     return Source(names)
 
 
 def transpose(name: str) -> Source:
-    """A module whose matrix is `[in, out]`."""
+    """Return a module whose matrix is `[in, out]`."""
     return Source((name,), transposed=True)
 
 
-def as_it_is(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A config.json in transformers' words."""
+def unchanged(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a config.json that already has transformers' keys."""
     return data
 
 
 class Published(NamedTuple):
-    """What files of a family are that were published before transformers had its network: data as `Family` has it.
+    """The files of a family published before transformers had its network, described as in `Family`.
 
-    tensors, prefix: by the names that they have there; transformers still writes these names. native: what such a
-    config.json says -> the same in transformers' words, and nothing of what it said lost.
+    tensors, prefix: their names, which transformers still writes. native: translates such a config.json to
+    transformers' keys without losing any.
     """
 
     tensors: Mapping[str, Source]
     prefix: str
-    native: Callable[[Mapping[str, Any]], Mapping[str, Any]] = as_it_is
+    native: Callable[[Mapping[str, Any]], Mapping[str, Any]] = unchanged
 
 
-def nothing_else(values: Values) -> dict[str, Any]:
-    """A family whose config.json says what BERT's says."""
+def no_settings(values: Values) -> dict[str, Any]:
+    """Return no settings, for a family whose config.json has BERT's keys only."""
     return {}
 
 
 @dataclass(frozen=True)
 class Family:
-    """What tells a family of encoders from BERT.
+    """The differences of a family of encoders from BERT.
 
-    types: the model types of config.json that are of this family, and for each what transformers takes for keys that a
-    config.json leaves out, where that is not what it takes for BERT.
-    tensors: our modules, and where their tensors lie in transformers' network, and in a checkpoint. What all layers
-    share has no {n} in its name. published: what is otherwise in other checkpoints.
-    prefix: before every name, where the encoder is a part of a larger model; body: how names within the encoder begin.
-    keys: BERT's words in config.json, and the family's for the same; None for what it can't be told.
-    settings: fields of `ModelConfig` that are not what BERT's keys make of them: where the norms stand, positions, the
-    mask of each layer, the kind of the feed-forward part. It raises NoEncoder for what our network can't do, NoNetwork
-    for what transformers' can't do either.
-    tokenizer: the class of its tokenizer in transformers, where a checkpoint's files don't make one (`CUTTERS` in
+    types: the family's model types in config.json, and for each transformers' defaults that differ from BERT's.
+    tensors: our modules, and the places of their tensors in transformers' network and in a checkpoint. Names of tensors
+    that all layers share have no {n}. published: the differences of other checkpoints.
+    prefix: of every name, if the encoder is part of a larger model. body: the beginnings of names within the encoder.
+    keys: BERT's keys in config.json, and the family's names for them; None if the family has no such key.
+    settings: fields of `ModelConfig` that differ from BERT's: the place of norms, positions, the mask of each layer,
+    the kind of the feed-forward part. It raises NoEncoder for features that our network does not support, and NoNetwork
+    if transformers' does not either.
+    tokenizer: the class of its tokenizer in transformers, if a checkpoint's files do not define one (`CUTTERS` in
     `attncli.text.tokenizer`).
-    heads: by the names of outputs, what reads them off the last hidden states (`attncli.models.families.family`).
+    heads: the heads by the names of their outputs (`attncli.models.families.family`).
     """
 
     name: str
@@ -432,13 +435,13 @@ class Family:
     prefix: str
     body: tuple[str, ...]
     keys: Mapping[str, str | None] = field(default_factory=dict)
-    settings: Callable[[Values], dict[str, Any]] = nothing_else
+    settings: Callable[[Values], dict[str, Any]] = no_settings
     tokenizer: str | None = None
     heads: Callable[[Values], Heads] = no_heads
     published: Published | None = None
 
     def stored(self, names: Collection[str]) -> "Family":
-        """The family with its tensors where they lie in a checkpoint that has these names: as published, or not."""
+        """Return the family with the tensor places of a checkpoint with these names: as published earlier, or not."""
         if self.published is None:
             return self
         modules = {name.rpartition(".")[0] for name in names}
@@ -448,6 +451,3 @@ class Family:
 
         other = self.published.tensors
         return replace(self, tensors=other) if found(other) > found(self.tensors) else self
-
-
-# What transformers takes for a key of BERT's that config.json leaves out.

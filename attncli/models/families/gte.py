@@ -1,7 +1,8 @@
-"""GTE of the second kind (Zhang et al. 2024, mGTE): gte-*-en-v1.5, gte-multilingual, snowflake-arctic-embed-m-v2.0.
+"""The second generation of GTE (Zhang et al. 2024, mGTE): gte-*-en-v1.5, gte-multilingual,
+snowflake-arctic-embed-m-v2.0.
 
-BERT with rotary positions and a gated feed-forward part (GeGLU), which has a bias in its second projection only. Most
-came with code of their own, under the model type "new".
+BERT with rotary positions and a gated feed-forward part (GeGLU) with a bias only in its second projection. Most came
+with their own code, under the model type "new".
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ from attncli.models.families.family import (
 )
 from attncli.models.families.nomic_bert import TENSORS
 
-# What transformers takes for what a config.json leaves out, and what the code that came with "new" took.
+# transformers' defaults for missing keys, and those of the code published with "new".
 DEFAULTS = {
     "vocab_size": 250048,
     "max_position_embeddings": 8192,
@@ -40,7 +41,7 @@ NEW = {"vocab_size": 30528, "max_position_embeddings": 2048, "pad_token_id": 0, 
 
 
 def native(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Fixed NTK scaling by s is s times the base, and positions divided by s^(2 / head_dim).
+    """Translate fixed NTK scaling by s to a base times s, with positions divided by s^(2 / head_dim).
 
     Source: Su 2023, kexue.fm/archives/9706, equation 6, and the code published with the models.
     """

@@ -1,7 +1,8 @@
-"""jina-embeddings-v3 (Sturua et al. 2024) as transformers has it: XLM-RoBERTa with rotary positions instead of a table.
+"""jina-embeddings-v3 (Sturua et al. 2024) in transformers' format: XLM-RoBERTa with rotary positions instead of a
+table.
 
-Its adapters for tasks lie in folders beside the network, and like transformers, which is told which one to put on, the
-network here is run without. A checkpoint that has them in the network itself (`model_type: xlm-roberta`) is refused.
+Its task adapters are in folders beside the network, and are not applied, as in transformers by default. A checkpoint
+with adapters inside the network (`model_type: xlm-roberta`) is rejected.
 """
 
 from typing import Any

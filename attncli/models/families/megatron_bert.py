@@ -1,6 +1,6 @@
-"""Megatron-BERT (Shoeybi et al. 2019, figure 7, right), and GatorTron: BERT whose first norm has moved into the layers.
+"""Megatron-BERT (Shoeybi et al. 2019, figure 7, right), and GatorTron: BERT with pre-norm layers.
 
-A norm stands before the attention and the feed-forward part, one after the last layer, and none before the first.
+There is a norm before the attention, before the feed-forward part and after the last layer, but none before the first.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """ModernBERT (Warner et al. 2024) and its children: Ettin, mmBERT, gte-modernbert, granite r2.
 
-Pre-norm and gated, rotary positions, and most layers see a window only. Layer 0 has no norm before its attention.
-Its config.json says `position_embedding_type: absolute` (mmBERT's `sans_pos`), which means nothing.
+Pre-norm and gated, rotary positions, and a window in most layers. Layer 0 has no norm before its attention.
+The key `position_embedding_type: absolute` in its config.json (`sans_pos` in mmBERT's) has no effect.
 """
 
 import reprlib
@@ -52,22 +52,22 @@ def settings(values: Values) -> dict[str, Any]:
 
 
 def layer_kinds(values: Values) -> Sequence[str]:
-    """What every layer sees; configurations of before transformers 5 say which layers are global."""
+    """Return the kind of every layer. Configurations older than transformers 5 say which layers are global."""
     layers, named = values.count("num_hidden_layers", most=1000), values.value("layer_types")
     if named is None:
         every = values.count("global_attn_every_n_layers")
         return [LOCAL if number % every else GLOBAL for number in range(layers)]
     if not isinstance(named, list) or len(named) != layers or not all(kind in (GLOBAL, LOCAL) for kind in named):
-        raise RequestError(f"layer_types has not one of {GLOBAL} and {LOCAL} for each of {layers} layers")
+        raise RequestError(f"layer_types must be {GLOBAL} or {LOCAL} for each of {layers} layers")
     return named
 
 
 def turned_in(values: Values, kind: str) -> Turned:
-    """What turns queries and keys in layers of this kind."""
+    """Return the rotation of queries and keys in layers of this kind."""
     old, default = BASES[kind]
     every = values.value("rope_parameters") or {}
     if values.value("rope_scaling") is not None:
-        raise NoEncoder("it stretches its rotary positions (rope_scaling), which attncli does not")
+        raise NoEncoder("it scales its rotary positions (rope_scaling), which attncli does not support")
     stated = every.get(kind) if isinstance(every, dict) else every
     return turned_by(values, stated, values.data.get(old, default), kind)
 

@@ -5,13 +5,13 @@ from typing import Any
 from attncli.models.families.family import Biased, Family, NoEncoder, Values, whole
 from attncli.models.families.roberta import heads
 
-PADDING = 1  # the number of [PAD]'s position, whatever [PAD]'s own number is
-BUCKETS, FURTHEST = 32, 128  # transformers takes so many buckets, whatever config.json says
+PADDING = 1  # the position of [PAD], whatever its id
+BUCKETS, FURTHEST = 32, 128  # transformers uses these, whatever config.json says
 
 
 def settings(values: Values) -> dict[str, Any]:
     if (rows := values.count("relative_attention_num_buckets")) != BUCKETS:
-        raise NoEncoder(f"relative_attention_num_buckets is {rows}, and the published code takes {BUCKETS}")
+        raise NoEncoder(f"relative_attention_num_buckets is {rows}, but the published code uses {BUCKETS}")
     return {
         "segments": 0,
         "padding_position": PADDING,

@@ -1,6 +1,6 @@
 """NomicBERT (Nussbaum et al. 2024): nomic-embed-text, CodeRankEmbed, snowflake-arctic-embed-m-long.
 
-BERT with rotary positions and a gated feed-forward part (SwiGLU), and no bias but in the norms.
+BERT with rotary positions and a gated feed-forward part (SwiGLU), and biases only in the norms.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from attncli.models.families.family import (
     words,
 )
 
-# The words of its first config.json, and transformers' for the same.
+# The keys of its first config.json, and transformers' names for them.
 WORDS = {
     "n_embd": "hidden_size",
     "n_head": "num_attention_heads",
@@ -35,8 +35,8 @@ WORDS = {
     "rotary_emb_base": "rope_theta",
 }
 GATES = {"swiglu": "silu", "geglu": "gelu"}
-# What it may say besides of the network, and transformers passes over. That positions are stretched on longer texts
-# than those of the training (rotary_scaling_factor) changes nothing up to `max_trained_positions`, the longest here.
+# Further keys about the network, which transformers ignores. Scaling of positions on texts longer than in training
+# (rotary_scaling_factor) has no effect up to `max_trained_positions`, the maximum here.
 NEVER = (
     "qkv_proj_bias",
     "mlp_fc1_bias",

@@ -1,7 +1,7 @@
 """RoBERTa (Liu et al. 2019), XLM-RoBERTa (Conneau et al. 2020), CamemBERT (Martin et al. 2020).
 
 A position's number counts the real tokens before it, from `padding_idx + 1` on; [PAD] has the number `padding_idx`.
-There is one kind of segment as published; where a checkpoint has more, transformers tells the network of none.
+The published models have one kind of segment. If a checkpoint has more, transformers uses only the first.
 """
 
 from typing import Any

@@ -1,5 +1,6 @@
-"""RoBERTa with its norms before the attention and the feed-forward part (fairseq, Ott et al. 2019): the models of
-Wettig et al. 2023. What goes into the first layer is normalised as RoBERTa's is, and then by the layer once more.
+"""RoBERTa with pre-norm layers (fairseq, Ott et al. 2019): the models of Wettig et al. 2023.
+
+The input of the first layer is normalised as in RoBERTa, and then by the layer once more.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
-"""RoFormer (Su et al. 2021): BERT with rotary positions and no others; its tokens' vectors may be widened.
+"""RoFormer (Su et al. 2021): BERT with only rotary positions. Its embeddings may be smaller than the hidden size.
 
-Checkpoints have the sines and cosines of its angles as a table, which is made here. Some turn values too.
+Checkpoints contain its sines and cosines as a table, which attncli computes. Some rotate values too.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from attncli.models.families.family import (
     whole,
 )
 
-BASE = 10_000.0  # the published code's, whatever config.json says
+BASE = 10_000.0  # as in the published code, whatever config.json says
 
 
 def settings(values: Values) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""XLM-RoBERTa XL and XXL (Goyal et al. 2021): RoBERTa with its norms before each part, and none before the layers."""
+"""XLM-RoBERTa XL and XXL (Goyal et al. 2021): RoBERTa with pre-norm layers, and no norm after the embeddings."""
 
 from typing import Any
 

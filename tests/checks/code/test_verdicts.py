@@ -71,8 +71,9 @@ def mistakes(thing, **wanted):
 def refusal(thing, **wanted):
     with pytest.raises(attncli.RequestError) as refused:
         attncli.check(thing, **wanted)
-    assert len(str(refused.value)) <= 320 and str(refused.value).isprintable()
-    return str(refused.value)
+    reason, *adapter = str(refused.value).split("\n")
+    assert len(reason) <= 320 and reason.isprintable() and len(adapter) in (0, 3)
+    return reason
 
 
 # --- what a verdict says ----------------------------------------------------------------------------------

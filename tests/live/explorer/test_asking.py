@@ -188,7 +188,7 @@ def test_a_text_that_is_too_long_is_cut_and_that_is_told(session, minilm):
 def test_the_sentence_before_is_compared_with(session, minilm):
     async def script(it):
         await it.press("=")
-        assert "no sentence before" in it.said
+        assert "no previous sentence" in it.said
         await it.write("The dog sat on the mat.")
         await it.press("=")
         expected = difference(minilm.attend(SAT), minilm.attend("The dog sat on the mat."))
@@ -259,7 +259,7 @@ def test_a_model_whose_attention_is_not_ours_is_shown_and_what_it_can_not_do_is_
     async def script(it):
         first = it.answer.record
         await it.press("x")
-        assert "keeps them to itself" in it.said
+        assert "hides them" in it.said
         assert it.answer.record is first
 
     explore(session_of(gpt_neo=foreign("gpt_neo")), script, look=Look("gpt_neo", Input("the cat sat")))

@@ -10,7 +10,7 @@ from attncli.analysis.telling import telling_head
 from attncli.live.explorer.panes import CellPane, HeadsPane, Look, MapPane, Pane, TokensPane
 from attncli.record.request import Input, Request
 from attncli.record.selection import numbered_names
-from attncli.render.terminal.one_head import in_width, strongest_keys
+from attncli.report.heads import keys_within, strongest_keys
 
 HEADS = 12
 
@@ -59,14 +59,14 @@ def test_the_tokens_are_named_with_their_strongest_keys(session):
             record, shown = it.answer.record, it.pane(TokensPane)
             for place, row in enumerate(record.map(it.look.layer, it.look.head)):
                 assert f"{place:>3} {record.tokens.shown[place]}" in shown
-                assert in_width(strongest_keys(numbered_names(record.keys), row, 2)[:1]) in shown
+                assert keys_within(strongest_keys(numbered_names(record.keys), row, 2)[:1]) in shown
 
     explore(session, script, size=(150, 40))
 
 
 def test_the_first_token_of_a_decoder_is_named_as_a_sink(foreign):
     async def script(it):
-        assert '(the first token, "the", is a sink' in " ".join(it.pane(HeadsPane).split())
+        assert '(The first token, "the", is a sink' in " ".join(it.pane(HeadsPane).split())
 
     look = Look("gpt2", Input("the cat sat"))
     explore(session_of(gpt2=foreign("gpt2")), script, look=look, size=(150, 40))

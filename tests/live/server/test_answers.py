@@ -13,9 +13,9 @@ from attncli.live import Session
 from attncli.live.server.app import Site
 from attncli.models.opening import Opening
 from attncli.models.tapped import under_masks
+from attncli.page import Start, advice, document
+from attncli.page.payload import payload
 from attncli.record.request import Grouping, Input, Request
-from attncli.render.page import Start, advice, document
-from attncli.render.page.payload import payload
 
 MASKS = ("padding", "causal")
 VIEWED = Request(grouping=Grouping(stretches=True))
@@ -111,8 +111,7 @@ def test_names_of_chunks_come_once(served):
 
 
 def test_weights_read_from_an_answer_are_the_models(served, minilm):
-    from attncli.render.page.levels import read_layer
-    from attncli.render.page.pack import SCALES
+    from attncli.page.packing import SCALES, read_layer
 
     record = minilm.attend("The cat sat on the mat.")
     _, (description, chunks) = served.look()

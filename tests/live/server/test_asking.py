@@ -71,7 +71,7 @@ def test_so_is_what_is_no_json(served, body):
 )  # fmt: skip
 def test_malformed_bodies_are_refused_in_words(served, body):
     status, said = refused(served, body)
-    assert status == 400 and said.startswith("asked for otherwise than a page does: ") and len(said) < 400
+    assert status == 400 and said.startswith("invalid request: ") and len(said) < 400
     assert served.look()[0] == 200
 
 
@@ -125,7 +125,7 @@ def test_a_mistake_of_ours_is_told_without_its_words(served, monkeypatch):
     monkeypatch.setattr(type(served.site.session), "records", broken)
     for path, asked in (("/look", LOOK), ("/page", SAVE)):
         status, _, body = served.ask("POST", path, json.dumps(asked).encode())
-        assert (status, read(body)) == (500, {"error": "this could not be done: a mistake in attncli"})
+        assert (status, read(body)) == (500, {"error": "the request failed because of a bug in attncli"})
 
 
 def test_a_path_in_a_refusal_is_not_told(served, monkeypatch, folder):

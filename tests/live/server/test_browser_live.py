@@ -6,7 +6,7 @@ import pytest
 from browsers import Opened
 from serving import TEXT
 
-from attncli.render.page import save_page
+from attncli.page import save_page
 
 TROPHY = "The trophy does not fit in the suitcase because it is too big."
 PIECES = ["[CLS]", "the", "trophy", "does", "not", "fit", "in", "the", "suitcase", "because", "it", "is", "too", "big",
@@ -248,13 +248,13 @@ def test_an_error_is_told_and_loses_nothing(live):
     page.tab.fill("#typed", "\u00ad")  # of which the tokenizer keeps nothing
     page.tab.wait_for_selector("#problem:visible")
     page.settle()
-    assert "nothing in it" in page.text("problem") and page.tab.input_value("#typed") == "\u00ad"
+    assert "has no characters" in page.text("problem") and page.tab.input_value("#typed") == "\u00ad"
     assert "ran" in page.texts()
     page.type("A dog ran far.", tokens=7)
     assert page.tab.is_hidden("#problem")
     page.tab.fill("#typed", "word " * 60_000)
     page.tab.wait_for_selector("#problem:visible")
-    assert page.text("problem") == "more than 262,144 bytes of text: give less of it"
+    assert page.text("problem") == "more than 262,144 bytes of text: shorten it"
 
 
 HOSTILE = ["<img src=x onerror=window.hacked=1>", "</script><script>window.hacked=1</script>",

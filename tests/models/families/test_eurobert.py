@@ -90,10 +90,10 @@ def test_a_wrong_value_is_named(changes, says):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "stretches"),
-        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "stretches"),
-        ({"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, "stretches"),
-        ({"rope_parameters": {"rope_type": ["default"]}}, "stretches"),
+        ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "scales its rotary"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "scales its rotary"),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, "scales its rotary"),
+        ({"rope_parameters": {"rope_type": ["default"]}}, "scales its rotary"),
         ({"head_dim": 128}, "head_dim is 128, not hidden_size / num_attention_heads"),
     ],
 )

@@ -75,7 +75,7 @@ def test_a_wrong_value_is_named(changes, says):
     ],
 )
 def test_stretched_positions_are_for_transformers(changes):
-    with pytest.raises(NoEncoder, match="stretches"):
+    with pytest.raises(NoEncoder, match="scales its rotary"):
         read(**changes)
 
 

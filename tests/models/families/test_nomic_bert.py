@@ -112,7 +112,7 @@ def publish(directory, head="Model"):
 def test_a_published_checkpoint_is_run_as_its_network(engine, tmp_path):
     network = publish(tmp_path)
     assert "encoder.layers.0.attn.Wqkv.weight" in load_file(tmp_path / "model.safetensors")
-    with pytest.warns(Notice, match="its tensors are those of nomic_bert"):
+    with pytest.warns(Notice, match="its tensors match nomic_bert"):
         model = load_model(str(tmp_path), "cpu", engine=engine)
     tokens = model.tokenizer.encode("the cat sat on the cat", "it is too big")
     with torch.inference_mode():

@@ -13,7 +13,7 @@ from attncli import RequestError, load_model
 from attncli.attention import Rotary
 from attncli.checks.beside import Both
 from attncli.checks.ways import by_every_way
-from attncli.cli.explain import computed
+from attncli.features.explain import explain
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Turned
 from attncli.models.transformers_peer import Reference, load_reference
@@ -39,7 +39,7 @@ def test_what_a_configuration_says():
     [
         ({"rotary_value": 1}, "rotary_value is 1, not true or false"),
         ({"embedding_size": "x" * 999}, "embedding_size is 'xx"),
-        ({"hidden_size": 36}, "heads of 3 elements can't be turned in pairs"),
+        ({"hidden_size": 36}, "heads of 3 elements can't be rotated in pairs"),
     ],
 )
 def test_a_wrong_value_is_named(changes, says):
@@ -94,15 +94,11 @@ def test_every_way_gives_turned_values(tiny, mask):
 
 @pytest.mark.parametrize("turns", [False, True])
 def test_explain_says_what_is_turned(tiny, turns):
-    from attncli.render.captions.steps import title
-
     directory = str(tiny("roformer", rotary_value=turns))
-    asked = {"text": "the cat sat", "pair": None, "file": None, "pad_to": None, "mask": "padding", "dtype": "float32"}
-    asked |= {"which": None, "target": None}
-    document = computed({**asked, "model": directory, "device": "cpu", "query": "2", "layer": "1", "head": "2"})
-    assert document["rotary"]["values"] == turns
+    report = explain("the cat sat", model=directory, device="cpu", query="2", layer="1", head="2")
+    assert report.document()["rotary"]["values"] == turns
     said = "elements 2i and 2i+1 turned by 2 · 10000^(-2i/8), key" + (" and value j's by j" if turns else " j's by j")
-    assert said in title(document)
+    assert said in " ".join(str(report).split())
 
 
 @pytest.mark.parametrize(("kind", "read"), [(None, False), ("RoFormerTokenizerFast", False), ("BertTokenizer", True)])
@@ -113,7 +109,7 @@ def test_a_tokenizer_that_goes_by_a_dictionary_is_refused(tmp_path, kind, read):
     if read:
         assert load_model(str(directory), device="cpu").tokenizer.encode("the cat").text[1:3] == ["the", "cat"]
         return
-    with pytest.raises(RequestError, match=r"cuts a text into words with rjieba.*add --engine transformers"):
+    with pytest.raises(RequestError, match=r"splits words with rjieba.*add --engine transformers"):
         load_model(str(directory), device="cpu")
 
 

@@ -33,7 +33,7 @@ def change_tensors(directory: Path, change) -> None:
 def test_a_plain_encoder_has_none(tiny):
     model = opened(tiny("bert"))
     assert model.outputs() == {} and model.found.refused == {}
-    with pytest.raises(RequestError, match="has no output: its files say of no head and no pooling"):
+    with pytest.raises(RequestError, match="has no output: its files define no head and no pooling"):
         model.predict("the cat")
 
 
@@ -64,12 +64,12 @@ def test_several_outputs_stand_in_order_and_are_asked_for_by_name(made):
 @pytest.mark.parametrize(
     ("labels", "why"),
     [
-        ({"0": "x"}, r"classifier.weight has the shape \[3, 32\], and by config.json it is \[1, 32\]"),
-        ({"0": "x", "1": "y", "3": "z"}, "not a name for each"),
+        ({"0": "x"}, r"classifier.weight has the shape \[3, 32\], but config.json requires \[1, 32\]"),
+        ({"0": "x", "1": "y", "3": "z"}, "does not name each"),
         ({"0": "x", "1": "y", "2": 7}, "label 2 is 7, and not text"),
         ({"0": "x", "1": "y", "2": "z" * 10_000}, "at most 5000"),
-        ({}, "not a name for each"),
-        (["x", "y", "z"], "not a name for each"),
+        ({}, "does not name each"),
+        (["x", "y", "z"], "does not name each"),
     ],
 )
 def test_labels_that_cannot_be(labels, why, made):
@@ -85,7 +85,7 @@ def test_labels_that_cannot_be(labels, why, made):
         ({"problem_type": {}}, "problem_type"),
         ({"id2label": None, "num_labels": 10**30}, "num_labels"),
         ({"id2label": None, "num_labels": "3"}, "num_labels"),
-        ({"id2label": None}, r"by config.json it is \[2, 32\]"),
+        ({"id2label": None}, r"config.json requires \[2, 32\]"),
     ],
 )
 def test_a_config_json_that_does_not_fit(changes, why, made):

@@ -75,7 +75,7 @@ def test_some_tokens_are_asked_alone(loaded):
     torch.testing.assert_close(some[0], every[0][[2]])
     torch.testing.assert_close(some[1], every[1][[3, 2]])
     classes = loaded("bert", "ForSequenceClassification", id2label=LABELS).outputs()["classes"]
-    with pytest.raises(ValueError, match="of a text"):
+    with pytest.raises(ValueError, match="about a text"):
         classes(hidden, texts, rows=[[0], [0]])
 
 

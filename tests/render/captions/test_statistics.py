@@ -2,7 +2,7 @@
 
 import pytest
 
-from attncli.render.captions.statistics import figure_text
+from attncli.features.stats import figure_text
 
 
 @pytest.mark.parametrize(

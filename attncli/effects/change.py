@@ -1,0 +1,219 @@
+"""Changes to the heads of a text, and copies of the text under them.
+
+A change names its heads, and gives them other outputs: ones that are put there (`Put`), those of other weights
+(`Reweigh`), or those where queries see fewer keys (`Hide`). The tap `Changed` makes the changes. Many copies of a text
+go through the network side by side, each under a change of its own. They begin at the first layer that is changed:
+what comes before is as it was.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from attncli.models.block import Block, Tap
+from attncli.models.rows import LayerMask
+from attncli.models.tapped import TappedModel
+from attncli.models.walk import Beginning
+from attncli.text.tokens import Tokens
+
+Head = tuple[int, int]  # (layer, head)
+Edge = tuple[int, int]  # (query, key), places in the text
+Rule = Callable[[Block, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Put:
+    """Replaces the outputs of heads by a number, a vector `[head_dim]`, or a vector per query `[query, head_dim]`.
+
+    There may be more vectors than queries.
+    """
+
+    outputs: Mapping[Head, Tensor | float]
+
+    @property
+    def heads(self) -> Sequence[Head]:
+        return list(self.outputs)
+
+
+@dataclass(frozen=True)
+class Reweigh:
+    """Replaces the weights of heads: rule(block, weights) -> weights, both `[1, head, query, key]`."""
+
+    heads: Sequence[Head]
+    rule: Rule
+
+
+@dataclass(frozen=True)
+class Hide:
+    """Hides keys from queries in some heads, as a mask does. edges: (query, key).
+
+    Their scores are -inf, and the row's other weights sum to 1 again. A row with no key left gives 0.
+    """
+
+    heads: Sequence[Head]
+    edges: Sequence[Edge]
+
+
+Change = Put | Reweigh | Hide
+C = TypeVar("C", Put, Reweigh, Hide)
+
+
+class Changed(Tap):
+    """Makes a change to each text of a batch, by the text's number; None leaves a text as it is."""
+
+    def __init__(self, changes: Sequence[Change | None]) -> None:
+        self.changes_weights = any(isinstance(change, Reweigh) for change in changes)
+        self.of_layers: dict[int, dict[int, tuple[Change, set[int]]]] = {}  # by layer and text, its change and heads
+        for text, change in enumerate(changes):
+            if change is None:
+                continue
+            for layer, head in change.heads:
+                self.of_layers.setdefault(layer, {}).setdefault(text, (change, set()))[1].add(head)
+
+    def _changes_in(self, block: Block, kind: type[C]) -> list[tuple[int, C, list[int]]]:
+        """Find the changes of a kind in a block: the place of the text, the change, and the places of its heads."""
+        of_layer, found = self.of_layers.get(block.layer, {}), []
+        for place, text in enumerate(block.text_numbers) if of_layer else ():
+            change, numbers = of_layer.get(text, (None, set[int]()))
+            if isinstance(change, kind):
+                heads = [at for at, number in enumerate(block.numbers) if number in numbers]
+                if heads:
+                    found.append((place, change, heads))
+        return found
+
+    def begin(self, block: Block) -> Block:
+        hiding = [one for one in self._changes_in(block, Hide) if one[1].edges]
+        if not hiding:
+            return block
+        shown = torch.ones(*block.query.shape[:2], block.run.length, block.run.keys, dtype=torch.bool)
+        shown = shown.to(block.query.device)
+        for place, change, heads in hiding:
+            shown[place, heads] = ~_edge_mask(change.edges, block)[0]
+        mask = block.mask or LayerMask(None, None)
+        return block._replace(mask=LayerMask(shown if mask.shown is None else shown & mask.shown, mask.window))
+
+    def places(self, block: Block) -> Sequence[int]:
+        return sorted({place for _, _, heads in self._changes_in(block, Reweigh) for place in heads})
+
+    def weights(self, part: Block, weights: Tensor) -> Tensor | None:
+        changes = self._changes_in(part, Reweigh)
+        if not changes:
+            return None
+        weights = weights.clone()
+        for place, change, heads in changes:
+            one = part.some_texts(slice(place, place + 1)).only(heads)
+            weights[place, heads] = change.rule(one, weights[place : place + 1, heads])[0].to(weights.dtype)
+        return weights
+
+    def output(self, block: Block, output: Tensor) -> Tensor:
+        for place, change, heads in self._changes_in(block, Put):
+            for at in heads:
+                put_there = torch.as_tensor(change.outputs[block.layer, block.numbers[at]])
+                output[place, at] = put_there[block.queries] if put_there.dim() == 2 else put_there
+        return output
+
+
+def put(heads: Sequence[Head], source: Tensor) -> Put:
+    """Put the outputs of a source there: `[layer, head, head_dim]` or `[layer, token, head, head_dim]`."""
+    return Put({(layer, head): source[layer, ..., head, :] for layer, head in heads})
+
+
+def silence(heads: Sequence[Head]) -> Put:
+    """Put 0 in place of outputs (Michel et al. 2019, section 2.3)."""
+    return Put(dict.fromkeys(heads, 0.0))
+
+
+def uniform(block: Block, weights: Tensor) -> Tensor:
+    """Give each key that a query may attend to an equal weight; a rule of `Reweigh`."""
+    allowed = torch.ones_like(weights, dtype=torch.bool)
+    if (mask := block.allowed()) is not None:
+        allowed &= mask
+    return allowed.to(weights) / allowed.sum(dim=-1, keepdim=True).clamp(min=1)
+
+
+@dataclass(frozen=True)
+class Without:
+    """A rule of `Reweigh`: no weight along these edges, and the others stay as they are."""
+
+    edges: Sequence[Edge]
+
+    def __call__(self, block: Block, weights: Tensor) -> Tensor:
+        if not self.edges:
+            return weights
+        gone = _edge_mask(self.edges, block)
+        return weights.masked_fill(gone[:, :, block.queries, block.keys], 0.0)
+
+
+def _edge_mask(edges: Sequence[Edge], block: Block) -> Tensor:
+    """Mark these edges of a text, bool `[1, 1, query, key]`."""
+    made = torch.zeros(1, 1, block.run.length, block.run.keys, dtype=torch.bool, device=block.query.device)
+    queries, keys = zip(*edges, strict=True)
+    made[:, :, queries, keys] = True
+    return made
+
+
+# --- copies of a text -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """A text in the network without a change.
+
+    states: the input of each layer, and the output of the last, `[token, hidden_size]` each. A network whose walk can't
+    begin at a later layer has only the first and the last of these. masks: the keys that each layer may attend to.
+    """
+
+    model: TappedModel
+    tokens: Tokens
+    mask: str
+    states: list[Tensor]
+    masks: Sequence[LayerMask | None] = ()
+
+    @classmethod
+    def of(cls, model: TappedModel, tokens: Tokens, mask: str | None = None, taps: Sequence[Tap] = ()) -> "Unchanged":
+        """Raises RequestError for an unknown mask."""
+        with torch.inference_mode():
+            model.need(model.layers)
+            mask, rows = model.usual_mask(mask), model.rows([tokens], mask)
+            *states, last = model.walk(rows, taps)
+            made = [state[: rows.runs[0].length] for state in states]
+            return cls(model, tokens, mask, [*made, *rows.last(last)], rows.runs[0].masks)
+
+    @property
+    def last(self) -> Tensor:
+        """The output of the last layer, `[1, token, hidden_size]`."""
+        return self.states[-1][None]
+
+    def copies(self, layer: int, changes: Sequence[Change]) -> Tensor:
+        """Run copies from this layer on, each under its own change, `[change, token, hidden_size]`."""
+        rows = self.model.rows([self.tokens] * len(changes), self.mask)
+        x = self.states[layer].repeat(len(changes), 1)
+        with torch.inference_mode():
+            *_, last = self.model.walk(rows, [Changed(changes)], beginning=Beginning(layer, x))
+            return torch.stack(rows.last(last))
+
+
+def under(
+    texts: Sequence[Unchanged], changes: Sequence[Change], others: Sequence[Change] | None = None
+) -> Iterator[tuple[list[int], list[Tensor]]]:
+    """Yield the output of the last layer under each change, batch by batch.
+
+    Each item has the places of some changes, and for each text its copies `[change, token, hidden_size]`. Changes that
+    begin at the same layer share a batch. others: the changes of all texts but the first, to the same heads; by default
+    the same changes.
+    """
+    begins: dict[int, list[int]] = defaultdict(list)
+    for number, change in enumerate(changes):
+        first = min(layer for layer, _ in change.heads)
+        begins[first if texts[0].model.resumes else 0].append(number)
+    by_text = [changes, *[changes if others is None else others] * (len(texts) - 1)]
+    together = max(1, min(text.model.batch_tokens // len(text.tokens) for text in texts))
+    for layer, numbers in sorted(begins.items()):
+        for start in range(0, len(numbers), together):
+            some = numbers[start : start + together]
+            made = [[one[number] for number in some] for one in by_text]
+            yield some, [text.copies(layer, its) for text, its in zip(texts, made, strict=True)]

@@ -1,0 +1,560 @@
+"""Questions to a network: one number of its last vectors, whose change is the effect of a change to its attention.
+
+    effect = the number with the change - the number without it, in the unit of the number
+
+- cosine: of the embeddings of two texts, both under the change, or the first alone.
+- logit, probability, log-probability (in nats): of one class, of one word at [MASK], of one label at a token, of the
+  next token, or of the text that a decoder writes.
+- divergence: KL(P ‖ P') = Σ P log(P / P') in nats, P without and P' with the change; summed over all predictions.
+- distance: how far the last vectors move, mean over tokens of ‖x' - x‖ / ‖x‖.
+
+`question` chooses one of these by the fields of an `Asking` and by the outputs of the checkpoint.
+"""
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncli.base import choices
+from attncli.base.arguments import check_instance, check_optional_text, check_text
+from attncli.base.arrays import Doubles
+from attncli.base.errors import RequestError
+from attncli.base.printable import SPACE, printable, quoted, shorten, visible
+from attncli.effects.change import Change, Unchanged, under
+from attncli.models.output import SIGMOID, Output
+from attncli.models.outputs import last_real, manner_of, masked, output_of
+from attncli.models.tapped import TappedModel
+from attncli.record.selection import select_token
+from attncli.text.tokens import Fed, Read, Tokens
+
+_LONGEST = 40  # characters of a written text, in a sentence
+
+
+class Left(NamedTuple):
+    """The rest of a text some of whose tokens were erased.
+
+    vectors: the last ones, `[token, hidden_size]`. places: the places of the remaining tokens in the original text.
+    deleted: whether the other tokens are gone; otherwise [MASK] stands in their place.
+    """
+
+    vectors: Tensor
+    places: Sequence[int]
+    deleted: bool
+
+    def tokens(self, whole: Tokens) -> Tokens:
+        """Return the tokens that have vectors."""
+        return whole.take(self.places) if self.deleted else whole
+
+    def row(self, place: int) -> int:
+        """Return the row of `vectors` for a place in the original text."""
+        return self.places.index(place) if self.deleted else place
+
+
+class Question(ABC):
+    """A number of the last vectors of its texts.
+
+    kind: of `choices.Asked`; about: the number in words. held: places of the first text at which the question is
+    asked, so that these tokens can't be erased.
+    """
+
+    kind: str
+    about: str
+    held: Sequence[int] = ()
+
+    def __init__(self, texts: Sequence[Unchanged]) -> None:
+        self.texts = list(texts)
+
+    @abstractmethod
+    def __call__(self, last: Sequence[Tensor]) -> Tensor:
+        """Compute `[copy]`, float64, from the last vectors of the copies of each text, `[copy, token, hidden_size]`."""
+
+    @abstractmethod
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        """Compute the number where tokens of the first text were erased, `[left]`, float64.
+
+        A number over all tokens is computed over those that are left.
+        """
+
+    @property
+    @abstractmethod
+    def reads(self) -> Sequence[int]:
+        """The places of the first text whose last vectors have a part in the number."""
+
+    @property
+    def step(self) -> float:
+        """Estimate the rounding of a number of size 1: each layer rounds by one unit in the last place."""
+        model = self.texts[0].model
+        return torch.finfo(model.dtype).eps * model.depth
+
+    @property
+    def rounding(self) -> float:
+        """The largest effect that rounding explains; an effect of this size or less counts as 0."""
+        return self.step
+
+    @cached_property
+    def value(self) -> float:
+        """The number without a change."""
+        return self.of(self.texts)
+
+    def of(self, texts: Sequence[Unchanged]) -> float:
+        """Compute the number without a change, with these texts in place of the first ones."""
+        with torch.inference_mode():
+            return float(self([text.last for text in [*texts, *self.texts[len(texts) :]]])[0])
+
+    def of_another(self, text: Unchanged) -> "Question":
+        """Ask the same of another text of as many tokens in place of the first, at the same places."""
+        other = copy(self)
+        for name in ("value", "before"):  # what is kept of the first text
+            vars(other).pop(name, None)
+        other.texts = [text, *self.texts[1:]]
+        return other
+
+    def effects(
+        self,
+        changes: Sequence[Change],
+        changed: Sequence[Unchanged] | None = None,
+        advance: Callable[[], None] = lambda: None,
+        others: Sequence[Change] | None = None,
+    ) -> Doubles:
+        """Compute the effect of each change by itself, `[change]`.
+
+        changed: the texts under the changes, in place of the first ones of the question; by default all of its texts.
+        The unchanged texts go through the same products, since products of another size are rounded in another way.
+        advance: called after each change. others: the changes of all texts but the first, by default the same.
+
+        Raises RequestError where a number is not finite.
+        """
+        changed = self.texts if changed is None else changed
+        found = np.empty(len(changes))
+        for numbers, last in under(changed, changes, others):
+            with torch.inference_mode():
+                both = [torch.cat([copies, one.last]) for copies, one in zip(last, changed, strict=True)]
+                both += [text.last.expand(len(numbers) + 1, -1, -1) for text in self.texts[len(changed) :]]
+                asked = self(both)
+            self.check_finite(asked)
+            found[numbers] = (asked[:-1] - asked[-1]).cpu().numpy()
+            for _ in numbers:
+                advance()
+        return found
+
+    def check_finite(self, asked: Tensor) -> None:
+        """Raises RequestError where a number is not finite."""
+        if not bool(asked.isfinite().all()):
+            model = self.texts[0].model
+            raise RequestError(f"{self.about} is no number in {model.dtype_name}: another --dtype has more room")
+
+
+class Distance(Question):
+    kind = "distance"
+    about = "how far the last vectors move, as a share of their lengths"
+
+    @property
+    def reads(self) -> Sequence[int]:
+        return range(len(self.texts[0].tokens.spoken))
+
+    def __call__(self, last: Sequence[Tensor]) -> Tensor:
+        [text], [vectors] = self.texts, last
+        moved = (vectors - text.last).double().norm(dim=-1) / text.last.double().norm(dim=-1)
+        return moved.mean(dim=-1)
+
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        whole, found = self.texts[0].last[0].double(), []
+        for one in left:
+            vectors, before = one.vectors[[one.row(place) for place in one.places]], whole[list(one.places)]
+            found.append(((vectors - before).norm(dim=-1) / before.norm(dim=-1)).mean())
+        return torch.stack(found)
+
+
+class Cosine(Question):
+    kind = "cosine"
+    about = "cosine of the embeddings of the two texts"
+
+    def __init__(self, texts: Sequence[Unchanged], output: Output) -> None:
+        super().__init__(texts)
+        self.output = output
+
+    @property
+    def reads(self) -> Sequence[int]:
+        return self.output.places(self.texts[0].tokens.spoken)
+
+    def __call__(self, last: Sequence[Tensor]) -> Tensor:
+        one, other = (
+            _logits_of(self.output, copies, text.tokens.spoken) for text, copies in zip(self.texts, last, strict=True)
+        )
+        return torch.cosine_similarity(one, other, dim=-1)
+
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        text, other = self.texts
+        fixed = _logits_of(self.output, other.last, other.tokens)
+        return torch.cosine_similarity(_logits_left(self.output, left, text.tokens.spoken), fixed, dim=-1)
+
+
+class Target(Question):
+    """The logit or the probability of one label, of the text or of one of its tokens."""
+
+    def __init__(self, text: Unchanged, output: Output, kind: str, label: int, place: int | None) -> None:
+        super().__init__([text])
+        self.output, self.kind, self.label, self.place = output, kind, label, place
+        at = "" if place is None else f" at token {place} ({visible(text.tokens.spoken.shown[place])})"
+        self.about = f"{kind} of {visible(_label_name(text, output, label))}{at}"
+        self.held = () if place is None else (place,)
+
+    @property
+    def reads(self) -> Sequence[int]:
+        return self.output.places(self.texts[0].tokens.spoken) if self.place is None else [self.place]
+
+    @property
+    def rounding(self) -> float:
+        """The rounding of the logit; a probability P changes by P (1 - P) times as much."""
+        text = self.texts[0]
+        size = _logit_size(_logits_of(self.output, text.last, text.tokens.spoken, self.held or None))
+        return self.step * size * (self.value * (1 - self.value) if self.kind == "probability" else 1.0)
+
+    def __call__(self, last: Sequence[Tensor]) -> Tensor:
+        [text], [copies] = self.texts, last
+        return self.of_logits(
+            _logits_of(self.output, copies, text.tokens.spoken, None if self.place is None else [self.place])
+        )
+
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        return self.of_logits(_logits_left(self.output, left, self.texts[0].tokens.spoken, self.held or None))
+
+    def of_logits(self, logits: Tensor) -> Tensor:
+        numbers = logits
+        if self.kind != "logit":
+            numbers = _log_probabilities(self.output, logits)
+        if self.kind == "probability":
+            numbers = numbers.exp()
+        return numbers[..., self.label].flatten()
+
+
+class Written(Question):
+    """The probability of the text that a decoder is made to write: the product over its tokens.
+
+    Or the log-probability in nats, as the mean over its tokens, because long texts are hardly ever probable.
+    """
+
+    def __init__(self, text: Unchanged, output: Output, kind: str, labels: Sequence[int]) -> None:
+        super().__init__([text])
+        self.output, self.kind, self.labels = output, kind, list(labels)
+        self.held = range(len(self.labels))
+        names = "".join([*text.tokens.spoken.shown[1:], _label_name(text, output, self.labels[-1])]).strip()
+        of = f"{len(self.labels)} tokens" if kind == "probability" else f"mean of {len(self.labels)} tokens, in nats"
+        self.about = f"{kind} of {shorten(names, _LONGEST)} ({of})"
+
+    @property
+    def reads(self) -> Sequence[int]:
+        return self.held
+
+    @property
+    def rounding(self) -> float:
+        """The rounding of the logits; a product of N probabilities P changes by N P times as much."""
+        text = self.texts[0]
+        size = _logit_size(_logits_of(self.output, text.last, text.tokens.spoken))
+        return self.step * size * (len(self.labels) * self.value if self.kind == "probability" else 1.0)
+
+    def __call__(self, last: Sequence[Tensor]) -> Tensor:
+        [text], [copies] = self.texts, last
+        return self.of_logits(_logits_of(self.output, copies, text.tokens.spoken))
+
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        return self.of_logits(_logits_left(self.output, left, self.texts[0].tokens.spoken, self.held))
+
+    def of_logits(self, logits: Tensor) -> Tensor:
+        labels = torch.tensor(self.labels, device=logits.device).expand(len(logits), -1)[..., None]
+        found = logits.log_softmax(dim=-1).gather(-1, labels)[..., 0]
+        return found.sum(dim=-1).exp() if self.kind == "probability" else found.mean(dim=-1)
+
+
+class Divergence(Question):
+    kind = "divergence"
+
+    def __init__(self, text: Unchanged, output: Output, places: Sequence[int] | None) -> None:
+        super().__init__([text])
+        self.output, self.places = output, places
+        at = "" if places is None else f" at {len(places)} token{'s' if len(places) > 1 else ''}"
+        self.about = f"KL divergence of the predicted {output.kind}{at}, in nats"
+        words = [place for place, special in enumerate(text.tokens.spoken.special) if not special]
+        self.held = () if places is None or list(places) == words else places
+
+    @cached_property
+    def before(self) -> Tensor:
+        """The prediction without a change."""
+        return self.log_probabilities(self.texts[0].last)
+
+    @property
+    def reads(self) -> Sequence[int]:
+        return self.output.places(self.texts[0].tokens.spoken) if self.places is None else self.places
+
+    @property
+    def rounding(self) -> float:
+        """A divergence is flat without a change: logits that differ by d change it by at most d² / 2."""
+        text = self.texts[0]
+        logits = _logits_of(self.output, text.last, text.tokens.spoken, self.places)
+        return logits[..., 0].numel() * (self.step * _logit_size(logits)) ** 2 / 2
+
+    def log_probabilities(self, copies: Tensor) -> Tensor:
+        """`[copy, ...]`"""
+        return _log_probabilities(
+            self.output, _logits_of(self.output, copies, self.texts[0].tokens.spoken, self.places)
+        )
+
+    def __call__(self, last: Sequence[Tensor]) -> Tensor:
+        return _kl_divergence(self.before, self.log_probabilities(last[0]))
+
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        text, found = self.texts[0], []
+        for one in left:
+            places = None if self.places is None else [place for place in self.places if place in one.places]
+            after = _log_probabilities(self.output, _logits_left(self.output, [one], text.tokens.spoken, places))
+            found.append(_kl_divergence(self.before_at(one, places), after))
+        return torch.cat(found)
+
+    def before_at(self, left: Left, places: Sequence[int] | None) -> Tensor:
+        """Return the prediction before, at these places, or, for a span, over the tokens that are left."""
+        if places is not None:
+            assert self.places is not None
+            return self.before[:, [self.places.index(place) for place in places]]
+        if self.output.kind != "span":
+            return self.before
+        before = self.before[:, list(left.places)] if left.deleted else self.before
+        return before.log_softmax(dim=1)
+
+
+def _label_name(text: Unchanged, output: Output, label: int) -> str:
+    """Return the name of a label as a reader sees it: " Paris" for "ĠParis" of a vocabulary."""
+    if output.kind != "next":
+        return output.labels[label]
+    [shown] = text.model.tokenizer.notation.read([output.labels[label]], [False])
+    return shown
+
+
+def _logits_of(output: Output, copies: Tensor, tokens: Tokens, places: Sequence[int] | None = None) -> Tensor:
+    """Compute the logits of each copy, float64 `[copy, ...]`; places: only of these tokens."""
+    rows = None if places is None else [places] * len(copies)
+    return torch.stack(output(list(copies), [tokens] * len(copies), rows)).double()
+
+
+def _logits_left(output: Output, left: Sequence[Left], whole: Tokens, places: Sequence[int] | None = None) -> Tensor:
+    """Compute the logits of texts some of whose tokens were erased, `[left, ...]`."""
+    rows = None if places is None else [[one.row(place) for place in places] for one in left]
+    return torch.stack(output([one.vectors for one in left], [one.tokens(whole) for one in left], rows)).double()
+
+
+def _logit_size(logits: Tensor) -> float:
+    """Estimate the size of the terms that add up to these logits: twice the largest logit, at least 2."""
+    return 2 * max(1.0, float(logits.abs().max()))
+
+
+def _kl_divergence(before: Tensor, after: Tensor) -> Tensor:
+    """Compute KL(P ‖ P') from log P and log P', `[copy, ...]` -> `[copy]`, summed over all predictions."""
+    return (before.exp() * (before - after)).flatten(1).sum(dim=-1)
+
+
+def _log_probabilities(output: Output, logits: Tensor) -> Tensor:
+    """Return log P of every label `[copy, ...]`; with a sigmoid, of the label and of its opposite, `[..., 2]`."""
+    if output.function == SIGMOID:
+        return F.logsigmoid(torch.stack([logits, -logits], dim=-1))
+    return logits.log_softmax(dim=1 if output.kind == "span" else -1)
+
+
+# --- which question is asked ----------------------------------------------------------------------------
+
+_ONE = ("logit", "probability", "log-probability")  # of one label
+OPTIONS = {
+    "pair": "--pair", "similar_to": "--similar-to", "target": "--target", "at": "--at", "kind": "--ask",
+    "output": "--task", "mask": "--mask", "which": "--which",
+}  # fmt: skip
+_WORD_BEGINS = ("Ġ", "▁")  # how vocabularies write a word after a space
+_NAMED = 5  # labels in an error
+
+
+@dataclass(frozen=True)
+class Asking:
+    """The output of a text to measure.
+
+    pair: its second segment. similar_to: another text, for the cosine of the two. target: a class, a word for [MASK],
+    the next token, the text that an encoder-decoder is to write, or the label of the token `at`. kind: of
+    `choices.Asked`; by default it follows from the other fields. output: the name of an output, for a checkpoint with
+    several. mask: of `choices.Mask`; None is the one that the network was trained with. which: the attention of an
+    encoder-decoder to change: "encoder", "decoder" or "cross" (the default).
+    """
+
+    pair: str | None = None
+    similar_to: str | None = None
+    target: str | None = None
+    at: str | None = None
+    kind: str | None = None
+    output: str | None = None
+    mask: str | None = None
+    which: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises TypeError for a value that is no text."""
+        for field in fields(self):
+            check_optional_text(field.name, getattr(self, field.name))
+        if self.which is not None:
+            choices.check("part", self.which, choices.Kind)
+
+
+def merge_asking(asking: Asking | None, **named: str | None) -> Asking:
+    """Return an `Asking`, given as such or by the names of its fields. Raises TypeError where both are given."""
+    if asking is None:
+        return Asking(**named)  # type: ignore[arg-type]  # only mask has no None
+    check_instance("asking", asking, Asking, "give an attncli.Asking, or its fields by name, as in similar_to=...")
+    usual = Asking()
+    for name, value in named.items():
+        if value != getattr(usual, name):
+            raise TypeError(f"{name} is a field of asking too: give asking=... or {name}=..., not both")
+    return asking
+
+
+def question(model: TappedModel, text: str, asking: Asking = Asking()) -> Question:
+    """Choose the output to measure.
+
+    It is the cosine if there is another text, the probability of the target if one is named, the divergence if the
+    checkpoint predicts something, and the distance otherwise.
+
+    Raises RequestError for an output that the checkpoint does not have, and as `Tokenizer.encode` does.
+    """
+    check_text("a text", text)
+    if asking.kind is not None:
+        choices.check("question", asking.kind, choices.Asked)
+    tokens = model.with_answer(model.tokenizer.encode(text, asking.pair), asking.target)
+    output = _output_asked(model, tokens, asking)
+    kind = asking.kind or _usual_kind(output, asking, several=isinstance(tokens, Read | Fed) and len(tokens.goal) > 1)
+    _check_fields(kind, asking)
+    if kind == "cosine" and output is not None and asking.similar_to is not None:
+        manner = manner_of(model.place.path, model.tokenizer.max_tokens)
+        both = (manner.tokens(model.tokenizer, one) for one in (text, asking.similar_to))
+        return Cosine([Unchanged.of(model, one, asking.mask) for one in both], output)
+    one = Unchanged.of(model, tokens, asking.mask)
+    if output is None:
+        return Distance([one])
+    if output.function is None and kind != "logit":
+        raise RequestError(f"{model.place.name} predicts a number, not labels: what can be asked is its logit")
+    if kind == "divergence":
+        return Divergence(one, output, _places_asked(model, output, tokens, asking.at))
+    if isinstance(tokens, Read | Fed):
+        return _written_question(one, output, kind, tokens.goal, asking.at)
+    return _label_question(one, output, kind, asking)
+
+
+def _written_question(text: Unchanged, output: Output, kind: str, goal: Sequence[int], at: str | None) -> Question:
+    """Ask for all tokens that a decoder is made to write, or for one. Raises RequestError for a logit of several."""
+    if at is None and len(goal) > 1:
+        if kind == "logit":
+            raise RequestError(f"a logit is of one token, and {len(goal)} are written: name one with --at TOKEN")
+        return Written(text, output, kind, goal)
+    place = 0 if at is None else select_token(at, text.tokens.spoken)
+    return Target(text, output, kind, goal[place], place)
+
+
+def _output_asked(model: TappedModel, tokens: Tokens, asking: Asking) -> Output | None:
+    """Return the output that is asked for, None for the last vectors. Raises RequestError where there is none."""
+    if asking.kind == "distance":
+        return None
+    if asking.similar_to is not None or asking.kind == "cosine":
+        return output_of(model, "embedding")[1]
+    if asking.output is not None:
+        named = output_of(model, asking.output)[1]
+        if named.kind == "words" and asking.at is None and not masked(tokens):
+            raise RequestError(
+                f"{model.place.name} predicts the word at [MASK], and there is none in this text: write one, or name a "
+                "token with --at"
+            )
+        return named
+    predicting = {name: output for name, output in model.outputs().items() if output.kind != "embedding"}
+    for output in predicting.values():
+        if output.kind != "words" or asking.at is not None or masked(tokens):
+            return output
+    if asking.kind is None and asking.target is None and asking.at is None:
+        return None
+    why = "what it predicts is the word at [MASK]" if predicting else "its files have no head for that"
+    raise RequestError(f"{model.place.name} predicts nothing of this text ({why}): ask for the distance")
+
+
+def _usual_kind(output: Output | None, asking: Asking, several: bool) -> str:
+    """Return the kind of a question that names none. several: whether a decoder writes several tokens."""
+    if output is None:
+        return "distance"
+    if output.kind == "embedding":
+        return "cosine"
+    if output.function is None:
+        return "logit"
+    if output.kind == "next":
+        return "log-probability" if several and asking.at is None else "probability"
+    return "divergence" if asking.target is None else "probability"
+
+
+def _check_fields(kind: str, asking: Asking) -> None:
+    """Raises RequestError for fields that belong to questions of another kind, and for missing ones."""
+    predicted = (*_ONE, "divergence")
+    takes = {"similar_to": ("cosine",), "target": _ONE, "at": predicted, "output": predicted}
+    takes["pair"] = (*predicted, "distance")
+    for name, kinds in takes.items():
+        if getattr(asking, name) is not None and kind not in kinds:
+            raise RequestError(f"{OPTIONS[name]} has no part in the {kind}: leave it out")
+    if kind == "cosine" and asking.similar_to is None:
+        raise RequestError("a cosine is of two texts: name the other one with --similar-to")
+
+
+def _places_asked(model: TappedModel, output: Output, tokens: Tokens, at: str | None) -> list[int] | None:
+    """Return the tokens whose labels are asked for: the named one, or all [MASK], or all that are not special.
+
+    None for an output that has one label per text. Raises RequestError where a token is named then.
+    """
+    if output.kind not in ("words", "tokens", "next"):
+        if at is not None:
+            raise RequestError(f"--at names a token, and {output.kind} are of the text: leave it out")
+        return None
+    if at is not None:
+        return [select_token(at, tokens.spoken)]
+    if output.kind == "words":
+        return masked(tokens)
+    if output.kind == "next":
+        return last_real(tokens.spoken)
+    return [place for place, special in enumerate(tokens.special) if not special]
+
+
+def _label_question(text: Unchanged, output: Output, kind: str, asking: Asking) -> Target:
+    """Ask for one label of an output. Raises RequestError for an unknown or a missing label or token."""
+    if output.kind == "span":
+        raise RequestError("an answer's place has no label: ask for the divergence")
+    places = _places_asked(text.model, output, text.tokens, asking.at)
+    if places is not None and len(places) != 1:
+        raise RequestError(f"{output.kind} are predicted at {len(places)} tokens: say at which one (--at TOKEN)")
+    if output.kind == "next" and asking.target is None:
+        [likeliest] = _logits_of(output, text.last, text.tokens, places)[0].argmax(dim=-1).tolist()
+        return Target(text, output, kind, likeliest, places[0] if places else None)
+    return Target(text, output, kind, _label_number(output, asking.target), None if places is None else places[0])
+
+
+def _label_number(output: Output, name: str | None) -> int:
+    """Return the number of a label by its name, or by a word of a vocabulary; capitals count only if names need them.
+
+    Raises RequestError for an unknown label, naming similar ones, and for no label where there are several.
+    """
+    labels = output.labels
+    if name is None:
+        if len(labels) == 1:
+            return 0
+        raise RequestError(f"of which label? Name it with --target: {', '.join(map(printable, labels[:_NAMED]))}")
+    begun = [begin + name.lstrip(f" {SPACE}") for begin in _WORD_BEGINS]
+    for spelled in [*begun, name] if output.kind == "next" else [name, *begun]:
+        if spelled in labels:
+            return labels.index(spelled)
+    alike = [number for number, label in enumerate(labels) if label.casefold() == name.casefold()]
+    if len(alike) == 1:
+        return alike[0]
+    near = difflib.get_close_matches(name, labels, n=_NAMED) or labels[:_NAMED]
+    raise RequestError(f"no label {quoted(name)}: there is {', '.join(map(printable, near))}")

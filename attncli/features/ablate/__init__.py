@@ -1,0 +1,675 @@
+"""Ablate heads, and measure what an output does without them.
+
+A head's output is replaced, before the projection that joins the heads: by 0 (Michel et al. 2019, "Are Sixteen Heads
+Really Better than One?"), by its mean over tokens of other texts, or by its outputs at tokens drawn from them
+(resample; Chan et al. 2022, "Causal Scrubbing"). The three ask different things: what is left without any output of the
+head, without what it says about this text, and with what it says about another one. They disagree.
+
+    effect = the output with heads replaced - the output without
+
+With several texts, more and more heads are silenced too, first those that matter least, by their effects or by their
+importance; as a control in random orders (Michel et al. 2019, section 4). An order measured on the texts that made it
+would overfit. So every second text makes the order, and the others measure the output.
+
+`files` ablates the texts of files, in shards.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+
+from attncli.base import choices
+from attncli.base.arguments import check_texts, describe
+from attncli.base.arrays import Doubles
+from attncli.base.brief import Brief, titled
+from attncli.base.errors import RequestError
+from attncli.base.progress import Progress, silent
+from attncli.effects.answer import FROM_NOTHING, Answer, answered, numbered, signed, which_way
+from attncli.features import completion, corpora, options
+from attncli.features.corpora import CorpusFeature
+from attncli.features.inputs import STDIN, check_either, open_tapped, read_inputs, read_lines
+from attncli.models.opening import Opening
+from attncli.record import ModelInfo
+from attncli.record.captions import model_name
+from attncli.record.request import Input
+from attncli.record.selection import Selection, select
+from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attncli.effects.change import Head
+    from attncli.effects.question import Asking, Question
+    from attncli.effects.reference import Reference
+    from attncli.models.engine import Engine
+    from attncli.models.tapped import TappedModel
+
+DRAWS = 5  # of a resampled head; the effect is their mean
+STEPS = 8  # numbers of silenced heads at which the output is measured
+RANDOM = 5  # random orders of heads
+ORDERING, MEASURING = slice(0, None, 2), slice(1, None, 2)  # texts that make the orders, and texts that measure them
+
+
+@dataclass(eq=False)
+class Ablate(CorpusFeature):
+    """Measure what the output does without a head.
+
+    Effect: the output without a head minus the output with it, for each head, each layer and all heads. The output is
+    the cosine of two texts, the probability of a label, the divergence of the prediction, or how far the last vectors
+    move. Several texts: means, intervals (of at least 3 texts), importance, and the effect of silencing more and more
+    heads, compared with random heads.
+
+    \b
+    Examples:
+      attncli ablate "The cat sat on the mat." --similar-to "A cat sits on a rug."
+      attncli ablate --way zero,mean -o heads.png "The cat sat on the mat."
+      attncli ablate -l 5 -f sample_inputs/negation.txt
+    """
+
+    group = "Does it matter"
+    saved_as = "effects"
+
+    text: options.Text = None
+    pair: options.Pair = None
+    similar_to: options.SimilarTo = None
+    file: Annotated[
+        list[str] | None,
+        options.option(
+            options.TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line; or several -f.", use="record"
+        ),
+    ] = None
+    field: corpora.Field = None
+    skip_bad: corpora.SkipBad = False
+    limit: Annotated[
+        int | None,
+        options.option(
+            options.TEXT, "--limit", rare=True, min=1, metavar="N", help="Only the first N texts.", use="files"
+        ),
+    ] = None
+    sample: corpora.Sample = None
+    seed: corpora.Seed = 0
+    ask: options.Ask = None
+    target: options.Label = None
+    at: options.At = None
+    task: options.Task = None
+    way: Annotated[
+        str,
+        options.option(
+            options.MODEL,
+            "--way",
+            metavar="NAMES",
+            help="Some of zero, mean, resample.",
+            complete=completion.several(choices.Way),
+        ),
+    ] = "zero"
+    reference: Annotated[
+        str | None,
+        options.option(
+            options.MODEL,
+            "--reference",
+            rare=True,
+            metavar="PATH",
+            help="Texts for mean and resample.",
+            show_default="samples",
+        ),
+    ] = None
+    layer: options.Layer = None
+    head: options.Head = None
+    top: Annotated[int, options.top("List N heads.")] = 5
+    model: options.ModelName = "minilm"
+    mask: options.Mask = None
+    which: options.Which = None
+    state: Annotated[str | None, corpora.state(rare=True)] = None
+    shard_mb: Annotated[float | None, corpora.shard_mb("1/16")] = None
+    workers: corpora.Workers = None
+    on: corpora.On = "here"
+    worker_gpus: corpora.WorkerGpus = 0.0
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def report(self, progress: Progress = silent) -> Report:
+        names = choices.several("way", self.way, choices.Way)
+        if names == ["zero"]:
+            self.refuse("with --way zero, which takes nothing from other texts", "reference")
+        check_either(self.text, self.file)
+        if not self.file:
+            self.refuse_use("files", "without -f, which names files")
+        where = self.where()
+        texts = [] if self.file else [one.text for one in read_inputs(self.text, self.pair, None)]
+        ways = Ways(names, None if self.reference is None else read_lines(self.reference))
+        from attncli.effects.question import Asking
+
+        asking = Asking(self.pair, self.similar_to, self.target, self.at, self.ask, self.task, self.mask, self.which)
+        opened = open_tapped(Opening(self.model, self.device, self.dtype), self.which)
+        layers, heads = self.layer or "all", self.head or "all"
+        if not self.file:
+            return _report(ablate(opened, texts, ways, layers, heads, asking, progress), self.top, [])
+        from attncli.corpus.texts import Reading
+        from attncli.features.ablate.files import ablate_files
+
+        reading = Reading(
+            field=self.field, skip_bad=self.skip_bad, limit=self.limit, sample=self.sample, seed=self.seed
+        )
+        with corpora.show_counts(progress) as show:
+            found = ablate_files(opened, self.file, reading, ways, layers, heads, asking, where, show)
+        return _report(found, self.top, self.file)
+
+
+# --- results --------------------------------------------------------------------------------------------
+
+FEWEST = 3  # texts that an interval of their mean needs
+COVERED = 0.96  # of intervals around normal effects hold the mean; around skewed ones, as real effects are, some 0.95
+STUDENT_STEPS = 2**16  # in which Student's distribution is summed, from 0 to FAR standard deviations
+FAR = 12.0
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The ways to replace the outputs of heads.
+
+    names: of `choices.Way`, or one text with commas. texts: other texts, from which "mean" and "resample" take outputs.
+
+    Raises RequestError for an unknown way, and TypeError for a name that is no text.
+    """
+
+    names: str | Sequence[str] = ("zero",)
+    texts: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.names, str):
+            object.__setattr__(self, "names", choices.several("way", self.names, choices.Way))
+        if not isinstance(self.names, Sequence):
+            names = ", ".join(choices.names(choices.Way))
+            raise TypeError(
+                f"ways is {describe(self.names)}: give one of {names}, several with commas, or attncli.Ways"
+            )
+        for name in self.names:
+            choices.check("way", name, choices.Way)
+        if self.texts is not None:
+            check_texts("reference", self.texts)
+
+    def reference(self, model: "TappedModel", mask: str | None) -> "Reference | None":
+        """Run the other texts; None for "zero" alone."""
+        if set(self.names) <= {"zero"}:
+            return None
+        from attncli.effects.reference import reference, usual_reference
+
+        if self.texts is None:
+            return usual_reference(model, mask)
+        return reference(model, model.tokenize(map(Input, self.texts), None), mask)
+
+
+@dataclass(frozen=True, repr=False)
+class Curve(Brief):
+    """The effects of silencing more and more heads.
+
+    by: the criterion of the order, "effect", "importance" or "random". heads: the order, (layer, head), the first to be
+    silenced first; of random orders the first draw. removed: numbers of heads; effects: mean over texts `[draw, step]`.
+    """
+
+    by: str
+    heads: list[tuple[int, int]]
+    removed: list[int]
+    effects: Doubles
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """The effects of silencing heads.
+
+    layers, heads: numbers in the model. ways: the replacement of a head's output: "zero", "mean", "resample".
+    effects: `[text, way, layer, head]`, each head by itself; of_layers: `[text, way, layer]`, these heads of a layer
+    together; together: `[text, way]`, all of them.
+    importance: `[layer, head]`, mean over texts of |∂ output / ∂ gate|; None where it is 0 by definition.
+    curves: of several texts. partial: whether it was interrupted, and has only some of the texts.
+    """
+
+    model: ModelInfo
+    answer: Answer
+    layers: list[int]
+    heads: list[int]
+    ways: list[str]
+    effects: Doubles
+    of_layers: Doubles
+    together: Doubles
+    importance: Doubles | None
+    curves: Sequence[Curve] = ()
+    partial: bool = False
+
+    def __repr__(self) -> str:
+        return titled(
+            self,
+            self.model.shown,
+            f"{self.texts} text{'s' if self.texts > 1 else ''}",
+            f"way {' and '.join(self.ways)}",
+            numbered(self.layers, self.heads),
+            str(self.answer),
+            "partial" if self.partial else "",
+        )
+
+    @property
+    def texts(self) -> int:
+        """The number of texts."""
+        return len(self.effects)
+
+    @property
+    def mean(self) -> Doubles:
+        """The mean effects over texts, `[way, layer, head]`."""
+        return self.effects.mean(axis=0)
+
+    def interval(self) -> tuple[Doubles, Doubles] | None:
+        """Return both ends of an interval for the means, `[way, layer, head]` each; None for fewer than 3 texts.
+
+        A distance and a divergence are at least 0, and so are both ends then.
+        """
+        if self.texts < FEWEST:
+            return None
+        low, high = mean_interval(self.effects)
+        return (np.maximum(low, 0.0) if self.answer.kind in FROM_NOTHING else low), high
+
+    def ranked(self) -> list[tuple[int, int]]:
+        """Return the heads as (layer, head), the largest effect of the first way first."""
+        order = np.argsort(-np.abs(self.mean[0]), axis=None, kind="stable")
+        places = zip(*np.unravel_index(order, self.mean[0].shape), strict=True)
+        return [(self.layers[layer], self.heads[head]) for layer, head in places]
+
+    def document(self) -> dict[str, Any]:
+        """Return what --json prints."""
+        mean, around = self.mean, self.interval()
+        entries = []
+        for way, layer, head in np.ndindex(*mean.shape):
+            entry = {
+                "layer": self.layers[layer],
+                "head": self.heads[head],
+                "way": self.ways[way],
+                "effect": float(mean[way, layer, head]),
+            }
+            if around is not None:
+                entry["interval"] = [float(side[way, layer, head]) for side in around]
+            if self.importance is not None:
+                entry["importance"] = float(self.importance[layer, head])
+            entries.append(entry)
+        layers = [
+            {"layer": self.layers[layer], "way": way, "effect": float(self.of_layers[:, place, layer].mean())}
+            for place, way in enumerate(self.ways)
+            for layer in range(len(self.layers))
+        ]
+        together = [
+            {"way": way, "effect": float(self.together[:, place].mean())} for place, way in enumerate(self.ways)
+        ]
+        document: dict[str, Any] = {
+            "model": self.model.document(),
+            "output": self.answer.document(),
+            "texts": self.texts,
+        }
+        if self.partial:
+            document["partial"] = True
+        document |= {"effects": entries, "layers": layers, "together": together}
+        if self.curves:
+            document["curves"] = [
+                {
+                    "by": curve.by,
+                    "heads": [[layer, head] for layer, head in curve.heads],
+                    "removed": curve.removed,
+                    "effects": curve.effects.tolist(),
+                }
+                for curve in self.curves
+            ]
+        return document
+
+
+def mean_interval(samples: Doubles) -> tuple[Doubles, Doubles]:
+    """Return both ends of an interval for the mean of `[sample, ...]`, at least 2 samples: mean ± t s / sqrt(n)."""
+    count, mean = len(samples), samples.mean(axis=0)
+    half = student(COVERED, count - 1) * samples.std(axis=0, ddof=1) / np.sqrt(count)
+    return mean - half, mean + half
+
+
+def student(share: float, freedom: int) -> float:
+    """Return the t within which, around 0, this share of Student's distribution lies (Student 1908).
+
+    t = sqrt(freedom) tan(angle), and the density of the angle is proportional to cos(angle) ** (freedom - 1).
+    """
+    most = min(np.pi / 2, FAR / np.sqrt(freedom))
+    step = most / STUDENT_STEPS
+    mass = np.cumsum(np.cos(step * (np.arange(STUDENT_STEPS) + 0.5)) ** (freedom - 1))
+    ends = step * np.arange(1, STUDENT_STEPS + 1)
+    return float(np.sqrt(freedom) * np.tan(np.interp(share * mass[-1], mass, ends)))
+
+
+# --- what is computed -----------------------------------------------------------------------------------
+
+
+def ablate(
+    model: "Engine",
+    texts: str | Sequence[str],
+    ways: Ways | str | Sequence[str] = "zero",
+    layers: Selection = "all",
+    heads: Selection = "all",
+    asking: "Asking | None" = None,
+    progress: Progress = silent,
+    *,
+    pair: str | None = None,
+    similar_to: str | None = None,
+    target: str | None = None,
+    at: str | None = None,
+    kind: str | None = None,
+    output: str | None = None,
+    mask: str | None = None,
+    which: str | None = None,
+    reference: Sequence[str] | None = None,
+) -> Ablation:
+    """Measure the effects of each head by itself, of these heads of each layer together, and of all of them.
+
+    Several texts also give the curves of silencing more and more heads.
+
+    ways: zero, mean or resample; several with commas, or as `Ways`. reference: other texts, from which mean and
+    resample take outputs.
+    asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
+    progress: advances with every text.
+
+    Raises RequestError for a layer, head or way that does not exist, TypeError for arguments of other types, and as
+    `question` does.
+    """
+    from attncli.effects.question import merge_asking, question
+    from attncli.models.tapped import require_tapped
+
+    asking = merge_asking(
+        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
+    )
+    model = require_tapped(model, asking.which)
+    if not isinstance(ways, Ways):
+        ways = Ways(ways, reference)
+    elif reference is not None:
+        raise TypeError("reference is a field of ways too: give Ways(names, texts) or reference=..., not both")
+    if reference is not None and set(ways.names) == {"zero"}:
+        raise RequestError('reference has no part in ways="zero", which takes nothing from other texts: leave it out')
+    every = [texts] if isinstance(texts, str) else texts
+    check_texts("texts", every, "give a str, or a list of them")
+    questions = (question(model, text, asking) for text in every)
+    with progress(len(every), "texts") as advance:
+        return ablation(model, questions, ways, layers, heads, asking.mask, advance)
+
+
+def ablation(
+    model: "TappedModel",
+    questions: "Iterable[Question]",
+    ways: Ways = Ways(),
+    layers: Selection = "all",
+    heads: Selection = "all",
+    mask: str | None = None,
+    advance: Callable[[], None] = lambda: None,
+) -> Ablation:
+    """Measure the effects on questions of one kind, asked under this mask. advance: called after each."""
+    silencing, mask = Silencing.of(model, ways, layers, heads), model.usual_mask(mask)
+    other = ways.reference(model, mask)
+    asked, rows = [], []
+    for one in questions:
+        rows.append(silencing.row(one, other))
+        asked.append(one)
+        advance()
+    if not asked:
+        raise RequestError("there is no text to ask about")
+    texts = join_rows(rows)
+    found = silencing.ablation(model.info, mask, texts)
+    if len(asked) == 1:
+        return found
+    orders = removal_orders(found, mean_slope(texts["slopes"][ORDERING]))
+    return replace(
+        found, curves=curves_of(orders, np.array([effects_in_order(one, orders) for one in asked[MEASURING]]))
+    )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The numbers of texts, a row per text: arrays by name, `[text, ...]` each.
+
+    kind, about: the question of the first text, "" where there is none.
+    """
+
+    arrays: dict[str, Any]
+    kind: str = ""
+    about: str = ""
+
+    @classmethod
+    def of(cls, asked: "Question", **numbers: Doubles | float) -> "Rows":
+        """Return the row of one text."""
+        return cls({name: np.asarray(number)[None] for name, number in numbers.items()}, asked.kind, asked.about)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.arrays[name]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.arrays.values())))
+
+    def __add__(self, other: "Rows") -> "Rows":
+        return join_rows([self, other])
+
+
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    """Put rows after each other."""
+    first = next((part for part in parts if len(part)), parts[0])
+    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0].arrays}
+    return Rows(arrays, first.kind, first.about)
+
+
+@dataclass(frozen=True)
+class Silencing:
+    """The ways, and the heads to silence by their numbers in the model."""
+
+    ways: list[str]
+    layers: list[int]
+    heads: list[int]
+
+    @classmethod
+    def of(cls, model: "TappedModel", ways: Ways, layers: Selection, heads: Selection) -> "Silencing":
+        """Raises RequestError for a layer or a head that does not exist."""
+        return cls(list(ways.names), model.select_layers(layers), select(heads, model.heads, "head"))
+
+    @property
+    def sets(self) -> "list[list[Head]]":
+        """Every head by itself, the heads of each layer together, all of them."""
+        sets = [[(layer, head)] for layer in self.layers for head in self.heads]
+        sets += [[(layer, head) for head in self.heads] for layer in self.layers]
+        return [*sets, [(layer, head) for layer in self.layers for head in self.heads]]
+
+    def row(self, asked: "Question", other: "Reference | None") -> Rows:
+        """Measure a text.
+
+        effects: of these sets `[way, set]`; slopes: at the gates of heads `[layer, head]`, NaN where there are none;
+        value: without a change.
+        """
+        effects = np.array([_effects_of(asked, way, other, self.sets) for way in self.ways])
+        slopes = importance(asked, self.layers, self.heads)
+        if slopes is None:
+            slopes = np.full((len(self.layers), len(self.heads)), np.nan)
+        return Rows.of(asked, effects=effects, slopes=slopes, value=asked.value)
+
+    def ablation(self, info: ModelInfo, mask: str, texts: Rows) -> Ablation:
+        """Return the result of at least one text, without curves."""
+        effects, single = texts["effects"], len(self.layers) * len(self.heads)
+        return Ablation(
+            model=info,
+            answer=Answer(texts.kind, texts.about, float(np.mean(texts["value"])), mask),
+            layers=self.layers,
+            heads=self.heads,
+            ways=self.ways,
+            effects=effects[..., :single].reshape(*effects.shape[:2], len(self.layers), len(self.heads)),
+            of_layers=effects[..., single:-1],
+            together=effects[..., -1],
+            importance=mean_slope(texts["slopes"]),
+        )
+
+
+def mean_slope(slopes: Doubles) -> Doubles | None:
+    """Return the mean over texts of `[text, layer, head]`; None where they have no slopes."""
+    there = slopes[~np.isnan(slopes).all(axis=(1, 2))]
+    return np.mean(there, axis=0) if len(there) else None
+
+
+def _effects_of(asked: "Question", way: str, other: "Reference | None", sets: "Sequence[Sequence[Head]]") -> Doubles:
+    """Measure the effect of each set of heads together, `[set]`."""
+    from attncli.effects.change import put, silence
+
+    sources = _replacements(way, other, max(len(text.tokens) for text in asked.texts))
+    changes = [silence(some) if source is None else put(some, source) for some in sets for source in sources]
+    return asked.effects(changes).reshape(len(sets), -1).mean(axis=1)
+
+
+def _replacements(way: str, other: "Reference | None", tokens: int) -> "list[Tensor | None]":
+    """Return the outputs that replace those of heads, for at most so many tokens, in each draw; None for 0."""
+    if way == "zero":
+        return [None]
+    assert other is not None
+    return [other.means] if way == "mean" else [other.drawn(tokens, draw) for draw in range(DRAWS)]
+
+
+def importance(asked: "Question", layers: Sequence[int], heads: Sequence[int]) -> Doubles | None:
+    """Return |∂ output / ∂ gate|, `[layer, head]`.
+
+    Michel et al. 2019, section 2.3, equation 3, with the output in place of their loss, before the mean over texts.
+    None for a divergence and a distance: they are least where nothing is changed, so that their slopes are 0.
+    """
+    if asked.kind in FROM_NOTHING:
+        return None
+    from attncli.effects.gradients import gate_gradients
+
+    return gate_gradients(asked).abs().cpu().numpy()[np.ix_(layers, heads)]
+
+
+@dataclass(frozen=True)
+class Orders:
+    """The orders in which heads are silenced: by "effect", by "importance" where it exists, and "random" ones.
+
+    removed: numbers of silenced heads at which the output is measured.
+    """
+
+    heads: "Mapping[str, Sequence[Sequence[Head]]]"
+    removed: Sequence[int]
+
+    @property
+    def every(self) -> "list[Sequence[Head]]":
+        """All orders after each other."""
+        return [order for orders in self.heads.values() for order in orders]
+
+
+def removal_orders(found: Ablation, importance: Doubles | None) -> Orders:
+    """Order the heads. found: of all texts; importance: of those that make the order, `[layer, head]`."""
+    every = [(layer, head) for layer in found.layers for head in found.heads]
+    sizes = {"effect": np.abs(found.effects[ORDERING, 0].mean(axis=0))}
+    if importance is not None:
+        sizes["importance"] = importance
+    heads = {by: [[every[place] for place in np.argsort(size, axis=None, kind="stable")]] for by, size in sizes.items()}
+    draw = np.random.default_rng(0)
+    heads["random"] = [[every[place] for place in draw.permutation(len(every))] for _ in range(RANDOM)]
+    return Orders(heads, sorted({round(len(every) * step / STEPS) for step in range(1, STEPS + 1)} - {0}))
+
+
+def effects_in_order(asked: "Question", orders: Orders) -> Doubles:
+    """Measure the effects on a text of silencing the first heads of each order, `[order, step]`."""
+    from attncli.effects.change import silence
+
+    return np.array([asked.effects([silence(order[:count]) for count in orders.removed]) for order in orders.every])
+
+
+def curves_of(orders: Orders, steps: Doubles) -> list[Curve]:
+    """Return the curves. steps: the `effects_in_order` of each measured text, `[text, order, step]`."""
+    means = iter([np.ascontiguousarray(steps[:, place]).mean(axis=0) for place in range(steps.shape[1])])
+    return [
+        Curve(by, list(drawn[0]), list(orders.removed), np.array([next(means) for _ in drawn]))
+        for by, drawn in orders.heads.items()
+    ]
+
+
+# --- the report -----------------------------------------------------------------------------------------
+
+REPLACED = {
+    "zero": "the head gives 0",
+    "mean": "the head gives its mean over tokens of other texts",
+    "resample": "the head gives its outputs at tokens drawn from other texts",
+}
+IMPORTANCE = "importance: |slope of the output by the head's gate|, mean over texts (Michel et al. 2019)"
+INTERVAL = (
+    "from, to: an interval for the mean over all texts like these (Student's t); about 19 of 20 such intervals hold "
+    "it, fewer where few texts have the largest effects by far"
+)
+NO_INTERVAL = "no interval of the mean: it needs at least 3 texts"
+
+
+def _report(found: Ablation, top: int, files: list[str]) -> Report:
+    """Report a number per head and way, the `top` heads with the largest effects, whole layers, and the curves."""
+    title = [model_name(found.model.shown), answered(found.answer), f"mask {found.answer.mask}"]
+    title += ["PARTIAL"] if found.partial else []
+    title += [] if found.texts == 1 else [f"mean of {found.texts} texts"]
+    panels = [Panel(way, effects, REPLACED[way]) for way, effects in zip(found.ways, found.mean, strict=True)]
+    parts: list[Part] = [
+        Sentence(which_way(found.answer.kind), caption=True),
+        HeadGrid(panels, found.layers, found.heads, "effect", signed=True, digits=None),
+        heads_table(found, top),
+        _layers_table(found),
+    ]
+    if found.importance is not None:
+        parts.append(Sentence(IMPORTANCE))
+    if found.texts > 1:
+        parts.append(Sentence(NO_INTERVAL if found.interval() is None else INTERVAL))
+    if found.curves:
+        parts.append(_curves_table(found.curves))
+    layer, head = found.ranked()[0]
+    next_command = None
+    if not files or _can_run(files):
+        texts = {"file": files[0]} if files else {}
+        next_command = NextCommand("what that head does", "run", {"layer": layer, "head": head, **texts})
+    return Report(title, parts, found.document, itemgetter("effects"), partial=found.partial, next=next_command)
+
+
+def heads_table(found: Ablation, top: int) -> Table:
+    """Return a row per head, the largest effect of the first way first."""
+    mean, around = found.mean, found.interval()
+    columns = ["head", *found.ways, *(["from", "to"] if around else [])]
+    columns += [] if found.importance is None else ["importance"]
+    rows = []
+    for numbers in found.ranked()[:top]:
+        layer, head = found.layers.index(numbers[0]), found.heads.index(numbers[1])
+        row = ["{}.{}".format(*numbers), *(signed(effects[layer, head]) for effects in mean)]
+        if around:
+            row += [signed(side[0, layer, head]) for side in around]
+        if found.importance is not None:
+            row.append(f"{found.importance[layer, head]:.2g}")
+        rows.append(row)
+    return Table(list(map(Column, columns)), rows)
+
+
+def _layers_table(found: Ablation) -> Table:
+    """Return a row per layer with all of these heads together, and a row with all heads of all of these layers."""
+    rows = [
+        [f"layer {layer}", *(signed(effect) for effect in found.of_layers[..., place].mean(axis=0))]
+        for place, layer in enumerate(found.layers)
+    ]
+    if len(found.layers) > 1:
+        rows.append(["all of these", *(signed(effect) for effect in found.together.mean(axis=0))])
+    return Table(list(map(Column, ["all heads of", *found.ways])), rows)
+
+
+def _curves_table(curves: Sequence[Curve]) -> Table:
+    """Return a row per number of silenced heads, and a column per order."""
+    columns = ["heads removed", *(curve.by for curve in curves), "random, least", "random, most"]
+    *_, random = curves
+    rows = []
+    for step, count in enumerate(random.removed):
+        drawn = random.effects[:, step]
+        effects = [*(float(curve.effects[:, step].mean()) for curve in curves), float(drawn.min()), float(drawn.max())]
+        rows.append([str(count), *map(signed, effects)])
+    return Table(list(map(Column, columns)), rows)
+
+
+def _can_run(files: list[str]) -> bool:
+    """Return whether `run` takes these files: one file of lines."""
+    from attncli.corpus.files import is_compressed, is_json, is_table
+
+    [one, *others] = files
+    lines = not (is_compressed(one) or is_json(one) or is_table(one))
+    return not others and lines and (one == STDIN or Path(one).is_file())

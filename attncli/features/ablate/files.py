@@ -1,0 +1,326 @@
+"""Ablate the texts of files, in shards and in two rounds.
+
+The first round measures the effects on every text. They give the orders of heads, with which the second round measures
+every second text. Each shard keeps a row per text, and rows are put after each other. They grow with the number of
+texts, because intervals need to know how the effects vary. A row of the first round takes 8 bytes for each effect and
+each slope, 1.3 kB with minilm and one way; a row of the second 0.5 kB. A text goes through the network once per head
+and more: a million texts, with 1.3 GB, take days of many cores.
+
+The texts that make the orders are counted over the whole corpus, after the first round. No sums are rounded in between.
+So every number is the same for all sizes of shards.
+"""
+
+import dataclasses
+import hashlib
+import json
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import torch
+
+from attncli.base.errors import Notice, RequestError
+from attncli.base.schema import fields, text
+from attncli.corpus.files import whole_files
+from attncli.corpus.of_model import OfModel, pool
+from attncli.corpus.running import Corpus, Show, Where, go_through, silent
+from attncli.corpus.shards import Arrays, Counts, Seen, Shard
+from attncli.corpus.texts import Line, Reading
+from attncli.effects.question import OPTIONS, Asking, Question, question
+from attncli.features.ablate import (
+    MEASURING,
+    ORDERING,
+    Ablation,
+    Orders,
+    Rows,
+    Silencing,
+    Ways,
+    ablation,
+    curves_of,
+    effects_in_order,
+    mean_slope,
+    removal_orders,
+)
+from attncli.models.engine import Engine
+from attncli.models.model import Model
+from attncli.models.network import lay_out
+from attncli.models.opening import Opening
+from attncli.models.tapped import TappedModel, require_tapped
+from attncli.record.selection import Selection
+from attncli.text.tokens import Unreadable
+
+ABOUT = fields({"kind": text(), "about": text()})
+COUNTED = ("shard", "number", "tokens")  # whole numbers of a row: which text of which shard, and its length
+ORDER = "order of heads"
+WAITING = 2  # texts a core that are asked about already
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+def ablate_files(
+    model: Engine,
+    files: Sequence[str],
+    reading: Reading = Reading(),
+    ways: Ways = Ways(),
+    layers: Selection = "all",
+    heads: Selection = "all",
+    asking: Asking = Asking(),
+    where: Where = Where(),
+    show: Show = silent,
+) -> Ablation:
+    """Ablate the texts of files ("-" is stdin), folders and addresses, as `ablate` does.
+
+    reading: the form of the files. where: where shards are computed and rows are kept, so that nothing is done twice.
+    show: called with the progress of each round. The texts of a stream, which can be read only once, are all kept.
+
+    A KeyboardInterrupt ends it early: the result of the first round so far is `partial`, without curves, and a Notice
+    says so. Before the first text is done, it is raised.
+
+    Raises RequestError as reading, `ablate` and `go_through` do, and where there is no text.
+    """
+    model = require_tapped(model, asking.which)
+    corpus = Corpus(files, reading)
+    if any(one.is_stream for one in corpus.inputs):
+        where.check(corpus.inputs)
+        lines = reading.texts(whole_files(corpus.inputs))
+        questions = (one for _, _, one in LineQuestions(model, reading, asking).of(lines))
+        return ablation(model, questions, ways, layers, heads, asking.mask)
+    first = AblatedTexts.of(model, reading, ways, layers, heads, asking)
+    found = go_through(first, corpus, where, show)
+    if not len(found.total):
+        if found.partial:
+            raise KeyboardInterrupt
+        raise RequestError(f"no text in {', '.join(files)}: put one text on a line")
+    made = first.silencing.ablation(model.info, model.usual_mask(asking.mask), found.total)
+    if len(found.total) > 1 and not found.partial:
+        second = first.then(removal_orders(made, mean_slope(found.total["slopes"][ORDERING])), found.total)
+        found = go_through(second, corpus, where.inside(f"curves-{second.asked[ORDER][:12]}"), show)
+        made = replace(made, curves=curves_of(second.orders, found.total["held"]))
+    if not found.partial:
+        return made
+    more = "" if where.state is None else "; the same command goes on from here"
+    warnings.warn(f"interrupted: these effects are PARTIAL, of {made.texts} texts{more}", Notice, stacklevel=2)
+    return replace(made, curves=(), partial=True)
+
+
+@dataclass(frozen=True)
+class LineQuestions:
+    """Asks a model about the texts on the lines of files."""
+
+    model: TappedModel
+    reading: Reading
+    asking: Asking
+
+    def of(
+        self, lines: Iterator[Line], wanted: Callable[[int], bool] = lambda number: True
+    ) -> Iterator[tuple[int, Line, Question]]:
+        """Yield the wanted texts with their numbers. Raises RequestError as `question` does, naming the place."""
+        for number, line in enumerate(lines):
+            if wanted(number):
+                asked = self.tried(line, partial(question, self.model, line.text, self.asking))
+                if asked is not None:
+                    yield number, line, asked
+
+    def tried(self, line: Line, made: Callable[[], T]) -> T | None:
+        """Return the result for a text; None for a bad text, after a Notice, where bad texts are skipped."""
+        try:
+            return made()
+        except RequestError as error:
+            if not self.reading.skip_bad and not isinstance(error, Unreadable):
+                raise RequestError(f"{line.place}: {error}") from error
+            self.reading.refuse(line, str(error))
+            return None
+
+
+@dataclass(frozen=True)
+class AblatedTexts(OfModel[Rows]):
+    """The first round: a row for each text of a shard, as `Silencing.row` makes it.
+
+    threads: cores that share the products of a text. For a corpus that fits into one shard these are all of torch's
+    threads; for a larger one each core takes texts of its own.
+    """
+
+    shard_bytes: ClassVar[int] = 2**16  # eight hundred sentences: some two minutes of one core with minilm
+
+    reading: Reading
+    asking: Asking
+    ways: Ways
+    silencing: Silencing
+    threads: int
+
+    @classmethod
+    def of(
+        cls, model: TappedModel, reading: Reading, ways: Ways, layers: Selection, heads: Selection, asking: Asking
+    ) -> "AblatedTexts":
+        """Raises RequestError for a layer or a head that does not exist."""
+        silencing = Silencing.of(model, ways, layers, heads)
+        others = None if ways.texts is None else _digest(list(ways.texts))
+        asked = {
+            "command": "ablate",
+            "model": model.sha256,
+            "--dtype": model.dtype_name,
+            "--without": model.info.changes or None,
+            "--way": silencing.ways,
+            "--reference": others,
+            "--layer": silencing.layers,
+            "--head": silencing.heads,
+            **{OPTIONS[name]: value for name, value in asdict(asking).items()},
+            **reading.asked,
+        }
+        threads = torch.get_num_threads()
+        return cls(Opening.of(model), asked, reading, asking, ways, silencing, threads, model=model)
+
+    def then(self, orders: Orders, texts: Rows) -> "HeldTexts":
+        """Return the second round, given the rows of the first."""
+        places = np.stack([texts["shard"], texts["number"]], axis=1)[MEASURING].tolist()
+        measured: dict[int, set[int]] = {}
+        for shard, number in places:
+            measured.setdefault(shard, set()).add(number)
+        asked = {**self.asked, ORDER: _digest([asdict(orders), places])}
+        every = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        return HeldTexts(**{**every, "asked": asked}, orders=orders, measured=measured)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the numbers of a text."""
+        ways, layers, heads = self.silencing.ways, self.silencing.layers, self.silencing.heads
+        return {
+            "effects": (len(ways), len(self.silencing.sets)),
+            "slopes": (len(layers), len(heads)),
+            "value": (),
+        }
+
+    def wanted(self, shard: Shard, number: int) -> bool:
+        """Return whether a text of a shard gets a row."""
+        return True
+
+    def row(self, model: TappedModel) -> Callable[[Question], Rows]:
+        """Return the function that makes the row of a text."""
+        other = self.ways.reference(model, self.asking.mask)
+        return lambda asked: self.silencing.row(asked, other)
+
+    @property
+    def fixed(self) -> Mapping[str, int]:
+        return {"threads": self.threads}
+
+    def at(self, fixed: Mapping[str, int] | None, size: int) -> "AblatedTexts":
+        if fixed is not None:
+            return replace(self, threads=fixed["threads"])
+        return self if size <= self.shard_bytes else replace(self, threads=1)
+
+    def begin(self, cores: int | None) -> Counts[Rows]:
+        model = require_tapped(self.opened(), self.asking.which)
+        model.need(model.layers)
+        if isinstance(model, Model):
+            lay_out(model.network)  # now, since it would happen after some texts and change how later ones are rounded
+        row, questions = self.row(model), LineQuestions(model, self.reading, self.asking)
+        own = self.threads == 1 and model.device.type == "cpu"
+        each = (cores or torch.get_num_threads()) if own else 1
+
+        def of_text(one: tuple[int, Line, Question]) -> Rows | None:
+            number, line, asked = one
+            made = questions.tried(line, lambda: row(asked))
+            tokens = sum(len(text.tokens) for text in asked.texts)
+            return None if made is None else _counted(made, number, tokens)
+
+        def counts(shard: Shard) -> Iterator[Rows]:
+            total = self.nothing()
+            texts = questions.of(self.reading.texts(shard.pieces), lambda number: self.wanted(shard, number))
+            for made in _side_by_side(of_text, texts, self.threads, each):
+                if made is not None:
+                    made.arrays["shard"][:] = shard.number
+                    total = total + made
+                    yield total
+
+        return counts
+
+    def nothing(self) -> Rows:
+        whole_numbers: Arrays = {name: np.empty(0, np.int64) for name in COUNTED}
+        return Rows({**{name: np.empty((0, *shape)) for name, shape in self.shapes.items()}, **whole_numbers})
+
+    def seen(self, total: Rows) -> Seen:
+        return Seen(len(total), int(total["tokens"].sum()))
+
+    def saved(self, total: Rows) -> tuple[dict[str, Any], Arrays]:
+        return {"kind": total.kind, "about": total.about}, total.arrays
+
+    def loaded(self, about: dict[str, Any], arrays: Arrays) -> Rows:
+        ABOUT(about, "it")
+        nothing = self.nothing().arrays
+        if set(arrays) != set(nothing):
+            raise ValueError("it has other numbers")
+        for name, array in arrays.items():
+            if array.dtype != nothing[name].dtype or array.shape != (len(arrays["tokens"]), *nothing[name].shape[1:]):
+                raise ValueError(f"{name} are another model's, or of other heads")
+            unknown = np.isinf(array) if name == "slopes" else ~np.isfinite(array)
+            if unknown.any() or (name in COUNTED and (array < 0).any()):
+                raise ValueError(f"{name} are no numbers of texts")
+        return Rows(arrays, about["kind"], about["about"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldTexts(AblatedTexts):
+    """The second round: `effects_in_order` of every second text.
+
+    measured: the numbers of these texts in each shard.
+    """
+
+    orders: Orders
+    measured: Mapping[int, set[int]]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"held": (len(self.orders.every), len(self.orders.removed))}
+
+    def wanted(self, shard: Shard, number: int) -> bool:
+        return number in self.measured[shard.number]
+
+    def row(self, model: TappedModel) -> Callable[[Question], Rows]:
+        return lambda asked: Rows.of(asked, held=effects_in_order(asked, self.orders))
+
+    def begin(self, cores: int | None) -> Counts[Rows]:
+        inside = super().begin(cores)
+
+        def counts(shard: Shard) -> Iterator[Rows]:
+            if shard.number not in self.measured:
+                return
+            total = self.nothing()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", Notice)  # the first round showed the Notices of these texts
+                for total in inside(shard):
+                    yield total
+            if len(total) != len(self.measured[shard.number]):
+                raise RequestError(f"{shard.where} has changed meanwhile: run the same again")
+
+        return counts
+
+
+def _counted(row: Rows, number: int, tokens: int) -> Rows:
+    return replace(row, arrays={**row.arrays, **dict(zip(COUNTED, np.array([[0], [number], [tokens]]), strict=True))})
+
+
+def _side_by_side(function: Callable[[T], U], things: Iterator[T], threads: int, cores: int) -> Iterator[U]:
+    """Yield the function's results in order, each computed on `threads` threads; each of several cores takes its own.
+
+    This thread alone makes the things, because several threads can't share a tokenizer.
+    """
+    with pool(cores, threads) as each:
+        if cores == 1:
+            yield from map(function, things)
+        under_way: deque[Future[U]] = deque()
+        for thing in things:
+            under_way.append(each.submit(function, thing))
+            if len(under_way) > WAITING * cores:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+
+
+def _digest(value: Any) -> str:
+    """Return the SHA-256 of a value as JSON."""
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

@@ -1,0 +1,136 @@
+"""Options of features that go through corpora: which texts, who counts them, and where the sums are kept.
+
+A feature takes the options that it has from here and derives from `CorpusFeature`, whose `where` makes a `Where` of
+them. All of them have `use="files"`: they have no effect where nothing is counted.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+from attncli.base.errors import RequestError
+from attncli.base.progress import Progress
+from attncli.features.feature import Feature
+from attncli.features.options import MODEL, OUTPUT, TEXT, Option, option
+
+if TYPE_CHECKING:
+    from attncli.corpus.running import HowFar, Where
+
+Field = Annotated[
+    str | None,
+    option(
+        TEXT,
+        "--field",
+        rare=True,
+        metavar="NAME",
+        help="The field of .jsonl, or the column of .parquet, that is the text.",
+        show_default="text",
+        use="files",
+    ),
+]
+SkipBad = Annotated[
+    bool, option(TEXT, "--skip-bad", rare=True, help="Report texts that can't be read, and skip them.", use="files")
+]
+Sample = Annotated[
+    float | None,
+    option(TEXT, "--sample", rare=True, metavar="SHARE", help="A random share of the texts: 0.01.", use="files"),
+]
+Seed = Annotated[
+    int, option(TEXT, "--seed", rare=True, metavar="N", min=0, help="The random draw of --sample.", use="files")
+]
+
+
+def state(*names: str, rare: bool = False) -> Option:
+    """Return the option of the folder with the sums; names: its names besides --state."""
+    text = "Keep sums in DIR, or at its address; resume from there."
+    return option(OUTPUT, "--state", *names, rare=rare, metavar="DIR", help=text, use="files")
+
+
+def shard_mb(usual: str) -> Option:
+    """Return the option of the size of a shard; usual: its size otherwise."""
+    text = "Text of a shard, in MB."
+    return option(OUTPUT, "--shard-mb", rare=True, metavar="X", min=0, help=text, show_default=usual, use="files")
+
+
+State = Annotated[str | None, state("--resume")]
+ShardMb = Annotated[float | None, shard_mb("1")]
+Workers = Annotated[
+    int | None,
+    option(
+        MODEL,
+        "--workers",
+        rare=True,
+        metavar="N",
+        min=1,
+        help="Count in N processes.",
+        show_default="this one",
+        use="files",
+    ),
+]
+On = Annotated[
+    str,
+    option(
+        MODEL,
+        "--on",
+        rare=True,
+        metavar="WHERE",
+        help="Where to count: here, ray, or ray://ADDRESS of a cluster.",
+        use="files",
+    ),
+]
+WorkerGpus = Annotated[
+    float,
+    option(
+        MODEL, "--worker-gpus", rare=True, metavar="X", min=0, help="GPUs per worker on Ray: 1, or 0.25.", use="files"
+    ),
+]
+
+
+class CorpusFeature(Feature):
+    """A feature that goes through corpora. Its dataclass has these options as fields, each in its place."""
+
+    sample: float | None
+    state: str | None
+    shard_mb: float | None
+    workers: int | None
+    on: str
+    worker_gpus: float
+
+    def where(self) -> "Where":
+        """Return where shards are counted, and where their sums are kept.
+
+        Raises RequestError for empty shards, for options that have no effect, and as `Where` does.
+        """
+        from attncli.corpus.running import Where
+
+        if self.sample is None:
+            self.refuse("without --sample, whose draw it is", "seed")
+        size = None if self.shard_mb is None else round(self.shard_mb * 2**20)
+        if size == 0:
+            raise RequestError(f"--shard-mb {self.shard_mb:g}: a shard has at least one byte")
+        where = Where(self.on, self.workers, self.worker_gpus, self.state, size)
+        if where.on_ray:
+            self.refuse("with --on ray, where --worker-gpus says it", "device")
+            where.check_cluster()  # before a model is opened, which takes a while
+        return where
+
+
+@contextmanager
+def show_counts(
+    progress: Progress, texts: str = "texts", tokens: str = "tokens"
+) -> "Iterator[Callable[[HowFar], None]]":
+    """Show shards, texts, tokens, and tokens per second of all workers together, in these words."""
+    begun = time.monotonic()
+    shards = 0
+    with progress(None, texts) as advance:
+
+        def show(now: "HowFar") -> None:
+            nonlocal shards
+            rate = (now.seen.tokens - now.before.tokens) / (time.monotonic() - begun)
+            several = f"{now.shards:,} of {now.of:,} shards  " if now.of > 1 else ""
+            text = f"{several}{now.seen.texts:,} {texts}  {now.seen.tokens:,} {tokens}  {rate:,.0f} {tokens}/s"
+            advance(now.shards - shards, of=now.of if now.of > 1 else None, text=text)
+            shards = now.shards
+
+        yield show

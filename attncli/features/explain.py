@@ -1,0 +1,588 @@
+"""Explain one row of one head: every number on the way from q and k to the output.
+
+    score_j  = q · k_j                    scaled_j = score_j · scale, which is 1 / √d_k in most networks
+    added_j  = scaled_j + terms_j         where positions add something
+    raised_j = exp(added_j - m), m the largest added score that the mask allows; 0 where it hides the key
+    weight_j = raised_j / Σ_l raised_l    output   = Σ_j weight_j v_j
+
+A head's sink, if it has one, is a further score: m is at least that, and the sum has exp(sink - m) too.
+
+(Vaswani et al. 2017, equation 1; Raffel et al. 2020, section 2.1; He et al. 2021, equation 4. Subtracting m changes no
+weight, and keeps exp from overflowing.) Where positions turn q and k (Su et al. 2021), these are the turned ones.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+
+from attncli.base.arrays import Bools, Doubles, Floats, Ints
+from attncli.base.errors import RequestError
+from attncli.base.files import DOCUMENTS, PICTURES
+from attncli.base.printable import visible
+from attncli.base.progress import Progress, silent
+from attncli.features import options
+from attncli.features.feature import Feature, as_function
+from attncli.features.inputs import Saved, check_one, notify, open_tapped, read_inputs
+from attncli.models.opening import Opening
+from attncli.record import AttentionRecord, Request
+from attncli.record.captions import model_shown
+from attncli.record.selection import select_one, select_token
+from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+APART = 0.02  # a larger difference means that weights are not made of q and k alone, in any dtype
+BY_KEY = ("allowed", "score", "scaled", "raised", "weight", "computed")
+BY_VALUE = ("value_norm", "contribution")  # by key too, where values are known
+
+
+@dataclass(eq=False)
+class Explain(Feature):
+    """Explain one row of a map, every number from end to end.
+
+    For each key: q·k, divided by the root of the head's size, the terms of positions, the mask, exp, the weight, and
+    how much the token brings to the output: the length of weight times value, which can be small where the weight is
+    large. A saved record with q and k (run --vectors) has all but that. In a network that transformers runs it starts
+    from q, k and v.
+
+    \b
+    Examples:
+      attncli explain -l 3 -H 1 --query it
+      attncli explain "The cat sat on the mat." -l 0 -H 2 --query the#2
+      attncli explain "The cat sat on the mat." -l 1 -H 8 --query 3 -o row.png
+    """
+
+    group = "Understand"
+    saves = (*PICTURES, *DOCUMENTS)
+    saved_as = "the row"
+
+    text: options.Text = None
+    pair: options.Pair = None
+    file: options.File = None
+    saved: options.Saved = None
+    model: options.ModelName = "minilm"
+    layer: options.OneLayer = "-1"
+    head: options.OneHead = "0"
+    query: Annotated[
+        str,
+        options.option(
+            options.SELECTION, "--query", metavar="TOKEN", help="Whose row: it, it#2 (the second one), a number."
+        ),
+    ] = "1"
+    which: options.Which = None
+    target: options.Target = None
+    mask: options.Mask = None
+    pad_to: options.PadTo = None
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def report(self, progress: Progress = silent) -> Report:
+        return row_report(self._computed() if self.saved is None else self._read())
+
+    def _computed(self) -> dict[str, Any]:
+        """Explain the row of a text, with all that the model makes of it."""
+        inputs = read_inputs(self.text, self.pair, self.file)
+        check_one(len(inputs), "give the one to explain as TEXT")
+        model = open_tapped(Opening(self.model, self.device, self.dtype), self.which)
+        from attncli.models.head import one_head
+
+        model.check(Request(mask=self.mask, which=self.which, target=self.target))
+        tokens = model.ready(model.tokenizer.encode(*inputs[0], self.pad_to), self.target)
+        query = select_token(self.query, tokens)
+        layer, head = select_one(self.layer, model.layers, "layer"), select_one(self.head, model.heads, "head")
+        taken = one_head(model, tokens, layer, head, self.mask)
+        turned = None
+        if taken.rotary is not None:
+            turned = Turned(asdict(taken.rotary), taken.unturned("query"), taken.unturned("key"))
+        group = taken.group if len(taken.group) > 1 else ()
+        return explain_row(taken.record, query, taken.x, taken.value, turned, taken.rows, group)
+
+    def _read(self) -> dict[str, Any]:
+        """Explain the row of a saved record; without -l and -H, of the last head whose q and k it has.
+
+        Raises RequestError where the record has no q and k of the head.
+        """
+        assert self.saved is not None
+        self.refuse_use("record", "with --from, which takes what was saved")
+        record = Saved(self.saved, None, None).one(f"{self.saved}: save the one to explain by itself")
+        layer, head = (
+            select_one(value, count, name) if self.is_given(name) else None
+            for name, value, count in (
+                ("layer", self.layer, record.model.layers),
+                ("head", self.head, record.model.heads),
+            )
+        )
+        known = [] if record.vectors is None or record.measure != "weight" else sorted(record.vectors.heads)
+        known = [one for one in known if layer in (None, one[0]) and head in (None, one[1])]
+        if not known:
+            name = f"{record.layers[-1] if layer is None else layer}.{record.heads[0] if head is None else head}"
+            raise RequestError(
+                f"{self.saved} has no q and k of head {name}, which make its weights: save them with "
+                f"attncli run -l all --vectors {name} -o maps.safetensors TEXT"
+            )
+        query = select_token(self.query, record.tokens)
+        explained = explain_row(record.select(*([one] for one in known[-1])), query)
+        apart = max(abs(key["weight"] - key["computed"]) for key in explained["keys"])
+        if apart > APART:
+            notify(
+                f"the weights differ by up to {apart:.3f} from those that q and k lead to: something is added to the "
+                "scores (a bias), or they are scaled in another way"
+            )
+        return explained
+
+
+# --- what is computed -----------------------------------------------------------------------------------
+
+
+class Turned(NamedTuple):
+    """How positions turn queries and keys: the fields of `attncli.attention.Rotary`, and both before that, `[token,
+    head_dim]`.
+    """
+
+    rotary: Mapping[str, Any]
+    queries: Floats
+    keys: Floats
+
+
+@dataclass(frozen=True)
+class RowSteps:
+    """The steps of one query; arrays are by key `[key]`, computed in float64 from the head's own vectors.
+
+    Fields that need values are None where these are not known.
+
+    score, scaled, terms (by name), added, raised: as in the formulas above; largest is m, total the sum of raised.
+    sink: exp of the head's sink score less m, which is a part of the total and leads nowhere; 0 without a sink.
+    weight: the head's own, as the model computed it; computed: raised / total, which differs from it by rounding.
+    value_norm: |v_j|; contribution: |weight_j v_j|, how much a token brings to the output (Kobayashi et al. 2020,
+    equation 3, without the output projection). output: Σ_j weight_j v_j `[head_dim]`.
+    """
+
+    allowed: Bools
+    score: Doubles
+    scale: float
+    scaled: Doubles
+    terms: dict[str, Doubles]
+    added: Doubles
+    largest: float
+    raised: Doubles
+    total: float
+    weight: Floats
+    computed: Doubles
+    value_norm: Doubles | None
+    contribution: Doubles | None
+    output: Doubles | None
+    sink: float = 0.0
+
+
+def row_steps(
+    query: Floats,
+    key: Floats,
+    value: Floats | None,
+    allowed: Bools,
+    weight: Floats,
+    scale: float | None = None,
+    terms: Mapping[str, Floats] | None = None,
+    sink: float | None = None,
+) -> RowSteps:
+    """Compute the steps from q `[head_dim]`, k and v `[key, head_dim]`, the mask's row and the weights `[key]`.
+
+    scale: of q · k_j, by default 1 / √d_k. terms: by name `[key]`. sink: the head's sink score, None if it has none.
+    Where nothing may be attended to, all weights and the output are 0.
+    """
+    score = key.astype(np.float64) @ query.astype(np.float64)
+    scale = float(len(query) ** -0.5 if scale is None else scale)
+    scaled = score * scale
+    added_terms = {name: term.astype(np.float64) for name, term in (terms or {}).items()}
+    added = scaled + sum(added_terms.values())
+    largest = float(added[allowed].max()) if allowed.any() else 0.0
+    if sink is not None:
+        largest = max(largest, sink) if allowed.any() else sink
+    raised = np.where(allowed, np.exp(np.where(allowed, added - largest, 0.0)), 0.0)
+    sink_raised = 0.0 if sink is None else float(np.exp(sink - largest))
+    total = float(raised.sum()) + sink_raised
+    values = None if value is None else value.astype(np.float64)
+    weighted = None if values is None else weight.astype(np.float64)[:, None] * values  # [key, head_dim]
+    return RowSteps(
+        allowed=allowed,
+        score=score,
+        scale=scale,
+        scaled=scaled,
+        terms=added_terms,
+        added=added,
+        largest=largest,
+        raised=raised,
+        total=total,
+        weight=weight,
+        computed=raised / total if total else raised,
+        value_norm=None if values is None else np.linalg.norm(values, axis=-1),
+        contribution=None if weighted is None else np.linalg.norm(weighted, axis=-1),
+        output=None if weighted is None else weighted.sum(axis=0),
+        sink=sink_raised,
+    )
+
+
+def explain_row(
+    record: AttentionRecord,
+    query: int,
+    x: Floats | None = None,
+    value: Floats | None = None,
+    turned: Turned | None = None,
+    rows: Ints | None = None,
+    group: Sequence[int] = (),
+) -> dict[str, Any]:
+    """Return what --json prints: the row of a query of the one head of a record, key by key.
+
+    The record holds the head's queries and keys too (`vectors`). query: the position of the token whose row it is.
+    A saved record has none of the rest, and the document then nothing that is made of it. x: the input of the
+    projections, `[token, hidden_size]`. value: the head's values, `[token, head_dim]`. turned: how positions turn q
+    and k, if they do. rows: rows of the table that terms are made of, by query and key `[query, key]`. group: the heads
+    that have the same keys and values, where there are others than this one.
+    """
+    [layer], [head] = record.layers, record.heads
+    vectors = record.vectors
+    assert vectors is not None
+    queries, keys = vectors.of(layer, head)
+    place = vectors.place(layer, head)
+    sink = vectors.sink(layer, head)
+    terms = {name: term[place, query] for name, term in vectors.terms.items()}
+    weights, allowed = record.map(layer, head)[query], record.mask_of(layer)[query]
+    steps = row_steps(queries[query], keys, value, allowed, weights, float(vectors.scale[place]), terms, sink)
+    columns = {name: getattr(steps, name).tolist() for name in (*BY_KEY, *(BY_VALUE if value is not None else ()))}
+    if steps.terms:
+        by_name = {name: term.tolist() for name, term in steps.terms.items()}
+        columns["terms"] = [dict(zip(by_name, of_key, strict=True)) for of_key in zip(*by_name.values(), strict=True)]
+        columns["added"] = steps.added.tolist()
+    if rows is not None:
+        columns["row"] = rows[query].tolist()
+    own = {} if x is None else {"x": x[query].tolist()}
+    if turned is not None:
+        queries_before, keys_before = (part.astype(np.float64) for part in (turned.queries, turned.keys))
+        own["before"] = queries_before[query].tolist()
+        columns["before"] = keys_before.tolist()
+        columns["unturned"] = (keys_before @ queries_before[query]).tolist()
+    columns["k"] = keys.tolist()
+    if value is not None:
+        columns["v"] = value.tolist()
+    made: dict[str, Any] = {
+        "model": record.model.document(),
+        "layer": layer,
+        "head": head,
+        **({} if record.kind == "encoder" else {"kind": record.kind}),
+        "mask": record.mask_name,
+        "tokens": record.tokens.text,
+        "scale": steps.scale,
+        **({"group": list(group)} if group else {}),
+        **({} if turned is None else {"rotary": dict(turned.rotary)}),
+        "query": {
+            "index": query,
+            "token": record.tokens.text[query],
+            "shown": record.tokens.shown[query],
+            **own,
+            "q": queries[query].tolist(),
+        },
+        "keys": [
+            {
+                "index": key,
+                "token": token,
+                "shown": record.keys.shown[key],
+                **{name: column[key] for name, column in columns.items()},
+            }
+            for key, token in enumerate(record.keys.text)
+        ],
+        "largest": steps.largest,
+        **({} if sink is None else {"sink": {"score": sink, "raised": steps.sink}}),
+        "total": steps.total,
+    }
+    if steps.output is not None:
+        made |= {"output": steps.output.tolist(), "output_norm": float((steps.output**2).sum() ** 0.5)}
+    return made
+
+
+# --- the report -----------------------------------------------------------------------------------------
+
+FIRST = 6  # elements of a vector that are shown
+HIDDEN = "masked"
+UNKNOWN = (
+    "transformers runs this network: the inputs of its projections are unknown, so this starts from its q, k and v"
+)
+ROUNDING = 1e-6  # of a scale
+SCORES, WEIGHTS, VALUES = 0, 1, 2  # kinds of steps, by the numbers of their colours
+
+
+def row_report(document: dict[str, Any]) -> Report:
+    """Report an explained row: where the query comes from, a row a key, and the output."""
+    query = document["query"]
+    kind = [f"{document['kind']} attention"] if "kind" in document else []
+    which = f"layer {document['layer']} head {document['head']}"
+    title = [model_shown(document["model"]), *kind, which, f"mask {document['mask']}", f"query {_name(query)}"]
+    before, after = _beginning(document), _end(document)
+    return Report(
+        title,
+        [*map(Sentence, before), _table(document), *map(Sentence, after)],
+        lambda: document,
+        itemgetter("keys"),
+        picture=[_Bars(document, before, after)],
+        next=NextCommand("all rows of this head", "run", {"layer": document["layer"], "head": document["head"]}),
+    )
+
+
+def _name(place: Mapping[str, Any]) -> str:
+    """Name a query or a key by its number and token."""
+    return f'{place["index"]} "{place["shown"]}"'
+
+
+def _vector(numbers: Sequence[float]) -> str:
+    """Write the first elements of a vector, and its size."""
+    more = ", ..." if len(numbers) > FIRST else ""
+    return f"({', '.join(f'{number:.3f}' for number in numbers[:FIRST])}{more}) [{len(numbers)}]"
+
+
+def _beginning(document: Mapping[str, Any]) -> list[str]:
+    """Say where the query comes from."""
+    query, lines = document["query"], []
+    if "x" in query:
+        lines.append(f"x = {_vector(query['x'])}, the attention's input")
+    elif "output" in document:
+        lines.append(UNKNOWN)
+    if "group" in document:
+        lines.append(f"heads {document['group'][0]}-{document['group'][-1]} share their keys and values")
+    made = "q = W_Q x + b_Q" if "x" in query else "q"
+    if "rotary" not in document:
+        return [*lines, f"{made} = {_vector(query['q'])}"]
+    rotary = document["rotary"]
+    pair = "2i and 2i+1" if rotary["interleaved"] else f"i and i+{rotary['rotated'] // 2}"
+    stretched = "" if rotary["stretch"] == 1 else f" / {rotary['stretch']:.4g}"
+    angle = f"{query['index']}{stretched} · {rotary['base']:g}^(-2i/{rotary['rotated']})"
+    others = "key and value j" if rotary["values"] else "key j"
+    turned = f"elements {pair} turned by {angle}, {others}'s by j instead of {query['index']}"
+    return [*lines, f"{made} = {_vector(query['before'])}", f"q = {_vector(query['q'])}, {turned}"]
+
+
+def _end(document: Mapping[str, Any]) -> list[str]:
+    """Say what the output is, which keys bring most of it, and what the sink takes."""
+    keys = [key for key in document["keys"] if key["weight"] > 0]
+    lines = []
+    if not keys:
+        lines.append("this query may attend to nothing: its weights and its output are 0")
+    else:
+        by_weight = max(keys, key=lambda key: key["weight"])
+        most = f"most weight: {_name(by_weight)} {by_weight['weight']:.3f}"
+        if "output" in document:
+            by_norm = max(keys, key=lambda key: key["contribution"])
+            lines.append(f"output = Σ weight v = {_vector(document['output'])}")
+            most += f"; brings most: {_name(by_norm)}, |weight v| {by_norm['contribution']:.3f}"
+        lines.append(most)
+    if "sink" in document:
+        share = document["sink"]["raised"] / document["total"]
+        lines.append(f"the head's sink takes {share:.3f} of the row, which goes to no token")
+    return lines
+
+
+class _Step(NamedTuple):
+    """A step as a column: its number for each key, and these, the sink's and their sum as they are written."""
+
+    heading: str
+    values: list[float]
+    texts: list[str]
+    kind: int = SCORES
+    total: str = ""
+    sink: str = ""
+    leaves: int = 0
+
+
+def _steps(document: Mapping[str, Any]) -> list[_Step]:
+    """Return the columns: from q·k to the scores, then exp, the weights, and where values are known what they bring."""
+    keys = document["keys"]
+
+    def written(values: list[float], digits: int = 3) -> tuple[list[float], list[str]]:
+        return values, [f"{value:.{digits}f}" for value in values]
+
+    before = [_Step("q·k not turned", *written([key["unturned"] for key in keys]))] if "unturned" in keys[0] else []
+    scores = [*before, _Step("q·k", *written([key["score"] for key in keys]))]
+    scores.append(_Step(_scaling(document), *written([key["scaled"] for key in keys]), leaves=3))
+    if "terms" in keys[0]:
+        if "row" in keys[0]:
+            scores.append(_Step("row of table", *written([key["row"] for key in keys], digits=0)))
+        scores += [_Step(f"+ {name}", *written([key["terms"][name] for key in keys])) for name in keys[0]["terms"]]
+        scores.append(_Step("= score", *written([key["added"] for key in keys])))
+    largest, total = document["largest"], document["total"]
+    heading = f"exp(· {'+' if largest < 0 else '-'} {abs(largest):.2f})"
+    raised = _Step(
+        heading,
+        [key["raised"] for key in keys],
+        [f"{key['raised']:.4f}" if key["allowed"] else HIDDEN for key in keys],
+        WEIGHTS,
+        f"{total:.4f}",
+        leaves=2,
+    )
+    weights = [key["weight"] for key in keys]
+    weight = _Step("/ sum = weight", *written(weights), WEIGHTS, f"{sum(weights):.3f}")
+    if "sink" in document:
+        score, sink = document["sink"]["score"], document["sink"]["raised"]
+        scores[-1] = scores[-1]._replace(sink=f"{score:.3f}")
+        raised, weight = raised._replace(sink=f"{sink:.4f}"), weight._replace(sink=f"{sink / total:.3f}")
+    if "output" not in document:
+        return [*scores, raised, weight]
+    norm = f"|Σ| = {document['output_norm']:.3f}"
+    return [
+        *scores,
+        raised,
+        weight,
+        _Step("|v|", *written([key["value_norm"] for key in keys]), VALUES, leaves=1),
+        _Step("|weight v|", *written([key["contribution"] for key in keys]), VALUES, norm),
+    ]
+
+
+def _scaling(document: Mapping[str, Any]) -> str:
+    """Say how q·k is scaled: divided by the root of the head's size, or of a multiple of it."""
+    size = len(document["query"]["q"])
+    divided = document["scale"] ** -2
+    if abs(divided - size) < ROUNDING * size:
+        return f"/ √{size}"
+    times = round(divided / size)
+    if times and abs(divided - times * size) < ROUNDING * divided:
+        return f"/ √({size}·{times})"
+    return f"· {document['scale']:.4g}"
+
+
+def _table(document: Mapping[str, Any]) -> Table:
+    """Return a row a key, then the sink's, if there is one, and the sums."""
+    steps = _steps(document)
+    names = [f"{key['index']:>3} {visible(key['shown'])}" for key in document["keys"]]
+    sink = [["    sink", *(step.sink for step in steps)]] if "sink" in document else []
+    return Table(
+        [Column("key"), *(Column(step.heading, leaves=step.leaves) for step in steps)],
+        [
+            *([name, *(step.texts[place] for step in steps)] for place, name in enumerate(names)),
+            None,
+            *sink,
+            ["    sum", *(step.total for step in steps)],
+        ],
+    )
+
+
+# --- the picture ----------------------------------------------------------------------------------------
+
+MOST_ROWS = 60
+TITLE, NOTE, LABEL = 11.0, 9.0, 9.0  # points
+
+# Inches.
+ROW = 0.19
+BAR, LONGEST = 0.62 * ROW, 0.7  # a bar's height, and the room of a column's bars from the lowest to the highest number
+NUMBER_GAP, COLUMN_GAP = 0.07, 0.18
+
+HIDDEN_BAR, BAND = "#d8d8d8", "#fff1cc"
+
+
+@dataclass(frozen=True)
+class _Bars(Part):
+    """The row as bars: a row a key, a column of bars a step, each bar with its number as in the table.
+
+    Each column has its own scale. The query's own row has a band of colour; masked keys are faint. Of more than
+    MOST_ROWS keys those with the largest weights are drawn, in the order of the text, and the picture says so.
+    """
+
+    document: Mapping[str, Any]
+    before: Sequence[str]
+    after: Sequence[str]
+
+    def figure(self, title: Sequence[str]) -> "Figure":
+        from attncli.report.figure import fonts
+        from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
+        from attncli.report.figure.fonts import clean, token_label, wrap_line
+        from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, MARGIN
+
+        keys = self.document["keys"]
+        shown = sorted(sorted(range(len(keys)), key=lambda place: -keys[place]["weight"])[:MOST_ROWS])
+        labels = [f"{keys[place]['index']} {token_label(keys[place]['shown'])}" for place in shown]
+        steps = _steps(self.document)
+        notes = [clean(line) for line in self.before]
+        if len(shown) < len(keys):
+            share = sum(keys[place]["weight"] for place in shown)
+            notes.append(
+                f"the {len(shown)} of {len(keys)} keys that have the largest weights, together {share:.3f}; "
+                "sums are of all"
+            )
+        end = [clean(line) for line in self.after]
+        heading = clean(" · ".join(title))
+        families = fonts.families([*labels, heading, *notes, *end, *(step.heading for step in steps)])
+
+        def widest(texts: Sequence[str], size: float = LABEL) -> float:
+            return max(fonts.widths(texts, size, families))
+
+        rows = MARGIN + widest([*labels, "sum"]) + LABEL_GAP  # where the bars begin
+        numbers = [widest([step.texts[place] for place in shown]) for step in steps]
+        widths = [
+            max(LONGEST + NUMBER_GAP + number, widest([step.heading, step.total]))
+            for number, step in zip(numbers, steps, strict=True)
+        ]
+        lefts = [rows + COLUMN_GAP + sum(widths[:place]) + COLUMN_GAP * place for place in range(len(steps))]
+        width = max(lefts[-1] + widths[-1], MARGIN + widest(notes + end, NOTE)) + MARGIN
+        titles = wrap_line(heading, TITLE, width - 2 * MARGIN, families)
+        headings = MARGIN + LINE * (TITLE * len(titles) + NOTE * len(notes)) + GAP
+        top = headings + LINE * LABEL + LABEL_GAP
+        bottom = top + ROW * len(shown)
+        height = bottom + ROW + GAP + LINE * NOTE * len(end) + MARGIN
+
+        with drawing(families):
+            figure, canvas = blank(width, height)
+            draw_lines(canvas, MARGIN, titles, TITLE, INK)
+            draw_lines(canvas, MARGIN + LINE * TITLE * len(titles), notes, NOTE, FAINT)
+            draw_lines(canvas, bottom + ROW + GAP, end, NOTE, INK)
+            self.draw_keys(canvas, shown, labels, rows, top)
+            canvas.plot([MARGIN, width - MARGIN], [bottom, bottom], color=FAINT, linewidth=0.6)
+            for step, left, wide in zip(steps, lefts, widths, strict=True):
+                write(canvas, left, headings + LINE * LABEL / 2, clean(step.heading), LABEL, ha="left")
+                self.draw_step(canvas, step, shown, left, left + wide, top)
+        return figure
+
+    def draw_keys(self, canvas: "Axes", shown: Sequence[int], labels: Sequence[str], right: float, top: float) -> None:
+        """Draw the keys' labels, and a band of colour along the row of the query's own key."""
+        from matplotlib.patches import Rectangle
+
+        from attncli.report.figure.drawing import FAINT, INK, write
+        from attncli.report.figure.layout import MARGIN
+
+        query = None if self.document.get("kind") == "cross" else self.document["query"]["index"]
+        left, end = canvas.get_xlim()
+        for row, (place, label) in enumerate(zip(shown, labels, strict=True)):
+            y = top + ROW * row
+            if place == query:
+                wide = end - left - MARGIN
+                canvas.add_patch(Rectangle((left + MARGIN / 2, y), wide, ROW, facecolor=BAND, linewidth=0))
+            may = self.document["keys"][place]["allowed"]
+            write(canvas, right, y + ROW / 2, label, LABEL, ha="right", color=INK if may else FAINT)
+        write(canvas, right, top + ROW * (len(shown) + 0.5), "sum", LABEL, ha="right", color=FAINT)
+
+    def draw_step(
+        self, canvas: "Axes", step: _Step, shown: Sequence[int], left: float, right: float, top: float
+    ) -> None:
+        """Draw the bars of one step from a line at 0, and right of them their numbers."""
+        from attncli.base.palette import HEAD_COLOURS
+        from attncli.report.figure.drawing import FAINT, INK, write
+
+        values = [step.values[place] for place in shown]
+        allowed = [self.document["keys"][place]["allowed"] for place in shown]
+        least, most = min(0.0, *values), max(0.0, *values)
+        unit = LONGEST / ((most - least) or 1.0)
+        zero = left - least * unit
+        middles = [top + ROW * (row + 0.5) for row in range(len(shown))]
+        canvas.barh(
+            middles,
+            [value * unit for value in values],
+            BAR,
+            left=zero,
+            color=[HEAD_COLOURS[step.kind] if may else HIDDEN_BAR for may in allowed],
+        )
+        canvas.plot([zero, zero], [top, top + ROW * len(shown)], color=FAINT, linewidth=0.6)
+        for y, place, may in zip(middles, shown, allowed, strict=True):
+            write(canvas, right, y, step.texts[place], LABEL, ha="right", color=INK if may else FAINT)
+        write(canvas, right, middles[-1] + ROW, step.total, LABEL, ha="right")
+
+
+explain = as_function(Explain)

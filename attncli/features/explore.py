@@ -1,0 +1,106 @@
+"""Type a sentence and see all its heads, full screen in the terminal (`attncli.live.explorer`)."""
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from attncli.base.errors import RequestError, install_hint
+from attncli.base.progress import Progress, silent
+from attncli.features import completion, options
+from attncli.features.feature import Feature
+from attncli.features.inputs import SAMPLE, names_of
+from attncli.models.opening import Opening
+from attncli.record.request import Input
+from attncli.report import Report
+
+INSTEAD = "attncli run shows the same heads in lines"
+
+
+@dataclass(eq=False)
+class Explore(Feature):
+    """Type a sentence and see all its heads, full screen.
+
+    A grid of all heads by their patterns, the map of one head, its tokens with their strongest keys, and the numbers of
+    one cell. All of it follows what you type. ? lists the keys: choose heads and masks, merge words, silence a head,
+    compare with the sentence before, save, copy the command that gives this view. Needs the extra live:
+    pip install ".[live]" in a clone of attncli.
+
+    \b
+    Examples:
+      attncli explore
+      attncli explore "The trophy does not fit in the suitcase because it is too big."
+      attncli explore -l 3 -H 1 --mask causal "The cat sat on the mat."
+    """
+
+    group = "Look"
+    saves = ()
+    json = False
+
+    text: options.Text = None
+    pair: options.Pair = None
+    model: options.ModelNames = "minilm"
+    layer: Annotated[
+        str | None,
+        options.option(
+            options.SELECTION,
+            "--layer",
+            "-l",
+            metavar="N",
+            help="The layer to begin with, from 0.",
+            show_default="a head that stands out",
+            complete=completion.one_layer,
+        ),
+    ] = None
+    head: Annotated[
+        str | None,
+        options.option(
+            options.SELECTION,
+            "--head",
+            "-H",
+            metavar="N",
+            help="The head to begin with, from 0.",
+            show_default="a head that stands out",
+            complete=completion.one_head,
+        ),
+    ] = None
+    mask: options.Mask = None
+    pad_to: options.PadTo = None
+    measure: options.Measure = "weight"
+    words: options.Words = False
+    engine: options.Engine = "auto"
+    without: options.Without = None
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def reports(self, progress: Progress = silent) -> Iterator[Report]:
+        """Fill the screen until the user leaves. There is nothing to report."""
+        _check_terminal()
+        try:
+            from attncli.live.explorer.app import Explorer
+        except ModuleNotFoundError as error:
+            raise RequestError(f"explore needs Textual: {install_hint('live')}") from error
+        from attncli.live import Session, check_models
+        from attncli.live.explorer.panes import Look
+
+        names = names_of(self.model)
+        check_models(names)  # a wrong name is refused before the screen is filled
+        session = Session([Opening(name, self.device, self.dtype, self.engine, self.without) for name in names])
+        text = Input(SAMPLE if self.text is None else self.text, self.pair)
+        look = Look(names[0], text, self.mask, self.measure, self.words)
+        explorer = Explorer(session, look, self.pad_to, (self.layer, self.head))
+        explorer.run()
+        if explorer.return_code:
+            raise SystemExit(explorer.return_code)
+        return
+        yield
+
+
+def _check_terminal() -> None:
+    """Raises RequestError where there is no terminal whose screen can be filled."""
+    for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout), ("stderr", sys.stderr)):  # drawn on the last
+        if not stream.isatty():
+            raise RequestError(f"explore fills the screen of a terminal, and {name} is none: {INSTEAD}")
+    if os.environ.get("TERM", "dumb") in ("dumb", "unknown", ""):
+        raise RequestError(f"explore fills the screen, which this terminal (TERM) does not do: {INSTEAD}")

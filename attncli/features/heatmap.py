@@ -1,0 +1,235 @@
+"""Draw the attention maps of a record as a picture: as matrices of colour, or as lines between tokens."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from attncli.base import choices
+from attncli.base.files import LATEX, PICTURES
+from attncli.base.palette import SIGNED, WEIGHTS_NAME
+from attncli.base.progress import Progress, silent
+from attncli.features import options
+from attncli.features.feature import Feature
+from attncli.features.inputs import Saved, Source, Texts, notify, notify_about, read_inputs
+from attncli.models.opening import Opening
+from attncli.record import AttentionRecord
+from attncli.record.captions import title_of_record
+from attncli.record.record import document_text
+from attncli.record.request import Grouping, Request
+from attncli.record.selection import number_list
+from attncli.report import NextCommand, Part, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+
+    from attncli.report.figure.record import Look, What
+
+COPIES = 3  # of the maps, that drawing them makes (4 layers x 12 heads x 1,024 tokens as a matrix)
+
+
+@dataclass(eq=False)
+class Heatmap(Feature):
+    """Draw attention maps into a file, and print the file's name.
+
+    Without a selection: the heads of the last layer. As a matrix, several heads are a grid with one colour scale; as
+    lines, the heads of a layer share a panel. With --width it is for print: no letter is too small.
+
+    \b
+    Examples:
+      attncli heatmap --head 3 -o out.png "The cat sat on the mat."
+      attncli heatmap -l 0 --mean --no-special -o mean.svg "The cat sat."
+      attncli heatmap --style lines -l 2 -H 3,5 --width 8cm -o it.pdf "A cat sat."
+      attncli run -l all -o all.npz "A cat sat." && attncli heatmap --from all.npz
+    """
+
+    group = "Look"
+    saves = PICTURES
+    saved_as = "a picture"
+    json = False
+    output = "attention.png"
+
+    text: options.Text = None
+    pair: options.Pair = None
+    file: options.File = None
+    saved: options.Saved = None
+    model: options.ModelName = "minilm"
+    layer: options.Layer = None
+    head: options.Head = None
+    mask: options.Mask = None
+    pad_to: options.PadTo = None
+    measure: options.Measure = "weight"
+    engine: options.Engine = "auto"
+    without: options.Without = None
+    which: options.Which = None
+    target: options.Target = None
+    style: Annotated[
+        choices.Style,
+        options.choice(options.OUTPUT, choices.Style, "--style", help="Drawn as "),
+    ] = "matrix"
+    mean: Annotated[bool, options.option(options.SELECTION, "--mean", help="Draw the mean over the heads chosen.")] = (
+        False
+    )
+    query: options.Query = None
+    segments: options.Segments = "all"
+    no_special: options.NoSpecial = False
+    tokens: options.SomeTokens = None
+    words: options.Words = False
+    terms: options.Terms = False
+    vmax: Annotated[
+        float | None,
+        options.option(
+            options.OUTPUT,
+            "--vmax",
+            rare=True,
+            metavar="X",
+            help="The weight of the full colour.",
+            show_default="the largest drawn",
+        ),
+    ] = None
+    scale: Annotated[
+        choices.Scale | None,
+        options.choice(
+            options.OUTPUT,
+            choices.Scale,
+            "--scale",
+            rare=True,
+            help="A page's scales: to each map's largest, to 1, its square root: ",
+        ),
+    ] = None
+    cmap: Annotated[
+        str,
+        options.option(
+            options.OUTPUT, "--cmap", rare=True, metavar="NAME", help="A colour map of matplotlib, or violets."
+        ),
+    ] = WEIGHTS_NAME
+    width: Annotated[
+        str | None,
+        options.option(options.OUTPUT, "--width", metavar="LENGTH", help="As wide as 8cm, 80mm, 3.15in or 227pt."),
+    ] = None
+    font: Annotated[
+        str | None, options.option(options.OUTPUT, "--font", rare=True, metavar="NAME", help="A font of this machine.")
+    ] = None
+    font_size: Annotated[
+        float | None,
+        options.option(
+            options.OUTPUT, "--font-size", rare=True, metavar="PT", help="Points of the tokens, where they have room."
+        ),
+    ] = None
+    dpi: Annotated[
+        int, options.option(options.OUTPUT, "--dpi", rare=True, metavar="N", min=20, help="Dots an inch.")
+    ] = 150
+    title: Annotated[
+        str | None,
+        options.option(
+            options.OUTPUT,
+            "--title",
+            rare=True,
+            metavar="TEXT",
+            help="Words above it.",
+            show_default="model, layer, head, mask",
+        ),
+    ] = None
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def report(self, progress: Progress = silent) -> Report:
+        from attncli.report.figure.record import Look, What, left_out
+
+        self._check()
+        cmap = SIGNED if self.terms and not self.is_given("cmap") else self.cmap
+        look = Look(self.style, self.vmax, self.scale, cmap, self.title, self.width, self.font, self.font_size)
+        what = What(self.mean, not self.no_special, self.words, self.segments, self.query, self.terms)
+        record = notify_about(self._source().one(self._otherwise(), COPIES))
+        if self.saved is not None and self.layer is None:
+            record = record.select(layers=[max(record.layers)])
+        if len(record.heads) == 1:
+            self.refuse("on one head, which is its own mean", "mean")
+        note = left_out(record, what)
+        if note:
+            notify(note)
+        title = title_of_record(record, f"layers {number_list(record.layers)}, heads {number_list(record.heads)}")
+
+        def document() -> dict[str, Any]:
+            return json.loads("".join(document_text([record])))
+
+        return _Picture(title, [_Drawn(record, what, look)], document, next=self._next(record), dpi=self.dpi)
+
+    def _check(self) -> None:
+        """Raises RequestError for options that have no effect together."""
+        suffix = "" if self.path is None else self.path.suffix.lower()
+        if self.terms:
+            why = "with --terms, which draws weights between pieces of one head, as matrices"
+            self.refuse(why, "words", "measure", "mean", "style", "scale")
+        if self.style == "lines":
+            self.refuse("with --style lines, which are drawn in the colours of their heads", "cmap", "scale")
+            if suffix != ".png":
+                self.refuse("on lines that are no dots: they are as sharp in any size", "dpi")
+        if suffix in LATEX:
+            self.refuse("on a picture for LaTeX, which has no dots, and the paper's fonts", "dpi", "font")
+        if self.scale is not None:
+            self.refuse("with --scale, which says what has the full colour", "vmax")
+
+    def _otherwise(self) -> str:
+        """Return what to do where there are several texts."""
+        if self.saved is None:
+            return "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"
+        return "save the one to draw by itself (attncli run -o one.safetensors TEXT)"
+
+    def _source(self) -> Source:
+        grouping = Grouping(self.tokens, self.words, stretches=not self.terms)
+        if self.saved is not None:
+            self.refuse_use("record", "with --from, which takes what was saved")
+            return Saved(self.saved, self.layer, self.head, grouping)
+        request = Request(
+            layers="-1" if self.layer is None else self.layer,
+            heads="all" if self.head is None else self.head,
+            mask=self.mask,
+            pad_to=self.pad_to,
+            measure=self.measure,
+            vectors="all" if self.terms else None,
+            which=self.which,
+            target=self.target,
+            grouping=grouping,
+        )
+        opening = Opening(self.model, self.device, self.dtype, self.engine, self.without)
+        return Texts(read_inputs(self.text, self.pair, self.file), opening, request)
+
+    def _next(self, record: AttentionRecord) -> NextCommand:
+        if self.terms:
+            head = {"layer": record.layers[0], "head": record.heads[0]}
+            return NextCommand("one row of it, every number", "explain", {"terms": None, "output_path": None, **head})
+        if self.style == "matrix":
+            lines = {"style": "lines", "output_path": "lines.svg", "cmap": None, "dpi": None}
+            return NextCommand("the same as lines", "heatmap", lines)
+        every = {"layer": None, "head": None, "mask": None, "masks": self.mask}
+        return NextCommand("all heads, to move through", "view", every)
+
+
+@dataclass(frozen=True)
+class _Drawn(Part):
+    """The picture of a record."""
+
+    record: AttentionRecord
+    what: "What"
+    look: "Look"
+
+    def figure(self, title: "Sequence[str]") -> "Figure":
+        from attncli.report.figure.record import heatmap
+
+        return heatmap(self.record, self.what, self.look)
+
+
+@dataclass(frozen=True, repr=False)
+class _Picture(Report):
+    """A picture with so many dots an inch."""
+
+    dpi: int = 150
+
+    def save(self, path: str | Path) -> None:
+        from attncli.report.figure import figure_of
+        from attncli.report.figure.saving import save_figure
+
+        save_figure(figure_of(self.title, self.parts), path, self.dpi)

@@ -1,0 +1,214 @@
+"""List the models with a short name, or show one model: its configuration, files and hash. Nothing is fetched."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from attncli.base.errors import RequestError
+from attncli.base.progress import Progress, silent
+from attncli.features import completion, options
+from attncli.features.feature import Feature
+from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
+
+if TYPE_CHECKING:
+    from attncli.models.aliases import Alias
+    from attncli.models.hub import Place
+
+LISTED = ("key_value_heads", "family", "positions", "max_tokens", "window", "global_layers")  # beside the shape
+
+
+@dataclass(eq=False)
+class Models(Feature):
+    """List the models with a short name, or show one.
+
+    The list says which of them are here, on this machine; naming another model fetches it. A model without a short name
+    is named by its Hub repository (owner/name), its directory, or its address (s3://bucket/folder). ATTNCLI_MODEL sets
+    another default. `show NAME` prints the configuration, files and hash of a model that is here, and what runs it.
+
+    \b
+    Examples:
+      attncli models
+      attncli models --json
+      attncli models show minilm
+    """
+
+    group = "The program itself"
+    saves = ()
+
+    action: Annotated[
+        Literal["show"] | None, options.argument("show", "show NAME: one model in place of the list.")
+    ] = None
+    name: Annotated[
+        str | None,
+        options.argument("NAME", "An alias, a Hub repository id, a directory or an address.", completion.model),
+    ] = None
+
+    def report(self, progress: Progress = silent) -> Report:
+        if self.action is None:
+            return _list_report()
+        if self.name is None:
+            raise RequestError("no model is named: attncli models show NAME, as in attncli models show minilm")
+        from attncli.models.hub import locate
+
+        return _model_report(place_entry(locate(self.name, download=False)), self.name)
+
+
+# --- what is known --------------------------------------------------------------------------------------
+
+
+def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
+    """Return the facts of an alias; `origin`, `path` and `bytes` are null where it is not on this machine."""
+    from attncli.models.aliases import DEFAULT_MODEL
+    from attncli.models.config import said_of
+    from attncli.models.hub import NotOnThisMachine, locate, weight_files
+
+    facts = said_of(alias.config)
+    try:
+        place = locate(name, download=False)
+    except NotOnThisMachine:
+        place = None
+    return {
+        "name": name,
+        "repo": alias.repo,
+        "default": name == DEFAULT_MODEL,
+        "model_type": facts["model_type"],
+        "layers": facts["layers"],
+        "heads": facts["heads"],
+        "hidden_size": facts["hidden_size"],
+        **{name: facts[name] for name in LISTED if name in facts},
+        "on_this_machine": place is not None,
+        "origin": place.origin if place else None,
+        "path": str(place.path) if place else None,
+        "bytes": _total_bytes(weight_files(place.path)) if place else None,
+    }
+
+
+def place_entry(place: "Place") -> dict[str, Any]:
+    """Return the facts of a model that are known without running it.
+
+    Raises RequestError when its files are not those of a model, or the default model's are not the published ones.
+    """
+    from attncli.models.aliases import find_alias
+    from attncli.models.config import describe
+    from attncli.models.hub import check_sha256, weight_files, weights_sha256
+
+    described = describe(place.path)
+    files = weight_files(place.path)
+    sha256 = weights_sha256(files)
+    check_sha256(place, sha256)
+    known = find_alias(place.name)
+    sizes = {name: described.config.get(name) for name in ("layers", "heads", "hidden_size")}
+    return {
+        "model": {
+            "name": place.name,
+            "path": str(place.path),
+            "sha256": sha256,
+            **{name: size if type(size) is int else None for name, size in sizes.items()},
+        },
+        "name": place.name,
+        "repo": known[1].repo if known else None,
+        "origin": place.origin,
+        "path": str(place.path),
+        "files": [{"name": file.name, "bytes": file.stat().st_size} for file in files],
+        "bytes": _total_bytes(files),
+        "sha256": sha256,
+        "published": place.sha256 is not None,
+        "engine": described.engine,
+        "why": described.why,
+        "config": described.config,
+    }
+
+
+def _total_bytes(files: Sequence[Path]) -> int:
+    return sum(file.stat().st_size for file in files)
+
+
+# --- the list -------------------------------------------------------------------------------------------
+
+
+def _list_report() -> Report:
+    """List the models that are here, with their places, and all models by family."""
+    from attncli.models.aliases import ALIASES
+
+    entries = [alias_entry(name, alias) for name, alias in ALIASES.items()]
+    here = [entry for entry in entries if entry["on_this_machine"]]
+    parts: list[Part] = []
+    if here:
+        columns = [Column("here"), Column("layers x heads", leaves=1), Column("weights", leaves=2), Column("from")]
+        rows = [(_title(one), _size(one), _megabytes(one["bytes"]), one["origin"]) for one in here]
+        parts += [Table(columns, rows), *(Sentence(f"{one['name']}: {one['path']}") for one in here)]
+    parts += [Sentence(""), Sentence("families, and their models by layers x heads")]
+    for family, sizes in _by_family(entries).items():
+        parts += [Sentence(""), Sentence(family, "strong")]
+        parts += [Sentence(f"  {size:<7}  {', '.join(names)}") for size, names in sizes.items()]
+    example = NextCommand(
+        "all about one of them", "models", {"action": "show", "name": here[0]["name"]} if here else {}
+    )
+    return Report([], parts, lambda: {"models": entries}, next=example if here else None)
+
+
+def _by_family(entries: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[str]]]:
+    """Group the names of models by what they have in common, and then by their size."""
+    families: dict[str, dict[str, list[str]]] = {}
+    for entry in entries:
+        facts = [entry["family"], f"positions {entry['positions'] or 'none'}"]
+        if "window" in entry:
+            facts.append(f"windows of {entry['window']}")
+        facts.append(f"at most {entry['max_tokens']} tokens")
+        families.setdefault(" · ".join(facts), {}).setdefault(_size(entry), []).append(_title(entry))
+    return families
+
+
+def _size(entry: Mapping[str, Any]) -> str:
+    return f"{entry['layers']} x {entry['heads']}"
+
+
+def _title(entry: Mapping[str, Any]) -> str:
+    return str(entry["name"]) + (" (default)" if entry["default"] else "")
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"
+
+
+# --- one model ------------------------------------------------------------------------------------------
+
+
+def _model_report(entry: dict[str, Any], name: str) -> Report:
+    """Report one fact per line."""
+    why = f": {entry['why']}" if entry["why"] else ""
+    facts = {
+        "model": entry["name"],
+        "repository": entry["repo"],
+        "on this machine": f"{entry['origin']}: {entry['path']}",
+        "weights": ", ".join(f"{file['name']} ({_megabytes(file['bytes'])})" for file in entry["files"]),
+        "SHA-256": entry["sha256"] + (" (as published)" if entry["published"] else ""),
+        "run by": (entry["engine"] or "nobody") + why,
+        **config_facts(entry["config"]),
+    }
+    known = {key: value for key, value in facts.items() if value is not None}
+    width = max(map(len, known))
+    lines = [Sentence(f"{key:<{width}}  {value}") for key, value in known.items()]
+    return Report([], lines, lambda: entry, next=NextCommand("what its heads do", "run", {"model": name}))
+
+
+def config_facts(config: Mapping[str, Any], part: str = "") -> dict[str, Any]:
+    """Return the facts of a configuration by readable names; those of a part begin with the part's name."""
+    facts: dict[str, Any] = {}
+    left = dict(config)
+    for layers, heads in (("layers", "heads"), ("decoder_layers", "decoder_heads")):
+        if layers in config and "heads" in config:  # a decoder that names no heads has as many as the encoder
+            facts[f"{part}{layers.replace('_', ' ')} x heads"] = (
+                f"{left.pop(layers)} x {config.get(heads, config['heads'])}"
+            )
+            left.pop(heads, None)
+    heads_count, keys = config.get("heads"), config.get("key_value_heads")
+    if isinstance(heads_count, int) and isinstance(keys, int) and 0 < keys < heads_count and heads_count % keys == 0:
+        left["key_value_heads"] = f"{keys}: heads 0-{heads_count // keys - 1} share the first"
+    for name, value in left.items():
+        if isinstance(value, dict):
+            facts.update(config_facts(value, f"{part}{name} "))
+        else:
+            facts[part + name.replace("_", " ")] = ", ".join(map(str, value)) if isinstance(value, list) else value
+    return facts

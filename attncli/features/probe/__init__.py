@@ -1,0 +1,239 @@
+"""Find the heads that know the syntactic head of a word: for each dependency relation, and as whole trees.
+
+After Clark et al. 2019, "What Does BERT Look At?", section 4 and table 1. In both directions, the strongest weight
+between a word and the other words is a head's guess at the word's syntactic head (`tally`). The authors' code differs
+in four things: it counts roots and punctuation under "all" (though it has no rows for them), tries offsets from -3 to
+2 only, takes the last word for an offset past the end of the sentence, and for an English possessor takes the guess of
+the "'s" after it.
+
+The best of many heads is right surprisingly often by luck, nearly always with few words. So each relation has a
+`Verdict`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Annotated, Any
+
+from attncli.analysis.luck import fewest_words
+from attncli.base.errors import RequestError
+from attncli.base.files import DOCUMENTS, PICTURES
+from attncli.base.printable import printable
+from attncli.base.progress import Progress, silent
+from attncli.corpus.treebank import TreebankReading
+from attncli.features import corpora, options
+from attncli.features.corpora import CorpusFeature
+from attncli.features.feature import as_function
+from attncli.features.inputs import STDIN, open_part
+from attncli.features.probe.tally import Probed
+from attncli.models.opening import Opening
+from attncli.record.captions import model_shown
+from attncli.report import Cell, Column, NextCommand, Part, Report, Sentence, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FEW = "too few"  # the verdict on a relation with too few words
+NEVER = "-"  # a relation that is not in the treebank it is measured on
+SAME = "measured on the same sentences: the best of many looks better than it is, most of all with few words"
+
+
+@dataclass(eq=False)
+class Probe(CorpusFeature):
+    """Find the heads that know the syntactic head of a word.
+
+    For each dependency relation, as in Clark et al. 2019. A head of the model guesses the other word with the strongest
+    weight: the word that a word attends to (child->head), or the word that attends to it (head->child). The baseline is
+    the best fixed offset: -1 always guesses the word before. Roots and punctuation are left out. A second table shows
+    how much of the trees is in maximum spanning trees of a layer's maps.
+
+    The best of many heads, chosen and measured on the same sentences, looks better than it is. The verdict says whether
+    it is better than the offset, whether that may be luck, or whether the words are too few. --test measures it on
+    other sentences. Ctrl-C shows the results so far. Reading treebanks needs the extra probe: pip install ".[probe]"
+    in a clone of attncli.
+
+    \b
+    Examples:
+      attncli probe sample_inputs/treebank.conllu
+      attncli probe sample_inputs/treebank.conllu --limit 20 -o probe.png
+      cat sample_inputs/treebank.conllu | attncli probe - --json
+    """
+
+    group = "Corpora and comparisons"
+    saves = (*PICTURES, *DOCUMENTS)
+    saved_as = "what is probed"
+
+    files: Annotated[
+        list[str], options.argument("FILES", "A treebank in CoNLL-U: files, folders, addresses; - is stdin.")
+    ]
+    model: options.ModelName = "minilm"
+    test: Annotated[
+        str | None,
+        options.option(options.TEXT, "--test", metavar="FILE", help="Choose heads on FILES, measure them on this one."),
+    ] = None
+    limit: Annotated[
+        int | None,
+        options.option(options.TEXT, "--limit", metavar="N", min=1, help="Read the first N sentences of a treebank."),
+    ] = None
+    sample: corpora.Sample = None
+    seed: corpora.Seed = 0
+    skip_bad: corpora.SkipBad = False
+    engine: options.Engine = "auto"
+    which: options.OwnWhich = None
+    workers: corpora.Workers = None
+    on: corpora.On = "here"
+    worker_gpus: corpora.WorkerGpus = 0.0
+    state: corpora.State = None
+    shard_mb: corpora.ShardMb = None
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def report(self, progress: Progress = silent) -> Report:
+        if STDIN in self.files and self.test == STDIN:
+            raise RequestError("both FILES and --test are stdin: give one of them as a file")
+        reading = TreebankReading(limit=self.limit, sample=self.sample, seed=self.seed, skip_bad=self.skip_bad)
+        where = self.where()
+        opened = open_part(Opening(self.model, self.device, self.dtype, self.engine), self.which)
+        from attncli.features.probe.counting import probe_treebank
+
+        test = None if self.test is None else [self.test]
+        with corpora.show_counts(progress, "sentences", "words") as show:
+            return _report(probe_treebank(opened, self.files, test, reading, self.which, where, show))
+
+
+probe = as_function(Probe)
+
+
+# --- the report -----------------------------------------------------------------------------------------
+
+
+def _report(found: Probed) -> Report:
+    document = found.document()
+    best = found.relations[0]  # of all relations together
+    same = [Sentence(SAME)] if document["test"] is None else []
+    return Report(
+        title_of(document),
+        [
+            *same,
+            _relation_table(document),
+            *map(Sentence, explain_verdicts(document)),
+            _tree_table(document),
+            Sentence(explain_trees(document)),
+            Bars(document),
+        ],
+        lambda: document,
+        itemgetter("relations"),
+        partial=found.partial,
+        next=NextCommand("the best of these heads", "run", {"layer": best.layer, "head": best.head}),
+    )
+
+
+def _relation_table(document: dict[str, Any]) -> Table:
+    """Return a row per relation: its best head with its accuracy, the best fixed offset, and which is better."""
+    columns = [
+        Column("relation", "name"),
+        Column("head"),
+        Column("direction", leaves=3),
+        Column("accuracy"),
+        Column("interval", leaves=1),
+        Column("offset", leaves=2),
+        Column("its accuracy", leaves=4),
+        Column("words", leaves=5),
+        Column("verdict", "name"),
+    ]
+    rows = []
+    for row in document["relations"]:
+        cells = [row["relation"], *relation_cells(row)]
+        rows.append([Cell(cell, "faint" if row["verdict"] == FEW else "") for cell in cells])
+    return Table(columns, rows)
+
+
+def relation_cells(row: dict[str, Any]) -> list[str]:
+    """Return the cells of a relation after its name."""
+    low, high = row["interval"]["low"], row["interval"]["high"]
+    return [
+        f"{row['layer']}.{row['head']}",
+        row["direction"],
+        percent(row["accuracy"]),
+        NEVER if low is None else f"{100 * low:.0f}-{100 * high:.0f}%",
+        f"{row['offset']:+d}",
+        percent(row["offset_accuracy"]),
+        str(row["count"]),
+        row["verdict"],
+    ]
+
+
+def _tree_table(document: dict[str, Any]) -> Table:
+    """Return a row per layer: how much of the trees is in the spanning tree of its mean map, and of its best head's."""
+    columns = [Column("layer"), Column("tree of the mean map"), Column("best head"), Column("its tree")]
+    return Table(
+        columns,
+        [
+            [
+                str(row["layer"]),
+                percent(row["uuas"]),
+                f"{row['layer']}.{row['best_head']}",
+                percent(row["best_head_uuas"]),
+            ]
+            for row in document["trees"]["layers"]
+        ],
+    )
+
+
+def title_of(document: dict[str, Any], folders: bool = True) -> list[str]:
+    """Return the pieces of the title; folders: whether those of the treebanks' files are named."""
+    chosen, test = (
+        one and {**one, "path": one["path"] if folders else PurePath(one["path"]).name}
+        for one in (document["treebank"], document["test"])
+    )
+    return [
+        model_shown(document["model"]),
+        *([f"{document['kind']} attention"] if "kind" in document else []),
+        f"heads chosen on {_sentences(chosen)}",
+        *([] if test is None else [f"measured on {_sentences(test)}"]),
+        *(["PARTIAL"] if document["partial"] else []),
+    ]
+
+
+def explain_verdicts(document: dict[str, Any]) -> list[str]:
+    """Return what the interval and the verdicts mean."""
+    of = document["candidates"]
+    best = "" if of == 1 else f", for the best of {of} (heads x directions)"
+    lucky = "luck" if of == 1 else f"luck, among {of} candidates,"
+    return [
+        f"interval: 95% interval of the accuracy on all such words (Wilson){best}",
+        f"verdict: head if it finds more than the offset, by so much that {lucky} does so in at most 1 of 20 relations "
+        "(McNemar); unclear if it may be luck; offset if that finds as many; "
+        f"{FEW} if the offset leaves fewer than {fewest_words(of)} words, so that a head that finds all may be luck",
+    ]
+
+
+def explain_trees(document: dict[str, Any]) -> str:
+    """Return what the trees are measured by, and the baseline of joining all neighbours."""
+    trees = document["trees"]
+    return (
+        f"trees: the share of {trees['edges']} edges without punctuation that is in maximum spanning trees (UUAS); "
+        f"joining neighbours gives {percent(trees['neighbours'])}"
+    )
+
+
+def _sentences(treebank: dict[str, Any]) -> str:
+    count = treebank["sentences"]
+    return f"{count} {'sentence' if count == 1 else 'sentences'} of {printable(treebank['path'])}"
+
+
+def percent(share: float | None) -> str:
+    return NEVER if share is None else f"{100 * share:.1f}%"
+
+
+@dataclass(frozen=True)
+class Bars(Part):
+    """The relations and the trees as bars, in pictures only."""
+
+    document: dict[str, Any]
+
+    def figure(self, title: Sequence[str]) -> "Figure":
+        from attncli.features.probe.picture import draw_bars
+
+        return draw_bars(self.document)

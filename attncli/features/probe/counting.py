@@ -1,0 +1,321 @@
+"""Run a model on a treebank: read its sentences, and tally what heads find in each shard."""
+
+import random
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+import torch
+
+from attncli.base.errors import Notice, RequestError
+from attncli.base.schema import LARGEST, each, fields, name, text, whole
+from attncli.corpus.files import TREEBANKS, shown
+from attncli.corpus.of_model import MOST_THREADS, OfModel, asked_of, pool
+from attncli.corpus.running import Corpus, Show, Where, go_through, silent
+from attncli.corpus.shards import Arrays, Counts, Seen, Shard
+from attncli.corpus.treebank import TreebankReading
+from attncli.features.probe.tally import (
+    DIRECTIONS,
+    Ints,
+    Probed,
+    Skipped,
+    Tally,
+    TreebankTally,
+    check_tally,
+    tally,
+)
+from attncli.models.engine import Engine
+from attncli.models.model import Model
+from attncli.models.network import lay_out
+from attncli.models.opening import Opening
+from attncli.models.rows import batches, read_ahead
+from attncli.models.tapped import check_every_layer
+from attncli.record import AttentionRecord, Request
+from attncli.text.tokens import NothingKept, Tokens
+from attncli.text.trees import Sentence, words_of
+
+SHUFFLED = 2**15  # sentences that are shuffled together; all of them are in memory
+ENDLESS = 10**9  # tokens: the limit that tokenizers name for models without one
+LOST = "with a word that the tokenizer has no token for"  # why a sentence is skipped
+NOT_WRITTEN = "that the decoder does not write whole"
+
+
+# The checks of a tally in a file, besides its arrays. `found_at` is one array, in the order of the distances.
+DISTANCE = fields({"relation": text(), "offset": whole(-LARGEST), "count": whole(1)})
+SKIPPED = fields({"why": text(), "count": whole(1), "file": name(), "line": whole(1)})
+COUNTS = ("sentences", "word_count", "edges", "chain_edges")
+TALLY = fields({**dict.fromkeys(COUNTS, whole()), "distances": each(DISTANCE), "skips": each(SKIPPED)})
+
+
+def probe_treebank(
+    model: Engine,
+    files: Sequence[str],
+    test: Sequence[str] | None = None,
+    reading: TreebankReading = TreebankReading(),
+    which: str | None = None,
+    where: Where = Where(),
+    show: Show = silent,
+) -> Probed:
+    """Find the heads of a model that know the syntactic head of a word, for each dependency relation.
+
+    files: a treebank, by the names of files ("-" is stdin), folders and addresses. test: another treebank to measure
+    the chosen heads on; by default they are measured on the same sentences. reading: which sentences are taken. which:
+    of an encoder-decoder the "encoder" (the default), or the "decoder", which is made to write the sentence that the
+    encoder reads. where: where shards are counted and their sums are kept; those of the test in its folder "test".
+    show: is called with the progress.
+
+    A Notice counts the sentences that the model can't read. A KeyboardInterrupt ends it early with a `partial` result
+    and a Notice, unless nothing has been counted.
+
+    Raises RequestError as reading, the model and `go_through`, for a part that the model does not have, and if no word
+    depends on another in any sentence that the model can read.
+    """
+    which = model.to_itself(which)
+    model.check(Request(which=which))
+    trees = CountedTrees.of(model, reading, which)
+    asked = [(Corpus(files, reading, TREEBANKS), where)]
+    if test is not None and list(test) != list(files):
+        asked.append((Corpus(test, reading, TREEBANKS), where.inside("test")))
+        where.check(asked[1][0].inputs)  # before hours are spent on the first
+    found: list[TreebankTally] = []
+    partial = False
+    for treebank, there in asked:
+        result = go_through(trees, treebank, there, show)
+        partial = result.partial
+        found.append(TreebankTally(_treebank_name(treebank.names), result.total))
+        if partial:
+            break
+        _check(found[-1], reading)
+    found = [one for one in found if one.tally.edges]
+    if not found:
+        raise KeyboardInterrupt
+    if partial:
+        of = " and ".join(str(one.tally.seen) for one in found)
+        more = "" if where.state is None else "; the same command goes on from here"
+        warnings.warn(f"interrupted: these figures are PARTIAL, of {of} sentences{more}", Notice, stacklevel=2)
+    apart = test is not None and len(found) == len(asked)
+    return Probed(model.info_of(which), found[0], found[-1] if apart else None, partial, model.kind(which))
+
+
+def _treebank_name(files: Sequence[str]) -> str:
+    """Return the name of a treebank in messages."""
+    return shown(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+
+
+def _check(found: TreebankTally, reading: TreebankReading) -> None:
+    """Report skipped sentences in a Notice. Raises RequestError if there is nothing to find."""
+    counted = found.tally
+    if not counted.seen:
+        if reading.sample is not None:
+            raise RequestError(f"--sample {reading.sample:g} takes no sentence of {found.path}: take more of them")
+        raise RequestError(f"{found.path} has no sentence in it: a treebank in CoNLL-U is needed")
+    if not counted.edges:
+        raise RequestError(f"{found.path}: in no sentence that the model can read does a word depend on another")
+    if counted.skips:
+        of = f"skipped {counted.skipped} of {counted.seen} sentences"
+        warnings.warn(f"{found.path}: {of}: {_describe_skips(counted.skips, found.path)}", Notice, stacklevel=2)
+
+
+def _describe_skips(skips: Mapping[str, Skipped], path: str) -> str:
+    """Return why sentences were skipped, and the line and perhaps the file of the first of each kind."""
+    return ", ".join(
+        f"{one.count} {why} ({'' if one.count == 1 else 'the first in '}"
+        f"{'' if shown(one.file) == path else f'{shown(one.file)}, '}line {one.line})"
+        for why, one in sorted(skips.items(), key=lambda skip: skip[0] == NOT_WRITTEN)
+    )
+
+
+# --- the work on a shard --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CountedTrees(OfModel[Tally]):
+    """The work that tallies what heads find in the sentences of a shard.
+
+    layers, heads: of the model. threads: cores that share a computation that can't be divided.
+    """
+
+    reading: TreebankReading
+    which: str | None
+    layers: int
+    heads: int
+    threads: int
+
+    @classmethod
+    def of(cls, model: Engine, reading: TreebankReading, which: str | None) -> "CountedTrees":
+        """Return the work on a model; which: as `Engine.to_itself` returns it."""
+        check_every_layer(model, which, "probe")
+        info = model.info_of(which)
+        asked = {**asked_of("probe", model, which), **reading.asked}
+        threads = min(MOST_THREADS, torch.get_num_threads())
+        return cls(Opening.of(model), asked, reading, which, info.layers, info.heads, threads, model=model)
+
+    @property
+    def fixed(self) -> Mapping[str, int]:
+        return {"threads": self.threads}
+
+    def at(self, fixed: Mapping[str, int] | None, size: int) -> "CountedTrees":
+        return self if fixed is None else replace(self, threads=fixed["threads"])
+
+    def begin(self, cores: int | None) -> Counts[Tally]:
+        model = self.opened()
+        if isinstance(model, Model):
+            model.need(self.layers)  # before several threads use it
+            lay_out(model.network)  # before the first shard: its sums must not depend on earlier shards
+
+        def counts(shard: Shard) -> Iterator[Tally]:
+            placed = (
+                (piece.input.name, sentence) for piece in shard.pieces for sentence in self.reading.sentences([piece])
+            )
+            with pool(cores or torch.get_num_threads(), self.threads) as each:
+                yield from tally(_read(model, placed, self.which, each), self.nothing())
+
+        return counts
+
+    def nothing(self) -> Tally:
+        return Tally.nothing(self.layers, self.heads)
+
+    def seen(self, total: Tally) -> Seen:
+        return Seen(total.seen, total.word_count)
+
+    def saved(self, total: Tally) -> tuple[dict[str, Any], Arrays]:
+        about = {
+            **{name: getattr(total, name) for name in COUNTS},
+            "distances": [
+                {"relation": relation, "offset": offset, "count": total.offsets[relation][offset]}
+                for relation, offset in total.found_at
+            ],
+            "skips": [{"why": why, **asdict(skipped)} for why, skipped in total.skips.items()],
+        }
+        shapes = self.shapes(len(total.found_at))
+        found = np.array(list(total.found_at.values()), dtype=np.int64).reshape(shapes["found_at"])
+        return about, {"found_at": found, "tree_edges": total.tree_edges, "layer_edges": total.layer_edges}
+
+    def loaded(self, about: dict[str, Any], arrays: Arrays) -> Tally:
+        TALLY(about, "it")
+        if {name: array.shape for name, array in arrays.items()} != self.shapes(len(about["distances"])):
+            raise ValueError("its shapes are another model's")
+        if any(array.dtype != np.int64 for array in arrays.values()):
+            raise ValueError("its counts are no whole numbers")
+        offsets: dict[str, Counter[int]] = {}
+        found_at: dict[tuple[str, int], Ints] = {}
+        for one, found in zip(about["distances"], arrays["found_at"], strict=True):
+            offsets.setdefault(one["relation"], Counter())[one["offset"]] = one["count"]
+            found_at[one["relation"], one["offset"]] = found
+        skips = {one["why"]: Skipped(one["count"], one["file"], one["line"]) for one in about["skips"]}
+        if len(found_at) != len(about["distances"]) or len(skips) != len(about["skips"]):
+            raise ValueError("it says something twice")
+        total = Tally(
+            **{name: about[name] for name in COUNTS},
+            offsets=offsets,
+            found_at=found_at,
+            tree_edges=arrays["tree_edges"],
+            layer_edges=arrays["layer_edges"],
+            skips=skips,
+        )
+        check_tally(total)
+        return total
+
+    def shapes(self, distances: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the arrays of a tally."""
+        heads = (self.layers, self.heads)
+        return {"found_at": (distances, *heads, len(DIRECTIONS)), "tree_edges": heads, "layer_edges": heads[:1]}
+
+
+# --- sentences and their maps ---------------------------------------------------------------------------
+
+
+class NotWhole(Exception):  # noqa: N818  (it says what is the case)
+    """The model can't read a sentence to its end. The words continue a number of sentences."""
+
+
+def _read(
+    model: Engine, sentences: Iterable[tuple[str, Sentence]], which: str | None, each: ThreadPoolExecutor
+) -> Iterator[tuple[AttentionRecord | str, str, Sentence]]:
+    """Yield every sentence with its maps, or first, for those that the model can't read, with the reason; and its file.
+
+    Tokens are made twice, because that is cheap and they need not be kept: first to count them. The order is random
+    with a fixed seed, so that an interrupted run has not only the beginning of a treebank.
+
+    each: threads of one core each, for batches.
+    """
+    left = iter(sentences)
+    while some := list(islice(left, SHUFFLED)):
+        whole = []
+        for file, sentence in some:
+            try:
+                _tokens_by_word(model, sentence)
+            except NotWhole as why:
+                yield str(why), file, sentence
+            else:
+                whole.append((file, sentence))
+        order = list(range(len(whole)))
+        random.Random(0).shuffle(order)
+        if which == "decoder" and len(model.parts) > 1:
+            lost = []
+            for number in order:
+                record = _written(model, whole[number][1])
+                if record is None:
+                    lost.append(number)
+                else:
+                    yield record, *whole[number]
+            yield from ((NOT_WRITTEN, *whole[number]) for number in sorted(lost))
+        else:
+            tokens = (_tokens_by_word(model, whole[number][1]) for number in order)
+            for number, record in zip(order, _records(model, tokens, Request(which=which), each), strict=True):
+                yield record, *whole[number]
+
+
+def _records(
+    model: Engine, texts: Iterable[Tokens], request: Request, each: ThreadPoolExecutor
+) -> Iterator[AttentionRecord]:
+    """Yield the maps of all layers and heads. On a CPU each thread computes a batch.
+
+    So the last bits do not depend on the number of cores, and cores do not wait for each other.
+    """
+    if not isinstance(model, Model) or model.device.type != "cpu":
+        yield from model.attend_tokens(texts, request)
+        return
+    for group in read_ahead(texts, model.config.layers * model.config.heads, model.batch_tokens):
+        cut = batches(group, model.batch_tokens)
+        made = each.map(
+            lambda batch: list(model.attend_tokens(batch, request)), [[group[n] for n in one] for one in cut]
+        )
+        of_group = dict(chain.from_iterable(map(zip, cut, made)))
+        for number in range(len(group)):
+            yield of_group.pop(number)  # frees its memory with the last reference
+
+
+def _written(model: Engine, sentence: Sentence) -> AttentionRecord | None:
+    """Return the maps of a decoder that writes the sentence that its encoder has read; None if its tokens, perhaps of
+    another tokenizer, are not all of the sentence.
+    """
+    record = model.attend(sentence.text, which="decoder", target=sentence.text)
+    tokens = words_of(record.tokens, sentence)
+    return None if tokens is None else replace(record, tokens=tokens)
+
+
+def _tokens_by_word(model: Engine, sentence: Sentence) -> Tokens:
+    """Return the tokens of a sentence with the words of the treebank.
+
+    Raises NotWhole if the model can't read it to its end, and RequestError if the tokenizer belongs to another model,
+    or fails.
+    """
+    room = model.tokenizer.max_tokens
+    try:
+        tokens, *more = islice(model.tokenizer.stretches(sentence.text), 2)
+    except NothingKept as error:
+        raise NotWhole(LOST) from error
+    if more or len(tokens) > room:
+        raise NotWhole(
+            f"of more than the {room} tokens that the model reads" if room < ENDLESS else "that are too long"
+        )
+    by_word = words_of(tokens, sentence)
+    if by_word is None:
+        raise NotWhole(LOST)
+    return by_word

@@ -1,0 +1,446 @@
+"""Tally what heads find in the sentences of a treebank: syntactic heads by relation, and edges of trees.
+
+Of each head of the model, and in both directions, the strongest weight between a word and the other words is its guess
+at the word's syntactic head. Weight from a word to itself and to a sink (`attncli.analysis.sinks`) does not count.
+Punctuation can be guessed. Roots and punctuation are not asked for their syntactic head.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from attncli.analysis.luck import LEVEL, sign_test, wilson
+from attncli.analysis.sinks import first_is_sink
+from attncli.analysis.words import merge_words
+from attncli.base.arrays import Bools, Floats
+from attncli.record import AttentionRecord, ModelInfo
+from attncli.text.trees import Sentence
+
+Ints = npt.NDArray[np.int64]
+
+DIRECTIONS = ("child->head", "head->child")  # the word that attends first
+ALL = "all"  # all relations together
+NOBODY, ROOT = -1, -2  # in place of a word: no guess, no syntactic head
+Key = TypeVar("Key")
+Value = TypeVar("Value", bound=Any)
+
+# --- tallies --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """How many sentences were skipped for one reason, and the file and the line of the first one."""
+
+    count: int
+    file: str
+    line: int
+
+    def __add__(self, later: "Skipped") -> "Skipped":
+        return replace(self, count=self.count + later.count)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What all heads found in some sentences. Tallies add up exactly; memory does not grow with sentences.
+
+    sentences, word_count: how many were read. offsets: the words with a syntactic head, by relation and the distance
+    to it. found_at: how many of them each head found, `[layer, head, direction]`, by relation and distance. edges:
+    pairs of words that depend on each other; tree_edges: those in the tree of each head, `[layer, head]`; layer_edges:
+    those in the tree of a layer's mean map, `[layer]`; chain_edges: those that are neighbours. skips: sentences that
+    could not be read, by the reason.
+    """
+
+    sentences: int
+    word_count: int
+    offsets: dict[str, Counter[int]]
+    found_at: dict[tuple[str, int], Ints]
+    edges: int
+    chain_edges: int
+    tree_edges: Ints
+    layer_edges: Ints
+    skips: dict[str, Skipped] = field(default_factory=dict)
+
+    @classmethod
+    def nothing(cls, layers: int, heads: int) -> "Tally":
+        """Return the tally of no sentence."""
+        trees, means = np.zeros((layers, heads), dtype=np.int64), np.zeros(layers, dtype=np.int64)
+        return cls(0, 0, {}, {}, 0, 0, trees, means)
+
+    def __add__(self, other: "Tally") -> "Tally":
+        """Return the tally of both; the sentences of `other` come later."""
+        return Tally(
+            sentences=self.sentences + other.sentences,
+            word_count=self.word_count + other.word_count,
+            offsets=added(self.offsets, other.offsets),
+            found_at=added(self.found_at, other.found_at),
+            edges=self.edges + other.edges,
+            chain_edges=self.chain_edges + other.chain_edges,
+            tree_edges=self.tree_edges + other.tree_edges,
+            layer_edges=self.layer_edges + other.layer_edges,
+            skips=added(self.skips, other.skips),
+        )
+
+    def plus(self, maps: Floats, sentence: Sentence) -> "Tally":
+        """Return the tally with one more sentence, given its maps `[layer, head, word, word]` (`word_maps`)."""
+        heads = np.array([ROOT if head is None else head for head in sentence.heads], dtype=np.int64)
+        correct = strongest_words(maps) == heads
+        offsets: dict[str, Counter[int]] = {}
+        found_at: dict[tuple[str, int], Ints] = {}
+        for relation, places in asked_words(sentence).items():
+            away = heads[places] - places
+            offsets[relation] = Counter(away.tolist())
+            for offset in offsets[relation]:
+                found_at[relation, offset] = correct[..., np.array(places)[away == offset]].sum(axis=-1)
+        gold, shared = tree_edges(maps, sentence)
+        edges, chain_edges = int(gold.sum()) // 2, int(gold.diagonal(offset=1).sum())
+        trees, means = shared[:, :-1], shared[:, -1]
+        return self + Tally(1, len(sentence), offsets, found_at, edges, chain_edges, trees, means)
+
+    def plus_skipped(self, why: str, file: str, line: int) -> "Tally":
+        """Return the tally with one more sentence that could not be read."""
+        return self + replace(Tally.nothing(*self.tree_edges.shape), skips={why: Skipped(1, file, line)})
+
+    @property
+    def skipped(self) -> int:
+        """The number of sentences that could not be read."""
+        return sum(skipped.count for skipped in self.skips.values())
+
+    @property
+    def seen(self) -> int:
+        """The number of sentences."""
+        return self.sentences + self.skipped
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """The number of words with a syntactic head, by relation."""
+        return Counter({relation: offsets.total() for relation, offsets in self.offsets.items()})
+
+    @cached_property
+    def found(self) -> dict[str, Ints]:
+        """The number of these that each head found, `[layer, head, direction]`."""
+        found: dict[str, Ints] = {}
+        for (relation, _), right in self.found_at.items():
+            found[relation] = found.get(relation, 0) + right
+        return found
+
+    def best(self, relation: str) -> tuple[int, int, int]:
+        """Return the layer, head and direction (its place in DIRECTIONS) that find most; of equals the first."""
+        layer, head, direction = np.unravel_index(int(self.found[relation].argmax()), self.found[relation].shape)
+        return int(layer), int(head), int(direction)
+
+    def best_offset(self, relation: str) -> int:
+        """Return the distance that finds most; of equals the shortest, then the one to the word before."""
+        offsets = self.offsets[relation]
+        return max(offsets, key=lambda offset: (offsets[offset], -abs(offset), -offset))
+
+
+def word_maps(record: AttentionRecord) -> Floats:
+    """Return a record's maps between words, `[layer, head, word, word]`, without special tokens.
+
+    The record's tokens say which word they are of (`attncli.text.trees.words_of`). Weights to the pieces of a word
+    add up, weights from them are averaged (Clark et al. 2019, section 4.1); from a word to itself there is 0. Where
+    the first word is a sink (`first_is_sink`), weights to it are 0 too.
+    """
+    merged = merge_words(record)
+    kept = np.flatnonzero(~np.array(merged.tokens.special))
+    maps: Floats = merged.weights[..., kept[:, None], kept]
+    maps[..., np.arange(len(kept)), np.arange(len(kept))] = 0
+    if first_is_sink(merged):
+        maps[..., 0] = 0
+    return maps
+
+
+def asked_words(sentence: Sentence) -> dict[str, list[int]]:
+    """Return the places of words with a syntactic head, by relation and for ALL: no roots and no punctuation."""
+    asked: dict[str, list[int]] = {}
+    columns = zip(sentence.heads, sentence.relations, sentence.punctuation, strict=True)
+    for word, (head, relation, punctuation) in enumerate(columns):
+        if head is not None and not punctuation:
+            asked.setdefault(ALL, []).append(word)
+            if relation != ALL:
+                asked.setdefault(relation, []).append(word)
+    return asked
+
+
+def strongest_words(maps: Floats) -> Ints:
+    """Return each head's guess at each word's syntactic head, `[layer, head, direction, word]`.
+
+    child->head: the word that it attends to most. head->child: the word that attends to it most. NOBODY where
+    there is no weight at all.
+    """
+    by_direction = [np.where(maps.max(axis=axis) > 0, maps.argmax(axis=axis), NOBODY) for axis in (-1, -2)]
+    return np.stack(by_direction, axis=2)
+
+
+def tally(read: Iterable[tuple[AttentionRecord | str, str, Sentence]], nothing: Tally) -> Iterator[Tally]:
+    """Yield the tally after each sentence.
+
+    read: the record of each, or why there is none; its file; and the sentence.
+    """
+    so_far = nothing
+    for record, file, sentence in read:
+        if isinstance(record, str):
+            so_far = so_far.plus_skipped(record, file, sentence.line)
+        else:
+            so_far = so_far.plus(word_maps(record), sentence)
+        yield so_far
+
+
+def added(one: dict[Key, Value], other: dict[Key, Value]) -> dict[Key, Value]:
+    """Return the sums of two tables by key."""
+    return {**one, **{key: one[key] + more if key in one else more for key, more in other.items()}}
+
+
+def check_tally(found: Tally) -> None:
+    """Raises ValueError for counts that no sentences have."""
+    words = found.counts[ALL]
+    if found.word_count < found.sentences or words > found.word_count or any(n > words for n in found.counts.values()):
+        raise ValueError("it has more words of a relation than there are")
+    if any(not between(right, found.offsets[relation][offset]) for (relation, offset), right in found.found_at.items()):
+        raise ValueError("its heads find other words than there are")
+    if not found.chain_edges <= found.edges <= found.word_count:
+        raise ValueError("it has more edges than words")
+    if not between(found.tree_edges, found.edges) or not between(found.layer_edges, found.edges):
+        raise ValueError("its trees have other edges than there are")
+
+
+def between(counts: Ints, most: int) -> bool:
+    """Return whether all counts are from 0 to `most`."""
+    return bool((counts >= 0).all() and (counts <= most).all())
+
+
+# --- maximum spanning trees -----------------------------------------------------------------------------
+#
+# Ours, in NumPy: scipy's take one sparse matrix at a time, and a weight of 0 for no edge.
+
+
+def tree_edges(maps: Floats, sentence: Sentence) -> tuple[Bools, Ints]:
+    """Return the edges of the sentence's tree, bool `[word, word]`, and how many of them are in the tree of each head.
+
+    The counts are `[layer, head]`, with the layer's mean map as one more head. Punctuation is no node. The direction
+    of an edge does not matter.
+    """
+    kept = np.flatnonzero(~np.array(sentence.punctuation))
+    gold = np.zeros((len(sentence), len(sentence)), dtype=bool)
+    for word, head in enumerate(sentence.heads):
+        if head is not None:
+            gold[word, head] = gold[head, word] = True
+    gold = gold[np.ix_(kept, kept)]
+    if not gold.any():
+        return gold, np.zeros((maps.shape[0], maps.shape[1] + 1), dtype=np.int64)
+    both = maps[..., kept[:, None], kept]
+    both = both + both.swapaxes(-1, -2)
+    return gold, shared_edges(spanning_trees(np.concatenate([both, both.mean(axis=1, keepdims=True)], axis=1)), gold)
+
+
+def spanning_trees(maps: Floats) -> Ints:
+    """Return the maximum spanning trees of symmetric `[..., word, word]` maps, all together, by Prim's algorithm.
+
+    `[..., word]`: the word that each word was joined to; the first word, where trees begin, has itself.
+    """
+    count = maps.shape[-1]
+    flat = maps.reshape(-1, count, count)
+    trees = np.arange(len(flat))
+    nearest, joined = flat[:, 0].copy(), np.zeros((len(flat), count), dtype=np.int64)
+    inside = np.zeros((len(flat), count), dtype=bool)
+    inside[:, 0] = True
+    for _ in range(count - 1):
+        new = np.where(inside, -np.inf, nearest).argmax(axis=1)
+        inside[trees, new] = True
+        nearer = ~inside & (flat[trees, new] > nearest)
+        nearest = np.where(nearer, flat[trees, new], nearest)
+        joined = np.where(nearer, new[:, None], joined)
+    return joined.reshape(maps.shape[:-1])
+
+
+def shared_edges(trees: Ints, gold: Bools) -> Ints:
+    """Return how many edges of each of the `[..., word]` trees are in `gold`, bool `[word, word]`."""
+    shared: Ints = gold[np.arange(1, len(gold)), trees[..., 1:]].sum(axis=-1)
+    return shared
+
+
+# --- the best heads, and whether they are luck ----------------------------------------------------------
+
+# The verdict on a relation, by LEVEL:
+# "head": the head finds more than the offset, by so much that luck gives it to the best of that many candidates in at
+#     most one of 20 relations (McNemar's test with Bonferroni's correction).
+# "offset": the fixed offset finds as many or more.
+# "unclear": the head finds more, but it may be luck.
+# "too few": the offset leaves so few words that finding all of them might be luck.
+Verdict = Literal["head", "offset", "unclear", "too few"]
+
+
+@dataclass(frozen=True)
+class Guess:
+    """The best head for one relation.
+
+    layer, head, direction: the chosen head, and which of the two words attends. accuracy: the share of the `count`
+    words with this relation whose syntactic head it finds; None if count is 0. offset: the fixed distance that is the
+    baseline; -2 is the word two before. offset_accuracy: its share. interval: Wilson's 95% interval of the accuracy,
+    wider if the head was chosen by the same words; None if count is 0. chance: the largest probability that luck makes
+    the best candidate so much better than the offset. verdict: which of the two is better.
+    """
+
+    relation: str
+    layer: int
+    head: int
+    direction: str
+    accuracy: float | None
+    offset: int
+    offset_accuracy: float | None
+    count: int
+    interval: tuple[float, float] | None
+    chance: float
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class LayerTrees:
+    """The share of the sentences' trees that is in the maximum spanning trees of a layer's maps.
+
+    Shares of edges (UUAS: undirected, unlabelled attachment score). uuas: with the mean map of all heads. best_head,
+    best_head_uuas: the chosen head, and its share. A map and its transpose are added first.
+    """
+
+    layer: int
+    uuas: float
+    best_head: int
+    best_head_uuas: float
+
+
+def guesses(chosen: Tally, measured: Tally) -> list[Guess]:
+    """Return the head and the offset that find most, for all relations together, then for each from the most frequent.
+
+    They are chosen on one tally and measured on another. If both are the same, the accuracy is the largest of many,
+    and other sentences will give less: the rarer the relation, the less.
+    """
+    return [_measure(relation, chosen, measured) for relation in by_count(chosen.counts)]
+
+
+def by_count(counts: Counter[str]) -> list[str]:
+    """Return ALL, then the relations from the most frequent; of equals in alphabetical order."""
+    return sorted(counts, key=lambda relation: (relation != ALL, -counts[relation], relation))
+
+
+def candidates(chosen: Tally, measured: Tally) -> int:
+    """Return among how many, heads in both directions, the measured one was chosen by the same words."""
+    return 2 * chosen.tree_edges.size if chosen is measured else 1
+
+
+def _measure(relation: str, chosen: Tally, measured: Tally) -> Guess:
+    layer, head, direction = best = chosen.best(relation)
+    offset = chosen.best_offset(relation)
+    count, of = measured.counts[relation], candidates(chosen, measured)
+    found = int(measured.found[relation][best]) if count else 0
+    by_offset = measured.offsets[relation][offset] if count else 0
+    by_both = int(measured.found_at[relation, offset][best]) if by_offset else 0
+    chance = min(1.0, of * sign_test(found - by_both, by_offset - by_both))
+    return Guess(
+        relation=relation,
+        layer=layer,
+        head=head,
+        direction=DIRECTIONS[direction],
+        accuracy=found / count if count else None,
+        offset=offset,
+        offset_accuracy=by_offset / count if count else None,
+        count=count,
+        interval=wilson(found, count, LEVEL / of) if count else None,
+        chance=chance,
+        verdict=_verdict(found, by_offset, chance, of * sign_test(count - by_offset, 0)),
+    )
+
+
+def _verdict(found: int, by_offset: int, chance: float, least_chance: float) -> Verdict:
+    """Return which of the two is better; least_chance: `chance` if the head had found all words."""
+    if least_chance > LEVEL:
+        return "too few"
+    if chance <= LEVEL:
+        return "head"
+    return "unclear" if found > by_offset else "offset"
+
+
+def layer_trees(chosen: Tally, measured: Tally) -> list[LayerTrees]:
+    """Return the trees of every layer; the best head is chosen and measured as in `guesses`."""
+    best = chosen.tree_edges.argmax(axis=1)
+    return [
+        LayerTrees(
+            layer=layer,
+            uuas=float(measured.layer_edges[layer] / measured.edges),
+            best_head=int(head),
+            best_head_uuas=float(measured.tree_edges[layer, head] / measured.edges),
+        )
+        for layer, head in enumerate(best)
+    ]
+
+
+class TreebankTally(NamedTuple):
+    """The tally of a treebank, and its path."""
+
+    path: str
+    tally: Tally
+
+    def document(self) -> dict[str, Any]:
+        """Return the entry of the treebank in the document."""
+        return {
+            "path": self.path,
+            "sentences": self.tally.sentences,
+            "words": self.tally.word_count,
+            "skipped": self.tally.skipped,
+        }
+
+
+@dataclass(frozen=True)
+class Probed:
+    """The result of probing a model: in one treebank, or with heads chosen on that and measured on another (`test`).
+
+    partial: it was interrupted before the last sentence. kind: of attention, as in a record.
+    """
+
+    model: ModelInfo
+    treebank: TreebankTally
+    test: TreebankTally | None = None
+    partial: bool = False
+    kind: str = "encoder"
+
+    @property
+    def measured(self) -> Tally:
+        """The tally that heads are measured on."""
+        return (self.test or self.treebank).tally
+
+    @property
+    def relations(self) -> list[Guess]:
+        """The best heads, as `guesses` returns them."""
+        return guesses(self.treebank.tally, self.measured)
+
+    @property
+    def trees(self) -> list[LayerTrees]:
+        """The trees of layers, as `layer_trees` returns them."""
+        return layer_trees(self.treebank.tally, self.measured)
+
+    def document(self) -> dict[str, Any]:
+        """Return the document of `probe --json`."""
+        return {
+            "model": self.model.document(),
+            **({} if self.kind == "encoder" else {"kind": self.kind}),
+            "partial": self.partial,
+            "treebank": self.treebank.document(),
+            "test": None if self.test is None else self.test.document(),
+            "candidates": candidates(self.treebank.tally, self.measured),
+            "relations": [_relation_entry(guess) for guess in self.relations],
+            "trees": {
+                "edges": self.measured.edges,
+                "neighbours": self.measured.chain_edges / self.measured.edges,
+                "layers": [{**asdict(layer), "head": layer.best_head} for layer in self.trees],
+            },
+        }
+
+
+def _relation_entry(guess: Guess) -> dict[str, Any]:
+    """Return the entry of a guess in the document."""
+    low, high = guess.interval or (None, None)
+    return {**asdict(guess), "interval": {"low": low, "high": high}}

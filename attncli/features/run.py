@@ -1,0 +1,364 @@
+"""Show what the attention heads of a model do with a text, or save it.
+
+A head's weight alone does not say that it is worth a look: a head that always looks at the previous token is strong
+everywhere. So edges between words are compared with their usual weight (`attncli.analysis.telling`).
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from attncli.base.errors import RequestError
+from attncli.base.printable import printable
+from attncli.base.progress import Progress, counted, silent
+from attncli.features import options
+from attncli.features.feature import Feature, options_of
+from attncli.features.inputs import Saved, Source, Texts, notify, notify_about, read_inputs
+from attncli.models.opening import Opening
+from attncli.record import AttentionRecord, save_records
+from attncli.record.files import LOADED, READ, SUFFIXES, check_record_count
+from attncli.record.record import document_text
+from attncli.record.request import Grouping, Request
+from attncli.record.selection import number_list
+from attncli.report import Axis, Maps, NextCommand, Panel, Part, Report, Sentence
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from attncli.analysis.telling import Edge, Usual
+    from attncli.report.canvas import Canvas
+
+ENDLESS = 10_000  # columns of a large map in a pipe
+
+
+@dataclass(eq=False)
+class Run(Feature):
+    """Show what the attention heads of a model do with a text.
+
+    Without a selection: the pattern of every head, and the heads worth a closer look on this text. With -l: the heads
+    of that layer, each as a small map. With -H: that head as a large map, with its numbers. With --terms: its scores,
+    split into content and position, in models whose positions add to scores.
+
+    \b
+    Examples:
+      attncli run "The trophy does not fit in the suitcase because it is too big."
+      attncli run -l 3 "The cat sat on the mat."
+      attncli run -l 3 -H 1 "The cat sat on the mat."
+      attncli run -o maps.safetensors "The cat sat on the mat."
+      echo "A text from a pipe." | attncli run --json -l 0 -H 0
+    """
+
+    group = "Look"
+    saves = SUFFIXES
+    saved_as = "a record"
+
+    text: options.PipedText = None
+    pair: options.Pair = None
+    file: options.File = None
+    saved: options.Saved = None
+    model: options.ModelName = "minilm"
+    layer: options.Layer = None
+    head: options.Head = None
+    mask: options.Mask = None
+    pad_to: options.PadTo = None
+    vectors: Annotated[
+        str | None,
+        options.vectors("Save q and k of these heads too: 4.7, or 4.0-3, or 4.all, or all."),
+    ] = None
+    tokens: options.SomeTokens = None
+    words: options.Words = False
+    terms: options.Terms = False
+    measure: options.Measure = "weight"
+    engine: options.Engine = "auto"
+    without: options.Without = None
+    which: options.Which = None
+    target: options.Target = None
+    top_k: Annotated[
+        int,
+        options.option(
+            options.OUTPUT,
+            "--top-k",
+            rare=True,
+            metavar="N",
+            min=1,
+            help="Name the N strongest keys.",
+            use="terminal",
+        ),
+    ] = 3
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def report(self, progress: Progress = silent) -> Report:
+        """Report one text. Raises RequestError for several: `reports` yields a report for each."""
+        [report] = self._reports(progress, one=True)
+        return report
+
+    def reports(self, progress: Progress = silent) -> Iterator[Report]:
+        """Yield a report per text; with --json or -o one of all texts."""
+        return self._reports(progress, one=False)
+
+    def _reports(self, progress: Progress, one: bool) -> Iterator[Report]:
+        self._check()
+        overview = self.layer is None and self.head is None and self.shown
+        source = self._source("all" if overview else "-1")
+        if one and len(source) != 1:
+            raise RequestError(f"there are {len(source)} texts and one is needed: reports() yields one for each")
+        if self.path is not None:
+            check_record_count(self.path, len(source))
+        records = map(notify_about, source.records(together=self.path is not None))
+        if self.terms:
+            from attncli.analysis.terms import with_terms
+
+            records = map(with_terms, records)
+        if self.path is not None:
+            kept = list(counted(records, len(source), "texts", progress))
+            yield _saved_report(kept, self)
+            return
+        if not self.shown:
+            yield _saved_report(records, self)
+            return
+        usual = cache(lambda: source.usual(self.words))
+        for record in records:
+            if self.terms:
+                yield _terms_report(record)
+            elif overview or (len(record.layers) > 1 and self.head is None):
+                self.refuse("where no keys are named: give one layer (-l)", "top_k")
+                yield _overview_report(record, usual)
+            elif len(record.layers) == len(record.heads) == 1:
+                yield _head_report(record, self.top_k, len(source) == 1)
+            else:
+                yield _layers_report(record, self.top_k, len(source) == 1)
+
+    def _check(self) -> None:
+        """Raises RequestError for options that have no effect together."""
+        if self.vectors is not None and (self.path is None or self.path.suffix.lower() not in LOADED):
+            raise RequestError(f"--vectors is for a saved record: give -o with {' or '.join(LOADED)}")
+        if self.vectors is not None and self.words:
+            raise RequestError("q and k are of pieces, not of words: leave --vectors or --words out")
+        if self.terms:
+            self.refuse("with --terms, which shows weights between pieces", "words", "measure", "tokens")
+            if self.path is not None:
+                raise RequestError("-o has no effect with --terms: run --vectors L.H -o maps.safetensors saves them")
+        if self.path is not None:
+            self.refuse("on a saved record, which has whole rows", "tokens")
+
+    def _source(self, layers: str) -> Source:
+        """Return the source of the records. layers: the selection without -l."""
+        grouping = Grouping(self.tokens, self.words, stretches=self.shown and not self.terms)
+        if self.saved is not None:
+            self.refuse_use("record", "with --from, which takes what was saved")
+            return Saved(self.saved, self.layer, self.head, grouping)
+        request = Request(
+            layers=layers if self.layer is None else self.layer,
+            heads="all" if self.head is None else self.head,
+            mask=self.mask,
+            pad_to=self.pad_to,
+            measure=self.measure,
+            vectors="all" if self.terms else self.vectors,
+            which=self.which,
+            target=self.target,
+            predict=True,
+            grouping=grouping,
+        )
+        inputs = read_inputs(self.text, self.pair, self.file, stdin=True)
+        return Texts(inputs, Opening(self.model, self.device, self.dtype, self.engine, self.without), request)
+
+
+# --- records --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class RecordReport(Report):
+    """The report of records, whose document is written map by map: all heads of 512 tokens take hundreds of MB.
+
+    terms: whether the document holds the terms of the scores.
+    """
+
+    records: Iterable[AttentionRecord] = ()
+    terms: bool = False
+
+    def json(self) -> Iterator[str]:
+        return document_text(self.records, self.terms)
+
+    def save(self, path: str | Path) -> None:
+        """Save the records by suffix. Raises RequestError as `save_records` does."""
+        records = list(self.records)
+        save_records(records, path)
+        first = records[0]
+        texts = f"{len(records)} texts, " if len(records) > 1 else ""
+        more = "" if len(first.layers) == first.model.layers else " (-l all takes every layer)"
+        notify(f"{path} has {texts}layers {number_list(first.layers)}, heads {number_list(first.heads)}{more}")
+
+
+def _report(
+    title: Sequence[str],
+    parts: Sequence[Part],
+    records: Iterable[AttentionRecord],
+    terms: bool = False,
+    next: NextCommand | None = None,
+) -> RecordReport:
+    def document() -> dict[str, Any]:
+        return json.loads("".join(document_text(records, terms)))
+
+    return RecordReport(title, parts, document, next=next, records=records, terms=terms)
+
+
+def _saved_report(records: Iterable[AttentionRecord], asked: Run) -> RecordReport:
+    """Report records that are saved or printed as JSON, and offer to look at a file that can be read again."""
+    next = None
+    if asked.path is not None and asked.path.suffix.lower() in READ:
+        others = dict.fromkeys(name for name in options_of(Run) if name != "saved")
+        next = NextCommand("look at it", "run", {**others, "saved": asked.path})
+    return _report(["records"], [], records, asked.terms, next)
+
+
+# --- reports of a text ----------------------------------------------------------------------------------
+
+
+def _text_report(part: "_Heads", next: NextCommand | None = None) -> RecordReport:
+    """Report a text: its title, the model's prediction, and some of its heads."""
+    from attncli.record.captions import describe_prediction
+
+    prediction = [Sentence(line, "strong") for line in describe_prediction(part.record)]
+    return _report(part.title, [*prediction, part], [part.record], next=next)
+
+
+@dataclass(frozen=True)
+class _Heads(Part):
+    """Heads of a record, below a title and the model's prediction."""
+
+    record: AttentionRecord
+    title: Sequence[str]
+
+    def below(self, canvas: "Canvas") -> "Canvas":
+        """Return what the title and the prediction leave of a terminal."""
+        from attncli.record.captions import describe_prediction
+        from attncli.report.terminal import fold
+
+        if canvas.height is None:
+            return canvas
+        above = [" · ".join(self.title), *describe_prediction(self.record)]
+        return replace(canvas, height=canvas.height - sum(len(list(fold(line, canvas.width))) for line in above))
+
+
+def _overview_report(record: AttentionRecord, usual: "Callable[[], Usual | None]") -> RecordReport:
+    """Report all heads, and those with edges far above their usual weight over sample texts."""
+    from attncli.analysis.shares import row_shares
+    from attncli.analysis.telling import Usual, edges
+    from attncli.record.captions import in_stretches, title_of_record
+
+    record = row_shares(record)
+    over = Usual.with_text(record, None if in_stretches(record) else usual())
+    title = title_of_record(record, f"{len(record.layers)} layers x {len(record.heads)} heads")
+    return _text_report(_Overview(record, title, edges(record, over), over))
+
+
+@dataclass(frozen=True)
+class _Overview(_Heads):
+    """All heads as glyphs, and those with strong edges.
+
+    found: the strong edges of each such head. over: the texts of the usual weights.
+    """
+
+    found: "Sequence[Sequence[Edge]]"
+    over: "Usual"
+
+    def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
+        """Draw the heads; a terminal ends with commands that look at one head, at its layer, and at everything."""
+        from attncli.analysis.telling import telling_head
+        from attncli.report.heads import first_look
+
+        layer, head = telling_head(self.record, self.found)
+        commands: list[str | None] = []
+        if canvas.height is not None and canvas.typed is not None:
+            commands = [
+                canvas.typed("run", {"layer": layer, "head": head}),
+                canvas.typed("run", {"layer": layer, "head": None}),
+                canvas.typed("view", {"layer": None, "head": None}),
+            ]
+        there = [line for line in commands if line is not None]
+        return [*first_look(self.record, self.found, self.over, self.below(canvas), there)]
+
+
+def _layers_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordReport:
+    """Report heads as small maps. alone: whether it is the only text, so that a next command fits it."""
+    from attncli.analysis.finding import by_content
+    from attncli.analysis.shares import row_shares
+    from attncli.record.captions import title_of_record
+
+    layers = f"layer{'s' if len(record.layers) > 1 else ''} {number_list(record.layers)}"
+    next = None
+    if alone and len(record.heads) > 1:
+        layer = record.layers[0]
+        [head, *_] = (head for of, head in by_content(record) if of == layer)
+        next = NextCommand("one of them, with numbers", "run", {"layer": layer, "head": head})
+    record = row_shares(record)
+    return _text_report(_SmallMaps(record, title_of_record(record, layers), top_k), next)
+
+
+@dataclass(frozen=True)
+class _SmallMaps(_Heads):
+    """Heads as small maps with their strongest keys."""
+
+    top_k: int
+
+    def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
+        from rich.text import Text
+
+        from attncli.report.heads import small_maps
+
+        return [*small_maps(self.record, canvas, self.top_k), Text()]
+
+
+def _head_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordReport:
+    """Report one head as a large map."""
+    from attncli.analysis.shares import row_shares
+    from attncli.record.captions import title_of_record
+
+    [layer], [head] = record.layers, record.heads
+    lines = NextCommand("as lines between tokens", "heatmap", {"style": "lines", "layer": layer, "head": head})
+    record = row_shares(record)
+    title = title_of_record(record, f"layer {layer} head {head}")
+    return _text_report(_LargeMap(record, title, top_k), lines if alone else None)
+
+
+@dataclass(frozen=True)
+class _LargeMap(_Heads):
+    """One head as a large map with the strongest keys of every query."""
+
+    top_k: int
+
+    def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
+        """Draw the map; a pipe gets all numbers."""
+        from rich.text import Text
+
+        from attncli.report.heads import one_head
+
+        [layer], [head] = self.record.layers, self.record.heads
+        room = self.below(canvas) if canvas.height is not None else replace(canvas, width=ENDLESS)
+        return [*one_head(self.record, layer, head, room, self.top_k), Text()]
+
+
+def _terms_report(record: AttentionRecord) -> RecordReport:
+    """Report the score of one head and the terms that it is the sum of, each as a signed map."""
+    from attncli.analysis.terms import SCORE, score_terms
+    from attncli.record.captions import describe_prediction, title_of_record
+
+    parts = {printable(name): values for name, values in score_terms(record).items()}
+    [layer], [head] = record.layers, record.heads
+    tokens, keys = record.tokens, record.keys
+    maps = Maps(
+        [[Panel(name, values)] for name, values in parts.items()],
+        Axis("queries", tokens.shown, range(len(tokens)), tokens.special),
+        Axis("keys", keys.shown, range(len(keys)), keys.special),
+        scale=SCORE,
+        signed=True,
+        apart=True,
+    )
+    prediction = [Sentence(line, "strong") for line in describe_prediction(record)]
+    equation = Sentence(f"{SCORE} = {' + '.join(name for name in parts if name != SCORE)}", caption=True)
+    title = title_of_record(record, f"layer {layer} head {head}")
+    return _report(title, [*prediction, equation, maps], [record], terms=True)

@@ -1,0 +1,86 @@
+"""Serve the page of `view` with a field to type in, from a server on this machine (`attncli.live.server`)."""
+
+import webbrowser
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from attncli.base import choices
+from attncli.base.errors import RequestError
+from attncli.base.progress import Progress, silent
+from attncli.features import options
+from attncli.features.feature import Feature
+from attncli.features.inputs import names_of, notify, read_inputs
+from attncli.models.opening import Opening
+from attncli.report import Report, Sentence
+
+MOST_TEXTS = 200  # texts of a file in the menu
+LARGEST_PORT = 65535
+
+
+@dataclass(eq=False)
+class Serve(Feature):
+    """Serve the page of view with a field to type in.
+
+    Every view follows what you type. The command prints the page's address, with the token that opens it, as soon as
+    the server answers. Ctrl-C ends it, with exit code 0. The page has the models named by -m and your earlier texts.
+    It saves what is on the screen as the page of view. Only this machine can reach it, unless --host says otherwise.
+
+    \b
+    Examples:
+      attncli serve --open "The cat sat on the mat."
+      attncli serve -m minilm,bert-base --mask padding,causal --port 8000
+      attncli serve -f sample_inputs/coreference.txt
+    """
+
+    group = "Look"
+    saves = ()
+    json = False
+
+    text: options.Text = None
+    pair: options.Pair = None
+    file: options.File = None
+    model: options.ModelNames = "minilm"
+    masks: options.Masks = None
+    measure: options.Measure = "weight"
+    engine: options.Engine = "auto"
+    without: options.Without = None
+    host: Annotated[
+        str,
+        options.option(
+            options.OUTPUT, "--host", rare=True, metavar="NAME", help="The address to listen on; others may see it."
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[
+        int,
+        options.option(
+            options.OUTPUT, "--port", min=0, max=LARGEST_PORT, metavar="N", help="The port; 0 is any free one."
+        ),
+    ] = 0
+    open_it: Annotated[bool, options.option(options.OUTPUT, "--open", help="Open the page in the browser.")] = False
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def reports(self, progress: Progress = silent) -> Iterator[Report]:
+        """Yield the address as soon as the server answers, then serve until Ctrl-C."""
+        from attncli.live.server.running import bind, check_installed, serve
+
+        check_installed()
+        masks = [None] if self.masks is None else choices.several("mask", self.masks, choices.Mask)
+        names = names_of(self.model)
+        texts = read_inputs(self.text, self.pair, self.file)
+        if len(texts) > MOST_TEXTS:
+            raise RequestError(f"there are {len(texts)} texts and the menu has room for {MOST_TEXTS}: give fewer lines")
+        listening = bind(self.host, self.port)
+        from attncli.live import Session, check_models
+
+        check_models(names)
+        from attncli.live.server.app import WHOLE_TEXT, Site
+
+        session = Session([Opening(name, self.device, self.dtype, self.engine, self.without) for name in names])
+        site = Site(session, texts, replace(WHOLE_TEXT, measure=self.measure), tuple(masks))
+        for address in serve(site, listening, self.host):
+            yield Report([], [Sentence(address)], dict)
+            notify("open this address; Ctrl-C ends the server")
+            if self.open_it and not webbrowser.open(address):
+                notify("no browser could be opened: open the address yourself")

@@ -1,0 +1,438 @@
+"""Take the cosine of two texts apart into contributions of pairs of their tokens.
+
+    e = Σ_i z_i,  e' = Σ_j z'_j        cos(e, e') = Σ_ij z_i · z'_j / (‖e‖ ‖e'‖)
+
+This is exact where the embedding is a sum over tokens. It credits the last vectors of the tokens, which are contextual:
+the full text has gone into each. Integrated Jacobians credit input tokens, for every network (Moeller, Nikolaev and
+Padó 2023 and 2024). `credit` computes both.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+
+from attncli.base import choices
+from attncli.base.arguments import check_text, check_texts
+from attncli.base.arrays import Doubles
+from attncli.base.brief import titled
+from attncli.base.errors import RequestError
+from attncli.base.printable import quoted, visible
+from attncli.base.progress import Progress, silent
+from attncli.effects.answer import signed, which_way
+from attncli.features import options
+from attncli.features.ablate import Ablation, ablation, heads_table
+from attncli.features.feature import Feature
+from attncli.features.inputs import notify, read_lines
+from attncli.models.opening import Opening
+from attncli.record import ModelInfo
+from attncli.record.captions import model_name
+from attncli.record.selection import select
+from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
+from attncli.text.tokens import Tokens, word_groups, word_tokens
+
+if TYPE_CHECKING:
+    from attncli.models.engine import Engine
+
+SAMPLES = ("The cat sat on the mat.", "A cat is sitting on a rug.")
+STEPS = 64  # with which the integrals of sentences are right within 1e-5
+
+
+@dataclass(eq=False)
+class Similar(Feature):
+    """Find out which pairs of tokens make two texts similar.
+
+    The cosine of two sentence embeddings is a sum over pairs of their tokens' last vectors, which are contextual; the
+    cells sum to it exactly. --inputs credits input tokens by integrated Jacobians (Moeller et al. 2024), compared with
+    references. The effect of each head is listed too (attncli ablate has all). Several texts (-f): all cosines.
+
+    \b
+    Examples:
+      attncli similar "The cat sat on the mat." "A cat is sitting on a rug."
+      attncli similar --inputs -o inputs.png "The cat sat." "A cat sits."
+      attncli similar -f sample_inputs/similarity.txt
+      attncli similar -f sample_inputs/similarity.txt --apart 2,3 --words
+    """
+
+    group = "Does it matter"
+    saved_as = "similarity"
+
+    first: Annotated[str | None, options.argument("A", "A text. Without both: two samples.")] = None
+    second: Annotated[str | None, options.argument("B", "The other text.")] = None
+    file: options.File = None
+    apart: Annotated[
+        str | None,
+        options.option(options.TEXT, "--apart", metavar="N,N", help="Take these two texts of a file apart, from 0."),
+    ] = None
+    inputs: Annotated[
+        bool, options.option(options.SELECTION, "--inputs", help="Credit input tokens, by integrated Jacobians.")
+    ] = False
+    steps: Annotated[
+        int,
+        options.option(
+            options.MODEL, "--steps", rare=True, metavar="N", min=1, help="Steps of --inputs, a multiple of 4."
+        ),
+    ] = STEPS
+    words: options.Words = False
+    top: Annotated[int, options.top("List N pairs and N heads.")] = 5
+    model: options.ModelName = "minilm"
+    mask: options.Mask = None
+    pool: Annotated[
+        choices.Pool | None,
+        options.option(
+            options.MODEL,
+            "--pool",
+            metavar="NAME",
+            help="mean of all tokens or last token, for a model whose files name no pooling.",
+        ),
+    ] = None
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def report(self, progress: Progress = silent) -> Report:
+        if not self.inputs:
+            self.refuse("without --inputs, which integrates", "steps")
+        texts = self._texts()
+        if self.file is not None and self.apart is None:
+            self.refuse("on a matrix of cosines; --apart takes one apart", "inputs", "steps", "words", "top")
+        opened = Opening(self.model, self.device, self.dtype).open()
+        if self.file is not None and self.apart is None:
+            return _cosines_report(cosines(opened, texts, self.mask, self.pool))
+        first, second = texts if self.apart is None else _chosen(texts, self.apart)
+        found = similar(opened, first, second, self.inputs, self.steps, self.mask, progress, self.pool)
+        following = None
+        if self.file is None and not self.inputs:
+            again = {"first": first, "second": second, "inputs": True}
+            following = NextCommand("the same of input tokens", "similar", again)
+        return _report(found.merged() if self.words else found, self.top, following)
+
+    def _texts(self) -> list[str]:
+        """Return the texts, or two samples. Raises RequestError for one text alone, and for texts with --file."""
+        if self.file is None:
+            self.refuse("without -f, whose texts it counts", "apart")
+        elif self.first is not None:
+            raise RequestError("both texts and --file are given: which are meant?")
+        if self.file is not None:
+            return read_lines(self.file)
+        if self.first is None:
+            notify('no texts given, so these: "{}" and "{}"'.format(*SAMPLES))
+            return [*SAMPLES]
+        if self.second is None:
+            raise RequestError("a cosine is of two texts: give the other one as B, or several with -f")
+        return [self.first, self.second]
+
+
+def _chosen(texts: list[str], numbers: str) -> list[str]:
+    """Return two of the texts. Raises RequestError for an unknown number, and for other than two."""
+    found = [texts[number] for number in select(numbers, len(texts), "text")]
+    if len(found) != 2:
+        raise RequestError(f"--apart {quoted(numbers)}: two texts are taken apart, as in --apart 0,1")
+    return found
+
+
+# --- results --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class References:
+    """The references of input tokens of texts a and b, and the exactness of the integrals.
+
+    first, second, both: cos(r_a, b), cos(a, r_b), cos(r_a, r_b), of their references r.
+    steps: of the integrals; half_difference: `Similarity.difference` with half of the steps.
+    """
+
+    first: float
+    second: float
+    both: float
+    steps: int
+    half_difference: float
+
+    @property
+    def sum(self) -> float:
+        """The cosine minus the sum of the cells."""
+        return self.first + self.second - self.both
+
+
+class Pair(NamedTuple):
+    """Two tokens by their places, and their contribution."""
+
+    token: int
+    key: int
+    contribution: float
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """The cosine of two texts as a sum over pairs of a token of one and a token of the other.
+
+    cosine: as the checkpoint itself computes it. tokens, key_tokens: of the two texts. contributions: `[token, key
+    token]`. pooling: the poolings of a text's vectors; biased: whether a Dense with a bias follows, of which tokens
+    have shares. references: where input tokens are credited; None where last vectors are.
+    effects: of each head on the cosine.
+    """
+
+    model: ModelInfo
+    cosine: float
+    tokens: Tokens
+    key_tokens: Tokens
+    contributions: Doubles
+    pooling: Sequence[str]
+    biased: bool
+    effects: Ablation
+    references: References | None = None
+
+    def __repr__(self) -> str:
+        tokens = f"{len(self.tokens)} x {len(self.key_tokens)} tokens"
+        return titled(self, self.model.shown, f"cosine {self.cosine:.4g}", tokens)
+
+    @property
+    def sum(self) -> float:
+        """The sum of all cells, and of the terms of the references."""
+        return float(self.contributions.sum()) + (0.0 if self.references is None else self.references.sum)
+
+    @property
+    def difference(self) -> float:
+        """The sum minus the cosine: rounding, and the error of integrals."""
+        return self.sum - self.cosine
+
+    def merged(self) -> "Similarity":
+        """Return the same between words, with the contributions of their pieces added up."""
+        rows, columns = ([group[0] for group in word_groups(one)] for one in (self.tokens, self.key_tokens))
+        added = np.add.reduceat(np.add.reduceat(self.contributions, columns, axis=1), rows, axis=0)
+        tokens, key_tokens = word_tokens(self.tokens), word_tokens(self.key_tokens)
+        return replace(self, tokens=tokens, key_tokens=key_tokens, contributions=added)
+
+    def strongest(self, count: int) -> list[Pair]:
+        """Return the pairs that contribute most, for or against."""
+        order = np.argsort(-np.abs(self.contributions), axis=None, kind="stable")[:count]
+        rows, columns = np.unravel_index(order, self.contributions.shape)
+        return [
+            Pair(row, column, float(self.contributions[row, column]))
+            for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
+        ]
+
+    def document(self) -> dict[str, Any]:
+        """Return what --json prints."""
+        document: dict[str, Any] = {
+            "model": self.model.document(),
+            "cosine": self.cosine,
+            "sum": self.sum,
+            "difference": self.difference,
+            "credited": "vectors" if self.references is None else "inputs",
+            "pooling": list(self.pooling),
+            "tokens": self.tokens.text,
+            "key_tokens": self.key_tokens.text,
+            "contributions": self.contributions.tolist(),
+            "effects": self.effects.document()["effects"],
+        }
+        if self.references is not None:
+            document["references"] = asdict(self.references)
+        return document
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a .csv, one per cell."""
+        for (row, column), contribution in np.ndenumerate(self.contributions):
+            yield {
+                "index": row,
+                "key_index": column,
+                "token": self.tokens.text[row],
+                "key_token": self.key_tokens.text[column],
+                "contribution": float(contribution),
+            }
+
+
+@dataclass(frozen=True)
+class Cosines:
+    """The cosines of texts: values `[text, text]`."""
+
+    model: ModelInfo
+    texts: Sequence[str]
+    values: Doubles
+
+    def __repr__(self) -> str:
+        return titled(self, self.model.shown, f"{len(self.texts)} texts")
+
+    def document(self) -> dict[str, Any]:
+        """Return what --json prints."""
+        return {"model": self.model.document(), "texts": list(self.texts), "cosines": self.values.tolist()}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a .csv, one per pair of texts."""
+        for (one, other), cosine in np.ndenumerate(self.values):
+            yield {"text": one, "other": other, "cosine": float(cosine)}
+
+
+# --- what is computed -----------------------------------------------------------------------------------
+
+
+def similar(
+    model: "Engine",
+    first: str,
+    second: str,
+    inputs: bool = False,
+    steps: int = STEPS,
+    mask: str | None = None,
+    progress: Progress = silent,
+    pool: str | None = None,
+) -> Similarity:
+    """Take the cosine of two texts apart, and measure the effect of each head on it.
+
+    inputs: credit input tokens by integrated Jacobians of `steps` steps, instead of the last vectors. mask: of
+    `choices.Mask`. progress: advances with each of the 2 * (steps + 1) steps of `inputs`. pool: of `choices.Pool`, for
+    a checkpoint whose files name no pooling. In an encoder-decoder the encoder makes the vectors.
+
+    Raises RequestError as `pooled_as` does, where the embedding is no sum over tokens (without `inputs`), and where
+    steps are no multiple of 4.
+    """
+    from attncli.effects.question import Asking, Cosine, question
+    from attncli.features.similar.credit import (
+        check_steps,
+        credit_inputs,
+        credit_vectors,
+        has_bias,
+        in_float64,
+        pooled_as,
+    )
+
+    check_text("second", second)
+    if inputs:
+        check_steps(steps)
+    model = pooled_as(model, pool)
+    asked = question(model, first, Asking(similar_to=second, mask=mask))
+    assert isinstance(asked, Cosine)
+    output = in_float64(asked.output)
+    cosine = float(Cosine(asked.texts, output)([text.last.double() for text in asked.texts])[0])
+    if not np.isfinite(cosine):
+        raise RequestError(
+            f"{model.place.name} makes vectors too large for {model.dtype_name}: another --dtype has room"
+        )
+    one, other = asked.texts
+    references = None
+    if inputs:
+        with progress(2 * (steps + 1), "steps") as advance:
+            cells, references = credit_inputs(one, other, output, steps, cosine, advance)
+    else:
+        cells = credit_vectors(one, output) @ credit_vectors(other, output).T
+    return Similarity(
+        model=model.info,
+        cosine=cosine,
+        tokens=one.tokens,
+        key_tokens=other.tokens,
+        contributions=cells.cpu().numpy(),
+        pooling=output.pooling,
+        biased=has_bias(output),
+        effects=ablation(model, [asked], mask=mask),
+        references=references,
+    )
+
+
+def cosines(model: "Engine", texts: Sequence[str], mask: str | None = None, pool: str | None = None) -> Cosines:
+    """Compute the cosine of every two texts. pool: as for `similar`. Raises RequestError as `pooled_as` does."""
+    from attncli.features.similar.credit import LEAST, pooled_as
+    from attncli.models.outputs import embed
+
+    model = pooled_as(model, pool)
+    check_texts("texts", texts)
+    vectors = embed(model, texts, mask).astype(np.float64)
+    units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True).clip(min=LEAST)
+    return Cosines(model.info, list(texts), units @ units.T)
+
+
+# --- the report -----------------------------------------------------------------------------------------
+
+VECTORS = (
+    "a cell is the contribution of the last vectors of two tokens to the cosine. Each is contextual: the full text has "
+    "gone into it, so the cell says nothing about the two words by themselves"
+)
+INPUTS = (
+    "a cell is the contribution of two input tokens to the cosine, by Jacobians integrated from a reference: the same "
+    "text with [PAD]'s vector in place of every token that is not special (special tokens have 0)"
+)
+ONE_VECTOR = "reads one vector of a text: the sum has one term, and says nothing about other tokens (--inputs does)"
+POOLINGS = {
+    "cls": f"[CLS] pooling {ONE_VECTOR}",
+    "lasttoken": f"last-token pooling {ONE_VECTOR}",
+    "max": "max pooling takes every dimension from the token where it is largest: a cell is of the dimensions that its "
+    "two tokens give, and a token that is second everywhere contributes nothing",
+}
+SHARED = (
+    "the bias of Dense, which no token makes, is shared out as the pooling weighs tokens (1/n each in a mean): a "
+    "convention"
+)
+HUNDREDTHS = 100  # the unit of contributions
+UP = "above 0 a pair makes the two texts more alike, below 0 less"
+
+
+def _report(found: Similarity, top: int, following: NextCommand | None) -> Report:
+    """Report the sum of the cells, the map, the `top` pairs that contribute most, and the `top` heads."""
+    sums = [Sentence(text, caption=True) for text in _sums(found)]
+    credited = "contextual vectors" if found.references is None else "input tokens"
+    return Report(
+        [model_name(found.model.shown), f"cosine {found.cosine:.4f}", credited, f"mask {found.effects.answer.mask}"],
+        [
+            *sums,
+            *(Sentence(text, caption=True) for text in _meaning(found)),
+            _map(found, "hundredths of the cosine"),
+            _pairs_table(found, top),
+            Sentence(which_way("cosine")),
+            heads_table(found.effects, top),
+        ],
+        found.document,
+        lambda _: found.rows(),
+        picture=[*sums, Sentence(UP, caption=True), _map(found)],
+        next=following,
+    )
+
+
+def _cosines_report(found: Cosines) -> Report:
+    """Report a map with a row and a column per text."""
+    texts = Axis("text", list(found.texts), range(len(found.texts)))
+    return Report(
+        [model_name(found.model.shown), f"cosines of {len(found.texts)} texts"],
+        [Maps([[Panel("cosine", found.values)]], texts, texts, scale="cosine", signed=True)],
+        found.document,
+        lambda _: found.rows(),
+    )
+
+
+def _map(found: Similarity, name: str = "") -> Maps:
+    """Return the contributions in hundredths: A's tokens by B's."""
+    first, second = (
+        Axis(side, tokens.shown, range(len(tokens)), tokens.special)
+        for side, tokens in (("A", found.tokens), ("B", found.key_tokens))
+    )
+    return Maps(
+        [[Panel(name, found.contributions * HUNDREDTHS)]], first, second, scale="cosine, hundredths", signed=True
+    )
+
+
+def _pairs_table(found: Similarity, top: int) -> Table:
+    """Return a row per pair: two tokens with their numbers, and their contribution."""
+    rows = []
+    for pair in found.strongest(top):
+        tokens = (found.tokens, pair.token), (found.key_tokens, pair.key)
+        rows.append([*(f"{place} {visible(one.shown[place])}" for one, place in tokens), signed(pair.contribution)])
+    return Table([Column("A"), Column("B", "name"), Column("contribution")], rows)
+
+
+def _meaning(found: Similarity) -> list[str]:
+    """Say what a cell means, and what it does not."""
+    if found.references is not None:
+        return [f"{INPUTS}; {UP}"]
+    poolings = [POOLINGS[name] for name in found.pooling if name in POOLINGS]
+    return [f"{VECTORS}; {UP}", *poolings, *([SHARED] if found.biased else [])]
+
+
+def _sums(found: Similarity) -> list[str]:
+    """Compare the sum of the cells with the cosine."""
+    cells, references = float(found.contributions.sum()), found.references
+    close = f"cosine {found.cosine:.6f}, difference {found.difference:.1e}"
+    if references is None:
+        return [f"sum of all cells {found.sum:.6f}, {close}"]
+    terms = (
+        f"cos(reference of A, B) {references.first:+.6f}, cos(A, reference of B) {references.second:+.6f}, "
+        f"cos(both references) {references.both:+.6f}"
+    )
+    added = f"cells {cells:+.6f}, with the first two terms added and the third taken away {found.sum:.6f}, {close}"
+    return [terms, f"{added} with {references.steps} steps, {references.half_difference:.1e} with half of them"]

@@ -1,0 +1,316 @@
+"""Count what every head does in general, over a corpus of any size.
+
+The figures of a head are means over all tokens (`attncli.corpus.sums`): entropy, distance, and the shares of its weight
+that go to patterns such as the token before. A head's label is the pattern with the largest share. The corpus is read
+in shards (`attncli.corpus`), which may be counted elsewhere and are kept if a folder is named.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS
+from attncli.base import choices
+from attncli.base.errors import RequestError
+from attncli.base.files import PICTURES
+from attncli.base.progress import Progress, silent
+from attncli.corpus.statistics import (
+    CLEARLY,
+    LOADED,
+    SUFFIXES,
+    Statistics,
+    document,
+    load_statistics,
+    record_statistics,
+    save_statistics,
+)
+from attncli.corpus.sums import Counting
+from attncli.corpus.texts import Reading
+from attncli.features import corpora, options
+from attncli.features.corpora import CorpusFeature
+from attncli.features.inputs import STDIN, notify_sinks, open_part, stdin_is_piped
+from attncli.models.opening import Opening
+from attncli.record.captions import model_name
+from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from attncli.report.canvas import Canvas
+
+SAVED = "with --from, which takes what was saved"
+OPEN_ENDED = ("entropy", "distance")  # the figures that are no shares of 1
+NONE = "none"
+
+
+@dataclass(eq=False)
+class Stats(CorpusFeature):
+    """Count what every head does in general, over a corpus.
+
+    The figures are means over all tokens (Clark et al. 2019: over documents): entropy, strongest weight, distance, and
+    the weight on the token itself, the previous, next and first one, [CLS] (cls), [SEP] (separator), all punctuation
+    (theirs: . and ,), the same word elsewhere (same_word). A table has the clearest head of each pattern. Ctrl-C
+    shows the figures so far.
+
+    \b
+    Examples:
+      attncli stats sample_inputs/coreference.txt sample_inputs/agreement.txt
+      attncli stats --by previous -o atlas.pdf sample_inputs/paragraph.txt
+      echo '{"text": "The cat sat."}' | attncli stats --jsonl text --json -
+    """
+
+    group = "Corpora and comparisons"
+    saves = (*SUFFIXES, *PICTURES)
+    saved_as = "what is counted"
+    several: ClassVar[bool] = True
+
+    files: Annotated[
+        list[str] | None,
+        options.argument("FILES", "Files, folders, patterns, addresses; - is stdin.", use="files"),
+    ] = None
+    paragraphs: Annotated[
+        bool,
+        options.option(
+            options.TEXT, "--paragraphs", rare=True, help="A text goes on until an empty line.", use="files"
+        ),
+    ] = False
+    jsonl: Annotated[
+        str | None,
+        options.option(
+            options.TEXT, "--jsonl", metavar="FIELD", help="JSON lines, each with its text in FIELD.", use="files"
+        ),
+    ] = None
+    field: corpora.Field = None
+    skip_bad: corpora.SkipBad = False
+    limit: Annotated[
+        int | None,
+        options.option(options.TEXT, "--limit", min=1, metavar="N", help="Only the first N texts.", use="files"),
+    ] = None
+    sample: corpora.Sample = None
+    seed: corpora.Seed = 0
+    stride: Annotated[
+        int | None,
+        options.option(
+            options.TEXT,
+            "--stride",
+            rare=True,
+            metavar="N",
+            help="Tokens from one window to the next, in a text longer than the model reads.",
+            show_default="side by side",
+            use="files",
+        ),
+    ] = None
+    model: options.ModelName = "minilm"
+    mask: options.Mask = None
+    measure: options.Measure = "weight"
+    words: options.Words = False
+    by: Annotated[
+        choices.Figure,
+        options.choice(options.OUTPUT, choices.Figure, "--by", help="Colour heads by "),
+    ] = "entropy"
+    distances: Annotated[
+        bool,
+        options.option(
+            options.OUTPUT,
+            "--distances",
+            rare=True,
+            help="Also the distances between all heads (Jensen-Shannon, mean over tokens, not smoothed), and clusters "
+            "by its root.",
+        ),
+    ] = False
+    state: corpora.State = None
+    shard_mb: corpora.ShardMb = None
+    saved: Annotated[
+        Path | None,
+        options.option(
+            options.TEXT, "--from", metavar="PATH", help="Saved statistics, or a saved record; no model is run."
+        ),
+    ] = None
+    engine: options.Engine = "auto"
+    without: options.Without = None
+    which: options.OwnWhich = None
+    workers: corpora.Workers = None
+    on: corpora.On = "here"
+    worker_gpus: corpora.WorkerGpus = 0.0
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def report(self, progress: Progress = silent) -> Report:
+        suffixes = {path.suffix.lower() for path in self.paths}
+        if (self.shown or suffixes == {".csv"}) and self.state is None:
+            self.refuse("without --json, or -o with .json, .npz or a picture, which show them", "distances")
+        if not self.shown and suffixes.isdisjoint(PICTURES):
+            self.refuse("without a table or an atlas to colour", "by")
+        if self.jsonl is not None:
+            self.refuse("with --jsonl, which names the field", "field")
+        statistics = self._count(progress) if self.saved is None else self._load(self.saved)
+        return _report(statistics, self.by, self.saved is not None)
+
+    def _count(self, progress: Progress) -> Statistics:
+        reading = Reading(
+            paragraphs=self.paragraphs,
+            field=self.jsonl or self.field,
+            json=self.jsonl is not None,
+            skip_bad=self.skip_bad,
+            limit=self.limit,
+            sample=self.sample,
+            seed=self.seed,
+        )
+        counting = Counting(self.mask, self.distances, self.measure, self.words, self.which)
+        where = self.where()
+        files = self.files or _piped()
+        opened = open_part(Opening(self.model, self.device, self.dtype, self.engine, self.without), self.which)
+        from attncli.corpus.reducer import count_files
+
+        notify_sinks(opened, self.which, self.measure)
+        with corpora.show_counts(progress) as show:
+            return count_files(opened, files, reading, self.stride, counting, where, show)
+
+    def _load(self, path: Path) -> Statistics:
+        """Load statistics, or count the maps of a record.
+
+        Raises RequestError if the file is neither, and for options that have no effect on it.
+        """
+        from attncli.record import load_records
+
+        found = None
+        if path.suffix.lower() in LOADED:
+            try:
+                found = load_statistics(path)
+            except RequestError as error:
+                try:
+                    records = load_records(path)
+                except RequestError:
+                    raise error from None  # it is no record either
+        else:
+            records = load_records(path)
+        self.refuse_use("files", SAVED)
+        self.refuse_use("record", SAVED)
+        if found is not None:
+            self.refuse(SAVED, "words", "distances")
+            return found
+        return record_statistics(records, self.words, self.distances)
+
+
+def _piped() -> list[str]:
+    """Return stdin if no file is given. Raises RequestError if nothing is piped in."""
+    if not stdin_is_piped():
+        raise RequestError("no corpus: name files with one text a line, or pipe texts in")
+    return [STDIN]
+
+
+# --- the report -----------------------------------------------------------------------------------------
+
+
+def _report(statistics: Statistics, by: choices.Figure, loaded: bool) -> Report:
+    strongest = max(statistics.heads, key=lambda head: head.figures["strongest" if by == "entropy" else by])
+    other = {"saved": None, "model": statistics.model.name, "mask": statistics.mask} if loaded else {}
+    next = {"layer": strongest.layer, "head": strongest.head, **other}
+    return Report(
+        [model_name(statistics.model.shown), *statistics.parts],
+        [Heads(statistics, by), _clearest_table(statistics), Sentence(_legend())],
+        lambda: document(statistics),
+        files={suffix: partial(save_statistics, statistics) for suffix in SUFFIXES},
+        partial=statistics.partial and not loaded,
+        next=NextCommand(f"head {strongest.name} on a sentence", "run", next),
+    )
+
+
+def _clearest_table(statistics: Statistics) -> Table:
+    """Return, for each pattern, the head that does it most clearly, and how many heads have it as their label."""
+    rows = []
+    for pattern in PATTERNS:
+        one, top = statistics.clearest(pattern), statistics.most(pattern)
+        uniform = statistics.uniform((one or top).layer, pattern)
+        share = (one or top).figures[pattern]
+        rows.append(
+            [
+                pattern.replace("_", " "),
+                *((NONE, f"({share:.3f})") if one is None else (one.name, f"{share:.3f}")),
+                "" if uniform is None else f"{uniform:.3f}",
+                "" if one is None else f"{one.spread[pattern]:.3f}",
+                "" if one is None else f"{one.figures['entropy']:.2f}",
+                str(len(statistics.labelled(pattern))),
+            ]
+        )
+    broad = statistics.broadest()
+    head, entropy = (NONE, "") if broad is None else (broad.name, f"{broad.figures['entropy']:.2f}")
+    count = str(len(statistics.labelled(BROAD)))
+    rows.append([f"broad (all < {BROAD_BELOW:g})", head, "", "", "", entropy, count])
+    columns = [
+        Column("pattern", "name"),
+        Column("clearest head"),
+        Column("share"),
+        Column("uniform share", leaves=4),
+        Column("spread", leaves=2),
+        Column("entropy (nats)", leaves=1),
+        Column("so labelled", leaves=3),
+    ]
+    return Table(columns, rows)
+
+
+def _legend() -> str:
+    return (
+        f"clearest head: gives the pattern at least {BROAD_BELOW:g} of its weight, more than any other pattern, and "
+        f"{CLEARLY} times the uniform share, which a head gives that attends to all tokens equally. {NONE}: no head "
+        "does; in brackets the largest share of any head. Spread: standard deviation of the means of texts. "
+        f"So labelled: heads with their largest share here, at least {BROAD_BELOW:g}."
+    )
+
+
+def figure_text(value: float, by: str) -> str:
+    """Write a figure in three or four characters: 3.21, 45.6, 123; .42 for a share."""
+    if by not in OPEN_ENDED:
+        return "1.0" if value >= 0.995 else f"{value:.2f}"[1:]
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+@dataclass(frozen=True)
+class Heads(Part):
+    """All heads, coloured by one figure: a grid in the terminal, an atlas as a picture."""
+
+    statistics: Statistics
+    by: choices.Figure
+
+    @property
+    def top(self) -> float:
+        """The value with the last colour."""
+        if self.by == "entropy":
+            return max(float(self.statistics.entropy_limit.max()), 1e-9)
+        return float(self.statistics.figure(self.by).max()) or 1.0 if self.by in OPEN_ENDED else 1.0
+
+    @property
+    def caption(self) -> str:
+        """The figure's unit and range."""
+        if self.by == "entropy":
+            low, high = self.statistics.entropy_limit.min(), self.statistics.entropy_limit.max()
+            uniform = f"{high:.2f}" if low == high else f"{low:.2f} to {high:.2f}, by how far a layer sees,"
+            return f"entropy in nats: 0 attends to one token, {uniform} to all equally"
+        if self.by == "distance":
+            return f"distance in tokens: up to {self.top:.1f}"
+        return f"{self.by.replace('_', ' ')}, share of the weight: 0 to 1"
+
+    def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
+        from rich.text import Text
+
+        from attncli.report.terminal import HEAD_WIDTH, Prose, ground, head_grid
+
+        values, top = self.statistics.figure(self.by).tolist(), self.top
+
+        def cell(row: int, place: int) -> "Text":
+            share = values[row][place] / top
+            brightness = share**2 if self.by in OPEN_ENDED else share  # shares are as bright as weights in a map
+            text = f"{figure_text(values[row][place], self.by):>{HEAD_WIDTH - 1}} "
+            return Text.assemble((text, ground(brightness, canvas)))
+
+        layers, heads = range(self.statistics.model.layers), range(self.statistics.model.heads)
+        return [Text(), Prose(self.caption), *head_grid(layers, heads, cell, canvas)]
+
+    def figure(self, title: Sequence[str]) -> "Figure":
+        from attncli.features.stats.atlas import draw_atlas
+
+        return draw_atlas(self)

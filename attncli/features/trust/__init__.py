@@ -1,0 +1,813 @@
+"""Ask whether attention explains one output of one text.
+
+Other weights are put in, permuted and uniform (`weights`). Tokens are ranked by maps and by gradients (`rankings`).
+They are erased, and rankings are scored by the change of the output, compared with random rankings (`erasing`). The
+definitions and their sources are in `attncli/features/README.md`.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+
+from attncli.analysis.luck import LEVEL, fewest_draws, is_at_most, sign_test
+from attncli.base.arguments import check_instance
+from attncli.base.arrays import Doubles, Floats
+from attncli.base.brief import Brief, titled
+from attncli.base.errors import RequestError
+from attncli.base.files import DOCUMENTS, PICTURES
+from attncli.base.printable import visible
+from attncli.base.progress import Progress, silent
+from attncli.effects.answer import Answer, answered
+from attncli.features import options
+from attncli.features.feature import Feature
+from attncli.features.inputs import check_one, open_tapped, read_inputs
+from attncli.models.opening import Opening
+from attncli.record import ModelInfo
+from attncli.record.captions import model_name, token_count
+from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
+from attncli.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from attncli.effects.question import Asking, Question
+    from attncli.features.trust.erasing import Erasing, Places
+    from attncli.models.engine import Engine
+
+
+@dataclass(eq=False)
+class Trust(Feature):
+    """Ask whether attention explains an output here.
+
+    Weights are replaced by permuted and by uniform ones. Tokens are ranked by attention, norms, rollout, ALTI and
+    gradients, and erased by [MASK] and by deletion: does the output depend on the first tokens of a ranking more than
+    on those of random rankings? The output is the one that ablate measures; without --target that of the likeliest
+    label. attncli/features/README.md explains the numbers.
+
+    \b
+    Examples:
+      attncli trust "The cat sat on the mat." --similar-to "A cat is sitting on a rug."
+      attncli trust -o trust.png "The cat sat on the mat."
+    """
+
+    group = "Does it matter"
+    saves = (*PICTURES, *DOCUMENTS)
+    saved_as = "a measurement"
+
+    text: options.Text = None
+    pair: options.Pair = None
+    similar_to: options.SimilarTo = None
+    file: options.File = None
+    ask: options.Ask = None
+    target: options.Label = None
+    at: options.At = None
+    task: options.Task = None
+    permutations: Annotated[
+        int,
+        options.option(
+            options.MODEL, "--permutations", metavar="N", min=1, help="Permutations of the weights, and of the tokens."
+        ),
+    ] = 100
+    rankings: Annotated[
+        int,
+        options.option(
+            options.MODEL,
+            "--rankings",
+            metavar="N",
+            min=120,
+            help="Random rankings as a control; more where they leave a verdict open.",
+        ),
+    ] = 200
+    beam: Annotated[
+        int | None,
+        options.option(
+            options.MODEL,
+            "--beam",
+            rare=True,
+            metavar="N",
+            min=0,
+            help="Width of the search for the best and the worst ranking; 0 tries all.",
+            show_default="0 up to 12 tokens, 5 up to 24, else no search",
+        ),
+    ] = None
+    seed: Annotated[
+        int, options.option(options.MODEL, "--seed", rare=True, metavar="N", min=0, help="The seed of all draws.")
+    ] = 0
+    model: options.ModelName = "minilm"
+    mask: options.Mask = None
+    which: options.OwnWhich = None
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def report(self, progress: Progress = silent) -> Report:
+        if self.path is not None and self.path.suffix.lower() in PICTURES:
+            why = "on a picture, which shows the rankings and nothing that is drawn at random"
+            self.refuse(why, "permutations", "rankings", "beam", "seed")
+        inputs = read_inputs(self.text, self.pair, self.file)
+        check_one(len(inputs), "give the one to ask about as TEXT")
+        from attncli.effects.question import Asking
+
+        asking = Asking(self.pair, self.similar_to, self.target, self.at, self.ask, self.task, self.mask, self.which)
+        opened = open_tapped(Opening(self.model, self.device, self.dtype), self.which)
+        controls = Controls(self.permutations, self.rankings, self.beam, self.seed)
+        found = trust(opened, inputs[0].text, asking, controls, progress)
+        same = {
+            "similar_to": self.similar_to, "ask": self.ask, "target": self.target, "at": self.at, "task": self.task,
+        }  # fmt: skip
+        return _report(found, NextCommand("what each head does", "ablate", same))
+
+
+# --- results --------------------------------------------------------------------------------------------
+
+HARDLY = 0.01  # share of the change from erasing tokens; other weights that change less hardly matter
+NOTHING = 1e-6  # change of a number that rounding explains
+MEASURES = ("comprehensiveness", "sufficiency")
+SURE = 0.01  # how often luck may tell a difference between a text and its tokens in random order
+SLACK = 1e-9  # a share that equals the level is rounded to either side of it
+
+
+@dataclass(frozen=True, repr=False)
+class Shuffles(Brief):
+    """Effects of other weights: in all heads of all layers together, then in all heads of each layer.
+
+    layers: their numbers. permuted: `[1 + layer, permutation]`; uniform: `[1 + layer]`. reordered: the control,
+    `[permutation]`, with weights permuted in all layers and the tokens in another order each time; `[0]` where there is
+    no other order.
+    """
+
+    layers: Sequence[int]
+    permuted: Doubles
+    uniform: Doubles
+    reordered: Doubles
+
+    @property
+    def medians(self) -> Doubles:
+        """The median size of the effects of permuted weights, `[1 + layer]`."""
+        found: Doubles = np.median(np.abs(self.permuted), axis=1)
+        return found
+
+    @property
+    def larger(self) -> tuple[int, int]:
+        """The numbers of draws in which permuting changes the text more, and less, than its reordered tokens."""
+        apart = np.abs(self.permuted[0]) - np.abs(self.reordered) if len(self.reordered) else np.zeros(0)
+        return int(np.count_nonzero(apart > NOTHING)), int(np.count_nonzero(apart < -NOTHING))
+
+    @property
+    def matters_more(self) -> bool | None:
+        """True if permuting changes the text more than its reordered tokens, False if less; None if neither is sure.
+
+        By the sign test over the draws, two-sided at 1%: another seed seldom says otherwise where nothing differs.
+        """
+        more, less = self.larger
+        return more > less if 2 * sign_test(max(more, less), min(more, less)) <= SURE else None
+
+    def control(self) -> dict[str, Any] | None:
+        """Return the entry of a document for reordered tokens."""
+        if not len(self.reordered):
+            return None
+        sizes = np.abs(self.reordered)
+        more, less = self.larger
+        return {"permuted": float(np.median(sizes)), "interval": _middle(sizes), "more": more, "less": less}
+
+    def document(self) -> list[dict[str, Any]]:
+        """Return the entries of a document for all layers, and for each."""
+        entries = []
+        rows = zip([None, *self.layers], self.medians, self.permuted, self.uniform, strict=True)
+        for layer, median, effects, uniform in rows:
+            entry = {"permuted": float(median), "interval": _middle(np.abs(effects)), "uniform": float(uniform)}
+            entries.append({"layer": layer, **entry})
+        return entries
+
+
+@dataclass(frozen=True, repr=False)
+class Erased(Brief):
+    """The changes from erasing tokens in one way, and the scores of rankings.
+
+    way: "mask" or "deletion". alone: the change from erasing each token by itself, `[token]`. aopc, by MEASURES:
+    `[ranking]`; limits, by MEASURES: the least and the most of any order of the tokens; empty without a search.
+    """
+
+    way: str
+    alone: Doubles
+    aopc: Mapping[str, Doubles]
+    limits: Mapping[str, tuple[float, float]]
+
+    def normalised(self, measure: str) -> Doubles | None:
+        """Return (AOPC - least) / (most - least), `[ranking]`; None where there are no limits or they are equal."""
+        if measure not in self.limits:
+            return None
+        least, most = self.limits[measure]
+        return (self.aopc[measure] - least) / (most - least) if most > least else None
+
+    @property
+    def scores(self) -> dict[str, Doubles]:
+        """The scores of rankings, `[ranking]` each."""
+        normal = {f"normalised_{name}": self.normalised(name) for name in MEASURES}
+        return dict(self.aopc) | {name: found for name, found in normal.items() if found is not None}
+
+
+@dataclass(frozen=True)
+class TrustResult:
+    """Measurements of how far maps explain one output of one text.
+
+    answer: the output. tokens: of the text; read: places of the tokens that the output reads; erasable: places of those
+    that were ranked and erased, `[token]` below; sizes: numbers of tokens that were erased together.
+    importances: by method, `[token]`; the rankings are these in their order, and then random ones, `[ranking]`.
+    taus: Kendall's tau of each ranking with the change from erasing one token, by way, and with "gradient".
+    beam: chains that were kept in the search for limits; 0 where all were tried, None without a search.
+    exact: the share of all orders of the tokens with as large a gap, `[method]`, where all sets were tried.
+    """
+
+    model: ModelInfo
+    answer: Answer
+    tokens: Tokens
+    read: Sequence[int]
+    erasable: Sequence[int]
+    sizes: Sequence[int]
+    shuffles: Shuffles
+    importances: Mapping[str, Doubles]
+    taus: Mapping[str, Doubles]
+    erased: Sequence[Erased]
+    beam: int | None
+    exact: Doubles | None = None
+
+    def __repr__(self) -> str:
+        rankings = f"{len(self.importances)} rankings of {len(self.erasable)} tokens"
+        return titled(self, self.model.shown, rankings, str(self.answer))
+
+    @property
+    def methods(self) -> list[str]:
+        """The names of the methods."""
+        return list(self.importances)
+
+    @property
+    def gaps(self) -> Doubles:
+        """Comprehensiveness minus sufficiency, mean over the ways of erasing, `[ranking]`.
+
+        It is large where the output depends on the first tokens of the ranking.
+        """
+        found: Doubles = np.mean([one.aopc[MEASURES[0]] - one.aopc[MEASURES[1]] for one in self.erased], axis=0)
+        return found
+
+    @property
+    def as_good(self) -> Doubles:
+        """The share of all orders, or of random rankings, whose gap is as large, `[method]`.
+
+        With random rankings it is (1 + hits) / (1 + all), with the ranking itself as one. For a ranking that is random
+        itself either share is at most p with a probability of at most p.
+        """
+        return (1 + self.hits) / (1 + self.random) if self.exact is None else self.exact
+
+    @property
+    def random(self) -> int:
+        """The number of random rankings."""
+        return len(self.gaps) - len(self.methods)
+
+    @property
+    def hits(self) -> Doubles:
+        """The number of random rankings with as large a gap, up to rounding, `[method]`."""
+        count, gaps = len(self.methods), self.gaps
+        found: Doubles = (gaps[count:] >= gaps[:count, None] - self.rounding).sum(axis=1).astype(np.float64)
+        return found
+
+    @property
+    def rounding(self) -> float:
+        """The difference up to which changes of the output count as equal."""
+        return NOTHING * max(1.0, abs(self.answer.value))
+
+    @property
+    def level(self) -> float:
+        """The share below which a ranking beats random ones: 5% over all rankings of the table (Bonferroni)."""
+        return LEVEL / len(self.methods)
+
+    @property
+    def beats(self) -> list[bool | None]:
+        """True for each method that beats random rankings; None where the drawn ones leave it open."""
+        if self.exact is not None:
+            return [bool(share <= self.level * (1 + SLACK)) for share in self.exact]
+        return [is_at_most(self.level, int(hits), self.random) for hits in self.hits]
+
+    @property
+    def better(self) -> list[str]:
+        """The methods that beat random rankings."""
+        return [name for name, beats in zip(self.methods, self.beats, strict=True) if beats]
+
+    @property
+    def open(self) -> list[str]:
+        """The methods for which the drawn rankings leave it open."""
+        return [name for name, beats in zip(self.methods, self.beats, strict=True) if beats is None]
+
+    @property
+    def tellable(self) -> bool:
+        """True if the best ranking would beat random ones: few tokens have few orders, and the best is one of them."""
+        return 1 / self.chains <= self.level * (1 + SLACK)
+
+    @property
+    def chains(self) -> int:
+        """The number of orders that can score differently: chains of nested sets of tokens."""
+        kept = pairwise([0, *self.sizes])
+        return math.prod(math.comb(len(self.erasable) - fewer, more - fewer) for fewer, more in kept)
+
+    @property
+    def most_erased(self) -> float:
+        """The largest change of the output from erasing tokens."""
+        return max(float(np.abs(found).max()) for one in self.erased for found in (one.alone, *one.aopc.values()))
+
+    def document(self) -> dict[str, Any]:
+        """Return what --json prints."""
+        count = len(self.methods)
+        rankings = [
+            {
+                "by": name,
+                "as_good": float(self.as_good[place]),
+                "beats": self.beats[place],
+                **self.scores(place),
+                "importance": importance.tolist(),
+            }
+            for place, (name, importance) in enumerate(self.importances.items())
+        ]
+        ends: dict[str, Callable[[Doubles], Any]] = {
+            "low": partial(np.quantile, q=LEVEL / 2),
+            "mean": np.mean,
+            "high": partial(np.quantile, q=1 - LEVEL / 2),
+        }
+        random = {name: self.scores(slice(count, None), summary) for name, summary in ends.items()}
+        return {
+            "model": self.model.document(),
+            "output": self.answer.document(),
+            "tokens": self.tokens.text,
+            "read": list(self.read),
+            "erased": list(self.erasable),
+            "sizes": list(self.sizes),
+            "permutations": self.shuffles.permuted.shape[1],
+            "weights": self.shuffles.document(),
+            "reordered": self.shuffles.control(),
+            "alone": {one.way: one.alone.tolist() for one in self.erased},
+            "rankings": rankings,
+            "random": {"rankings": self.random, "exact": self.exact is not None, **random},
+            "limits": {one.way: {name: list(ends) for name, ends in one.limits.items()} for one in self.erased},
+            "beam": self.beam,
+            "level": self.level,
+            "verdict": verdict(self),
+        }
+
+    def scores(self, which: int | slice, summary: Callable[[Doubles], Any] = float) -> dict[str, Any]:
+        """Return the scores of one ranking, or a summary of several; without scores that are not finite."""
+
+        def finite(scores: Mapping[str, Doubles]) -> dict[str, float]:
+            chosen = {name: np.asarray(found[which]) for name, found in scores.items()}
+            return {name: float(summary(found)) for name, found in chosen.items() if np.isfinite(found).all()}
+
+        return {
+            **finite({"gap": self.gaps}),
+            "tau": finite(self.taus),
+            **{one.way: finite(one.scores) for one in self.erased},
+        }
+
+
+def _middle(values: Doubles) -> list[float]:
+    """Return the ends of the middle 95 % of some numbers."""
+    return [float(end) for end in np.quantile(values, [LEVEL / 2, 1 - LEVEL / 2])]
+
+
+def _widened(erased: Erased) -> Erased:
+    """Widen limits to hold all scores: a search that does not try all sets may miss the ends."""
+    limits = {
+        name: (min(least, float(erased.aopc[name].min())), max(most, float(erased.aopc[name].max())))
+        for name, (least, most) in erased.limits.items()
+    }
+    return replace(erased, limits=limits)
+
+
+# --- the verdict ----------------------------------------------------------------------------------------
+
+
+def verdict(found: TrustResult) -> str:
+    """Return the verdict on this output of this text, in sentences."""
+    if max(found.most_erased, _largest_weight_effect(found)) <= NOTHING * max(1.0, abs(found.answer.value)):
+        return f"Neither other weights nor erased tokens change this {found.answer.kind}: there is nothing to explain."
+    begin = f"{_describe_weights(found)}, where erasing tokens changes it by up to {_three_digits(found.most_erased)}"
+    if _largest_weight_effect(found) <= HARDLY * found.most_erased:
+        return f"{begin}: attention's weights hardly matter to this output, and no ranking by them explains it."
+    return f"{begin}. {_compare_with_reordered(found)} {_describe_rankings(found)}"
+
+
+def _largest_weight_effect(found: TrustResult) -> float:
+    """Return the largest change from permuted weights (median) or uniform ones, in all layers or one."""
+    return float(max(found.shuffles.medians.max(), abs(found.shuffles.uniform).max()))
+
+
+def _describe_weights(found: TrustResult) -> str:
+    """Say how much other weights change."""
+    permuted, uniform = found.shuffles.medians[0], abs(found.shuffles.uniform[0])
+    return (
+        f"Permuting all weights changes this {found.answer.kind} by {_three_digits(permuted)} (median), "
+        f"uniform weights by {_three_digits(uniform)}"
+    )
+
+
+def _compare_with_reordered(found: TrustResult) -> str:
+    """Compare the change from permuted weights with that in the same tokens in random order."""
+    control = found.shuffles.control()
+    if control is None:
+        return "All its tokens are the same, so that no other order of them shows what is usual."
+    more, draws = control["more"], len(found.shuffles.reordered)
+    begin = (
+        f"With its tokens in random order, permuting changes it by {_three_digits(control['permuted'])}. "
+        f"The text itself is changed more in {more} of {draws} draws, and less in {control['less']}."
+    )
+    if found.shuffles.matters_more is None:
+        return f"{begin} No difference can be told from so many: nothing shows that the weights matter more here."
+    how = "more" if found.shuffles.matters_more else "less"
+    return f"{begin} Attention's weights matter {how} to this text than to its tokens in random order."
+
+
+def _describe_rankings(found: TrustResult) -> str:
+    """Say which methods beat random rankings, and which are open."""
+    if not found.tellable:
+        return f"{len(found.erasable)} tokens are too few to tell a ranking of them from a random one."
+    shares = dict(zip(found.methods, found.as_good, strict=True))
+    level = f"at {found.level:.1%}, which is 5% over all {len(shares)}"
+    better, still_open = found.better, found.open
+    rest = [name for name in shares if name not in (*better, *still_open)]
+    sentences = []
+    if better:
+        sentences.append(
+            f"Tokens ranked by {_join_names(better)} beat random rankings {level} (as good are: "
+            f"{_name_shares(shares, better)})."
+        )
+    if still_open:
+        sentences.append(
+            f"Whether those by {_join_names(still_open)} beat random ones {level}, {found.random} of these leave open "
+            f"(as good are: {_name_shares(shares, still_open)}). More --rankings may settle it."
+        )
+    if rest and sentences:
+        sentences.append(f"Those by {_join_names(rest)} can't be told from them.")
+    if not sentences:
+        lowest = min(shares, key=shares.__getitem__)
+        sentences.append(
+            f"No ranking of its tokens can be told from random ones {level}: as good as the best of them, by {lowest}, "
+            f"are {_percent(shares[lowest])} of random ones."
+        )
+    return " ".join(sentences)
+
+
+def _name_shares(shares: Mapping[str, float], names: Sequence[str]) -> str:
+    """Return the shares of these methods, by name."""
+    return ", ".join(f"{name} {_percent(shares[name])}" for name in names)
+
+
+def _percent(share: float) -> str:
+    """Return a share in %, and never 0.0% where it is more than 0."""
+    return f"{share:.1%}" if share >= 0.001 or share == 0 else f"{100 * share:.1g}%"
+
+
+def _join_names(names: Sequence[str]) -> str:
+    """ "a, b and c" """
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _three_digits(number: float) -> str:
+    """Return a number with three digits that matter; 0 for rounding."""
+    return "0" if abs(number) < NOTHING else f"{number:.3g}"
+
+
+# --- what is computed -----------------------------------------------------------------------------------
+
+LEAST_TOKENS = 2  # that have an order
+
+
+@dataclass(frozen=True)
+class Controls:
+    """The sizes of the controls.
+
+    permutations: of the weights, and of the tokens; rankings: random ones, of which more are drawn where they leave a
+    verdict open; beam: chains that the search for limits keeps, 0 for all sets; seed: of all draws.
+    """
+
+    permutations: int = 100
+    rankings: int = 200
+    beam: int | None = None
+    seed: int = 0
+
+
+def trust(
+    model: "Engine",
+    text: str,
+    asking: "Asking | None" = None,
+    controls: Controls | None = None,
+    progress: Progress = silent,
+    *,
+    pair: str | None = None,
+    similar_to: str | None = None,
+    target: str | None = None,
+    at: str | None = None,
+    kind: str | None = None,
+    output: str | None = None,
+    mask: str | None = None,
+    which: str | None = None,
+    permutations: int = Controls.permutations,
+    rankings: int = Controls.rankings,
+    beam: int | None = Controls.beam,
+    seed: int = Controls.seed,
+) -> TrustResult:
+    """Put other weights in, erase tokens, and compare rankings of them with random ones (`attncli/features/README.md`).
+
+    Without a question, the output is the probability of the likeliest label, if the text has one prediction. With two
+    texts (a cosine) both get other weights, and tokens of the first are ranked and erased.
+    asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
+    permutations, rankings, beam, seed: the fields of `Controls`, which may be given as such instead.
+    progress: advances with every layer with other weights, every way of erasing, and every step of a search.
+
+    Raises RequestError as `question` does, and for a text with fewer than two tokens that can be erased.
+    """
+    from attncli.effects.question import merge_asking, question
+    from attncli.features.trust import erasing as erase
+    from attncli.features.trust.rankings import drawn, importances, read
+    from attncli.features.trust.weights import reordered, shuffled
+    from attncli.models.engine import check_model
+    from attncli.models.tapped import require_tapped
+
+    asking = merge_asking(
+        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
+    )
+    check_model(model)
+    model = require_tapped(model, model.to_itself(asking.which))
+    named = Controls(permutations, rankings, beam, seed)
+    if controls is None:
+        controls = named
+    check_instance("controls", controls, Controls, "give attncli's Controls, or its fields by name, as in seed=1")
+    if named not in (Controls(), controls):
+        raise TypeError("permutations, rankings, beam and seed are fields of controls too: give one of both")
+    asked = likeliest(question(model, text, asking), asking)
+    erasings = [erase.Erasing(asked, way) for way in erase.ways(model)]
+    places = erasings[0].erasable
+    if len(places) < LEAST_TOKENS:
+        raise RequestError(
+            f"a ranking needs {LEAST_TOKENS} tokens that can be erased, this text has {len(places)}: give a longer one"
+        )
+    counts = erase.sizes(len(places))
+    width = erase.width(len(places), counts, controls.beam)
+    searches = 0 if width is None else len(MEASURES) * erase.steps(counts, width)
+    found = {name: values[places] for name, values in importances(asked).items()}
+    most = max(controls.rankings, fewest_draws(LEVEL / len(found)))
+    random = drawn(len(places), most, controls.seed)
+    layers = model.select_layers("all")
+    with progress(3 + len(layers) + len(erasings) * (1 + searches), "steps") as advance:
+        shuffles = Shuffles(
+            layers,
+            *shuffled(asked, controls.permutations, controls.seed, advance),
+            reordered(asked, places, controls.permutations, controls.seed),
+        )
+        advance()
+        ranked = [*found.values(), *random[: controls.rankings]]
+        erased = [_erased(one, ranked, width, advance) for one in erasings]
+        made = TrustResult(
+            model=model.info,
+            answer=Answer(asked.kind, asked.about, asked.value, asked.texts[0].mask),
+            tokens=asked.texts[0].tokens,
+            read=read(asked),
+            erasable=places,
+            sizes=counts,
+            shuffles=shuffles,
+            importances=found,
+            taus=_taus(ranked, erased, found),
+            erased=erased,
+            beam=width,
+        )
+        if width == 0:
+            shares = erase.as_good(erasings, [erase.order(importance) for importance in found.values()], made.rounding)
+            made = replace(made, exact=shares)
+        elif made.open:
+            ranked = [*found.values(), *random]
+            more = [_scored(one, ranked, before) for one, before in zip(erasings, erased, strict=True)]
+            made = replace(made, taus=_taus(ranked, more, found), erased=more)
+        advance()
+    return made
+
+
+def likeliest(asked: "Question", asking: "Asking") -> "Question":
+    """Ask for the probability of the predicted label, where a text has one prediction and `asking` names no kind."""
+    from attncli.effects.question import Divergence, Target
+    from attncli.models.output import SIGMOID
+
+    if asking.kind is not None or not isinstance(asked, Divergence) or asked.output.kind == "span":
+        return asked
+    if asked.places is not None and len(asked.places) != 1:
+        return asked
+    likely = asked.before[..., 0] if asked.output.function == SIGMOID else asked.before
+    place = None if asked.places is None else asked.places[0]
+    return Target(asked.texts[0], asked.output, "probability", int(likely.argmax()), place)
+
+
+def _erased(erasing: "Erasing", ranked: list[Doubles], width: int | None, advance: Callable[[], None]) -> Erased:
+    """Score the rankings by one way of erasing."""
+    from attncli.features.trust.erasing import leave_one_out, limits, sizes
+
+    every = frozenset(erasing.erasable)
+    scored = _scored(erasing, ranked, Erased(erasing.way, leave_one_out(erasing), {}, {}))
+    advance()
+
+    def others(kept: "Sequence[Places]") -> Doubles:
+        return erasing.changes([every - places for places in kept])
+
+    ends = {}
+    if width is not None:
+        for measure, changes in zip(MEASURES, (erasing.changes, others), strict=True):
+            ends[measure] = limits(changes, erasing.erasable, sizes(len(every)), width, advance)
+    return _widened(replace(scored, limits=ends))
+
+
+def _scored(erasing: "Erasing", ranked: list[Doubles], erased: Erased) -> Erased:
+    """Return the same with the scores of these rankings."""
+    from attncli.features.trust.erasing import aopc, order
+
+    found = aopc(erasing, [order(importance) for importance in ranked])
+    return _widened(replace(erased, aopc=dict(zip(MEASURES, found, strict=True))))
+
+
+def _taus(ranked: list[Doubles], erased: list[Erased], found: Mapping[str, Doubles]) -> dict[str, Doubles]:
+    """Compute tau of every ranking with the changes from erasing single tokens, and with gradient x input.
+
+    By sizes, as in Jain and Wallace 2019, section 4.1, because maps have no sign.
+    """
+    from attncli.features.trust.rankings import GRADIENT
+
+    given = np.abs(ranked)
+    others = {one.way: one.alone for one in erased} | ({"gradient": found[GRADIENT]} if GRADIENT in found else {})
+    return {name: tau(np.abs(values), given) for name, values in others.items()}
+
+
+def tau(one: Doubles, others: Doubles) -> Doubles:
+    """Compute Kendall's tau-b of a list with each of some lists, `[thing]` and `[list, thing]` -> `[list]`.
+
+    (pairs that both rank alike - pairs that they rank contrary) / √(pairs that one ranks · pairs that the other ranks):
+    1 the same order, -1 the reverse (Kendall 1945, "The Treatment of Ties in Ranking Problems"). NaN for a list that
+    ranks nothing.
+    """
+    first, second = np.triu_indices(len(one), k=1)
+    ours = np.sign(one[first] - one[second])
+    theirs = np.sign(others[:, first] - others[:, second])
+    ranked = np.sqrt(np.count_nonzero(ours) * np.count_nonzero(theirs, axis=1).astype(np.float64))
+    found: Doubles = np.divide(theirs @ ours, ranked, out=np.full(len(others), np.nan), where=ranked > 0)
+    return found
+
+
+# --- the report -----------------------------------------------------------------------------------------
+
+WAYS = {"mask": "[MASK]", "deletion": "deleted"}
+SHORT = {"comprehensiveness": "compr.", "sufficiency": "suff."}
+RANDOM = {"mean": "random, mean", "low": "random, 95% from", "high": "random, 95% to"}
+NAMED = 3  # tokens that a ranking puts first
+CHANGE = {
+    "divergence": "change: nats by which the prediction of what is left changes; 0 is no change",
+    "distance": "change: how far the last vectors of the tokens that are left move, as a share of their lengths",
+}
+RANKS = (
+    "share of the other tokens that a ranking puts behind the token; below, by size, the change from erasing it alone"
+)
+
+
+def _report(found: TrustResult, next_command: NextCommand) -> Report:
+    """Report other weights in a row per layer, a row per ranking, and the verdict; a picture has the rankings."""
+    document = found.document()
+    notes = [_change_note(found), _aopc_note(found), _tau_note(found), _random_note(found)]
+    return Report(
+        [model_name(found.model.shown), answered(found.answer), f"mask {found.answer.mask}", token_count(found.tokens)],
+        [
+            _weights_table(found),
+            Sentence(_weights_note(found)),
+            _rankings_table(found, document),
+            *map(Sentence, notes),
+            Sentence(""),
+            Sentence(document["verdict"], "strong"),
+        ],
+        lambda: document,
+        itemgetter("rankings"),
+        picture=[Sentence(RANKS, caption=True), _ranks_map(found)],
+        next=next_command,
+    )
+
+
+def _weights_table(found: TrustResult) -> Table:
+    """Return a row for all layers, a row per layer, and the control."""
+    rows: list[list[str] | None] = []
+    for entry in found.shuffles.document():
+        where = "all layers" if entry["layer"] is None else f"layer {entry['layer']}"
+        sizes = map(_short, (entry["permuted"], *entry["interval"]))
+        rows.append([where, *sizes, f"{entry['uniform']:+.3g}"])
+    if (control := found.shuffles.control()) is not None:
+        rows += [None, ["random order", *map(_short, (control["permuted"], *control["interval"])), ""]]
+    return Table(list(map(Column, ["other weights in", "permuted", "from", "to", "uniform"])), rows)
+
+
+def _rankings_table(found: TrustResult, document: dict[str, Any]) -> Table:
+    """Return a row per method, and below a summary of random rankings."""
+    scores = {f"{SHORT[name]} {WAYS[one.way]}": (one.way, name) for one in found.erased for name in MEASURES}
+    count = len(found.taus)
+    taus = [Column(f"tau {WAYS.get(name, name)}", leaves=1 + count - at) for at, name in enumerate(found.taus)]
+    columns = [
+        Column("tokens by"),
+        *map(Column, scores),
+        *taus,
+        Column("random as good"),
+        Column("first tokens", "name", leaves=1),
+    ]
+
+    def row(name: str, entry: dict[str, Any], *rest: str) -> list[str]:
+        cells = [_score(entry[way], measure) for way, measure in scores.values()]
+        cells += [f"{entry['tau'][tau]:.2f}" if tau in entry["tau"] else "" for tau in found.taus]
+        return [name, *cells, *rest]
+
+    rows: list[list[str] | None] = []
+    for entry in document["rankings"]:
+        first = sorted(range(len(found.erasable)), key=lambda place: -entry["importance"][place])[:NAMED]
+        tokens = " ".join(visible(found.tokens.shown[found.erasable[place]]) for place in first)
+        rows.append(row(entry["by"], entry, _percent(entry["as_good"]), tokens))
+    rows += [None, *(row(label, document["random"][name], "", "") for name, label in RANDOM.items())]
+    return Table(columns, rows)
+
+
+def _score(scores: dict[str, float], measure: str) -> str:
+    """Return a score, and in % where it is normalised."""
+    normal = scores.get(f"normalised_{measure}")
+    return _short(scores[measure]) + ("" if normal is None else f" {normal:4.0%}")
+
+
+def _short(number: float) -> str:
+    """Return a number with three digits that matter."""
+    return f"{number:.3f}" if abs(number) >= 0.1 or number == 0 else f"{number:.3g}"
+
+
+def _ranks_map(found: TrustResult) -> Maps:
+    """Return a map of ranks, which methods have in common: a row per ranking, and rows for tokens erased alone."""
+    alone = {f"alone, {WAYS[one.way]}": np.abs(one.alone) for one in found.erased}
+    rows = {name.replace("gradient", "grad"): row for name, row in found.importances.items()} | alone
+    tokens = [found.tokens.shown[place] for place in found.erasable]
+    panel = Panel("", np.stack([_tokens_behind(row) for row in rows.values()]))
+    return Maps([[panel]], Axis("tokens by", list(rows)), Axis("token", tokens), scale="tokens behind", most=1.0)
+
+
+def _tokens_behind(importance: Doubles) -> Floats:
+    """Return for each token the share of the others that are less important, `[token]`."""
+    less = np.less.outer(importance, importance).sum(axis=0)
+    return (less / (len(importance) - 1)).astype(np.float32)
+
+
+def _weights_note(found: TrustResult) -> str:
+    """Explain the table of other weights."""
+    count = found.shuffles.permuted.shape[1]
+    note = (
+        f"permuted: size of the change from permuting the weights of every row, median of {count}, and the middle 95%; "
+        f"uniform: {found.answer.kind} with the same weight for every key minus without; put in afterwards, not trained"
+    )
+    if not len(found.shuffles.reordered):
+        return note
+    return (
+        f"{note}; random order: all layers permuted, with the text's tokens in another order in each of {count} draws"
+    )
+
+
+def _change_note(found: TrustResult) -> str:
+    """Explain the change from erasing tokens."""
+    kind = found.answer.kind
+    return CHANGE.get(
+        kind, f"change: {kind} of the full text minus {kind} without the tokens; above 0 they speak for it"
+    )
+
+
+def _aopc_note(found: TrustResult) -> str:
+    """Explain the scores and their %."""
+    counts = ", ".join(map(str, found.sizes))
+    ways = " or ".join({"mask": "[MASK] in their place", "deletion": "deletion"}[one.way] for one in found.erased)
+    note = (
+        f"compr.: mean change when the first {counts} of {len(found.erasable)} tokens are erased ({ways}), more is "
+        "better; suff.: when all others are, less is better"
+    )
+    if found.beam is None:
+        return f"{note}. How much any order could reach was not sought (--beam)"
+    how = "all were tried" if found.beam == 0 else f"a search that keeps {found.beam} found them"
+    return f"{note}; in %: from the least to the most that any order reaches ({how})"
+
+
+def _tau_note(found: TrustResult) -> str:
+    """Explain tau."""
+    others = "the change from erasing each token alone" + (", and gradient x input" if "gradient" in found.taus else "")
+    return f"tau: agreement of a ranking with {others}, by sizes (Kendall's: 1 the same, 0 by chance, -1 the reverse)"
+
+
+def _random_note(found: TrustResult) -> str:
+    """Explain the column of random rankings."""
+    orders = f"{found.random} random rankings" if found.exact is None else f"all {found.chains:,} orders, exactly,"
+    note = (
+        f"random as good: share of {orders} with as large a compr. minus suff. (mean of the ways of "
+        f"erasing); at most {found.level:.1%} is better than random, 5% over all rankings here"
+    )
+    if found.exact is None:
+        return f"{note}; it counts as better, or not better, where its 95% interval lies on one side of that"
+    return note

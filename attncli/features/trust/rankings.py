@@ -1,0 +1,185 @@
+"""Rank the tokens of a text by their importance, by maps and by gradients.
+
+The output reads the last vectors of some tokens: [CLS], a [MASK], or all of them, where they are pooled. By a map the
+importance of a token is the mean of its column over the rows of these tokens. The maps are
+
+- attention: the mean over heads of the last layer's weights
+- norms: the same for ‖α f(x)‖ (Kobayashi et al. 2020), with rows that sum to 1
+- rollout: of all layers (Abnar and Zuidema 2020; `attncli.analysis.rollout`)
+- gradient x attention: R of Chefer et al. 2021 (`attncli.effects.gradients`)
+- ALTI: of all layers (Ferrando et al. 2022)
+
+Gradient x input is in `attncli.effects.gradients` too. Only the two gradients depend on the question.
+
+ALTI uses vectors instead of weights. In an attention block, token j brings a vector T_i(x_j) to token i. The output y_i
+of the block is the sum of these and of a constant. The share of j is the closeness of T_i(x_j) to y_i (Ferrando et al.
+2022, "Measuring the Mixing of Contextual Information in the Transformer", section 3):
+
+    T_i(x_j) = L_i(Σ_h α_ij^h v_j^h W_O^h + [i = j] x_j)      c_ij ∝ max(0, ‖y_i‖₁ - ‖y_i - T_i(x_j)‖₁)
+
+L_i is the norm after the block as a linear function: γ (z - mean(z)) / σ_i, with the σ_i of its input. There is no L_i
+where the norm stands before the block (pre-norm). The shares of a row sum to 1. Layers are multiplied as in rollout,
+without a share for the residual connection, which is in T. The feed-forward part is left out.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attncli.analysis.rollout import mean_maps, residual_steps, rollout
+from attncli.base.arrays import Doubles
+from attncli.base.errors import RequestError
+from attncli.effects.change import Unchanged
+from attncli.effects.gradients import input_slopes, slopes
+from attncli.effects.question import Question
+from attncli.models.block import Block, Tap
+from attncli.models.network import Layer, Network
+from attncli.record import AttentionRecord, Request
+
+GRADIENT = "gradient x input"
+NEGLIGIBLE = 1e-6  # change of a number that rounding explains
+
+
+def importances(asked: Question) -> dict[str, Doubles]:
+    """Return `[token]` of the first text by method, without the methods that this number does not have."""
+    text, rows = asked.texts[0], read(asked)
+    found = {name: made_of[rows].mean(axis=0) for name, made_of in _by_maps(text).items()}
+    return found | _by_gradients(asked, rows)
+
+
+def read(asked: Question) -> list[int]:
+    """Return the places of the first text that the number reads: it changes when their last vectors are 0."""
+    text, *others = asked.texts
+    count = len(text.tokens)
+    if text.tokens.spoken is not text.tokens:  # a decoder reads all vectors of an encoder
+        return list(range(count))
+    together, least = max(1, text.model.batch_tokens // count), NEGLIGIBLE * max(1, abs(asked.value))
+    found = []
+    with torch.inference_mode():
+        for start in range(0, count, together):
+            some = range(start, min(start + together, count))
+            copies = text.last.repeat(len(some), 1, 1)
+            copies[range(len(some)), some] = 0
+            moved = (asked([copies, *(other.last for other in others)]) - asked.value).abs()
+            found += [place for place, by in zip(some, moved, strict=True) if by > least]
+    return found or list(range(count))
+
+
+def _by_maps(text: Unchanged) -> dict[str, Doubles]:
+    """Return `[token of the last layer, input token]` by method."""
+    layers = text.model.select_layers("all")
+    weights = _record_of(text, layers, "weight")
+    try:
+        norms = _record_of(text, layers[-1:], "norm")
+    except RequestError:  # some networks of transformers change heads before the output projection
+        norms = None
+    found = {"attention": mean_maps(weights)[-1]}
+    if norms is not None:
+        found["norms"] = mean_maps(norms)[-1]
+    if len(layers) == text.model.layers:
+        found["rollout"] = rollout(residual_steps(weights))[-1]
+    if isinstance(text.model.network, Network):  # whose norms and residual connections are known
+        found["ALTI"] = alti(text)[-1]
+    return found
+
+
+def _record_of(text: Unchanged, layers: list[int], measure: str) -> AttentionRecord:
+    """Return the maps of a text in these layers."""
+    [record] = text.model.attend_tokens([text.tokens], Request(layers, "all", text.mask, measure=measure))
+    return record
+
+
+def _by_gradients(asked: Question, rows: list[int]) -> dict[str, Doubles]:
+    """Return `[token]` by method. A divergence is flat without a change; a distance has slopes, but no gradient."""
+    if asked.kind == "divergence":
+        return {}
+    if asked.kind == "distance":
+        return {GRADIENT: input_slopes(asked.texts[0])}
+    found = slopes(asked)
+    return {"gradient x attention": found.relevance[rows].mean(axis=0), GRADIENT: found.inputs}
+
+
+def drawn(count: int, rankings: int, seed: int) -> Doubles:
+    """Draw random importances of `count` tokens, `[ranking, token]`, all different in a ranking."""
+    generator = np.random.default_rng(seed)
+    return generator.permuted(np.tile(np.arange(count, dtype=np.float64), (rankings, 1)), axis=1)
+
+
+# --- ALTI -----------------------------------------------------------------------------------------------
+
+TOGETHER = 2**24  # elements of the vectors of a block of queries
+
+
+class Mixing(Tap):
+    """Keeps weights `[head, query, key]` and values `[head, key, head_dim]` of one text, by layer."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def places(self, block: Block) -> Sequence[int]:
+        return range(len(block.numbers))
+
+    def begin(self, block: Block) -> Block:
+        room = block.query.new_zeros(*block.query.shape[1:3], block.key.shape[2])
+        self.kept[block.layer] = room, block.value[0]
+        return block
+
+    def weights(self, part: Block, weights: Tensor) -> None:
+        self.kept[part.layer][0][:, part.queries, part.keys] = weights[0]
+
+
+def alti(text: Unchanged) -> Doubles:
+    """Return the shares of the input tokens in each token per layer, `[layer, token, input token]`; rows sum to 1."""
+    keep, network = Mixing(), text.model.network
+    with torch.inference_mode():
+        for _ in text.model.walk(text.model.rows([text.tokens], text.mask), [keep]):
+            pass
+        steps = [
+            contributions(network.layer(number), text.states[number], *mixed)
+            for number, mixed in sorted(keep.kept.items())
+        ]
+    return rollout(torch.stack(steps).double().cpu().numpy())
+
+
+def contributions(layer: Layer, x: Tensor, weights: Tensor, values: Tensor) -> Tensor:
+    """Return c of a layer, `[query, key]`, from its input x `[token, hidden_size]`, its weights and its values."""
+    output = layer.attention.output.weight.unflatten(1, (-1, values.shape[-1]))  # [hidden_size, head, head_dim]
+    brought = torch.einsum("hkd,shd->hks", values, output)
+    together = max(1, TOGETHER // brought[0].numel())
+    shares = [
+        _shares_of(*_block_vectors(layer, x, weights, brought, slice(start, start + together)))
+        for start in range(0, len(x), together)
+    ]
+    found = torch.cat(shares)
+    nowhere = found.sum(dim=-1, keepdim=True) == 0
+    return torch.where(nowhere, torch.eye(len(x), dtype=x.dtype, device=x.device), found)
+
+
+def _block_vectors(layer: Layer, x: Tensor, weights: Tensor, brought: Tensor, queries: slice) -> tuple[Tensor, Tensor]:
+    """Return T_i(x_j) `[query, key, hidden_size]` and y_i `[query, hidden_size]` for some queries.
+
+    brought: v W_O of each head, `[head, key, hidden_size]`.
+    """
+    vectors = torch.einsum("hqk,hks->qks", weights[:, queries].to(brought.dtype), brought)
+    of_queries = x[queries]
+    rows = torch.arange(len(of_queries), device=x.device)
+    vectors[rows, rows + queries.start] += of_queries
+    made = vectors.sum(dim=1)
+    if layer.attention.output.bias is not None:
+        made = made + layer.attention.output.bias
+    if layer.norm_first:
+        return vectors, made
+    norm = layer.attention_norm
+    assert isinstance(norm, torch.nn.LayerNorm)
+    spread = (made.var(dim=-1, correction=0) + norm.eps).sqrt()[:, None, None]
+    return norm.weight * (vectors - vectors.mean(dim=-1, keepdim=True)) / spread, norm(made)
+
+
+def _shares_of(vectors: Tensor, made: Tensor) -> Tensor:
+    """Return c for some queries, `[query, key]`; 0 in a row to which no vector is close."""
+    away = (made[:, None] - vectors).abs().sum(dim=-1)
+    near = (made.abs().sum(dim=-1, keepdim=True) - away).clamp(min=0)
+    total = near.sum(dim=-1, keepdim=True)
+    return near / total.where(total > 0, 1)

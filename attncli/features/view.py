@@ -1,0 +1,232 @@
+"""Make a page of every head of a text: one HTML file that opens anywhere."""
+
+import json
+import webbrowser
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from attncli.base import choices
+from attncli.base.errors import RequestError
+from attncli.base.progress import Progress, counted, silent
+from attncli.features import options
+from attncli.features.feature import Feature
+from attncli.features.inputs import Saved, Source, Texts, notify, notify_about, read_inputs
+from attncli.models.opening import Opening
+from attncli.record import AttentionRecord
+from attncli.record.captions import in_stretches, title_of_record
+from attncli.record.record import document_text
+from attncli.record.request import Grouping, Request
+from attncli.record.selection import number_list
+from attncli.report import NextCommand, Part, Report
+
+LARGE = 20_000_000  # characters of a page whose size is announced before it is built, which takes long
+COPIES = 4  # of the maps, that making a page of them makes (4 layers x 12 heads x 1,024 tokens, incompressible)
+SHARE = 0.1  # of a page: q and k that take more are named as a way to a smaller page
+
+
+@dataclass(eq=False)
+class View(Feature):
+    """Make a page of every head, in one file that needs no network.
+
+    All layers and heads are in it unless -l and -H keep a part. Four views: lines between tokens (heads), all heads as
+    thumbnails (model), one head as a heat map (matrix), q and k element by element (neuron). It opens on the head that
+    `run` names first. Several masks make a switch.
+
+    \b
+    Examples:
+      attncli view -o view.html "The cat sat on the mat."
+      attncli view --mask none,causal,padding --pad-to 12 "The cat sat."
+      attncli view "Where did the bear hide?" --pair "In a cave." --segments AB
+      attncli run -l all -o maps.npz "A cat sat." && attncli view --from maps.npz
+    """
+
+    group = "Look"
+    saves = (".html", ".htm")
+    saved_as = "a page"
+    json = False
+    output = "attention.html"
+
+    text: options.Text = None
+    pair: options.Pair = None
+    file: options.File = None
+    saved: options.Saved = None
+    model: options.ModelName = "minilm"
+    layer: options.Layer = None
+    head: options.Head = None
+    masks: options.Masks = None
+    pad_to: options.PadTo = None
+    measure: options.Measure = "weight"
+    vectors: Annotated[
+        str | None,
+        options.vectors(
+            "Heads with q and k: 4.7, or 4.0-3, or 4.all; all; none. Without it all up to 128 tokens, then a few."
+        ),
+    ] = None
+    engine: options.Engine = "auto"
+    without: options.Without = None
+    which: options.Which = None
+    target: options.Target = None
+    start: Annotated[choices.PageView, options.choice(options.OUTPUT, choices.PageView, "--view")] = "heads"
+    query: options.Query = None
+    segments: options.Segments = "all"
+    no_special: options.NoSpecial = False
+    tokens: options.SomeTokens = None
+    words: options.Words = False
+    threshold: Annotated[
+        float, options.option(options.OUTPUT, "--threshold", rare=True, metavar="X", help="Draw no weight below X.")
+    ] = 0.0
+    title: Annotated[
+        str | None,
+        options.option(
+            options.OUTPUT,
+            "--title",
+            rare=True,
+            metavar="TEXT",
+            help="The page's title.",
+            show_default="model and text",
+        ),
+    ] = None
+    open_it: Annotated[bool, options.option(options.OUTPUT, "--open", help="Open the page in the browser.")] = False
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def report(self, progress: Progress = silent) -> Report:
+        from attncli.page import Start, document
+
+        start = Start(self.start, self.query, self.segments, not self.no_special, self.words, self.threshold)
+        source = self._source()
+        if isinstance(source, Texts):
+            from attncli.models.tapped import NEURONS, under_masks
+
+            names = [None] if self.masks is None else choices.several("mask", self.masks, choices.Mask)
+            texts = under_masks(source.engine, source.inputs, source.request, names, NEURONS, COPIES)
+            found = [record for by_mask in counted(texts, len(source), "texts", progress) for record in by_mask]
+        else:
+            found = self._with_masks(list(source.records()))
+        records = list(map(notify_about, found))
+        if any(map(in_stretches, records)):
+            self.refuse("on stretches of a long text, which have no q and k: give --tokens", "vectors")
+        self._announce_size(records)
+        first = records[0]
+        start = replace(start, head=_first_head(source, first))
+        page = document.page(records, start, self.title, advice=_advice(source, first))
+        title = title_of_record(first, f"layers {number_list(first.layers)}, heads {number_list(first.heads)}")
+
+        def document_of() -> dict[str, Any]:
+            return json.loads("".join(document_text(records)))
+
+        opened = None if self.open_it else NextCommand("in the browser", "view", {"open_it": True})
+        return _SavedPage(title, [_Page(page)], document_of, next=opened, records=records, opens=self.open_it)
+
+    def _source(self) -> Source:
+        grouping = Grouping(self.tokens, stretches=True)
+        if self.saved is not None:
+            self.refuse_use("record", "with --from, which takes what was saved")
+            return Saved(self.saved, self.layer, self.head, grouping)
+        request = Request(
+            layers="all" if self.layer is None else self.layer,
+            heads="all" if self.head is None else self.head,
+            pad_to=self.pad_to,
+            measure=self.measure,
+            vectors=self.vectors,
+            which=self.which,
+            target=self.target,
+            grouping=grouping,
+        )
+        opening = Opening(self.model, self.device, self.dtype, self.engine, self.without)
+        return Texts(read_inputs(self.text, self.pair, self.file), opening, request)
+
+    def _with_masks(self, records: list[AttentionRecord]) -> list[AttentionRecord]:
+        """Return the records with one of these masks. Raises RequestError where the file has not all of them."""
+        there = list(dict.fromkeys(record.mask_name for record in records))
+        wanted = there if self.masks is None else choices.several("mask", self.masks, choices.Mask)
+        if not set(wanted) <= set(there):
+            raise RequestError(f"{self.saved} was made with --mask {', '.join(there)}: --mask can't change that")
+        if set(wanted) == set(there):
+            self.refuse(f"with --from, which takes what was saved: mask {', '.join(there)}", "masks")
+        return [record for record in records if record.mask_name in wanted]
+
+    def _announce_size(self, records: Sequence[AttentionRecord]) -> None:
+        """Say how large a large page will be, and what makes it smaller, before it is built."""
+        from attncli.page.document import expected_size, expected_vectors_size
+
+        size = expected_size(records)
+        if size <= LARGE:
+            return
+        first, masks = records[0], len({record.mask_name for record in records})
+        counts = {
+            "texts": len(records) // masks,
+            "layers (-l)": len(first.layers),
+            "heads (-H)": len(first.heads),
+            "masks (--mask)": masks,
+        }
+        fewer = ", ".join(name for name, count in counts.items() if count > 1)
+        ways = [f"fewer {fewer}"] if fewer else []
+        if self.saved is None and expected_vectors_size(records, size) > SHARE * size:
+            ways.append("without q and k (--vectors none)")
+        smaller = f"; smaller with {' or '.join(ways)}" if ways else ""
+        notify(f"the page will take about {size / 1e6:.0f} MB{smaller}")
+
+
+def _first_head(source: Source, record: AttentionRecord) -> tuple[int, int]:
+    """Return the head that `run` names first on this text."""
+    from attncli.analysis.shares import row_shares
+    from attncli.analysis.telling import Usual, edges, telling_head
+
+    record = row_shares(record)
+    over = Usual.with_text(record, None if in_stretches(record) else source.usual())
+    return telling_head(record, edges(record, over))
+
+
+def _advice(source: Source, record: AttentionRecord) -> str:
+    """Return the page's sentence on heads without q and k: how to make a page that has them."""
+    from attncli.page import advice
+
+    if not isinstance(source, Texts):
+        return advice.of_saved(record)
+    from attncli.models.tapped import tapped
+
+    if record.measure != "weight":
+        return advice.NORMS
+    return advice.VIEW if tapped(source.engine) is not None else advice.OTHER_ENGINE
+
+
+@dataclass(frozen=True)
+class _Page(Part):
+    """The page."""
+
+    html: str
+
+    def page(self) -> str:
+        return self.html
+
+
+@dataclass(frozen=True, repr=False)
+class _SavedPage(Report):
+    """A page that says how large it is once it is saved, and opens in the browser where it was asked to."""
+
+    records: Sequence[AttentionRecord] = ()
+    opens: bool = False
+
+    def save(self, path: str | Path) -> None:
+        from attncli.page import save_page
+
+        path = Path(path)
+        [page] = [part.html for part in self.parts if isinstance(part, _Page)]
+        save_page(page, path)
+        notify(f"{path} takes {len(page) / 1e6:.1f} MB{_size_of_vectors(self.records, page)}")
+        if self.opens and not webbrowser.open(path.resolve().as_uri()):
+            notify(f"no browser could be opened: open {path} yourself")
+
+
+def _size_of_vectors(records: Iterable[AttentionRecord], page: str) -> str:
+    """Say how much of the page q and k of the records take."""
+    from attncli.page.document import vectors_size
+
+    kept = [record.vectors for record in records if record.vectors is not None]
+    if not kept:
+        return ", without q and k"
+    heads, size = len(kept[0].heads), vectors_size(page)
+    return f", of which q and k of {heads} head{'s' if heads > 1 else ''} {size / 1e6:.1f} MB (--vectors)"

@@ -1,0 +1,211 @@
+"""One head in a window: its map with what is held marked, and its tokens with their strongest keys.
+
+A map that has no room is a picture of all of it (`attncli.report.terminal.picture`) until something is held;
+then it is the part around that.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.cells import cell_len
+from rich.text import Text
+
+from attncli.analysis.difference import Difference
+from attncli.analysis.filters import kept
+from attncli.analysis.telling import Edge
+from attncli.base.arrays import Doubles, Floats
+from attncli.base.printable import visible
+from attncli.record import AttentionRecord
+from attncli.record.cells import drawn_map
+from attncli.record.selection import numbered_names
+from attncli.report.canvas import Canvas, to_width
+from attncli.report.heads import GAP, keys_within, strongest_keys
+from attncli.report.terminal import (
+    ROW_LABEL,
+    SIGNED_WIDTHS,
+    VALUE_WIDTH,
+    cell_text,
+    largest,
+    picture,
+    signed_cell,
+    signed_ground,
+)
+
+ROW_KEYS = 8  # of a query, that are named at most
+WIDTHS = (VALUE_WIDTH, 2, 1)
+MARKED = "reverse"  # what is held
+Cell = Callable[[float, int], tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Held:
+    """A head, and its query and key that are looked at. special: whether special tokens are shown."""
+
+    layer: int
+    head: int
+    query: int | None = None
+    key: int | None = None
+    special: bool = True
+
+    def sides(self, record: AttentionRecord) -> tuple[list[int], list[int]]:
+        """Return the queries and keys that are shown; all where there would be none."""
+        if self.special or all(record.tokens.special) or all(record.keys.special):
+            return list(range(len(record.tokens))), list(range(len(record.keys)))
+        return kept(record.tokens, special=False, keys=record.keys)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Lines, and the places in them: queries by line from `above` on, keys from column `left` on.
+
+    wide: the columns of a key.
+    """
+
+    lines: list[Text]
+    queries: Sequence[int]
+    keys: Sequence[int] = ()
+    above: int = 0
+    left: int = 0
+    wide: int = 1
+
+    def at(self, column: int, line: int) -> tuple[int | None, int | None]:
+        """Return the query and the key at a place, None where there is none."""
+        down, across = line - self.above, (column - self.left) // self.wide
+        query = self.queries[down] if 0 <= down < len(self.queries) else None
+        return query, self.keys[across] if 0 <= across < len(self.keys) else None
+
+
+def weights_window(record: AttentionRecord, held: Held, canvas: Canvas) -> Window:
+    """Return the map of the head, in the canvas."""
+
+    def cell(weight: float, wide: int) -> tuple[str, str]:
+        return cell_text(weight, wide, canvas)
+
+    return map_window(drawn_map(record, held.layer, held.head), record, held, canvas, WIDTHS, cell)
+
+
+def changes_window(changes: Doubles, record: AttentionRecord, held: Held, canvas: Canvas) -> Window:
+    """Return the changes of the weights of the head, `[query, key]`: blue is less, red is more.
+
+    Without room for all of it, return a picture of the sizes alone, the largest as a weight of 1.
+    """
+    most = largest(changes)
+
+    def cell(number: float, wide: int) -> tuple[str, str]:
+        return signed_cell(number, most, wide, canvas), "" if number != number else signed_ground(
+            number / (most or 1), canvas
+        )
+
+    sizes = np.abs(changes) / (most or 1)
+    return map_window(changes, record, held, canvas, SIGNED_WIDTHS, cell, sizes)
+
+
+def map_window(
+    numbers: Floats | Doubles,
+    record: AttentionRecord,
+    held: Held,
+    canvas: Canvas,
+    widths: Sequence[int],
+    cell: Cell,
+    pictured: Floats | Doubles | None = None,
+) -> Window:
+    """Return a line per query after its label, as wide as fits, under the numbers of the keys; mark the held cell.
+
+    cell: returns a number in so many columns, and its style. pictured: drawn where there is no room for all of it.
+    """
+    queries, keys = held.sides(record)
+    names = dict(zip(queries, labels(record, queries, canvas), strict=True))
+    left, room = cell_len(names[queries[0]]) + 1, max(1, (canvas.height or len(queries) + 1) - 1)
+    wide = next((one for one in widths if left + one * len(keys) <= canvas.width), 0)
+    if (wide == 0 or len(queries) > room) and held.query is None:
+        shown = (numbers if pictured is None else pictured)[np.ix_(queries, keys)]
+        return Window(picture(shown.astype(np.float32), canvas, min(len(keys), canvas.width), room + 1), [])
+    wide = wide or widths[-1]
+    across, down = around(keys, held.key, (canvas.width - left) // wide), around(queries, held.query, room)
+    lines = [key_numbers(across, left, wide, held, canvas)]
+    for query in down:
+        line = Text(f"{names[query]} ", MARKED if query == held.query and held.key is None else "")
+        row = numbers[query].tolist()
+        for key in across:
+            content, style = cell(row[key], wide)
+            line.append(content, f"{style} {MARKED} bold" if (query, key) == (held.query, held.key) else style)
+        if query == held.query:
+            line.stylize(MARKED, 0, left - 1)
+        lines.append(line)
+    return Window(lines, down, across, 1, left, wide)
+
+
+def key_numbers(keys: Sequence[int], left: int, wide: int, held: Held, canvas: Canvas) -> Text:
+    """Return the numbers of the keys above their columns: their last digits where there is no room for more."""
+    line = Text(" " * left)
+    for key in keys:
+        number = str(key)[-max(1, wide - 1) :]
+        line.append(f"{number:>{wide}}", MARKED if key == held.key else canvas.faint)
+    return line
+
+
+def around(places: Sequence[int], held: int | None, room: int) -> list[int]:
+    """Return as many of these as there is room for, with the held one in the middle as far as possible."""
+    at = places.index(held) if held in places else 0
+    start = max(0, min(at - max(room, 1) // 2, len(places) - max(room, 1)))
+    return list(places[start : start + max(room, 1)])
+
+
+def labels(record: AttentionRecord, queries: Sequence[int], canvas: Canvas) -> list[str]:
+    """Return the numbers and tokens of queries, all of one width."""
+    shown = [visible(record.tokens.shown[query]) for query in queries]
+    width = min(ROW_LABEL, max(map(cell_len, shown)), max(1, canvas.width // 3))
+    return [f"{query:>3} {to_width(token, width, canvas)}" for query, token in zip(queries, shown, strict=True)]
+
+
+def tokens_window(record: AttentionRecord, held: Held, canvas: Canvas) -> Window:
+    """Return a line per token with its strongest keys of those that are shown, as many as fit."""
+    queries, keys = held.sides(record)
+    names = dict(zip(queries, labels(record, queries, canvas), strict=True))
+    key_names = numbered_names(record.keys)
+    down = around(queries, held.query, canvas.height or len(queries))
+    out = np.ones(len(record.keys), dtype=bool)
+    out[keys] = False
+    lines = []
+    for query in down:
+        row = np.where(out, np.float32(0), record.map(held.layer, held.head)[query])
+        room = max(1, canvas.width - cell_len(names[query]) - GAP)
+        named = keys_within(strongest_keys(key_names, row, ROW_KEYS), room, canvas.ellipsis)
+        lines.append(Text(f"{names[query]}{' ' * GAP}{named}", MARKED if query == held.query else "", no_wrap=True))
+    return Window(lines, down)
+
+
+# --- the numbers of what is held ------------------------------------------------------------------------
+
+
+def cell_lines(
+    record: AttentionRecord, head: tuple[int, int], query: int, key: int, edge: Edge | None, found: Difference | None
+) -> list[str]:
+    """Describe a cell of a head (layer, head) in a line, and its change in another where there is a difference.
+
+    edge: the cell as a strong edge, with its usual weight, if it is one.
+    """
+    row = record.map(*head)[query]
+    allowed = record.mask_of(head[0])[query]
+    names = visible(record.tokens.shown[query]), visible(record.keys.shown[key])
+    said = f"{query} {names[0]} → {key} {names[1]}: {record.measure} {row[key]:.4f}"
+    if not allowed[key]:
+        said += ", hidden by the mask"
+    else:
+        rank = int((row > row[key]).sum()) + 1
+        said += f", number {rank} of {int(allowed.sum())} keys (uniform: {1 / max(int(allowed.sum()), 1):.4f})"
+    if edge is not None:
+        said += f"; usual {edge.usual:.2f}"
+    if found is None:
+        return [said]
+    one, other = (float(side.map(*head)[query, key]) for side in (found.first, found.second))
+    return [said, f"before {one:.4f}, now {other:.4f}: {other - one:+.4f}; of this head {found.of(*head):.3f} moved"]
+
+
+def row_line(record: AttentionRecord, head: tuple[int, int], query: int) -> str:
+    """Describe a query's row by its entropy."""
+    row = record.map(*head)[query].astype(np.float64)
+    entropy = float(-(row[row > 0] * np.log(row[row > 0])).sum())
+    most = float(np.log(max(int(record.mask_of(head[0])[query].sum()), 1)))
+    return f"{query} {visible(record.tokens.shown[query])}: entropy {abs(entropy):.2f} of at most {most:.2f} nats"

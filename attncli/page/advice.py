@@ -1,0 +1,33 @@
+"""How a page is made that has q and k of a head: what Neuron says of a head that has none. "{head}" is that head."""
+
+from attncli.base import choices
+from attncli.record import AttentionRecord
+
+VIEW = "attncli view --vectors {head} makes a page that has them."
+OTHER_ENGINE = "This network's code in transformers gives none: most others have them."
+NORMS = "Norms are made of values too: a page of weights, without --measure norm, can have them."
+SAVED = (
+    "attncli run -l all --vectors {head} -o maps.safetensors TEXT saves a record that has them, of a network that "
+    "attncli runs itself; attncli view --from maps.safetensors makes the page."
+)
+ALIGN = "The networks of attncli align keep no q and k: its pages have weights only."
+LIBRARY = 'model.attend(text, vectors="{head}").page(path) makes a page that has them.'
+FOREIGN = "record_of(weights, tokens, vectors=(query, key)) makes a record that has them."
+LIVE = "They are asked for when this view is looked at."
+WHOLE = 'record.page("all.html") makes a page that has those of the record.'
+
+
+ALIGNERS = {f"align-{name}" for name in choices.names(choices.Attention)}  # what records call them
+
+
+def of_record(record: AttentionRecord) -> str:
+    """Return the advice for a record in Python."""
+    if record.measure != "weight":
+        return NORMS
+    return ALIGN if record.model.name in ALIGNERS else LIBRARY if record.model.path else FOREIGN
+
+
+def of_saved(record: AttentionRecord) -> str:
+    """Return the advice for a saved record."""
+    advice = of_record(record)
+    return SAVED if advice == LIBRARY else advice

@@ -1,0 +1,219 @@
+"""Assemble the page as one file: the template with style, script, description and chunks in their places.
+
+Nothing in a record can become markup or script: words are JSON in which "<" is written as an escape, numbers are
+base64, and the page's policy lets no script run but its own, and nothing be requested from anywhere.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from attncli.analysis.shares import row_shares
+from attncli.base.files import check_suffix, write_whole
+from attncli.base.printable import printable
+from attncli.page.advice import of_record
+from attncli.page.packing import ROWS, pack_layers, pick_scale, some_rows
+from attncli.page.payload import VECTORS, Kept, payload
+from attncli.page.start import Start
+from attncli.page.vectors import LEAST, MOST, ROOM
+from attncli.record import AttentionRecord
+
+# --- scripts ------------------------------------------------------------------------------------------
+
+FOLDER = Path(__file__).parent
+MAIN = "main"
+
+IMPORT = re.compile(r'^import (?P<names>\{[^}]*\}|\* as \w+) from "\./(?P<module>\w+)\.js";$', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|function|class) (?P<name>\w+))", re.MULTILINE)
+
+
+@cache
+def script(main: str = MAIN) -> str:
+    """Return all modules that the module `main` needs, each after those that it imports itself."""
+    done: dict[str, str] = {}
+    add(main, done)
+    return '"use strict";\n' + "\n".join(done.values())
+
+
+def add(name: str, done: dict[str, str]) -> None:
+    """Append module `name` to `done`, after what it imports."""
+    source = (FOLDER / f"{name}.js").read_text(encoding="utf-8")
+    for match in IMPORT.finditer(source):
+        if match["module"] not in done:
+            add(match["module"], done)
+    exported = EXPORT.sub("", source), [match["name"] for match in EXPORT.finditer(source)]
+    body, names = IMPORT.sub(bind, exported[0]), ", ".join(exported[1])
+    done[name] = f"const ${name} = (() => {{\n{body}\nreturn {{ {names} }};\n}})();"
+
+
+def bind(match: re.Match[str]) -> str:
+    """Return an import as a constant: `{ page }` of a module, or all of it."""
+    names = match["names"].removeprefix("* as ")
+    return f"const {names} = ${match['module']};"
+
+
+# --- the document -------------------------------------------------------------------------------------
+
+SUFFIXES = (".html", ".htm")
+FRAME_HEIGHT = 640  # pixels
+
+PLACE = re.compile(r"\{\{ (\w+) \}\}")
+
+
+def page(
+    records: AttentionRecord | Sequence[AttentionRecord],
+    start: Start = Start(),
+    title: str | None = None,
+    kept: Kept | None = None,
+    advice: str | None = None,
+) -> str:
+    """Return one HTML document with all heads of these records. The same records give the same document.
+
+    Several records: a menu of texts; neighbours of the same text under different masks: a switch of masks. Norms are
+    drawn as shares of their rows.
+
+    start: how the page opens; all of it can be changed there. title: of the document; by default the model and the
+    first text. kept: the part of the weights that the page holds, where that is not all; it says so. advice: how to get
+    q and k of a head that has none (`attncli.page.advice`).
+
+    Raises RequestError when there is no record, they are of different models, layers or heads, or `start` names
+    something that is not there.
+    """
+    records = [records] if isinstance(records, AttentionRecord) else records
+    description, chunks = content(records, start, kept, advice)
+    if title is None:
+        title = f"{description['model']['name']}: {description['texts'][0]['title']}"
+    return assembled(["template.html"], ["style.css"], script(), title, description, chunks)
+
+
+def content(
+    records: Sequence[AttentionRecord], start: Start, kept: Kept | None, advice: str | None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the description of a page, and its chunks by name. Raises RequestError as `page` does."""
+    records = [row_shares(one) for one in records]
+    state = start.state(records[0] if records else None)
+    if records:
+        state["opening"] = kept.opening() if kept is not None else start.opening(records[0])
+    description, chunks = payload(records, state, kept)
+    description["advice"] = of_record(records[0]) if advice is None else advice
+    return description, chunks
+
+
+def assembled(
+    bodies: Sequence[str],
+    styles: Sequence[str],
+    code: str,
+    title: str,
+    description: dict[str, Any],
+    chunks: Mapping[str, str],
+    allowed: str | None = None,
+    more: str = "",
+) -> str:
+    """Assemble a page of these bodies, styles and script, which holds this description and these chunks alone.
+
+    allowed: the policy, where that is not `policy`. more: an element beside the chunks.
+    """
+    style = style_of(styles)
+    places = {
+        "policy": policy(style, code) if allowed is None else allowed,
+        "title": html.escape(printable(title)),
+        "style": style,
+        "body": "".join((FOLDER / name).read_text(encoding="utf-8") for name in bodies),
+        "script": code,
+        "page": as_json(description),
+        "chunks": more
+        + "\n".join(
+            f'<script type="application/octet-stream" id="{name}">{text}</script>' for name, text in chunks.items()
+        ),
+    }
+    return filled("frame.html", places)
+
+
+def style_of(names: Sequence[str]) -> str:
+    """Return these style sheets, one after the other."""
+    return "".join((FOLDER / name).read_text(encoding="utf-8") for name in names)
+
+
+def filled(name: str, places: Mapping[str, str]) -> str:
+    """Fill the template of this name."""
+    template = (FOLDER / name).read_text(encoding="utf-8")
+    return PLACE.sub(lambda place: places[place[1]], template)
+
+
+def save_page(document: str, path: str | Path) -> None:
+    """Save a page as .html; the file appears whole or not at all. Raises RequestError for another suffix or place."""
+    path = Path(path)
+    check_suffix(path, SUFFIXES, "a page")
+    write_whole(path, lambda file: file.write_text(document, encoding="utf-8", newline="\n"))
+
+
+def vectors_size(document: str) -> int:
+    """Return the number of characters that q and k take in a page."""
+    return sum(len(chunk[1]) for chunk in re.finditer(rf'id="{VECTORS}\d+">([^<]*)', document))
+
+
+def frame(document: str, height: int = FRAME_HEIGHT) -> str:
+    """Return a page in a frame, such as for a notebook. The frame reaches nothing around it."""
+    return (
+        f'<iframe sandbox="allow-scripts allow-downloads" srcdoc="{html.escape(document)}" title="attention" '
+        f'style="width: 100%; height: {height}px; border: 1px solid #8884"></iframe>'
+    )
+
+
+def policy(style: str, code: str) -> str:
+    """Return a content security policy that allows this style, this script if any, and no request of any kind."""
+    scripts = f"script-src '{digest(code)}'; " if code else ""
+    return f"default-src 'none'; {scripts}style-src '{digest(style)}'; base-uri 'none'; form-action 'none'"
+
+
+def digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def as_json(description: dict[str, Any]) -> str:
+    """Return JSON in ASCII, without the characters that could end the element it stands in."""
+    text = json.dumps(description, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+# --- the size, before it is built ---------------------------------------------------------------------
+
+ENOUGH = 5_000_000  # weights that are packed to find out how much all take: other layers of each text
+# Characters that a page takes for what is not weights, as they were measured.
+TOKEN, KIND, CHUNK = 32, 52, 110  # a token, what a head does, the element around packed numbers
+
+
+def expected_size(records: Sequence[AttentionRecord]) -> int:
+    """Estimate the number of characters that `page` makes of these records, to a fifth.
+
+    Weights take most of it. How small they become is tried on a part of them.
+    """
+    maps = [row_shares(record).weights for record in records]
+    step = -(-sum(one[:, :, :ROWS].size for one in maps) // ENOUGH)
+    places = [(text, layer) for text, one in enumerate(maps) for layer in range(len(one)) if (text + layer) % step == 0]
+    samples = [some_rows(maps[text][layer]) for text, layer in places]
+    share = sum(map(len, pack_layers(samples, pick_scale(maps)))) / sum(layer.size for layer in samples)
+    frame = len(script()) + sum(
+        len((FOLDER / name).read_text("utf-8")) for name in ("style.css", "frame.html", "template.html")
+    )
+    weights = share * sum(one.size for one in maps)
+    return round(frame + weights + sum(map(without_weights, records)) + expected_vectors_size(records, weights))
+
+
+def expected_vectors_size(records: Sequence[AttentionRecord], weights: float) -> float:
+    """Estimate the characters of q and k in a page whose weights take so many (`attncli.page.vectors.store`)."""
+    numbers = sum(record.vectors.size for record in records if record.vectors is not None)
+    return max(LEAST * numbers, min(MOST * numbers, max(weights, ROOM)))
+
+
+def without_weights(record: AttentionRecord) -> float:
+    """Return the characters of a record beside its weights, q and k: its tokens, and each head's pattern."""
+    layers, heads = record.weights.shape[:2]
+    tokens = len(record.tokens) + (0 if record.key_tokens is None else len(record.key_tokens))
+    return TOKEN * tokens + KIND * layers * heads + CHUNK * (layers + 2)

@@ -1,0 +1,332 @@
+"""Describe the records of a page as JSON and chunks of numbers, as data.js reads them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attncli.analysis.patterns import summarise
+from attncli.base.arrays import Bools, Floats
+from attncli.base.errors import RequestError
+from attncli.base.palette import HEAD_COLOURS, WEIGHTS
+from attncli.base.printable import printable, shorten, visible
+from attncli.base.version import __version__
+from attncli.page.packing import PLAIN, SCALES, TEXTS, Chunks, Scale, pack_layer, pack_layers, pick_scale
+from attncli.page.vectors import store
+from attncli.record import AttentionRecord, ModelInfo
+from attncli.record.captions import notes
+from attncli.record.cells import pool
+from attncli.text.tokens import Tokens, word_groups, word_texts
+
+# --- records of which some heads are kept -------------------------------------------------------------
+
+WHOLE, SMALL = SCALES[-1], Scale(4, 256, 1, 0.1)  # how weights of whole heads and of small maps are stored
+SIDES = (64, 48, 32, 24, 16)  # of a small map, in cells
+SMALL_SHARE = 0.3  # of the room, for small maps
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The heads of a record that a small page holds in full.
+
+    heads: (layer, head) of each; the page opens at the first. side: the largest side of the small maps of the others,
+    in which a cell is the largest of the weights that fall into it.
+    """
+
+    heads: list[tuple[int, int]]
+    side: int
+
+    @classmethod
+    def within(cls, record: AttentionRecord, ranked: Sequence[tuple[int, int]], room: int) -> "Kept":
+        """Keep what `room` characters hold of a record: the finest small maps, then heads as they are ranked."""
+        taken, side = 0, SIDES[-1]
+        for side in SIDES:
+            taken = sum(map(len, pack_layers(small_maps(record, side), SMALL)))
+            if taken <= SMALL_SHARE * room:
+                break
+        heads = []
+        for layer, head in ranked:
+            taken += len(pack_layer(record.map(layer, head)[None], WHOLE))
+            if taken > room:
+                break
+            heads.append((layer, head))
+        return cls(heads, side)
+
+    def of_layer(self, layer: int) -> list[int]:
+        """Return the heads of a layer that are kept in full."""
+        return sorted(head for of, head in self.heads if of == layer)
+
+    def whole(self, record: AttentionRecord) -> list[Floats]:
+        """Return the heads of each layer of a record that are kept in full, `[head, query, key]`."""
+        return [
+            layer[[record.heads.index(head) for head in self.of_layer(number)]]
+            for number, layer in zip(record.layers, record.weights, strict=True)
+        ]
+
+    def opening(self) -> dict[str, Any]:
+        """Return the state where an address says nothing: the first head in full, or else all heads."""
+        if not self.heads:
+            return {"view": "model"}
+        layer, head = self.heads[0]
+        return {"layer": layer, "head": head, "heads": [head]}
+
+
+def small_maps(record: AttentionRecord, side: int) -> list[Floats]:
+    """Return the small maps of each layer, `[head, query, key]`, at most `side` x `side`."""
+    return [np.stack([pool(one, side, side) for one in layer]) for layer in record.weights]
+
+
+def small_masks(record: AttentionRecord, side: int) -> Bools:
+    """Return the masks of the small maps, one for all layers where they have one mask, else one for each.
+
+    A cell may be attended to where any cell that falls into it may.
+    """
+    masks = record.compact_masks.astype(np.float32)
+    return (pool(masks, side, side) if masks.ndim == 2 else np.stack([pool(one, side, side) for one in masks])) > 0
+
+
+# --- the description ----------------------------------------------------------------------------------
+
+LONGEST_TITLE = 60
+LONG, THUMBNAIL = 256, 96  # tokens; decoding all heads of longer texts takes longer than looking at them all may
+VECTORS = "vectors"  # how the names of chunks of q and k begin
+NO_VECTORS: dict[str, Any] = {"heads": [], "size": 0, "terms": []}
+
+
+def payload(
+    records: Sequence[AttentionRecord], start: dict[str, Any], kept: Kept | None = None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the description of a page of these records, and its chunks by name.
+
+    Neighbours of the same tokens under different masks are one text. start: the state that the page opens with. kept:
+    the part of the weights that it holds, where that is not all.
+
+    Raises RequestError when there is no record, or they are not all of one model, layers and heads.
+    """
+    chunks = Chunks(TEXTS)
+    return fill(chunks, records, start, kept), chunks.there
+
+
+def plain_payload(
+    records: Sequence[AttentionRecord], start: dict[str, Any], prefix: str = ""
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the payload of a page that asks for its texts one after the other: its chunks are bytes.
+
+    Their names begin with `prefix`. They are not compressed: undoing that takes longer than sending a few numbers.
+
+    Raises RequestError as `payload` does.
+    """
+    chunks = Chunks(PLAIN, prefix)
+    return fill(chunks, records, start, None), chunks.there
+
+
+def fill(
+    chunks: Chunks[Any], records: Sequence[AttentionRecord], start: dict[str, Any], kept: Kept | None
+) -> dict[str, Any]:
+    """Add the numbers of these records to the chunks, and return the description. Raises RequestError as `payload`."""
+    check_alike(records)
+    first = records[0]
+    scale = WHOLE if kept else pick_scale([record.weights for record in records])
+    groups = by_text(records)
+    texts = [text_entry(group, scale, chunks, kept) for group in groups]
+    masks = (mask for text in texts for mask in text["masks"])
+    for mask, vectors in zip(masks, vectors_entries([one for group in groups for one in group], chunks), strict=True):
+        mask["vectors"] = vectors
+    description = describe(first.model, (first.layers, first.heads), first.measure, texts, start)
+    if kept is not None:
+        description["whole"] = [kept.of_layer(layer) for layer in first.layers]
+    return description
+
+
+def describe(
+    model: ModelInfo,
+    numbers: tuple[list[int], list[int]],
+    measure: str,
+    texts: list[dict[str, Any]],
+    start: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the part of the description that every page has: model, layers, heads, texts, and how it opens."""
+    return {
+        "version": __version__,
+        "model": {
+            "name": printable(model.shown),
+            "sha256": printable(model.sha256),
+            "layers": model.layers,
+            "heads": model.heads,
+        },
+        "layers": numbers[0],
+        "heads": numbers[1],
+        "measure": measure,
+        "colours": list(HEAD_COLOURS),
+        "ramp": list(WEIGHTS),
+        "texts": texts,
+        "start": start,
+    }
+
+
+def check_alike(records: Sequence[AttentionRecord]) -> None:
+    """Raises RequestError when the records can't stand in one page."""
+    if not records:
+        raise RequestError("there is no record to make a page of")
+    for record in records[1:]:
+        for what, one, other in (
+            ("models", record.model.shown, records[0].model.shown),
+            ("weights", record.model.sha256, records[0].model.sha256),
+            ("layers", record.layers, records[0].layers),
+            ("heads", record.heads, records[0].heads),
+            ("measure", record.measure, records[0].measure),
+        ):
+            if one != other:
+                raise RequestError(f"a page has the same {what} for all texts, not {other} and {one}: make two pages")
+
+
+def by_text(records: Sequence[AttentionRecord]) -> list[list[AttentionRecord]]:
+    """Group neighbours of the same tokens under different masks."""
+    groups: list[list[AttentionRecord]] = []
+    for record in records:
+        last = groups[-1] if groups else []
+        same = last and (last[0].tokens, last[0].keys, last[0].kind) == (record.tokens, record.keys, record.kind)
+        if same and record.mask_name not in [one.mask_name for one in last]:
+            last.append(record)
+        else:
+            groups.append([record])
+    return groups
+
+
+def text_entry(
+    group: Sequence[AttentionRecord], scale: Scale, chunks: Chunks[Any], kept: Kept | None = None
+) -> dict[str, Any]:
+    """Describe one text, with its maps under every mask.
+
+    `keys` is null where they are the tokens of the queries; the note is empty where each token of the text is there.
+    """
+    first = group[0]
+    return {
+        "title": shorten(title_of(first), LONGEST_TITLE),
+        **tokens_entry(first.tokens),
+        "keys": None if first.key_tokens is None else tokens_entry(first.key_tokens),
+        "attention": first.kind,
+        "note": "; ".join(notes(first)),
+        "masks": [mask_entry(record, scale, chunks, kept) for record in group],
+    }
+
+
+def tokens_entry(tokens: Tokens) -> dict[str, Any]:
+    """Describe the tokens along one side, and the words among them: [the word, its pieces]."""
+    groups = word_groups(tokens)
+    return {
+        "tokens": [visible(token) for token in tokens.shown],
+        "segments": tokens.segments,
+        "special": tokens.special,
+        "words": [[visible(word), group] for word, group in zip(word_texts(tokens, groups), groups, strict=True)],
+    }
+
+
+def title_of(record: AttentionRecord) -> str:
+    """Return a text as it was written, for the menu of texts; for a decoder or a cross-attention, name that too."""
+    title = text_of(record.tokens)
+    if record.key_tokens is not None:
+        title = f"{text_of(record.key_tokens)} → {title}"
+    return title if record.kind == "encoder" else f"{record.kind}: {title}"
+
+
+def text_of(tokens: Tokens) -> str:
+    """Return a text, or a pair of texts, on one line as it was written; where that is not known, its words."""
+    parts = [""] * (max(tokens.segments) + 1)
+    for segment, written in zip(tokens.segments, tokens.written, strict=True):
+        parts[segment] += written
+    return printable(" ".join(" ".join(parts).split())) or words_of(tokens)
+
+
+def words_of(tokens: Tokens) -> str:
+    """Return the words of a text without the tokenizer's own marks, with spaces where the text had any."""
+    text, reached = "", 0
+    groups = word_groups(tokens)
+    for pieces, word in zip(groups, word_texts(tokens, groups), strict=True):
+        if not tokens.special[pieces[0]]:
+            start, end = tokens.offsets[pieces[0]][0], tokens.offsets[pieces[-1]][1]
+            joined = start == reached < end  # tokens that no text was cut into have no offsets
+            joined = joined and not tokens.shown[pieces[0]].startswith(" ")  # whose offsets begin with the space
+            text += ("" if joined or not text else " ") + printable(word)
+            reached = end
+    return text or "(no words)"
+
+
+def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks[Any], kept: Kept | None) -> dict[str, Any]:
+    """Describe the maps of one text under one mask: weights, mask, and the pattern of each head."""
+    summaries = summarise(record)
+    kinds = [[summaries[layer, head] for head in record.heads] for layer in record.layers]
+    return {
+        "name": printable(record.mask_name),
+        **scale_entry(scale, len(record.keys)),
+        **maps_entry(record, scale, chunks, kept),
+        "allowed": allowed_entry(record.compact_masks, chunks),
+        "hides": not record.compact_masks.all(),
+        "kinds": [
+            [
+                {
+                    "label": kind.label.replace("_", " "),
+                    "share": round(kind.strength, 4),
+                    "entropy": round(kind.entropy, 4),
+                }
+                for kind in row
+            ]
+            for row in kinds
+        ],
+    }
+
+
+def maps_entry(record: AttentionRecord, scale: Scale, chunks: Chunks[Any], kept: Kept | None) -> dict[str, Any]:
+    """Store the weights of every layer, or of the heads that are kept; beside these, and for long texts, small maps."""
+    whole = list(record.weights) if kept is None else kept.whole(record)
+    entry: dict[str, Any] = {"maps": chunks.add_layers(whole, scale)}
+    if kept is not None or max(record.weights.shape[2:]) > LONG:
+        entry["small"] = small_entry(record, THUMBNAIL if kept is None else kept.side, chunks)
+    return entry
+
+
+def small_entry(record: AttentionRecord, side: int, chunks: Chunks[Any]) -> dict[str, Any]:
+    """Store the small maps of every layer, and their masks."""
+    maps = small_maps(record, side)
+    return {
+        "maps": chunks.add_layers(maps, SMALL),
+        **scale_entry(SMALL, maps[0].shape[2]),
+        "rows": maps[0].shape[1],
+        "columns": maps[0].shape[2],
+        "allowed": allowed_entry(small_masks(record, side), chunks),
+    }
+
+
+def scale_entry(scale: Scale, keys: int) -> dict[str, Any]:
+    """Describe how the weights of rows of so many keys are stored, and the largest errors of what is read.
+
+    `error` is that of the `strongest` of each row and `rest` that of others, as shares of the weight; weights that are
+    not stored are below `least`.
+    """
+    return {
+        "steps": scale.steps,
+        "parts": scale.parts,
+        "strongest": min(scale.strongest, keys),
+        "error": scale.error,
+        "rest": 0 if scale.strongest >= keys else scale.rest,
+        "least": scale.least(keys),
+    }
+
+
+def allowed_entry(masks: Bools, chunks: Chunks[Any]) -> str | list[str]:
+    """Store the masks, a bit a cell: one for all layers where they have one mask `[query, key]`, else one for each."""
+    if masks.ndim == 3:
+        return [chunks.add(chunks.form.one(np.packbits(mask).tobytes())) for mask in masks]
+    return chunks.add(chunks.form.one(np.packbits(masks).tobytes()))
+
+
+def vectors_entries(records: Sequence[AttentionRecord], chunks: Chunks[Any]) -> list[dict[str, Any]]:
+    """Store q and k of every head that has them, as finely as the weights leave room for."""
+    levels, every = store(records, chunks.room, chunks.form.one)
+    return [
+        NO_VECTORS
+        if stored is None
+        else stored.entry({layer: chunks.add(one, VECTORS) for layer, one in stored.of_layers.items()}, levels)
+        for stored in every
+    ]

@@ -1,0 +1,67 @@
+"""How a page opens."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from attncli.analysis.filters import check_segments, kept
+from attncli.analysis.telling import Usual, edges, telling_head
+from attncli.base import choices
+from attncli.base.errors import RequestError
+from attncli.record import AttentionRecord
+from attncli.record.selection import number_list, select_token
+
+
+@dataclass(frozen=True)
+class Start:
+    """The first state of a page. It is checked as far as possible before there is a record.
+
+    view: "heads", "model", "matrix" or "neuron". query: the token that is held, by its text ("it", "it#2") or its
+    number. segments: "AB" shows from the first text to the second, and so on; or "all". special: whether [CLS], [SEP]
+    and [PAD] are shown. words: whether pieces are put together to words. threshold: weights below it are not drawn.
+    head: (layer, head); by default the head that stands out most on the first text alone (`telling_head`).
+
+    Raises RequestError for an unknown or impossible value.
+    """
+
+    view: str = "heads"
+    query: str | int | None = None
+    segments: str = "all"
+    special: bool = True
+    words: bool = False
+    threshold: float = 0.0
+    head: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        choices.check("view", self.view, choices.PageView)
+        check_segments(self.segments)
+        if not 0 <= self.threshold <= 1:
+            raise RequestError(f"threshold {self.threshold:g} is out of range: weights are between 0 and 1")
+
+    def state(self, record: AttentionRecord | None) -> dict[str, Any]:
+        """Return the state of the page's script (state.js), for the first of its records.
+
+        Raises RequestError when the record has no such token or segment, or nothing would be left of it.
+        """
+        found: dict[str, Any] = {
+            "view": self.view,
+            "segments": check_segments(self.segments),
+            "special": self.special,
+            "words": self.words,
+            "threshold": self.threshold,
+        }
+        if record is not None:
+            kept(record.tokens, self.special, self.segments, record.keys)
+            if self.query is not None:
+                found["token"] = select_token(str(self.query), record.tokens)
+        return found
+
+    def opening(self, record: AttentionRecord) -> dict[str, Any]:
+        """Return the state where an address says nothing: that one head.
+
+        Raises RequestError when the record does not have it.
+        """
+        layer, head = self.head or telling_head(record, edges(record, Usual.of_text(record)))
+        if layer not in record.layers or head not in record.heads:
+            here = f"layers are {number_list(record.layers)}, heads {number_list(record.heads)}"
+            raise RequestError(f"head {layer}.{head} is not in this record: {here}")
+        return {"layer": layer, "head": head, "heads": [head]}

@@ -1,0 +1,172 @@
+"""The words that every medium shows with a record: its model, its size, the model's prediction, and notes about it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from attncli.base.arrays import Bools, Doubles
+from attncli.base.printable import printable, visible
+from attncli.record import AttentionRecord
+from attncli.record.parts import LIKELY, NOTHING, Answer, Said
+from attncli.text.tokens import Tokens, text_between, word_groups
+
+MOST_LABELS = 4  # labels of a text that are named
+MOST_WORDS = 12  # words with a label that are named
+NAMELESS = "LABEL_0"  # transformers' name of the one label of a regression without a name
+
+SINKS = "heads have sinks, so rows sum to less than 1, and the rest of the weight goes to no token"
+ZOOM = "--tokens 0-255 shows some one by one"
+
+# --- titles ---------------------------------------------------------------------------------------------
+
+
+def model_name(name: str) -> str:
+    """Return a model's name without the folders that lead to it."""
+    return printable(name.rstrip("/\\").replace("\\", "/").rpartition("/")[2] or name)
+
+
+def model_shown(model: Mapping[str, Any]) -> str:
+    """Return the name of a document's model, with its changes."""
+    return model_name(f"{model['name']} {model.get('changes', '')}".strip())
+
+
+def title_of_record(record: AttentionRecord, what: str) -> list[str]:
+    """Return the pieces of a record's title: the model, anything unusual, `what` is shown, the mask, and the size."""
+    mask = f"mask {record.mask_name}"
+    return [model_name(record.model.shown), *record.unusual, what, mask, record_size(record)]
+
+
+def record_size(record: AttentionRecord) -> str:
+    """Return the number of tokens, with [PAD] apart: "16 tokens + 2 [PAD]"."""
+    if record.key_tokens is not None:
+        return f"{token_count(record.tokens)} to {token_count(record.key_tokens)}"
+    return token_count(record.tokens)
+
+
+def token_count(tokens: Tokens) -> str:
+    """16 tokens + 2 [PAD]"""
+    padding = sum(tokens.padding)
+    count = len(tokens) - padding
+    return f"{count} token{'' if count == 1 else 's'}" + (f" + {padding} [PAD]" if padding else "")
+
+
+# --- predictions ----------------------------------------------------------------------------------------
+
+
+def describe_prediction(record: AttentionRecord) -> list[str]:
+    """Return the prediction as lines: one, or one for every [MASK]; none where the record has no prediction."""
+    said = record.prediction
+    if said is None:
+        return []
+    name = "prediction" if said.output == said.kind else f"prediction, {printable(said.output)}"
+    return [f"{name}: {line}" for line in _answers(said, record)]
+
+
+def _answers(said: Said, record: AttentionRecord) -> Iterator[str]:
+    """Yield the answers of a prediction, a line each."""
+    match said.kind:
+        case "words":
+            for place, words in groupby(said.answers, lambda answer: answer.start):
+                mask = "" if place is None else f"{visible(record.tokens.shown[place])} {place} is "
+                yield mask + ", ".join(map(_with_probability, words))
+        case "next":
+            yield "next " + ", ".join(map(_with_probability, said.answers))
+        case "tokens":
+            yield _token_labels(said, record)
+        case "span":
+            yield from (f'"{printable(one.label)}"{_percent(one)}' for one in said.answers[:1])
+        case _:
+            yield _text_labels(said)
+
+
+def _text_labels(said: Said) -> str:
+    """Return the labels of a text: "entailment 97.1%, neutral 2.0%"; of independent labels only the likely ones."""
+    chosen = said.answers if said.single else [one for one in said.answers if _is_likely(one)]
+    if not chosen:
+        return f"none of {len(said.answers)} labels has {LIKELY:.0%}"
+    return _first_of([_with_probability(one) for one in chosen], MOST_LABELS)
+
+
+def _token_labels(said: Said, record: AttentionRecord) -> str:
+    """Return the words with a label: "Berlin B-LOC 99.1%". A word has the label of its first piece."""
+    ends = {group[0]: group[-1] + 1 for group in word_groups(record.tokens)}
+    found = [
+        f"{printable(text_between(record.tokens, one.start, ends[one.start]))} {_with_probability(one)}"
+        for one in said.answers
+        if one.start in ends and (one.label != NOTHING if said.single else _is_likely(one))
+    ]
+    return _first_of(found, MOST_WORDS) if found else "no token has a label"
+
+
+def _is_likely(answer: Answer) -> bool:
+    """Return whether an independent label applies to the text; the number of a regression always does."""
+    return answer.probability is None or answer.probability >= LIKELY
+
+
+def _first_of(names: Sequence[str], most: int) -> str:
+    """Return the first of many names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def _with_probability(answer: Answer) -> str:
+    """Return a label with its probability, or the number of a regression."""
+    if answer.probability is None:
+        return f"{'' if answer.label == NAMELESS else f'{visible(answer.label)} '}{answer.logit:.4g}"
+    return f"{visible(answer.label)}{_percent(answer)}"
+
+
+def _percent(answer: Answer) -> str:
+    return "" if answer.probability is None else f" {answer.probability:.1%}"
+
+
+# --- notes ----------------------------------------------------------------------------------------------
+
+
+def in_stretches(record: AttentionRecord) -> bool:
+    """Return whether a record shows stretches of tokens instead of tokens."""
+    return record.part is not None and record.part.stretched
+
+
+def notes(record: AttentionRecord) -> list[str]:
+    """Return a sentence each on sinks, on the tokens that were chosen, and on stretches, where a record has them."""
+    part, note = record.part, _sinks_note(record)
+    sinks = [] if note is None else [note]
+    if part is None:
+        return sinks
+    chosen = f"tokens {part.chosen} of {part.tokens}, counted from 0 anew{_share_within(record)}"
+    found = [*sinks, *([chosen] if part.chosen else [])]
+    if part.stretched:
+        found.append(
+            f"{part.units} {part.unit} are shown as {len(record.tokens)} stretches of {part.size}: weights to a "
+            f"stretch are summed, weights from it are averaged; {ZOOM}"
+        )
+    return found
+
+
+def _share_within(record: AttentionRecord) -> str:
+    """Return the share of their weight that chosen tokens give each other; norms have no such share."""
+    if record.key_tokens is not None or record.measure != "weight":
+        return ""
+    rows = record.weights.sum(axis=-1, dtype=np.float64)
+    attending = max(int((rows > 0).sum()), 1)
+    return f": they give each other {rows.sum() / attending:.0%} of their weight"
+
+
+def _sinks_note(record: AttentionRecord) -> str | None:
+    """Return a sentence on the weight that goes to sinks; None where heads have none, or a norm is shown.
+
+    The rows of some tokens of a text don't tell how much it is.
+    """
+    if not record.sinks or record.measure != "weight":
+        return None
+    if record.part is not None and record.part.chosen:
+        return SINKS
+    sums: Doubles = record.weights.sum(axis=-1, dtype=np.float64)  # [layer, head, query]
+    may: Bools = np.asarray(record.masks.any(axis=2))  # [layer, query]
+    attending = np.broadcast_to(may[:, None], sums.shape)
+    if not attending.any():
+        return SINKS
+    return f"{SINKS}: {1 - np.mean(sums, where=attending):.0%} of it, on average"

@@ -1,0 +1,253 @@
+"""Draw the parts that pictures of every style share: the canvas, words, numbers, colour bars and legends.
+
+A picture is one canvas in inches from its upper left corner; `attncli.report.figure.layout` plans it.
+"""
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colorbar import Colorbar
+from matplotlib.colors import PowerNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+
+from attncli.base.arrays import Bools, Doubles, Floats
+from attncli.record.cells import HIDDEN
+from attncli.report.figure.layout import CLOSE, LABEL_GAP, LINE, MARGIN, TICK, Layout, Wording, tick_places
+
+SETTINGS = {
+    "svg.fonttype": "none",  # text stays text
+    "pdf.fonttype": 42,  # TrueType: text that can be searched and copied
+    "svg.hashsalt": "attncli",  # the same picture is the same bytes
+    "hatch.linewidth": 0.6,
+}
+INK, FAINT = "#222222", "#707070"
+RULES = "#d8d8d8"  # between cells, of which most are white
+GROUND, HATCH, STROKES = "#e6e6e6", "#a8a8a8", "//////"  # of what is hidden
+
+
+@contextmanager
+def drawing(families: Sequence[str]) -> Iterator[None]:
+    """Run matplotlib with our settings alone, so that the same maps give the same picture anywhere."""
+    log = logging.getLogger("matplotlib.font_manager")
+    level = log.level
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(SETTINGS)
+        matplotlib.rcParams["font.family"] = list(families)
+        warnings.filterwarnings("ignore", message="Glyph")  # `fonts.families` has said it
+        log.setLevel(logging.ERROR)  # that a family has no "normal" weight is no news to the user
+        try:
+            yield
+        finally:
+            log.setLevel(level)
+
+
+def blank(width: float, height: float) -> tuple[Figure, Axes]:
+    """Return a figure of this size in inches, and a canvas that covers it."""
+    figure = Figure(figsize=(width, height))
+    canvas = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
+    canvas.set_axis_off()
+    return figure, canvas
+
+
+def draw_wording(canvas: Axes, layout: Layout) -> None:
+    """Draw the title and the note above everything, the headings of the rows, and the captions of the panels."""
+    y = layout.margin
+    for lines, size, colour in ((layout.title, layout.title_size, INK), (layout.note, layout.note_size, FAINT)):
+        for line in lines:
+            write(canvas, layout.width / 2, y, line, size, color=colour, va="top")
+            y += LINE * size
+    x = layout.beside - LINE * layout.caption_size / 2
+    for top, heading in zip(layout.tops, layout.headings, strict=False):
+        write(canvas, x, top + layout.high / 2, heading, layout.caption_size, rotation=90)
+    for row, top in zip(layout.captions, layout.tops, strict=True):
+        for caption, left in zip(row, layout.lefts, strict=False):
+            write(canvas, left + layout.wide / 2, top - CLOSE, caption, layout.caption_size, va="bottom")
+
+
+def draw_queries(canvas: Axes, layout: Layout, labels: Sequence[str], held: int | None) -> None:
+    """Draw the queries left of the first column; where one is held, the others are faint."""
+    for top in layout.tops:
+        for number, text in enumerate(labels):
+            write(
+                canvas,
+                layout.lefts[0] - LABEL_GAP,
+                top + (number + 0.5) * layout.cell,
+                text,
+                layout.label_size,
+                ha="right",
+                color=INK if held in (None, number) else FAINT,
+            )
+
+
+def draw_lines(canvas: Axes, y: float, lines: Sequence[str], size: float, colour: str) -> None:
+    """Draw lines of text from `y` down, at the left."""
+    for place, line in enumerate(lines):
+        write(canvas, MARGIN, y + LINE * size * (place + 0.5), line, size, ha="left", color=colour)
+
+
+def dark_ink(colours: Floats | Doubles) -> Bools:
+    """Return where black has more contrast than white on these `[..., rgb(a)]`: at least 4.58 (WCAG 2)."""
+    linear = np.where(
+        colours[..., :3] <= 0.04045, colours[..., :3] / 12.92, ((colours[..., :3] + 0.055) / 1.055) ** 2.4
+    )
+    luminance = linear @ (0.2126, 0.7152, 0.0722)
+    return np.asarray((luminance + 0.05) ** 2 > 1.05 * 0.05)
+
+
+def hatched(x: float, y: float, wide: float, high: float) -> Rectangle:
+    """Return the ground of hidden cells: it differs from any colour, in print and in grey too."""
+    return Rectangle((x, y), wide, high, facecolor=GROUND, edgecolor=HATCH, hatch=STROKES, linewidth=0, zorder=-1)
+
+
+def draw_hidden_sample(canvas: Axes, x: float, y: float, side: float, size: float) -> None:
+    """Draw a hidden cell and its name, from (x, y) down."""
+    canvas.add_patch(hatched(x, y, side, side))
+    write(canvas, x + side + LABEL_GAP, y + side / 2, HIDDEN, size, ha="left", color=FAINT)
+
+
+def write(canvas: Axes, x: float, y: float, text: str, size: float, **style: Any) -> None:
+    """Write text with its middle at (x, y). "$x$" is a token, not mathematics."""
+    if text:
+        canvas.text(
+            x,
+            y,
+            text,
+            **{"size": size, "ha": "center", "va": "center", "color": INK, **style},
+            parse_math=False,
+        )
+
+
+# --- numbers instead of labels ------------------------------------------------------------------------
+
+
+def draw_upright(
+    canvas: Axes, layout: Layout, numbers: Sequence[str], x: float, y: float, *, right: bool = False
+) -> None:
+    """Draw numbers from (x, y) down, left of a panel or right of it."""
+    half, way = LINE * layout.tick_size / 2, 1 if right else -1
+    marks = []
+    for place in tick_places(len(numbers), layout.cell, 2 * half):
+        at = (place + 0.5) * layout.cell
+        marks.append([(x, y + at), (x + way * TICK, y + at)])
+        middle = inside(at, half, layout.cell * len(numbers))
+        gap = way * (TICK + LABEL_GAP / 2)
+        write(canvas, x + gap, y + middle, numbers[place], layout.tick_size, ha="left" if right else "right")
+    canvas.add_collection(LineCollection(marks, colors=FAINT, linewidths=0.6), autolim=False)
+
+
+def draw_across(canvas: Axes, layout: Layout, wording: Wording, numbers: Sequence[str], x: float, y: float) -> None:
+    """Draw numbers from (x, y) to the right, under a panel."""
+    room = wording.widest(numbers, layout.tick_size)
+    marks = []
+    for place in tick_places(len(numbers), layout.cell, room):
+        at = (place + 0.5) * layout.cell
+        marks.append([(x + at, y), (x + at, y + TICK)])
+        middle = inside(at, wording.widest([numbers[place]], layout.tick_size) / 2, layout.cell * len(numbers))
+        write(canvas, x + middle, y + TICK + LABEL_GAP / 2, numbers[place], layout.tick_size, va="top")
+    canvas.add_collection(LineCollection(marks, colors=FAINT, linewidths=0.6), autolim=False)
+
+
+def inside(at: float, half: float, length: float) -> float:
+    """Return the middle of a number that stays beside its panel."""
+    return min(max(at, half), max(length - half, half))
+
+
+# --- the colour bar -----------------------------------------------------------------------------------
+
+ROOTS = (0, 0.01, 0.1, 0.25, 0.5, 1)  # of the full colour: what is marked where colours go by the square root
+
+# Inches.
+BAR_GAP, BAR_WIDTH, BAR_TEXT = 0.25, 0.16, 0.75  # for text of 10 points
+SHORTEST_BAR, LONGEST_BAR = 1.2, 4.0
+
+
+def draw_bar(figure: Figure, layout: Layout, colours: ScalarMappable, scale: str, more: bool) -> None:
+    """Draw the colour bar right of the maps; it ends in a point if there is `more` weight than it reaches to."""
+    unit = layout.unit
+    place = layout.edge + BAR_GAP * unit, layout.tops[0], BAR_WIDTH * unit, bar_height(layout)
+    ticks = (
+        [share * (colours.norm.vmax or 1) for share in ROOTS] if isinstance(colours.norm, PowerNorm) else MaxNLocator(5)
+    )
+    made = bar_at(figure, place, colours, scale, layout.note_size, ticks=ticks, extend="max" if more else "neither")
+    made.ax.tick_params(length=3 * unit)
+
+
+def bar_at(
+    figure: Figure,
+    place: tuple[float, float, float, float],
+    colours: ScalarMappable,
+    name: str,
+    size: float,
+    **how: Any,
+) -> Colorbar:
+    """Draw a colour bar with its name in letters of this size. place: its left, top, width and height, in inches."""
+    (left, top, across, down), (wide, high) = place, figure.get_size_inches()
+    axes = figure.add_axes((left / wide, 1 - (top + down) / high, across / wide, down / high))
+    bar = figure.colorbar(colours, cax=axes, **how)
+    bar.set_label(name, size=size, color=FAINT)
+    bar.ax.tick_params(labelsize=size, colors=INK, width=0.6, length=2)
+    bar.outline.set(linewidth=0.6, edgecolor=FAINT)
+    return bar
+
+
+def bar_height(layout: Layout) -> float:
+    """Return the height of the colour bar: that of the maps, within limits."""
+    return min(max(layout.bottom - layout.tops[0], SHORTEST_BAR * layout.unit), LONGEST_BAR * layout.unit)
+
+
+# --- the legend of heads ------------------------------------------------------------------------------
+
+# Inches, for text of the standard size.
+SAMPLE = 0.2  # a line
+APART = 0.12  # entries
+LEGEND_GAP = 0.1  # from the panels
+
+
+def legend_height(layout: Layout, rows: int) -> float:
+    """Return the inches that so many rows of the legend take."""
+    return LEGEND_GAP * layout.unit + rows * LINE * layout.note_size
+
+
+def legend_rows(wording: Wording, layout: Layout, texts: Sequence[str]) -> list[list[tuple[float, str]]]:
+    """Arrange the legend's entries in rows as wide as the picture: the place of each entry, and its words."""
+    needed = [(SAMPLE + LABEL_GAP + APART) * layout.unit + wording.widest([text], layout.note_size) for text in texts]
+    most = layout.width - 2 * layout.margin + APART * layout.unit
+    rows: list[list[int]] = []
+    for entry in range(len(texts)):
+        if rows and sum(needed[one] for one in [*rows[-1], entry]) <= most:
+            rows[-1].append(entry)
+        else:
+            rows.append([entry])
+    placed = []
+    for row in rows:
+        widths = [needed[entry] for entry in row]
+        left = (layout.width - sum(widths) + APART * layout.unit) / 2
+        placed.append([(left + sum(widths[:place]), texts[entry]) for place, entry in enumerate(row)])
+    return placed
+
+
+def draw_legend(
+    canvas: Axes, layout: Layout, rows: Sequence[Sequence[tuple[float, str]]], colours: Mapping[str, str]
+) -> None:
+    """Draw a short line of each colour with its name, below everything."""
+    samples, inks = [], []
+    y = layout.height - layout.margin - (len(rows) - 0.5) * LINE * layout.note_size
+    for row in rows:
+        for x, text in row:
+            end = x + SAMPLE * layout.unit
+            samples.append([(x, y), (end, y)])
+            inks.append(colours[text])
+            write(canvas, end + LABEL_GAP * layout.unit, y, text, layout.note_size, ha="left")
+        y += LINE * layout.note_size
+    canvas.add_collection(LineCollection(samples, colors=inks, linewidths=2.0), autolim=False)

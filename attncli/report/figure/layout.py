@@ -1,0 +1,414 @@
+"""Plan a picture of panels in inches, before anything is drawn.
+
+Every text is measured first, so that no label lies on another. A picture is a grid of panels of one size with words
+around them (`arrange`). Each style decides how large a panel is and what stands beside it (`maps`, `lines`). Where the
+width of the picture is given, `largest_panels` finds the size of the panels.
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeVar
+
+from attncli.base.errors import RequestError
+from attncli.base.printable import quoted
+from attncli.report.figure import fonts
+from attncli.report.figure.fonts import clean, clean_lines, token_label, wrap_line
+
+# --- paper --------------------------------------------------------------------------------------------
+
+UNITS = {"": 1.0, "in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72}  # inches
+LENGTH = re.compile(r"\s*(\d{1,6}(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.ASCII | re.IGNORECASE)
+WIDEST = 100.0  # inches
+
+LABEL = 10.0  # points, of labels that have room
+COLUMN_LABEL, LABEL_AN_INCH = 7.0, 2.0  # where the width is given: 7 points in a column, 10 across a page
+SMALLEST = 6.0  # points, where the width is given: what is printed at its size can't be zoomed into
+SIZES = (2.0, 72.0)  # points that can be asked for
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The width and the font of a picture; None lets the picture decide.
+
+    width: in inches. font: a family. font_size: in points.
+    """
+
+    width: float | None = None
+    font: str | None = None
+    font_size: float | None = None
+
+    @property
+    def label(self) -> float:
+        """The points of the tokens' labels, where they have room."""
+        if self.font_size is not None:
+            return self.font_size
+        return LABEL if self.width is None else min(LABEL, max(COLUMN_LABEL, LABEL_AN_INCH * self.width))
+
+    @property
+    def smallest(self) -> float:
+        """The points below which nothing is written."""
+        return 0.0 if self.width is None else min(SMALLEST, self.label)
+
+
+def paper(width: str | float | None = None, font: str | None = None, font_size: float | None = None) -> Paper:
+    """Return the paper that the options describe. width: "8cm", "80mm", "3.15in", "227pt", or a number of inches.
+
+    Raises RequestError for an unreadable width, a size out of range, or a font that is not installed.
+    """
+    least, most = SIZES
+    if font_size is not None and not least <= font_size <= most:
+        raise RequestError(f"--font-size {font_size:g} is out of range: {least:g} to {most:g} points")
+    return Paper(
+        None if width is None else inches(width), None if font is None else fonts.installed_family(font), font_size
+    )
+
+
+def inches(length: str | float) -> float:
+    """Convert a length, as it is typed, to inches. Raises RequestError where it is none, or too large for a picture."""
+    match = LENGTH.fullmatch(str(length))
+    value = float(match[1]) * UNITS.get(match[2].lower(), 0.0) if match else 0.0
+    if not 0 < value <= WIDEST:
+        raise RequestError(
+            f'--width {quoted(str(length))}: write it as "8cm", "80mm", "3.15in" or "227pt", up to {WIDEST:g}in'
+        )
+    return value
+
+
+# --- the grid -----------------------------------------------------------------------------------------
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The words around the panels of a picture, and the query that stands out.
+
+    tokens: the queries, and the keys too unless there are other `keys`. headings: words to the left of each row. title,
+    note: above everything. numbers: of queries and keys in the text, where not all of it is drawn; else they are
+    counted from 0. axes: the names of a panel's rows and columns. held: the place of a query that stands out. vmax: the
+    weight with the full colour; None is the largest that is drawn. apart: whether each panel has its own. paper: the
+    width and the font.
+    """
+
+    tokens: Sequence[str]
+    keys: Sequence[str] | None = None
+    headings: Sequence[str] = ()
+    title: str = ""
+    note: str = ""
+    numbers: tuple[Sequence[int], Sequence[int]] | None = None
+    axes: tuple[str, str] = ("query", "key")
+    held: int | None = None
+    vmax: float | None = None
+    apart: bool = False
+    paper: Paper = field(default_factory=Paper)
+
+    def labels(self) -> tuple[list[str], list[str]]:
+        """Return the queries and the keys as they stand beside a map."""
+        queries = [token_label(token) for token in self.tokens]
+        return queries, queries if self.keys is None else [token_label(token) for token in self.keys]
+
+    def ticks(self) -> tuple[list[str], list[str]]:
+        """Return the numbers of queries and keys, for where there is no room for labels."""
+        keys = self.tokens if self.keys is None else self.keys
+        queries, across = self.numbers or (range(len(self.tokens)), range(len(keys)))
+        return [str(number) for number in queries], [str(number) for number in across]
+
+
+def wrap_panels(panels: Sequence[T]) -> list[list[T]]:
+    """Arrange panels in rows: a little wider than high, with few places left over."""
+
+    def cost(columns: int) -> float:
+        rows = math.ceil(len(panels) / columns)
+        return 2 * (rows * columns - len(panels)) + abs(columns - 1.3 * rows)
+
+    columns = min(range(1, len(panels) + 1), key=cost)
+    return [list(panels[start : start + columns]) for start in range(0, len(panels), columns)]
+
+
+# --- words --------------------------------------------------------------------------------------------
+
+STANDARD = 10.0  # points: the size that other sizes are relative to
+ROOMY = 10.0  # inches: panels that take more have larger words around them
+READABLE = 0.065  # inches: the smallest cell with a label beside it, where one can zoom in
+
+
+@dataclass(frozen=True)
+class Wording:
+    """The words of a picture, made harmless, and the font families that show them.
+
+    captions: of the panels, by row; a line break starts a new line. headings: left of each row, or none.
+    """
+
+    captions: list[list[str]]
+    headings: list[str]
+    title: str
+    note: str
+    families: tuple[str, ...]
+    paper: Paper
+
+    @classmethod
+    def of(cls, grid: Grid, captions: Sequence[Sequence[str]], others: Sequence[str]) -> "Wording":
+        """Return the words of a grid with these captions, in fonts that show the `others` too.
+
+        A Notice names characters that no font on this machine has.
+        """
+        above = [[clean_lines(caption) for caption in row] for row in captions]
+        left = [clean(heading) for heading in grid.headings]
+        title, note = clean_lines(grid.title), clean_lines(grid.note)
+        every = [*others, *(caption for row in above for caption in row), *left, title, note]
+        return cls(above, left, title, note, tuple(fonts.families(every, grid.paper.font)), grid.paper)
+
+    def widest(self, texts: Sequence[str], size: float) -> float:
+        """Return the inches that the widest of these texts takes in `size` points."""
+        return widest(tuple(texts), self.families) * size / STANDARD
+
+    def scale(self, side: float) -> float:
+        """Return how much larger words are around panels that take `side` inches together; a size asked for is kept."""
+        fixed = self.paper.width is not None or self.paper.font_size is not None
+        return 1.0 if fixed else max(1.0, side / ROOMY)
+
+    def caption_size(self, scale: float, wide: float) -> float:
+        """Return the points of the words above a panel of `wide` inches, whose words are `scale` times larger."""
+        return max(self.paper.label * min(scale, wide), self.paper.smallest)
+
+    def label_size(self, cell: float) -> float:
+        """Return the points of a token's label that has `cell` inches; 0 where it can't be read."""
+        if cell < (READABLE if self.paper.width is None else self.paper.smallest * 1.1 / 72):
+            return 0.0
+        return min(self.paper.label, max(cell * 72 / 1.2, self.paper.smallest))
+
+    def shortened(self, text: str, room: float, size: float) -> str:
+        """Shorten "head 11" to "11" where the width is given and leaves no room for more."""
+        if self.paper.width is None or self.widest(text.split("\n"), size) <= room:
+            return text
+        return text.rpartition(" ")[2]
+
+
+@lru_cache(maxsize=64)  # whoever looks for the largest panels asks for the same again and again
+def widest(texts: tuple[str, ...], families: tuple[str, ...]) -> float:
+    return max(fonts.widths(texts, STANDARD, families), default=0.0)
+
+
+# --- places -------------------------------------------------------------------------------------------
+
+# Points.
+TITLE, NOTE = 1.2, 0.9  # of the labels' size; a note, and every other small word
+LINE = 1.3 / 72  # the height of a line in inches, by points
+
+# Inches.
+ONE_PANEL, ALL_PANELS = 12.0, 14.0  # the side of one panel, and of a grid of them, that is aimed at
+SMALLEST_PANEL = 1.0
+SMALLEST_PRINTED = 0.12  # a panel, where the width is given
+LARGEST_GRID = 40.0  # where panels grow so that their labels can be read
+NARROWEST = 4.6
+LABEL_GAP, CLOSE = 0.04, 0.03  # from a panel to its labels, and to its caption
+MARGIN, PRINTED_MARGIN = 0.15, 0.04  # what is printed at its size has the page's margins around it
+GAP = 0.12  # between panels, for text of the standard size
+FEW = 4  # panels
+SHARPNESS = 75  # cells an inch at the most
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Inches that are kept free around the panels, for each style to fill.
+
+    outer: left of the headings of rows. left: between those and the panels.
+    """
+
+    outer: float
+    left: float
+    right: float
+    above: float
+    below: float
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Places in inches from the upper left corner, and sizes of text in points.
+
+    needed: the width that everything needs. lefts, tops: of the columns and rows of panels. wide, high: of a panel.
+    cell: of a token in it. beside: right of the headings of rows. edge: right of the last column and its captions.
+    label_size: of the tokens; 0 where they can't be read. unit: how much larger things around the panels are than for
+    text of the standard size.
+    """
+
+    width: float
+    needed: float
+    height: float
+    margin: float
+    lefts: list[float]
+    tops: list[float]
+    wide: float
+    high: float
+    cell: float
+    beside: float
+    edge: float
+    unit: float
+    label_size: float
+    caption_size: float
+    note_size: float
+    title_size: float
+    captions: list[list[str]]
+    headings: list[str]
+    title: list[str]
+    note: list[str]
+
+    @property
+    def tick_size(self) -> float:
+        """The points of the numbers that stand for labels: at most those of a small panel's caption."""
+        return min(self.note_size, self.caption_size)
+
+    @property
+    def right(self) -> float:
+        return self.lefts[-1] + self.wide
+
+    @property
+    def bottom(self) -> float:
+        return self.tops[-1] + self.high
+
+
+def arrange(
+    wording: Wording, sides: Sides, wide: float, high: float, cell: float, scale: float, lowest: float = 0.0
+) -> Layout:
+    """Arrange panels of one size and the words around them, so that nothing lies on anything else.
+
+    lowest: inches that are needed below the top of the first panel, whatever the panels take.
+    """
+    paper = wording.paper
+    margin = MARGIN if paper.width is None else PRINTED_MARGIN
+    unit = scale * paper.label / STANDARD
+    title_size, note_size = TITLE * paper.label * scale, NOTE * paper.label * scale
+    caption_size = wording.caption_size(scale, wide)
+    captions = [[wording.shortened(caption, wide, caption_size) for caption in row] for row in wording.captions]
+    headings = [wording.shortened(heading, high, caption_size) for heading in wording.headings]
+
+    gap = GAP * unit if paper.width is None else min(GAP * unit, CLOSE + wide / 8)
+    columns = len(captions[0])
+    lines = [line for row in captions for caption in row for line in caption.split("\n")]
+    column = max(wide, wording.widest(lines, caption_size)) + gap
+    left = margin + sides.outer + (LINE * caption_size if headings else 0) + sides.left
+    needed = left + columns * column - gap + sides.right + margin
+    width = paper.width or max(NARROWEST, needed)
+    left += (width - needed) / 2
+    lefts = [left + number * column + (column - gap - wide) / 2 for number in range(columns)]
+
+    title = wrap_line(wording.title, title_size, width - 2 * margin, wording.families)
+    note = wrap_line(wording.note, note_size, width - 2 * margin, wording.families)
+    y = margin + LINE * (title_size * len(title) + note_size * len(note)) + GAP * unit / scale
+    row_height = max(high, wording.widest(headings, caption_size))
+    tops: list[float] = []
+    for row in captions:
+        above = LINE * caption_size * max(len(caption.splitlines()) for caption in row)
+        y += above if tops else max(above, sides.above)
+        tops.append(y + (row_height - high) / 2)
+        y += row_height + gap
+    return Layout(
+        width=width,
+        needed=needed,
+        height=max(y - gap + sides.below, tops[0] + lowest) + margin,
+        margin=margin,
+        lefts=lefts,
+        tops=tops,
+        wide=wide,
+        high=high,
+        cell=cell,
+        beside=left - sides.left,
+        edge=left + columns * column - gap,
+        unit=unit,
+        label_size=wording.label_size(cell),
+        caption_size=caption_size,
+        note_size=note_size,
+        title_size=title_size,
+        captions=captions,
+        headings=headings,
+        title=title,
+        note=note,
+    )
+
+
+def largest_panels(lay_out: Callable[[float], Layout], width: float, least: float, most: float) -> Layout:
+    """Return the layout with the largest panels that takes at most `width` inches.
+
+    lay_out: returns the layout for a size from `least` to `most`. Raises RequestError when even the smallest is too
+    wide.
+    """
+    layout = lay_out(least)
+    if layout.needed > width:
+        fits = math.ceil(layout.needed * 25.4) / 10
+        raise RequestError(f"--width: {width * 2.54:.1f}cm is too narrow for this picture; {fits:g}cm would do")
+    for _ in range(20):
+        middle = (least + most) / 2
+        tried = lay_out(middle)
+        if tried.needed <= width:
+            least, layout = middle, tried
+        else:
+            most = middle
+    return layout
+
+
+def cell_size(tokens: int, across: int, panels: int, largest: float) -> float:
+    """Return the inches of a token, with `tokens` along a panel and `across` along the whole grid.
+
+    They are above `largest` only in tiny panels.
+    """
+    cell = min(largest, ONE_PANEL / tokens, ALL_PANELS / across)
+    if panels <= FEW and across * READABLE <= LARGEST_GRID:
+        cell = max(cell, READABLE)
+    return max(cell, SMALLEST_PANEL / tokens)
+
+
+def most_cells(layout: Layout) -> tuple[int, int]:
+    """Return how many rows and columns of a map can be told apart."""
+    return round(layout.high * SHARPNESS), round(layout.wide * SHARPNESS)
+
+
+def shortened_note(layout: Layout, wording: Wording) -> str:
+    """Name the rows and columns, where there is room for nothing but their numbers."""
+    pairs = {"rows": (layout.headings, wording.headings), "columns": (layout.captions[0], wording.captions[0])}
+    return ", ".join(f"{side}: {full[0].rpartition(' ')[0]}" for side, (short, full) in pairs.items() if short != full)
+
+
+def pooling_note(layout: Layout, queries: int, keys: int) -> str:
+    """Say what a cell stands for where there are more weights than can be told apart; else nothing."""
+    rows, columns = most_cells(layout)
+    if queries <= rows and keys <= columns:
+        return ""
+    return f"a cell is the largest weight of up to {-(-queries // rows)} x {-(-keys // columns)} tokens"
+
+
+# --- numbers instead of labels ------------------------------------------------------------------------
+
+STEPS = [digit * 10**power for power in range(8) for digit in (1, 2, 5)]
+APART = 1.5  # of a number's room, from one to the next: the first and last may be moved into their panel by half of it
+TICK = 0.03  # inches
+
+
+def tick_room(wording: Wording, numbers: Sequence[str], size: float, cell: float) -> float:
+    """Return the inches from a panel to the far side of the widest number beside it; 0 where there is none."""
+    return wording.widest(numbers, size) + LABEL_GAP + TICK if tick_places(len(numbers), cell, LINE * size) else 0.0
+
+
+def tick_height(wording: Wording, numbers: Sequence[str], size: float, cell: float) -> float:
+    """Return the inches from a panel to the lower side of the numbers under it; 0 where there is none."""
+    return LINE * size + TICK if tick_places(len(numbers), cell, wording.widest(numbers, size)) else 0.0
+
+
+def tick_places(count: int, cell: float, room: float) -> list[int]:
+    """Return the tokens that have a number, every 1, 2, 5, 10 ...; none where only one would. room: its inches."""
+    step = next(step for step in STEPS if step * cell >= APART * room + LABEL_GAP / 2)
+    return list(range(0, count, step)) if count > step else []
+
+
+def ticks_note(layout: Layout, queries: Sequence[str], keys: Sequence[str], across: float = 0.0) -> str:
+    """Say what stands in place of labels; nothing where the labels are there.
+
+    queries, keys: their numbers. across: the inches of a key's number, where keys go from left to right.
+    """
+    if layout.label_size:
+        return ""
+    high = LINE * layout.tick_size
+    there = tick_places(len(queries), layout.cell, high) or tick_places(len(keys), layout.cell, across or high)
+    return "numbers count from 0" if there else f"no room for {len(queries)} x {len(keys)} labels"

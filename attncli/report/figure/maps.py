@@ -1,0 +1,326 @@
+"""Draw maps as matrices of colour: queries down, keys across, one colour scale for all of them."""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize, PowerNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from attncli.base.arrays import Floats
+from attncli.base.errors import RequestError
+from attncli.base.palette import WEIGHTS, WEIGHTS_NAME
+from attncli.base.printable import quoted
+from attncli.record.cells import hides, largest_weight, pool, pool_signed
+from attncli.report.figure.drawing import (
+    BAR_GAP,
+    BAR_TEXT,
+    BAR_WIDTH,
+    FAINT,
+    INK,
+    RULES,
+    SHORTEST_BAR,
+    bar_height,
+    blank,
+    dark_ink,
+    draw_across,
+    draw_bar,
+    draw_hidden_sample,
+    draw_queries,
+    draw_upright,
+    draw_wording,
+    drawing,
+    hatched,
+    write,
+)
+from attncli.report.figure.layout import (
+    FEW,
+    LABEL_GAP,
+    LINE,
+    NOTE,
+    SMALLEST_PRINTED,
+    STANDARD,
+    Grid,
+    Layout,
+    Sides,
+    Wording,
+    arrange,
+    cell_size,
+    largest_panels,
+    most_cells,
+    pooling_note,
+    shortened_note,
+    tick_height,
+    tick_room,
+    ticks_note,
+)
+
+# --- colours ------------------------------------------------------------------------------------------
+
+
+def registered() -> str:
+    """Register the colours of weights with matplotlib, and return their name; with "_r" they are for dark pages."""
+    on_paper = LinearSegmentedColormap.from_list(WEIGHTS_NAME, WEIGHTS)
+    for one in (on_paper, on_paper.reversed()):
+        matplotlib.colormaps.register(one, force=True)
+    return WEIGHTS_NAME
+
+
+COLOURS = registered()
+
+
+def colour_map(name: str) -> Colormap:
+    """Return matplotlib's colour map of this name. Raises RequestError, with similar names, when there is none."""
+    if name not in matplotlib.colormaps:
+        near = difflib.get_close_matches(name, matplotlib.colormaps, n=3) or [COLOURS, "viridis", "Blues"]
+        raise RequestError(f"no colour map {quoted(name)}: matplotlib has {', '.join(near)} and others")
+    return matplotlib.colormaps[name]
+
+
+# --- panels -------------------------------------------------------------------------------------------
+
+
+ROUNDING = 1e-6  # of a weight in float32
+
+# Inches.
+LARGE_CELL, GRID_CELL = 0.55, 0.3  # the largest cells, of few panels and of many
+LEVEL_CELL, LEVEL_GRID = 0.85, 9.0  # the same where cells grow so that key labels need not be turned
+NUMBERED = 0.36  # the smallest cell with its weight in it, where one can zoom in
+LINED = 0.12  # the smallest cell with a line around it
+
+NUMBER = 0.9  # the size of a weight in its cell, of a label's
+POINTS = 24  # of a weight in a cell of an inch: "0.00" then fills four fifths of it
+FADED = 0.7  # of white over the rows of queries that are not held
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A map `[query, key]` as it is drawn (`attncli.record.cells`), and the words above it, in one or more lines."""
+
+    caption: str
+    matrix: Floats
+
+
+def panel_grid(
+    rows: Sequence[Sequence[Panel]],
+    grid: Grid,
+    *,
+    cmap: str = COLOURS,
+    scale: str = "attention weight",
+    signed: bool = False,
+    root: bool = False,
+) -> Figure:
+    """Draw rows of maps over the same tokens, with one colour bar, up to `grid.vmax` or to each map's largest.
+
+    A row may be shorter than the first. Tokens stand left of the first column and below the last row where they can be
+    read, and weights in cells that have room for them, except those that round to 0.00. Hidden cells are hatched, and
+    the legend under the colour bar says so. A map with more cells than a print can show is drawn with fewer, each the
+    largest of those it stands for. The row of the query that is held, if there is one, stands out.
+
+    cmap: matplotlib's name of the colours. scale: the name of the values. signed: colours go from -`grid.vmax` to
+    `grid.vmax`. root: colours go by the square root of a weight.
+
+    Raises RequestError when the colour map is unknown or the width is too small. A Notice names characters that no
+    font on this machine has.
+    """
+    colours = colour_map(cmap)
+    queries, keys = grid.labels()
+    captions = [[panel.caption for panel in row] for row in rows]
+    wording = Wording.of(grid, captions, [*queries, *keys])
+    maps = [panel.matrix for row in rows for panel in row]
+    largest = largest_weight(*map(np.abs, maps))
+    top = grid.vmax or largest or 1.0
+    if grid.apart:
+        top, scale = largest, f"{scale} / the map's largest"
+    norm = PowerNorm(0.5, 0, top) if root else Normalize(-top if signed else 0, 1.0 if grid.apart else top)
+    with drawing(wording.families):
+        layout = lay_out(wording, grid, hides(*maps))
+        notes = [
+            pooling_note(layout, len(queries), len(keys)),
+            shortened_note(layout, wording),
+            ticks_note(layout, *grid.ticks(), wording.widest(grid.ticks()[1], layout.tick_size)),
+        ]
+        if any(notes):
+            wording = replace(wording, note="; ".join(filter(None, [wording.note, *notes])))
+            layout = lay_out(wording, grid, hides(*maps))
+        room = label_room(wording, keys, layout.label_size)
+        turned = room > layout.cell
+        under = tick_height(wording, grid.ticks()[1], layout.tick_size, layout.cell)
+        below = under if not layout.label_size else room if turned else LINE * layout.label_size
+        figure, canvas = blank(layout.width, layout.height)
+        draw_wording(canvas, layout)
+        draw_axes(canvas, layout, wording, grid.axes, below)
+        draw_maps(canvas, layout, grid, rows, colours, norm)
+        if grid.held is not None:
+            draw_held(canvas, layout, rows, grid.held)
+        if layout.label_size:
+            draw_queries(canvas, layout, queries, grid.held)
+            draw_keys(canvas, layout, rows, keys, turned)
+        else:
+            draw_ticks(canvas, layout, wording, rows, grid)
+        draw_bar(figure, layout, ScalarMappable(norm, colours), scale, largest > top * (1 + ROUNDING))
+        if hides(*maps):
+            left, below = layout.edge + BAR_GAP * layout.unit, layout.tops[0] + bar_height(layout)
+            draw_hidden_sample(
+                canvas, left, below + LINE * layout.note_size / 2, BAR_WIDTH * layout.unit, layout.note_size
+            )
+    return figure
+
+
+# --- planning -------------------------------------------------------------------------------------------
+
+
+def lay_out(wording: Wording, grid: Grid, hidden: bool) -> Layout:
+    """Cells as large as is aimed at, or, where the width is given, as large as there is room for.
+
+    hidden: a line under the colour bar says what that looks like.
+    """
+    queries, keys = grid.labels()
+    rows, columns = len(wording.captions), len(wording.captions[0])
+    panels = sum(len(row) for row in wording.captions)
+    longest, across = max(len(queries), len(keys)), max(rows * len(queries), columns * len(keys))
+
+    def of_cell(cell: float) -> Layout:
+        size = wording.label_size(cell)
+        wide, high = cell * len(keys), cell * len(queries)
+        scale = wording.scale(cell * across)
+        unit = scale * wording.paper.label / STANDARD
+        note_size = NOTE * wording.paper.label * scale
+        note, tick_size = LINE * note_size, min(note_size, wording.caption_size(scale, wide))
+        numbers = grid.ticks()
+        below = label_room(wording, keys, size) if size else tick_height(wording, numbers[1], tick_size, cell)
+        sides = Sides(
+            outer=note,
+            left=label_room(wording, queries, size) + LABEL_GAP
+            if size
+            else tick_room(wording, numbers[0], tick_size, cell),
+            right=(BAR_GAP + BAR_WIDTH + BAR_TEXT) * unit,
+            above=0.0,
+            below=(LINE * size if size and below <= cell else below) + LABEL_GAP + note,
+        )
+        lowest = SHORTEST_BAR * unit + note * (2 if hidden else 0.5)
+        return arrange(wording, sides, wide, high, cell, scale, max(lowest, wording.widest(grid.axes[:1], note_size)))
+
+    largest = LARGE_CELL if panels <= FEW else GRID_CELL
+    if wording.paper.width is not None:
+        return largest_panels(of_cell, wording.paper.width, SMALLEST_PRINTED / longest, LARGE_CELL)
+    cell = cell_size(longest, across, panels, largest)
+    level = label_room(wording, keys, STANDARD)
+    if cell < level <= LEVEL_CELL and across * level <= LEVEL_GRID:
+        cell = level
+    return of_cell(cell)
+
+
+def label_room(wording: Wording, labels: Sequence[str], size: float) -> float:
+    """Return the inches that the widest label takes along the text; keys whose labels have no room are turned."""
+    return (wording.widest(labels, STANDARD) + 2 * LABEL_GAP) * size / STANDARD
+
+
+def panels_of(layout: Layout, rows: Sequence[Sequence[Panel]]) -> Iterator[tuple[Panel, float, float]]:
+    """Yield every panel with its left and top."""
+    for row, top in zip(rows, layout.tops, strict=True):
+        for panel, left in zip(row, layout.lefts, strict=False):
+            yield panel, left, top
+
+
+# --- drawing --------------------------------------------------------------------------------------------
+
+
+def draw_axes(canvas: Axes, layout: Layout, wording: Wording, axes: tuple[str, str], below: float) -> None:
+    """Name the rows and columns of a map, outside everything else on their sides, and never above the maps."""
+    size = layout.note_size
+    middle = max((layout.tops[0] + layout.bottom) / 2, layout.tops[0] + wording.widest(axes[:1], size) / 2)
+    x = layout.beside - LINE * (layout.caption_size if layout.headings else 0) - LINE * size / 2
+    write(canvas, x, middle, axes[0], size, color=FAINT, rotation=90)
+    middle = (layout.lefts[0] + layout.right) / 2
+    write(canvas, middle, layout.bottom + below + LABEL_GAP + LINE * size / 2, axes[1], size, color=FAINT)
+
+
+def draw_maps(
+    canvas: Axes, layout: Layout, grid: Grid, rows: Sequence[Sequence[Panel]], colours: Colormap, norm: Normalize
+) -> None:
+    """Draw every map with a frame, and lines and weights where there is room."""
+    paper = grid.paper
+    frames, lines = [], []
+    most = most_cells(layout)
+    pooled = pool_signed if norm.vmin else pool
+    numbered = NUMBERED if paper.width is None else paper.smallest / POINTS
+    for panel, x, y in panels_of(layout, rows):
+        if grid.apart:
+            norm = Normalize(0, largest_weight(panel.matrix) or 1.0)
+        right, bottom = x + layout.wide, y + layout.high
+        if hides(panel.matrix):
+            canvas.add_patch(hatched(x, y, layout.wide, layout.high))
+        canvas.imshow(
+            pooled(panel.matrix, *most),  # NaN is no colour: what lies under the map is seen
+            cmap=colours,
+            norm=norm,
+            extent=(x, right, bottom, y),
+            aspect="auto",
+            interpolation="nearest",
+        )
+        frames.append([(x, y), (right, y), (right, bottom), (x, bottom), (x, y)])
+        if layout.cell >= LINED:
+            queries, keys = panel.matrix.shape
+            lines += [[(x + key * layout.cell, y), (x + key * layout.cell, bottom)] for key in range(1, keys)]
+            lines += [[(x, y + query * layout.cell), (right, y + query * layout.cell)] for query in range(1, queries)]
+        if layout.cell >= numbered:
+            size = min(NUMBER * paper.label, layout.cell * POINTS)
+            draw_numbers(canvas, layout.cell, size, panel.matrix, x, y, colours(norm(panel.matrix)))
+    canvas.add_collection(LineCollection(lines, colors=RULES, linewidths=0.4), autolim=False)
+    canvas.add_collection(LineCollection(frames, colors=FAINT, linewidths=0.6), autolim=False)
+
+
+def draw_numbers(canvas: Axes, cell: float, size: float, matrix: Floats, x: float, y: float, colours: Any) -> None:
+    """Write each weight into its cell, black or white, except those that round to 0.00."""
+    dark = dark_ink(colours)
+    for (query, key), weight in np.ndenumerate(matrix):
+        if abs(weight) >= 0.005:  # which NaN is not
+            colour = "black" if dark[query, key] else "white"
+            place = x + (key + 0.5) * cell, y + (query + 0.5) * cell
+            write(canvas, *place, f"{weight:.2f}", size, color=colour)
+
+
+def draw_held(canvas: Axes, layout: Layout, rows: Sequence[Sequence[Panel]], held: int) -> None:
+    """Draw a frame around the row of one query, and a veil over all others."""
+    above, below = held * layout.cell, (held + 1) * layout.cell
+    for _, x, y in panels_of(layout, rows):
+        for start, end in ((0.0, above), (below, layout.high)):
+            veil = Rectangle((x, y + start), layout.wide, end - start, facecolor="white", alpha=FADED, zorder=4)
+            canvas.add_patch(veil)
+        frame = Rectangle((x, y + above), layout.wide, layout.cell, fill=False, edgecolor=INK, linewidth=1.2, zorder=5)
+        canvas.add_patch(frame)
+
+
+def draw_keys(
+    canvas: Axes, layout: Layout, rows: Sequence[Sequence[Panel]], labels: Sequence[str], turned: bool
+) -> None:
+    """Draw the keys under the last map of each column."""
+    lowest = {x: y for _, x, y in panels_of(layout, rows)}
+    for number, text in enumerate(labels):
+        for left, top in lowest.items():
+            write(
+                canvas,
+                left + (number + 0.5) * layout.cell,
+                top + layout.high + LABEL_GAP,
+                text,
+                layout.label_size,
+                va="top",
+                rotation=90 if turned else 0,
+            )
+
+
+def draw_ticks(canvas: Axes, layout: Layout, wording: Wording, rows: Sequence[Sequence[Panel]], grid: Grid) -> None:
+    """Draw numbers in place of labels."""
+    queries, keys = grid.ticks()
+    for top in layout.tops:
+        draw_upright(canvas, layout, queries, layout.lefts[0], top)
+    for left, top in {x: y for _, x, y in panels_of(layout, rows)}.items():
+        draw_across(canvas, layout, wording, keys, left, top + layout.high)

@@ -1,0 +1,234 @@
+"""Draw attention records: which maps of which tokens, under which words."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from attncli.analysis.filters import check_segments, kept
+from attncli.analysis.terms import SCORE, score_terms
+from attncli.analysis.words import merge_words
+from attncli.base import choices
+from attncli.base.arrays import Floats
+from attncli.base.errors import RequestError
+from attncli.base.palette import head_colour
+from attncli.base.printable import printable, quoted
+from attncli.record import AttentionRecord, ModelInfo
+from attncli.record.captions import notes
+from attncli.record.cells import drawn
+from attncli.record.selection import number_list, select_token
+from attncli.report.figure.drawing import INK
+from attncli.report.figure.fonts import NO_BREAK, cut
+from attncli.report.figure.layout import Grid, Paper, paper, wrap_panels
+from attncli.report.figure.lines import Strands, line_grid
+from attncli.report.figure.maps import COLOURS, Panel, colour_map, panel_grid
+from attncli.text.tokens import Tokens
+
+# --- options ------------------------------------------------------------------------------------------
+
+LONGEST_TITLE = 500  # characters
+
+
+@dataclass(frozen=True)
+class What:
+    """The part of a record that is drawn. It is checked as far as possible before there is a record.
+
+    mean: draw one map per layer, the mean over the record's heads. special: False leaves out [CLS], [SEP] and [PAD].
+    words: put pieces together to words. segments: "AB" has queries of the first text and keys of the second, and so on;
+    or "all". query: the token whose row or lines stand out, "it", "it#2" (the second one) or its number, among the
+    tokens of the text, or among its words where they are put together. terms: draw the scores of one head and the terms
+    that they are the sum of (`attncli.analysis.terms`) instead of its weights.
+
+    Raises RequestError for unknown segments.
+    """
+
+    mean: bool = False
+    special: bool = True
+    words: bool = False
+    segments: str = "all"
+    query: str | int | None = None
+    terms: bool = False
+
+    def __post_init__(self) -> None:
+        check_segments(self.segments)
+
+
+@dataclass(frozen=True)
+class Look:
+    """The appearance of a picture. It is checked as far as possible before there is a record.
+
+    style: "matrix", or "lines" between two columns of tokens, where the heads of a layer share a panel. vmax: the
+    weight with the full colour; by default the largest that is drawn. scale: a scale of the page, for a matrix: "head",
+    from 0 to each map's largest; "shared", from 0 to 1; "root", the square root of that; by default from 0 to `vmax`.
+    cmap: matplotlib's name of a matrix's colours. title: in place of the model, layer, head and mask; at most
+    LONGEST_TITLE characters. width: "8cm", "80mm", "3.15in", "227pt" or inches; by default the width that the maps
+    need. font, font_size: an installed family, and the points of the tokens.
+
+    Raises RequestError for an unknown or impossible value.
+    """
+
+    style: str = "matrix"
+    vmax: float | None = None
+    scale: str | None = None
+    cmap: str = COLOURS
+    title: str | None = None
+    width: str | float | None = None
+    font: str | None = None
+    font_size: float | None = None
+
+    def __post_init__(self) -> None:
+        choices.check("style", self.style, choices.Style)
+        if self.scale is not None:
+            choices.check("scale", self.scale, choices.Scale)
+        colour_map(self.cmap)
+        if self.vmax is not None and not 0 < self.vmax < math.inf:
+            raise RequestError(f"--vmax {self.vmax:g} is no positive number: weights are between 0 and 1")
+        if self.title is not None and len(self.title) > LONGEST_TITLE:
+            raise RequestError(f"--title has {len(self.title)} characters: at most {LONGEST_TITLE} are drawn")
+        _ = self.paper
+
+    @cached_property
+    def paper(self) -> Paper:
+        """The width and the font that the picture is planned for."""
+        return paper(self.width, self.font, self.font_size)
+
+
+# --- titles -------------------------------------------------------------------------------------------
+
+LONGEST_NAME = 40  # characters of a model's name
+
+
+def describe(record: AttentionRecord, what: What = What()) -> str:
+    """Return the title of a record: model, anything unusual, layer, head, mask. Lines break between these alone."""
+    heads = numbered("head", record.heads)
+    parts = [
+        short_name(record.model.shown),
+        *record.unusual,
+        numbered("layer", record.layers),
+        f"mean of {heads}" if what.mean else heads,
+        f"mask {record.mask_name}",
+        *(["words"] if what.words else []),
+    ]
+    return " · ".join(part.replace(" ", NO_BREAK) for part in parts)
+
+
+def asked_of(model: ModelInfo, asked: str, mask: str) -> str:
+    """Return the title of a measured output: model, output, mask."""
+    return f"{short_name(model.shown)} · {asked} · mask {mask}"
+
+
+def numbered(what: str, numbers: Sequence[int]) -> str:
+    """Return a kind with its numbers: "head 3", "heads 0-11"."""
+    return f"{what}{'s' if len(numbers) > 1 else ''} {number_list(numbers)}"
+
+
+def short_name(name: str) -> str:
+    """Return a model's name, without the folders that lead to it where it is long."""
+    if len(name) > LONGEST_NAME:
+        name = name.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
+    return cut(name, LONGEST_NAME)
+
+
+def left_out(record: AttentionRecord, what: What) -> str:
+    """Name the tokens that are left out of a picture; nothing where all are there."""
+    parts = []
+    sides = [record.tokens] if record.key_tokens is None else [record.tokens, record.key_tokens]
+    flagged = [pair for tokens in sides for pair in zip(tokens.text, tokens.special, strict=True)]
+    names = [] if what.special else [token for token, flag in flagged if flag]
+    if names:
+        parts.append(f"without {', '.join(cut(name, LONGEST_NAME) for name in dict.fromkeys(names))}")
+    if what.segments != "all" and any(1 in tokens.segments for tokens in sides):
+        first, second = ("the first text" if letter == "A" else "the second text" for letter in what.segments.upper())
+        parts.append(f"from {first} to {second}" if first != second else f"within {first}")
+    if not parts:
+        return ""
+    return ", ".join(parts) + ("" if record.measure == "norm" else ": rows no longer sum to 1")
+
+
+# --- pictures -----------------------------------------------------------------------------------------
+
+
+def heatmap(record: AttentionRecord, what: What = What(), look: Look = Look()) -> Figure:
+    """Draw the maps of a record: one large, several as a grid; of several layers and heads, layers are the rows.
+
+    Raises RequestError for a token that is not there, where nothing is left to draw, and for too small a width. A
+    Notice names characters that no font on this machine has.
+    """
+    if what.words:
+        record = merge_words(record)
+    queries, keys = kept(record.tokens, what.special, what.segments, record.keys)
+    held = None if what.query is None else held_place(what.query, record.tokens, queries)
+    weights = record.weights.mean(axis=1, keepdims=True) if what.mean else record.weights
+    weights = drawn(weights, record.masks[:, None])
+    if len(queries) < len(record.tokens) or len(keys) < len(record.keys):
+        weights = weights[:, :, queries][..., keys]
+    table = len(record.layers) > 1 and weights.shape[1] > 1
+    grid = Grid(
+        tokens=[record.tokens.shown[place] for place in queries],
+        keys=[record.keys.shown[place] for place in keys],
+        numbers=(queries, keys),
+        headings=[f"layer {number}" for number in record.layers] if table else [],
+        title=describe(record, what) if look.title is None else look.title,
+        note="; ".join(filter(None, (left_out(record, what), *notes(record)))),
+        held=held,
+        vmax=look.vmax if look.scale is None else 1.0,
+        paper=look.paper,
+    )
+    if what.terms:
+        parts = {name: np.float32(part[queries][:, keys]) for name, part in score_terms(record).items()}
+        signed = [Panel(printable(name), part) for name, part in parts.items()]
+        return panel_grid(wrap_panels(signed), grid, cmap=look.cmap, scale=SCORE, signed=True)
+    heads = [] if what.mean else record.heads
+    if look.style == "lines":
+        return as_lines(record, weights, heads, grid)
+    scale = "attention weight" if record.measure == "weight" else record.measure
+    maps = [
+        [Panel(caption, weights[layer, head]) for caption, layer, head in row] for row in arranged(record.layers, heads)
+    ]
+    apart = replace(grid, apart=look.scale == "head")
+    return panel_grid(maps, apart, cmap=look.cmap, scale=scale, root=look.scale == "root")
+
+
+def as_lines(record: AttentionRecord, weights: Floats, heads: Sequence[int], grid: Grid) -> Figure:
+    """Draw the heads of one layer in one panel, each in its colour; several layers as a grid."""
+    colours = [head_colour(number) for number in heads] or [INK]
+    if len(record.layers) > 1:
+        strands = [
+            [Strands(caption, weights[layer, [head]], [colours[head]]) for caption, layer, head in row]
+            for row in arranged(record.layers, heads)
+        ]
+        return line_grid(strands, grid, measure=record.measure)
+    names = [f"{record.layers[0]}.{number}" for number in heads] if len(heads) > 1 else []
+    legend = dict(zip(names, colours, strict=False))
+    return line_grid([[Strands("", weights[0], colours)]], grid, colours=legend, measure=record.measure)
+
+
+def arranged(layers: Sequence[int], heads: Sequence[int]) -> list[list[tuple[str, int, int]]]:
+    """Arrange the maps in rows of panels: the words above each, and the places of its layer and head in the record.
+
+    Layers are rows and heads columns where there are several of both. Without heads there is one panel without a name.
+    """
+    if len(layers) > 1 and len(heads) > 1:
+        return [
+            [(f"head {number}" if layer == 0 else "", layer, head) for head, number in enumerate(heads)]
+            for layer in range(len(layers))
+        ]
+    if len(layers) > 1:
+        return wrap_panels([(f"layer {number}", layer, 0) for layer, number in enumerate(layers)])
+    if len(heads) > 1:
+        return wrap_panels([(f"head {number}", 0, head) for head, number in enumerate(heads)])
+    return [[("", 0, 0)]]
+
+
+def held_place(query: str | int, tokens: Tokens, queries: Sequence[int]) -> int:
+    """Return the place of the held query among those that are drawn. Raises RequestError when it is not there."""
+    token = select_token(str(query), tokens)
+    if token not in queries:
+        raise RequestError(
+            f"query {quoted(str(query))}: {quoted(tokens.shown[token])} is not drawn as a query: --segments or "
+            "--no-special leaves it out"
+        )
+    return queries.index(token)

@@ -1,0 +1,394 @@
+"""The heads of a record in the terminal: all of them as glyphs, some as small maps, or one as a large map."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.cells import cell_len
+from rich.text import Text
+
+from attncli.analysis.patterns import BROAD, HeadSummary, counted_queries, most_attended, strongest, summarise
+from attncli.analysis.sinks import first_is_sink
+from attncli.analysis.telling import STRONG, Edge, Usual, clear_patterns
+from attncli.base.arrays import Floats
+from attncli.record import AttentionRecord
+from attncli.record.cells import drawn_map
+from attncli.record.selection import numbered_names
+from attncli.report.canvas import Canvas, cut, to_width
+from attncli.report.terminal import (
+    LINES,
+    POOLED,
+    VALUE_WIDTH,
+    PanelSize,
+    cell_text,
+    fold,
+    head_grid,
+    in_rows,
+    key_legend,
+    legends,
+    panel_lines,
+    picture,
+    scale,
+    token_labels,
+    two_digits,
+    unknown_note,
+)
+
+# --- glyphs ---------------------------------------------------------------------------------------------
+
+GLYPHS = {
+    "self": "↺", "previous": "←", "next": "→", "first": "⇤", "separator": "■", "punctuation": ",", "same_word": "=",
+    "broad": "·",
+}  # fmt: skip
+ASCII_GLYPHS = GLYPHS | {"self": "o", "previous": "<", "next": ">", "first": "^", "separator": "s", "broad": "."}
+PATTERN_COLOURS = {
+    "self": "cyan", "previous": "green", "next": "yellow", "first": "magenta", "separator": "blue",
+    "punctuation": "red", "same_word": "bright_cyan", "broad": "white",
+}  # fmt: skip
+BARS = "▁▂▃▄▅▆▇█"
+GLYPH_WIDTHS = (4, 3, 2)  # columns of a head; its glyph and its bar take two
+
+
+def glyph_table(record: AttentionRecord, canvas: Canvas, lines: int | None = None) -> list[Text]:
+    """Return a line per layer with a glyph per head, then the legend of the glyphs.
+
+    A glyph is the pattern that takes most of the head's weight; the bar beside it is the head's entropy. lines: the
+    lines that there is room for; where there are more layers, they stand beside each other (`head_grid`).
+    """
+    summaries = summarise(record)
+    cell = glyph_cell(record, summaries, canvas)
+    below = glyph_legend({summary.label for summary in summaries.values()}, canvas)
+    room = None if lines is None else lines - len(below) - 1
+    return [*head_grid(record.layers, record.heads, cell, canvas, GLYPH_WIDTHS, room), *below]
+
+
+def glyph_cell(
+    record: AttentionRecord, summaries: Mapping[tuple[int, int], HeadSummary], canvas: Canvas
+) -> Callable[[int, int], Text]:
+    """Return a function that draws a head, given the places of its layer and itself: its glyph and its entropy."""
+    glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
+    most = [math.log(max(possible_keys(record, layer), 2)) for layer in record.layers]
+
+    def cell(row: int, place: int) -> Text:
+        summary = summaries[record.layers[row], record.heads[place]]
+        style = PATTERN_COLOURS[summary.label] if canvas.colour else ""
+        return Text.assemble((glyphs[summary.label], style), bar(summary.entropy / most[row], canvas))
+
+    return cell
+
+
+def glyph_legend(labels: set[str], canvas: Canvas) -> list[Text]:
+    """Return the meaning of the glyphs of these labels, and of the bars."""
+    glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
+    meant = "  ".join(f"{glyph} {label.replace('_', ' ')}" for label, glyph in glyphs.items() if label in labels)
+    return _folded(f"{meant}  entropy {bar(0, canvas)} low {bar(1, canvas)} high", canvas)
+
+
+def possible_keys(record: AttentionRecord, layer: int) -> int:
+    """Return the largest number of keys, without [PAD], that a query of this layer may attend to.
+
+    The entropy of a head is at most the logarithm of it.
+    """
+    rows = record.mask_of(layer)[counted_queries(record, layer)]
+    return int(rows[:, ~np.array(record.keys.padding)].sum(axis=1).max(initial=0))
+
+
+def bar(share: float, canvas: Canvas) -> str:
+    """Return a bar whose height is `share`, from 0 to 1; a digit where blocks can't be encoded."""
+    steps = BARS if canvas.unicode else "0123456789"
+    return steps[min(int(max(share, 0.0) * len(steps)), len(steps) - 1)]
+
+
+# --- all heads, and those worth a closer look -----------------------------------------------------------
+
+LEAST_NAMED, MOST_NAMED = 4, 8  # heads with strong edges: layers stand beside each other so that 4 have room
+EDGES = 4  # edges of a head, or patterns, that are named
+PROMPT = 2  # lines of a terminal: an empty one, and the prompt
+
+
+def first_look(
+    record: AttentionRecord, found: Sequence[Sequence[Edge]], over: Usual, canvas: Canvas, commands: Sequence[str]
+) -> list[Text]:
+    """Return all heads as glyphs, then those with edges far above their usual weight, in the lines of the canvas.
+
+    found: the edges, as `attncli.analysis.telling.edges` returns them. over: the texts of the usual weights. commands:
+    what to type next; a terminal shows as many as it has room for, and the first in any case.
+    """
+    clear = _clear_patterns(record, canvas)
+    rest = [*(clear if canvas.height is None else clear[:1]), *_how_chosen(record, over, canvas)]
+    if canvas.height is None:
+        heads = found[:MOST_NAMED]
+        grid, shown = glyph_table(record, canvas), []
+    else:
+        room = canvas.height - len(rest) - len(_count_line(record, found, MOST_NAMED, canvas)) - PROMPT
+        room -= sum(_height(command, canvas) for command in commands[:1])
+        grid = glyph_table(record, canvas, room - min(LEAST_NAMED, len(found)))
+        room -= len(grid)
+        heads = found[: min(max(room, 1), MOST_NAMED)]
+        room -= len(heads)
+        shown = [*commands[:1], *_fitting(commands[1:], room, canvas)]
+    return [
+        *grid, Text(), *_count_line(record, found, len(heads), canvas), *edge_lines(record, heads, canvas), *rest,
+        *(Text(one, no_wrap=True, overflow="ignore") for one in shown),  # the terminal folds them, so that they paste
+    ]  # fmt: skip
+
+
+def _fitting(texts: Sequence[str], room: int, canvas: Canvas) -> Iterator[str]:
+    """Yield texts from the first on, as many as fit into `room` lines."""
+    for text in texts:
+        room -= _height(text, canvas)
+        if room >= 0:
+            yield text
+
+
+def _height(text: str, canvas: Canvas) -> int:
+    """Return the number of lines that a terminal folds a text into."""
+    return -(-cell_len(text) // canvas.width)
+
+
+def _count_line(record: AttentionRecord, found: Sequence[Sequence[Edge]], listed: int, canvas: Canvas) -> list[Text]:
+    """Say how many heads have strong edges, and how many of these are listed."""
+    every = len(record.layers) * len(record.heads)
+    have = "have" if len(found) > 1 else "has"
+    line = f"{len(found) or 'none'} of {every} heads {have} word-to-word edges far above their usual weight"
+    if found:
+        line += f". The first {listed}:" if listed < len(found) else ":"
+    return _folded(line, canvas, canvas.strong)
+
+
+def edge_lines(record: AttentionRecord, heads: Sequence[Sequence[Edge]], canvas: Canvas) -> list[Text]:
+    """Return a line per head: its edges with their weights, and their usual weights in brackets, as many as fit."""
+    queries, keys = numbered_names(record.tokens), numbered_names(record.keys)
+    arrow = "→" if canvas.unicode else "->"
+    lines = []
+    for edges in heads:
+        line = f"{f'{edges[0].layer}.{edges[0].head}':>5}"
+        for edge in edges[:EDGES]:
+            shown = f"  {queries[edge.query]} {arrow} {keys[edge.key]} {edge.weight:.2f} ({edge.usual:.2f})"
+            if edge is not edges[0] and cell_len(line + shown) > canvas.width:
+                break
+            line += shown
+        lines.append(Text(line))
+    return lines
+
+
+def _clear_patterns(record: AttentionRecord, canvas: Canvas) -> list[Text]:
+    """Name the heads that look at the token itself, the previous or the next one, with their share of the weight."""
+    clear = [f"{layer}.{head} {pattern} {share:.2f}" for layer, head, pattern, share in clear_patterns(record)[:EDGES]]
+    return _folded(f"clear patterns:  {'  '.join(clear)}", canvas) if clear else []
+
+
+def _how_chosen(record: AttentionRecord, over: Usual, canvas: Canvas) -> list[Text]:
+    """Say which edges are listed, and which token is no word."""
+    others = over.texts - 1
+    where = f"this text and {others} sample texts" if others else "this text"
+    text = (
+        f"(In brackets: the usual weight, the larger of the head's mean at that distance in {where}, and the mean that "
+        f"other words give that key. Listed: edges at least {STRONG} above it.)"
+    )
+    return [*_folded(text, canvas, canvas.faint), *sink_note(record, canvas)]
+
+
+def sink_note(record: AttentionRecord, canvas: Canvas) -> list[Text]:
+    """Say that the first token is a sink, where it is one without being special; else nothing."""
+    if not first_is_sink(record):
+        return []
+    name = numbered_names(record.tokens)[0]
+    text = f'(The first token, "{name}", is a sink: every later token sees it. So it does not count as a word.)'
+    return _folded(text, canvas, canvas.faint)
+
+
+def _folded(text: str, canvas: Canvas, style: str = "") -> list[Text]:
+    return [Text(line, style) for line in fold(text, canvas.width)]
+
+
+# --- small maps -----------------------------------------------------------------------------------------
+
+
+def small_maps(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[Text]:
+    """Return the heads of every layer as small maps, several beside each other, each above its strongest keys."""
+    summaries = summarise(record)
+    size = PanelSize.of(record, canvas.width)
+    every = {(layer, head): drawn_map(record, layer, head) for layer in record.layers for head in record.heads}
+    lines = [*legends(record, canvas), scale(canvas, *every.values())]
+    if size.pools(record, canvas):
+        lines.append(Text(POOLED))
+    for layer in record.layers:
+        lines += [Text(), *([Text(f"layer {layer}", canvas.strong)] if len(record.layers) > 1 else [])]
+        panels = []
+        for head in record.heads:
+            caption = f"head {head}  {_pattern(summaries[layer, head])}"
+            drawn = panel_lines(caption, every[layer, head], size, canvas, canvas.strong)
+            below = to_width(_most_keys(record, layer, head, top_k, size.width), size.width, canvas)
+            panels.append([*drawn, Text(below, style=canvas.faint)])
+        lines += in_rows(panels, size.width, canvas)[:-1]
+    return lines
+
+
+def _pattern(summary: HeadSummary) -> str:
+    """Return a head's pattern with its share: "previous .78"."""
+    if summary.label == BROAD:
+        return BROAD
+    return f"{summary.label.replace('_', ' ')} {two_digits(summary.strength)}"
+
+
+def _most_keys(record: AttentionRecord, layer: int, head: int, top_k: int, width: int) -> str:
+    """Return the keys that get most of a head's weight, as many as fit; at least one, however long."""
+    shown, names = "", numbered_names(record.keys)
+    for key, weight in most_attended(record, layer, head, top_k):
+        entry = f"{names[key]} {two_digits(weight)}"
+        if shown and cell_len(shown) + 2 + cell_len(entry) > width:
+            break
+        shown += f"  {entry}" if shown else entry
+    return shown
+
+
+# --- one large map --------------------------------------------------------------------------------------
+
+CELL_WIDTHS = (VALUE_WIDTH, 2, 1)  # the widest that fits is taken
+LEAST_KEYS = 12  # columns for a strongest key, at least
+GAP = 2  # columns before strongest keys
+NOTHING = "(may attend to nothing)"
+BELOW = 3  # lines of a terminal for what comes after: an empty one, what to type next, and the prompt
+
+
+def one_head(record: AttentionRecord, layer: int, head: int, canvas: Canvas, top_k: int = 3) -> list[Text]:
+    """Return one head as the fullest view for which the canvas has room: a row per query, with its strongest keys.
+
+    Cells have their numbers where the width allows it, else only their colour or shade; a text too long even for that
+    is drawn as a picture. The strongest keys stand beside the map where there is room, else below it. Where that is
+    higher than the terminal, the cells become smaller until the keys have room beside them, or the keys go, and a line
+    says so.
+    """
+    view = _LargeMap.of(record, layer, head, canvas, top_k)
+    if canvas.height is None:
+        return next(view.views())
+    room = canvas.height - BELOW
+    views = list(view.views())
+    smallest = [
+        *min(views, key=len),
+        *view.note("longer than the terminal: | less -S turns pages, --words has fewer rows"),
+    ]
+    return next((one for one in views if len(one) <= room), smallest)
+
+
+@dataclass(frozen=True)
+class _LargeMap:
+    """A head's map, a label per query, and its strongest keys with their weights."""
+
+    record: AttentionRecord
+    layer: int
+    head: int
+    canvas: Canvas
+    weights: Floats
+    labels: Sequence[str]
+    keys: Sequence[Sequence[tuple[str, str]]]
+
+    @classmethod
+    def of(cls, record: AttentionRecord, layer: int, head: int, canvas: Canvas, top_k: int) -> "_LargeMap":
+        weights = drawn_map(record, layer, head)
+        names = numbered_names(record.keys)
+        keys = [strongest_keys(names, row, top_k) for row in weights]
+        return cls(record, layer, head, canvas, weights, token_labels(record.tokens, canvas), keys)
+
+    @property
+    def left(self) -> int:
+        """Columns before the map."""
+        return cell_len(self.labels[0]) + 1
+
+    def room(self, cell: int) -> int:
+        """Return the columns for keys beside a map whose cells have `cell` columns."""
+        return self.canvas.width - self.left - len(self.record.keys) * cell - GAP
+
+    def views(self) -> Iterator[list[Text]]:
+        """Yield views from the fullest to the smallest."""
+        longest = max(cell_len(keys_within(keys)) for keys in self.keys)
+        cells = [cell for cell in CELL_WIDTHS if self.room(cell) >= -GAP] or [0]
+        all_keys = [cell for cell in cells if cell and self.room(cell) >= longest]
+        some_keys = [cell for cell in cells if cell and self.room(cell) >= LEAST_KEYS]
+        full = self.map(cells[0], beside=cells[0] in all_keys)
+        if cells[0] not in all_keys:
+            full = [*full, Text(), *self.list_of_keys()]
+        yield [*self.above(), Text(), *full]
+        for cell in dict.fromkeys([*all_keys[:1], *some_keys[:1]]):
+            gone = ["the numbers in the cells"] * (cell < cells[0] == VALUE_WIDTH) + ["all strongest keys"] * (
+                cell not in all_keys
+            )
+            small = [*self.map(cell, beside=True), *self.left_out(gone)]
+            yield [*self.above(), Text(), *small]
+            yield [*self.above(), *small]
+            yield [*self.above(short=True), *small]
+        alone = self.map(cells[0], beside=False)
+        yield [*self.above(), *alone, *self.left_out(["strongest keys"])]
+
+    def above(self, short: bool = False) -> list[Text]:
+        """Return the head's pattern, and the meaning of the colours."""
+        return [
+            *_folded(describe_head(self.record, self.layer, self.head, short), self.canvas),
+            *(key_legend(self.record, self.canvas) or unknown_note(self.record.tokens, self.canvas)),
+            scale(self.canvas, self.weights),
+        ]
+
+    def map(self, cell: int, beside: bool) -> list[Text]:
+        """Return a row per query, with cells of `cell` columns; a picture where it is 0. beside: with its keys."""
+        length = len(self.record.keys)
+        if cell == 0:
+            most = LINES if self.canvas.height is None else max(1, self.canvas.height - BELOW - len(self.above()) - 1)
+            return picture(self.weights, self.canvas, min(length, self.canvas.width), min(LINES, most))
+        lines = []
+        if cell == VALUE_WIDTH:
+            numbers = "".join(f"{key:>{cell}}" for key in range(length))
+            lines.append(Text(" " * self.left + numbers, style=self.canvas.faint))
+        for label, row, keys in zip(self.labels, self.weights.tolist(), self.keys, strict=True):
+            line = Text(label + " ")
+            for weight in row:
+                line.append(*cell_text(weight, cell, self.canvas))
+            named = keys_within(keys, self.room(cell), self.canvas.ellipsis) if beside else ""
+            lines.append(line.append(" " * GAP + named if beside else ""))
+        return lines
+
+    def list_of_keys(self) -> list[Text]:
+        """Return a line per query with its strongest keys."""
+        room = max(self.canvas.width - self.left - 1, LEAST_KEYS)
+        return [
+            Text(f"{label}  {keys_within(keys, room, self.canvas.ellipsis)}")
+            for label, keys in zip(self.labels, self.keys, strict=True)
+        ]
+
+    def left_out(self, names: Sequence[str]) -> list[Text]:
+        return self.note(f"no room for {' and '.join(names)}: | less -S") if names else []
+
+    def note(self, text: str) -> list[Text]:
+        return _folded(text, self.canvas, self.canvas.faint)
+
+
+def describe_head(
+    record: AttentionRecord, layer: int, head: int, short: bool = False, summary: HeadSummary | None = None
+) -> str:
+    """Describe a head in one line: its pattern, the shares of its weight, its entropy. summary: where it is known."""
+    if summary is None:
+        summary = summarise(record.select([layer], [head]))[layer, head]
+    label = summary.label.replace("_", " ")
+    shares = "  ".join(f"{name.replace('_', ' ')} {share:.2f}" for name, share in summary.shares.items())
+    most = math.log(max(possible_keys(record, layer), 1))
+    entropy = f"entropy {summary.entropy:.2f} of at most {most:.2f} nats"
+    return f"{label}, {entropy}" if short else f"{label}: {shares}; {entropy}"
+
+
+def strongest_keys(names: Sequence[str], row: Floats, top_k: int) -> list[tuple[str, str]]:
+    """Return a query's strongest keys with their weights; none where it may attend to nothing."""
+    return [(names[key], f"{weight:.3f}") for key, weight in strongest(row, top_k)]
+
+
+def keys_within(keys: Sequence[tuple[str, str]], width: int | None = None, ellipsis: str = "") -> str:
+    """Return keys with their weights, as many as fit; the first always does, and is cut where it is too long."""
+    if not keys:
+        return NOTHING if width is None else cut(NOTHING, width, ellipsis)
+    [(first, weight), *others] = keys
+    shown = f"{first if width is None else cut(first, width - len(weight) - 1, ellipsis)} {weight}"
+    for key, weight in others:
+        if width is not None and cell_len(shown) + GAP + cell_len(f"{key} {weight}") > width:
+            break
+        shown += f"{' ' * GAP}{key} {weight}"
+    return shown

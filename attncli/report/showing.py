@@ -1,0 +1,112 @@
+"""How a record shows itself, as people know it from pandas: `record.page()`, `record.figure()`, and in a notebook.
+
+This is the one door that leads up: a record imports this module inside those methods, and nothing else of this room.
+A medium is imported when it is asked for, so that a page needs no matplotlib.
+"""
+
+import html
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attncli.analysis.shares import row_shares
+from attncli.record import AttentionRecord
+from attncli.record.selection import Selection
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# What a notebook keeps of a record. An .ipynb holds it as it is, and a notebook of ten is opened, mailed and compared.
+MOST = 1_400_000  # characters, of which ROOM are maps
+ROOM = 1_150_000
+TRIED = 2_000_000  # weights: of more there is no room for all
+
+
+def page(
+    record: AttentionRecord,
+    path: str | Path | None = None,
+    *,
+    layers: Selection | None = None,
+    heads: Selection | None = None,
+    title: str | None = None,
+    **options: Any,
+) -> str:
+    """Return one HTML document with all heads of a record; save it too, where a `path` (.html) is given.
+
+    layers, heads: a part of them, named as for `AttentionRecord.select`. options: how the page opens, by the names of
+    `attncli.page.Start`.
+
+    Raises RequestError for a layer, head or token that is not there, or an unwritable place; TypeError for another
+    option.
+    """
+    from attncli import page as pages
+
+    document = pages.page(record.select(layers, heads), pages.Start(**options), title)
+    if path is not None:
+        pages.save_page(document, path)
+    return document
+
+
+def figure(
+    record: AttentionRecord,
+    path: str | Path | None = None,
+    *,
+    layers: Selection | None = None,
+    heads: Selection | None = None,
+    dpi: int | None = None,
+    **options: Any,
+) -> "Figure":
+    """Return a matplotlib figure of a record's maps; save it too, where a `path` (.png, .svg, .pdf) is given.
+
+    layers, heads: a part of them, named as for `AttentionRecord.select`. dpi: dots an inch of the file. options: the
+    content and the appearance, by the names of `What` and `Look` (`attncli.report.figure.record`).
+
+    Raises RequestError for a layer, head or token that is not there, or an unwritable place; TypeError for another
+    option.
+    """
+    from attncli.report.figure.record import Look, What, heatmap
+    from attncli.report.figure.saving import DPI, save_figure
+
+    what = {one.name: options.pop(one.name) for one in fields(What) if one.name in options}
+    drawn = heatmap(record.select(layers, heads), What(**what), Look(**options))
+    if path is not None:
+        save_figure(drawn, path, DPI if dpi is None else dpi)
+    return drawn
+
+
+def notebook(record: AttentionRecord) -> str:
+    """Return the page in a frame, for a notebook to keep: all of it where it is small, else a small one."""
+    from attncli.page.document import frame
+
+    if record.weights.size <= TRIED:
+        whole = frame(page(record))
+        if len(whole) <= MOST:
+            return whole
+    said, document = small(record)
+    return f"<p>{html.escape(said)}</p>{frame(document)}"
+
+
+def small(record: AttentionRecord) -> tuple[str, str]:
+    """Return a sentence on a page of at most about MOST characters, and the page.
+
+    It has small maps of all heads, and in full the heads whose word-to-word edges are farthest above their usual weight
+    (`attncli.analysis.finding.by_content`), as many as there is room for; no q and k.
+    """
+    from attncli import page as pages
+    from attncli.analysis.finding import by_content
+    from attncli.page.advice import WHOLE
+    from attncli.page.payload import Kept
+
+    with_vectors, advice = ("", None) if record.vectors is None else (", with q and k", WHOLE)
+    record = replace(row_shares(record), vectors=None)
+    kept = Kept.within(record, by_content(record), ROOM)
+    names = ", ".join(f"{layer}.{head}" for layer, head in kept.heads) or "none"
+    every = [(layer, head) for layer in record.layers for head in record.heads]
+    layer, head = next((one for one in every if one not in kept.heads), every[0])
+    said = (
+        f"Here are {len(kept.heads)} of {len(every)} heads in full, those whose edges between words are farthest above "
+        f"what is usual, as many as there is room for: {names}. The others are small maps. "
+        f"record.select(layers={layer}, heads={head}) shows one in full; "
+        f'record.page("all.html") makes a page of all{with_vectors}.'
+    )
+    return said, pages.page(record, kept=kept, advice=advice)

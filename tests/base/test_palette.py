@@ -1,0 +1,59 @@
+"""The colours of weights are told apart where colours are not: in grey print, and by who has no green cones."""
+
+import numpy as np
+import pytest
+
+from attncli.base.palette import WEIGHTS
+
+# Linear red, green, blue as they look without green cones: Machado, Oliveira and Fernandes 2009, table 1, severity 1.
+DEUTERANOPIA = np.array(
+    [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+)
+TO_XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
+EVEN = np.linspace(0, 1, 11)  # steps of a tenth of the scale
+
+
+def linear(shares):
+    """The map's colours at shares from 0 to 1 as linear light `[share, 3]`."""
+    table = np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in WEIGHTS]) / 255
+    places = np.linspace(0, 1, len(WEIGHTS))
+    colours = np.stack([np.interp(shares, places, part) for part in table.T], axis=-1)
+    return np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+
+
+def lab(light):
+    """Linear light `[..., 3]` -> CIE L*, a*, b* under daylight (D65)."""
+    ratios = np.clip(light, 0, 1) @ TO_XYZ.T / TO_XYZ.sum(axis=1)
+    x, y, z = np.moveaxis(
+        np.where(ratios > (6 / 29) ** 3, np.cbrt(ratios), ratios / (3 * (6 / 29) ** 2) + 4 / 29), -1, 0
+    )
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=-1)
+
+
+def grey(light):
+    return (light @ TO_XYZ[1])[..., None].repeat(3, axis=-1)
+
+
+def without_green(light):
+    return light @ DEUTERANOPIA.T
+
+
+def test_nothing_is_white_and_the_largest_nearly_black():
+    assert WEIGHTS[0] == "#ffffff"
+    assert lab(linear([1.0]))[0, 0] < 10
+
+
+@pytest.mark.parametrize("seen", [lambda light: light, grey, without_green], ids=["colour", "grey", "deuteranopia"])
+def test_neighbouring_steps_stay_apart(seen):
+    """Each tenth of the scale is 7 or more units of CIE lightness darker than the one before: 2.3 are just noticeable
+    (Mahy, Van Eycken and Oosterlinck 1994). As the order is one of lightness, a dark page's, backwards, is too.
+    """
+    falls = -np.diff(lab(seen(linear(EVEN)))[:, 0])
+    assert falls.min() > 7
+
+
+def test_lightness_falls_evenly():
+    falls = -np.diff(lab(linear(np.linspace(0, 1, 256)))[:, 0])
+    assert falls.min() > 0 and falls.max() < 1.5 * falls.mean()

@@ -1,0 +1,180 @@
+"""CoNLL-U: which words a sentence has, what hangs on what, and what is refused."""
+
+import io
+import sys
+
+import pytest
+from corpora import sentences as read
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attncli import Notice, RequestError
+from attncli.base.errors import install_hint
+from attncli.corpus.treebank import _find_cycle
+
+
+def row(number, form, head, relation):
+    return "\t".join([str(number), form, "_", "_", "_", "_", str(head), relation, "_", "_"])
+
+
+DOES_NOT_RUN = [
+    "# text = It doesn't run.",
+    row(1, "It", 4, "nsubj"),
+    row("2-3", "doesn't", "_", "_"),
+    row(2, "does", 4, "aux"),
+    row(3, "n't", 4, "advmod"),
+    row(4, "run", 0, "root"),
+    row("4.1", "run", "_", "_"),
+    row(5, ".", 4, "punct"),
+]
+
+
+@pytest.fixture
+def treebank(tmp_path):
+    """`treebank(lines)` -> the path of a file that holds them."""
+
+    def write(lines, ending="\n"):
+        path = tmp_path / "bank.conllu"
+        path.write_bytes("".join(line + ending for line in lines).encode("utf-8"))
+        return path
+
+    return write
+
+
+@st.composite
+def trees(draw):
+    """The heads of a sentence whose words hang, in some order, each on one that came before in it."""
+    order = draw(st.permutations(range(draw(st.integers(1, 12)))))
+    heads: list[int | None] = [None] * len(order)
+    for place, word in enumerate(order[1:], start=1):
+        heads[word] = order[draw(st.integers(0, place - 1))]
+    return heads
+
+
+def test_syntactic_words_count_and_multiword_tokens_and_empty_nodes_do_not(treebank):
+    [sentence] = read(treebank(DOES_NOT_RUN))
+    assert sentence.words == ["It", "does", "n't", "run", "."]
+    assert sentence.heads == [3, 3, 3, None, 3]
+    assert sentence.relations == ["nsubj", "aux", "advmod", "root", "punct"]
+    assert sentence.punctuation == [False, False, False, False, True]
+    assert (sentence.text, sentence.line) == ("It does n't run .", 2)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_sentences_stand_between_empty_lines_and_the_last_needs_none(treebank, ending):
+    lines = [
+        "\ufeff# newdoc",
+        *DOES_NOT_RUN,
+        "",
+        "",
+        "# another",
+        row(1, "Yes", 0, "root"),
+        " ",
+        row(1, "No", 0, "root"),
+    ]
+    first, second, third = read(treebank(lines, ending))
+    assert (first.line, second.line, third.line) == (3, 13, 15)
+    assert (second.words, third.words) == (["Yes"], ["No"])
+
+
+def test_a_limit_is_read_and_what_comes_after_it_is_not(treebank):
+    path = treebank([row(1, "Yes", 0, "root"), "", row(1, "No", 0, "root"), "", "nonsense"])
+    assert [sentence.words for sentence in read(path, limit=2)] == [["Yes"], ["No"]]
+    with pytest.raises(RequestError, match="line 5"):
+        read(path, limit=3)
+
+
+def test_a_dash_is_stdin(monkeypatch):
+    lines = io.TextIOWrapper(io.BytesIO(f"{row(1, 'Été', 0, 'root')}\n\n{row(2, 'a', 0, 'root')}\n".encode()))
+    monkeypatch.setattr(sys, "stdin", lines)
+    with pytest.raises(RequestError, match="stdin, line 3: word 1 of"):
+        read("-")
+    lines.seek(0)
+    assert read("-", limit=1)[0].words == ["Été"]
+
+
+def test_a_character_that_breaks_lines_elsewhere_breaks_none_here(treebank):
+    path = treebank([row(1, "a\u2028b\x85\x0cc", 0, "root")])
+    assert read(path)[0].words == ["a\u2028b\x85\x0cc"]
+
+
+def test_several_roots_are_allowed(treebank):
+    path = treebank([row(1, "Yes", 0, "root"), row(2, "sir", 0, "root")])
+    assert read(path)[0].heads == [None, None]
+
+
+@pytest.mark.parametrize("lines", [["# only a comment"], [], [""]])
+def test_what_has_no_sentence_gives_none(treebank, lines):
+    assert read(treebank(lines)) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([row(1, "a", 0, "root"), row(3, "b", 1, "obj")], "line 2: word 2 of the sentence is expected"),
+        ([row(1, "a", 0, "root"), row(2, "b", "_", "obj")], "line 2: the word has no head"),
+        ([row(1, "a", 0, "root"), row(2, "b", "x", "obj")], "line 2: .*'head'"),
+        ([row(1, "a", 0, "root"), row(2, "b", 3, "obj")], "line 2: head 3 is no word of the sentence, which has 2"),
+        ([row(1, "a", 0, "root"), row(2, "b", -1, "obj")], "line 2: head -1 is no word"),
+        ([row(1, "a", 1, "root")], "line 1: the heads from here on lead in a circle"),
+        ([row(1, "a", 0, "root"), row(2, "b", 3, "obj"), row(3, "c", 2, "obj")], "line 2: .* circle"),
+        ([row("one", "a", 0, "root")], "line 1: .*'id'"),
+        ([row("9" * 5000, "a", 0, "root")], "line 1: .*5000 digits"),
+        ([row(1, "a", "9" * 5000, "root")], "line 1: .*5000 digits"),
+        ([row(1, "a", "9" * 30, "root")], "line 1: head 9+ is no word"),
+        (["A plain text."], "line 1: .*tabs"),
+        (["1\ta\ta"], "line 1: 3 columns"),
+        ([row("1-2", "a", "_", "_")], "line 1: the sentence has no word"),
+    ],
+)
+def test_what_is_no_tree_is_refused_with_its_line(treebank, lines, said):
+    with pytest.raises(RequestError, match=said) as refusal:
+        read(treebank(lines))
+    assert "\n" not in str(refusal.value)
+    assert "bank.conllu" in str(refusal.value)
+
+
+def test_files_that_can_not_be_read(tmp_path):
+    with pytest.raises(RequestError, match=r"can't read .*none\.conllu: No such file"):
+        read(tmp_path / "none.conllu")
+    with pytest.raises(RequestError, match=r"has no treebanks in it: \.conllu"):
+        read(tmp_path)
+    latin = row(1, "a", 0, "root") + "\n" + row(2, "é", 1, "obj")
+    (tmp_path / "latin.conllu").write_bytes(latin.encode("latin-1"))
+    with pytest.raises(RequestError, match="line 2: not UTF-8 at byte 2"):
+        read(tmp_path / "latin.conllu")
+
+
+@given(trees())
+def test_a_tree_has_no_cycle(heads):
+    assert _find_cycle(heads) is None
+
+
+@given(trees(), st.data())
+def test_a_root_that_hangs_on_what_hangs_on_it_closes_a_cycle(heads, data):
+    root = heads.index(None)
+    heads[root] = data.draw(st.integers(0, len(heads) - 1))
+    assert _find_cycle(heads) == 0  # now no word leads to a root
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_without_conllu_it_says_what_to_install_and_nothing_else(treebank, monkeypatch, skip_bad):
+    for name in ("conllu", "conllu.parser", "conllu.exceptions"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(RequestError) as caught:
+        read(treebank(DOES_NOT_RUN), skip_bad=skip_bad)
+    assert str(caught.value) == f"reading a treebank needs conllu: {install_hint('probe')}"
+
+
+def test_a_sentence_that_is_none_is_passed_over_where_that_is_asked_for(treebank):
+    path = treebank([row(1, "Yes", 0, "root"), "", row(2, "x", 0, "root"), "", "\xff", "", row(1, "No", 0, "root")])
+    with pytest.warns(Notice, match=r"skipped a sentence: .*line (3|5)") as notices:
+        assert [sentence.words for sentence in read(path, skip_bad=True, limit=2)] == [["Yes"], ["No"]]
+    assert len(notices) == 2
+
+
+def test_a_sentence_is_never_longer_than_any_line_may_be(treebank, monkeypatch):
+    monkeypatch.setattr("attncli.corpus.treebank.LONGEST", 100)
+    path = treebank([row(number, "x", number - 1, "dep") for number in range(1, 9)])
+    with pytest.raises(RequestError, match="line 5: too much for one sentence"):
+        read(path)

@@ -1,0 +1,80 @@
+"""Which question is meant, of checkpoints that can say different things."""
+
+import pytest
+import torch
+from checkpoints import make_checkpoint
+
+from attncli import load_model
+from attncli.base.errors import RequestError
+from attncli.effects.question import Asking, question
+
+
+@pytest.fixture(scope="module")
+def saying(tmp_path_factory):
+    """`saying(head)`: a small BERT with that head."""
+    made = {}
+
+    def load(head):
+        if head not in made:
+            folder = make_checkpoint(tmp_path_factory.mktemp(head), "bert", head=head)
+            made[head] = load_model(str(folder), device="cpu", dtype="float64")
+        return made[head]
+
+    return load
+
+
+def test_the_usual_question(saying, minilm):
+    classes, words = saying("ForSequenceClassification"), saying("ForMaskedLM")
+    assert question(minilm, "a cat").kind == "distance"
+    assert question(minilm, "a cat", Asking(similar_to="a dog")).kind == "cosine"
+    assert question(classes, "a cat").kind == "divergence"
+    assert question(classes, "a cat", Asking(target="label_1")).kind == "probability"
+    assert question(words, "the cat").kind == "distance"
+    assert question(words, "the [MASK] sat").kind == "divergence"
+    assert question(words, "the cat", Asking(target="sat", at="cat")).kind == "probability"
+    assert question(saying("ForTokenClassification"), "the cat").kind == "divergence"
+    assert question(saying("ForQuestionAnswering"), "the cat", Asking(pair="it sat")).kind == "divergence"
+
+
+def test_probabilities_are_those_of_the_output(saying):
+    model = saying("ForMaskedLM")
+    tokens = model.tokenizer.encode("the [MASK] sat")
+    [hidden] = model.last_hidden([tokens])
+    [logits] = model.outputs()["words"]([hidden], [tokens])
+    place, cat = tokens.text.index("[MASK]"), model.tokenizer.backend.token_to_id("cat")
+    asked = question(model, "the [MASK] sat", Asking(target="cat"))
+    assert asked.value == pytest.approx(float(logits[place].softmax(-1)[cat]))
+    assert question(model, "the [MASK] sat", Asking(target="cat", kind="logit")).value == pytest.approx(
+        float(logits[place, cat])
+    )
+    assert asked.about == f"probability of cat at token {place} ([MASK])"
+
+
+def test_divergence_is_zero_without_a_change_and_what_torch_says_with_one(saying):
+    for head in ("ForSequenceClassification", "ForTokenClassification", "ForMaskedLM"):
+        asked = question(saying(head), "a [MASK]")
+        [one] = asked.texts
+        assert asked.value == pytest.approx(0, abs=1e-12)
+        other = one.last + 0.3 * torch.randn(
+            one.last.shape, generator=torch.Generator().manual_seed(0), dtype=one.last.dtype
+        )
+        before, after = asked.before, asked.log_probabilities(other)
+        expected = torch.nn.functional.kl_div(after, before, log_target=True, reduction="sum")
+        assert float(asked([other])[0]) == pytest.approx(float(expected)) and float(expected) > 0
+
+
+@pytest.mark.parametrize(
+    ("head", "asking", "said"),
+    [
+        ("ForSequenceClassification", Asking(target="LABEL_7"), "no label 'LABEL_7': there is LABEL_"),
+        ("ForSequenceClassification", Asking(kind="logit"), "of which label"),
+        ("ForSequenceClassification", Asking(target="LABEL_0", at="cat"), "--at names a token"),
+        ("ForTokenClassification", Asking(target="LABEL_0"), "say at which one"),
+        ("ForQuestionAnswering", Asking(target="cat"), "has no label"),
+        ("ForSequenceClassification", Asking(similar_to="a dog"), "has no output 'embedding'"),
+        ("ForMaskedLM", Asking(target="cat"), "what it predicts is the word at"),
+    ],
+)
+def test_what_can_not_be_asked(saying, head, asking, said):
+    with pytest.raises(RequestError, match=said):
+        question(saying(head), "the big cat sat", asking)

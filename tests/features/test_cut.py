@@ -1,0 +1,287 @@
+"""Cut edges beside the same edges cut in transformers' softmax, and on networks where the answer is known."""
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import EACH, make_checkpoint
+from hooks import edges_cut
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+from scipy.stats import rankdata, spearmanr
+
+from attncli import load_model
+from attncli.base.errors import RequestError
+from attncli.effects.change import Hide, under
+from attncli.effects.question import Asking, question
+from attncli.features.cut import Scissors, _ranks, cut, cut_each, rank_correlation
+from attncli.models.transformers_peer import load_reference
+
+TEXT, OTHER = "the cat sat on it, un believ able", "the big cat"
+NAMES = [("2", "4"), ("3", "-2"), ("4", "1")]  # of whatever tokens a tokenizer makes; the second leaves a window
+
+
+@pytest.fixture(scope="module", params=EACH)
+def both(request, tiny):
+    """Ours in float64, and transformers' network of the same checkpoint."""
+    model = load_model(str(tiny(request.param)), device="cpu", dtype="float64")
+    return model, load_reference(model.place.path, model.device, model.dtype)
+
+
+def moved(reference, tokens, mask, edges, keep_rest=False):
+    """How far transformers' last vectors move when edges are cut."""
+    before = reference.run(tokens, mask)[1][-1]
+    with edges_cut(edges, keep_rest):
+        after = reference.run(tokens, mask)[1][-1]
+    return float(((after - before).norm(dim=-1) / before.norm(dim=-1)).mean())
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("keep_rest", [False, True])
+@pytest.mark.parametrize("mask", ["padding", "causal"])
+def test_cut_edges_are_those_that_hooks_cut(both, mask, keep_rest):
+    """Heads in another order than the model's; in all layers at once, and in each alone."""
+    model, reference = both
+    names = NAMES if mask == "padding" else [("3", "2"), ("3", "1"), ("-2", "3")]
+    found = cut(model, TEXT, names, layers="3,1", heads="2,0", asking=Asking(mask=mask), keep_rest=keep_rest)
+    tokens = model.tokenizer.encode(TEXT)
+    for place, layers in enumerate(([3, 1], [3], [1])):
+        edges = {(layer, head): found.edges for layer in layers for head in (2, 0)}
+        assert found.effects[place] == pytest.approx(moved(reference, tokens, mask, edges, keep_rest), abs=1e-10)
+    assert found.effects.min() > 1e-4
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("keep_rest", [False, True])
+def test_a_query_that_sees_nothing_gets_nothing(both, keep_rest):
+    """All its keys are cut: its row is 0, and not NaN."""
+    model, reference = both
+    found = cut(model, TEXT, [("2", "*"), ("*", "4")], layers="2", asking=Asking(mask="causal"), keep_rest=keep_rest)
+    tokens, edges = model.tokenizer.encode(TEXT), {(2, head): found.edges for head in range(4)}
+    assert found.effects[0] == pytest.approx(moved(reference, tokens, "causal", edges, keep_rest), abs=1e-10)
+    assert found.controls is None
+
+
+@pytest.mark.slow
+def test_cuts_of_minilm_are_those_that_hooks_cut(minilm):
+    reference = load_reference(minilm.place.path, minilm.device, minilm.dtype)
+    text = "The trophy does not fit in the suitcase because it is too big."
+    for keep_rest in (False, True):
+        found = cut(minilm, text, [("it", "trophy"), ("it", "suitcase")], "1,4", "3,11", keep_rest=keep_rest)
+        edges = {(layer, head): found.edges for layer in (1, 4) for head in (3, 11)}
+        expected = moved(reference, minilm.tokenizer.encode(text), "padding", edges, keep_rest)
+        assert found.effects[0] == pytest.approx(expected, abs=1e-5) and expected > 1e-3
+
+
+def test_each_edge_by_itself_is_that_edge_cut(tiny):
+    """Into a token, out of one, and all; NaN where a mask or the windows of all layers leave nothing to cut."""
+    model = load_model(str(tiny("modernbert")), device="cpu", dtype="float64")
+    asking, where = Asking(mask="causal"), {"layers": "1,2", "heads": "3,1"}
+    every = cut_each(model, TEXT, asking=asking, **where)
+    tokens = every.where.tokens
+    hidden = np.isnan(every.effects)
+    window = np.subtract.outer(range(len(tokens)), range(len(tokens)))
+    assert (hidden == ((window < 0) | (window > 4))).all()  # ModernBERT's layers 1 and 2 see four tokens to each side
+    for edge in ((2, 1), (5, 1), (3, 3)):
+        alone = cut(model, TEXT, [tuple(map(str, edge))], asking=asking, **where)
+        assert alone.effects[0] == pytest.approx(every.effects[edge]) and alone.weights == every.weights[edge]
+    into = cut_each(model, TEXT, ("*", "3"), asking=asking, **where)
+    np.testing.assert_allclose(into.effects[:, 0], every.effects[:, 3])
+    out_of = cut_each(model, TEXT, ("5", "*"), asking=asking, **where)
+    np.testing.assert_allclose(out_of.effects[0], every.effects[5])
+    assert (into.keys, out_of.queries) == ([3], [5])
+
+
+def test_the_weights_beside_them_are_the_mean_of_the_cut_heads(minilm):
+    found = cut_each(minilm, "The cat sat.", ("cat", "*"), layers="1,3", heads="2,7")
+    record = minilm.attend("The cat sat.", layers="1,3", heads="2,7")
+    np.testing.assert_allclose(found.weights[0], record.weights[:, :, 2].mean(axis=(0, 1)), atol=1e-6)
+
+
+def test_where_attention_can_not_matter_cuts_do_nothing(tmp_path):
+    """All values alike: whatever weights sum to 1 give the same. What does not sum to 1 gives less."""
+    folder = make_checkpoint(tmp_path, "bert")
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in tensors.items():
+        if name.endswith("self.value.weight"):
+            tensor.zero_()
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    model = load_model(str(folder), device="cpu", dtype="float64")
+    assert np.nanmax(cut_each(model, TEXT).effects) < 1e-12
+    kept = cut_each(model, TEXT, keep_rest=True)
+    assert kept.effects.min() > 1e-5 and kept.correlation().rho > kept.correlation().high
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("keep_rest", [False, True])
+@pytest.mark.parametrize(
+    ("family", "task", "asking", "layers", "reads", "can"),
+    [
+        ("bert", "ForSequenceClassification", Asking(target="LABEL_1"), "3", [0], 7),
+        ("bert", "ForSequenceClassification", Asking(), "1-2", [0], 49),
+        ("bert", "ForSequenceClassification", Asking(mask="causal"), "all", [0], 1),
+        ("bert", "ForTokenClassification", Asking(at="3", mask="causal"), "2", [3], 10),
+        ("bert", "ForTokenClassification", Asking(mask="causal"), "3", range(1, 6), 20),
+        ("bert", "ForQuestionAnswering", Asking(), "3", range(7), 49),
+        ("modernbert", "ForMaskedLM", Asking(at="0"), "1-2", [0], 22),
+        ("modernbert", "ForMaskedLM", Asking(at="-1"), "2", [-1], 12),
+        ("modernbert", "Model", Asking(mask="causal"), "1", range(7), 18),
+    ],
+)
+def test_edges_can_matter_where_a_cut_in_transformers_moves_a_vector_that_is_read(
+    tmp_path, family, task, asking, layers, reads, can, keep_rest
+):
+    """Every edge by itself. A window of 2 keeps the last layers from bringing far tokens near."""
+    changes = {"local_attention": 4, "global_attn_every_n_layers": 10} if family == "modernbert" else {}
+    folder = make_checkpoint(tmp_path, family, task, **changes)
+    model = load_model(str(folder), device="cpu", dtype="float64")
+    reference = load_reference(model.place.path, model.device, model.dtype)
+    text = "the cat sat on it" if family == "bert" else "the cat sat"
+    found = cut_each(model, text, layers=layers, heads="1", asking=asking, keep_rest=keep_rest)
+    tokens = model.tokenizer.encode(text)
+    mask = model.usual_mask(asking.mask)
+    before = reference.run(tokens, mask)[1][-1]
+    for query, key in np.ndindex(*found.effects.shape):
+        edges = {(layer, 1): [(query, key)] for layer in found.where.layers}
+        with edges_cut(edges, keep_rest):
+            moved_by = (reference.run(tokens, mask)[1][-1] - before)[list(reads)].abs().max()
+        if np.isnan(found.effects[query, key]):
+            assert not found.can_matter[query, key]
+        else:
+            assert found.can_matter[query, key] == (moved_by > 1e-12), (query, key)
+            assert found.can_matter[query, key] or found.effects[query, key] == 0
+    assert found.can_matter.sum() == can
+
+
+def test_edges_of_silenced_heads_can_not_matter(tmp_path):
+    model = load_model(str(make_checkpoint(tmp_path, "bert")), device="cpu").without("1.0,3.0-3")
+    assert not cut_each(model, "the cat", layers="1", heads="0").can_matter.any()
+    assert cut_each(model, "the cat", layers="1", heads="0,1").can_matter.all()
+    assert not cut_each(model, "the cat", layers="3").can_matter.any()
+    labelled = load_model(str(make_checkpoint(tmp_path, "bert", "ForTokenClassification")), device="cpu")
+    found = cut_each(labelled.without("3.all"), "the cat", layers="2", asking=Asking(at="cat"))
+    assert found.can_matter.any(axis=1).tolist() == [False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("task", "asking"),
+    [
+        ("Model", Asking()),
+        ("ForSequenceClassification", Asking()),
+        ("ForSequenceClassification", Asking(target="LABEL_1")),
+        ("ForSequenceClassification", Asking(target="LABEL_1", kind="logit")),
+        ("ForTokenClassification", Asking()),
+    ],
+)
+def test_what_rounding_does_is_no_effect(tmp_path, task, asking):
+    """Values that are all alike give the same whatever the weights are, but for their rounding: no edge is before
+    another.
+    """
+    folder = make_checkpoint(tmp_path, "bert", task)
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in tensors.items():
+        if name.endswith("self.value.weight"):
+            tensor.zero_()
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    model = load_model(str(folder), device="cpu")
+    scissors = Scissors.of(model, TEXT, "all", "all", asking, keep_rest=False)
+    every = [scissors.without([edge], [0, 1, 2, 3]) for edge in scissors.named("*", "*")]
+    assert np.ptp(scissors.effects(every)) > 0
+    found = cut_each(model, TEXT, asking=asking)
+    assert not found.effects.any() and found.correlation() is None
+
+
+def test_effects_above_rounding_are_what_they_are(minilm):
+    scissors = Scissors.of(minilm, "The cat.", "2", "0", Asking(similar_to="A dog."), keep_rest=True)
+    every = scissors.named("*", "*")
+    expected = scissors.effects([scissors.without([edge], [2]) for edge in every])
+    found = cut_each(minilm, "The cat.", layers="2", heads="0", asking=Asking(similar_to="A dog."), keep_rest=True)
+    np.testing.assert_allclose(found.effects.ravel(), expected, atol=8e-7)
+    assert np.count_nonzero(found.effects) > 15
+
+
+def test_nothing_cut_is_what_it_was_to_the_last_bit(minilm):
+    assert not cut(minilm, "The cat sat on the mat.", []).effects.any()
+    asked = question(minilm, "The cat sat on the mat.")
+    [(_, [copies])] = under(asked.texts, [Hide([(0, 1), (3, 2)], [])] * 3)
+    assert all(torch.equal(copy, asked.texts[0].last[0]) for copy in copies)
+
+
+def test_of_two_texts_the_first_alone_is_cut(minilm):
+    text, asking = "The cat sat on the mat.", Asking(similar_to="A cat is sitting on a rug.")
+    found = cut(minilm, text, [("sat", "cat"), ("mat", "cat")], layers="5", asking=asking)
+    asked = question(minilm, text, asking)
+    heads = [(5, head) for head in range(12)]
+    [(_, [copies])] = under(asked.texts[:1], [Hide(heads, found.edges)])
+    expected = float(asked([copies, asked.texts[1].last])[0]) - asked.value
+    assert found.effects[0] == pytest.approx(expected, abs=1e-7) and abs(expected) > 1e-4
+
+
+def test_the_control_cuts_as_many_other_edges_of_the_same_queries(minilm):
+    scissors = Scissors.of(minilm, TEXT, "all", "all", Asking(), keep_rest=False)
+    edges = [(2, 1), (2, 5), (4, 0)]
+    drawn = list(scissors.others(edges))
+    assert len(drawn) == 20 and len({tuple(some) for some in drawn}) > 15
+    for some in drawn:
+        assert not set(some) & set(edges) and len(set(some)) == 3
+        assert sorted(query for query, _ in some) == [2, 2, 4]
+    found = cut(minilm, TEXT, [("2", "1"), ("2", "5"), ("4", "0")], layers="0")
+    assert found.controls.shape == (20, 2) and found.controls.std() > 0
+
+
+@pytest.mark.parametrize(
+    ("names", "mask", "said"),
+    [
+        (("cat", "dog"), "padding", "no token 'dog' in the text"),
+        (("cat", "mat"), "causal", "from 'cat' to 'mat' there is nothing to cut: the mask"),
+        (("cat#2", "mat"), "padding", "'cat' occurs 1 time"),
+    ],
+)
+def test_what_can_not_be_cut(minilm, names, mask, said):
+    for call in (lambda: cut(minilm, "a cat, a mat", [names], asking=Asking(mask=mask)),
+                 lambda: cut_each(minilm, "a cat, a mat", names, asking=Asking(mask=mask))):  # fmt: skip
+        with pytest.raises(RequestError, match=said):
+            call()
+
+
+NUMBERS = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=3, max_size=12)
+
+
+@given(NUMBERS)
+def test_ranks_and_their_correlation_are_those_of_scipy(pairs):
+    """Equal numbers too."""
+    one, other = np.array(pairs, dtype=float).T
+    np.testing.assert_array_equal(_ranks(one), rankdata(one))
+    found = rank_correlation(one, other)
+    if len(set(one)) == 1 or len(set(other)) == 1:
+        assert found is None
+    else:
+        assert found.rho == pytest.approx(spearmanr(one, other).statistic) and found.count == len(pairs)
+
+
+def test_what_is_permuted_lies_in_the_interval_19_times_of_20():
+    generator = np.random.default_rng(0)
+    one = generator.normal(size=20)
+    inside = 0
+    for _ in range(100):
+        found = rank_correlation(one, generator.normal(size=20))
+        inside += found.low <= found.rho <= found.high
+    assert 88 <= inside <= 99
+    same = rank_correlation(one, 3 * one)
+    assert same.rho == pytest.approx(1) and same.high < 0.6
+
+
+def test_the_permutation_is_free_whatever_rows_and_columns_the_numbers_come_from():
+    """Its standard deviation is 1 / sqrt(n - 1) (Kendall 1948). Rows and columns permuted together would keep a sink's
+    column together, and make it twice as wide.
+    """
+    generator = np.random.default_rng(0)
+    sink = np.zeros(16)
+    sink[0] = 5.0
+    one, other = (generator.normal(size=(16, 16)) + generator.normal(size=16) + sink for _ in range(2))
+    found = rank_correlation(one.ravel(), other.ravel())
+    assert found.high - found.low == pytest.approx(2 * 1.96 / np.sqrt(255), rel=0.1)
+
+
+def test_two_numbers_have_no_correlation():
+    assert rank_correlation(np.array([1.0, 2.0]), np.array([1.0, 2.0])) is None

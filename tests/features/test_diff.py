@@ -1,0 +1,346 @@
+"""attncli diff."""
+
+import json
+import re
+from dataclasses import replace
+
+import matplotlib
+import numpy as np
+import pytest
+from foreign_checkpoints import make_foreign
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+from records import attention_records, cross_records, record_of
+
+import attncli as package
+from attncli import load_model
+from attncli.analysis.difference import difference
+from attncli.analysis.patterns import total_variation
+from attncli.analysis.shares import row_shares
+from attncli.features.diff import difference_report, largest_cells
+from attncli.report import Table
+from attncli.report.figure.drawing import INK
+from attncli.report.figure.maps import COLOURS
+
+CAT, DOG = "The cat sat on the mat.", "The dog sat on the mat."
+
+
+def asked(attncli, *arguments):
+    return json.loads(attncli("diff", *arguments, "--json").out)
+
+
+def check(found, first, second):
+    """Every head's number, and the largest cell, against the two records."""
+    moved = total_variation(first.weights, second.weights).mean(axis=-1)
+    assert {(one["layer"], one["head"]) for one in found["heads"]} == {
+        (layer, head) for layer in first.layers for head in first.heads
+    }
+    for one in found["heads"]:
+        place = first.layers.index(one["layer"]), first.heads.index(one["head"])
+        assert one["moved"] == pytest.approx(moved[place], abs=1e-6)
+    change = np.abs(second.weights - first.weights)
+    cell = found["cells"][0]
+    assert abs(cell["change"]) == pytest.approx(change.max(), abs=1e-6)
+    assert cell["first"] == pytest.approx(first.map(cell["layer"], cell["head"])[cell["query"], cell["key"]], abs=1e-6)
+
+
+def test_two_texts(attncli, minilm):
+    found = asked(attncli, CAT, DOG, "-l", "1,4")
+    check(found, minilm.attend(CAT, layers="1,4"), minilm.attend(DOG, layers="1,4"))
+    assert (found["first"]["tokens"][2], found["second"]["tokens"][2]) == ("cat", "dog")
+
+
+def test_two_masks_on_one_text(attncli, minilm):
+    found = asked(attncli, CAT, "--masks", "padding,causal", "-H", "3")
+    check(found, minilm.attend(CAT, heads=3), minilm.attend(CAT, heads=3, mask="causal"))
+    assert (found["first"]["mask"], found["second"]["mask"]) == ("padding", "causal")
+
+
+def test_two_measures_on_one_text_norms_as_shares_of_their_rows(attncli, minilm):
+    found = asked(attncli, CAT, "--measures", "weight,norm", "-l", "1,4")
+    check(found, minilm.attend(CAT, layers="1,4"), row_shares(minilm.attend(CAT, layers="1,4", measure="norm")))
+    assert (found["first"]["measure"], found["second"]["measure"]) == ("weight", "share of norm")
+    assert "share of norm" in attncli("diff", CAT, "--measures", "weight,norm").out
+
+
+def test_norms_of_two_texts(attncli, minilm):
+    found = asked(attncli, CAT, DOG, "--measure", "norm", "-l", "2")
+    check(found, *(row_shares(minilm.attend(text, layers=2, measure="norm")) for text in (CAT, DOG)))
+
+
+def test_a_second_segment_is_that_of_both(attncli, minilm):
+    found = asked(attncli, CAT, DOG, "--pair", "Why?", "-l", "1")
+    check(found, *(minilm.attend(text, "Why?", layers=1) for text in (CAT, DOG)))
+
+
+def test_transformers_runs_what_attncli_does_not(attncli, tmp_path):
+    gpt2 = str(make_foreign(tmp_path, "gpt2"))
+    found = asked(attncli, "the cat", "a cat", "-m", gpt2, "--engine", "transformers")
+    model = load_model(gpt2, "cpu", engine="transformers")
+    check(found, *model.attend_many(["the cat", "a cat"]))
+    found = asked(attncli, "the cat", "--measures", "weight,norm", "-m", gpt2)
+    check(found, model.attend("the cat"), row_shares(model.attend("the cat", measure="norm")))
+    found = asked(attncli, "the cat", "--masks", "causal,none", "-m", gpt2)
+    check(found, model.attend("the cat"), model.attend("the cat", mask="none"))
+    assert found["heads"][0]["moved"] > 0
+
+
+def test_two_models_on_one_text_in_what_both_have(attncli, tiny):
+    small, large = tiny("bert", num_hidden_layers=2), tiny("bert", seed=1)
+    done = attncli("diff", "the cat", "--models", f"{small},{large}", "--json")
+    found = json.loads(done.out)
+    assert [found[name]["model"]["name"] for name in ("first", "second")] == [str(small), str(large)]
+    assert {one["layer"] for one in found["heads"]} == {0, 1} and found["heads"][0]["moved"] > 0
+    assert "compared is what both have: layers 0-1, heads 0-3" in done.err
+
+
+def test_two_saved_records_are_as_the_texts_themselves(attncli, tmp_path):
+    paths = [str(tmp_path / name) for name in ("a.npz", "b.safetensors")]
+    for text, path in zip((CAT, DOG), paths, strict=True):
+        attncli("run", text, "-l", "all", "-o", path)
+    assert asked(attncli, *paths) == asked(attncli, CAT, DOG)
+    assert {one["layer"] for one in asked(attncli, *paths, "-l", "2")["heads"]} == {2}
+    assert asked(attncli, paths[0], paths[0])["cells"] == []
+
+
+def test_the_other_way_round_it_is_the_same_but_for_the_sign(attncli):
+    there, back = asked(attncli, CAT, DOG), asked(attncli, DOG, CAT)
+    assert there["heads"] == back["heads"]
+    assert [cell["change"] for cell in there["cells"]] == [-cell["change"] for cell in back["cells"]]
+
+
+def test_the_terminal_shows_the_numbers_of_json(attncli):
+    found = asked(attncli, CAT, DOG, "--top", "4")
+    shown = attncli("diff", CAT, DOG, "--top", "4").out
+    assert all(f"{one['moved']:.2f}" in shown for one in found["heads"])
+    rows = [line.split() for line in shown.splitlines() if line.strip()[:2] == f"{found['heads'][0]['layer']}."]
+    assert [row[-1] for row in rows] == [f"{cell['change']:+.3f}" for cell in found["cells"]]
+    assert len(rows) == 4
+
+
+def test_words_of_other_pieces_are_made_as_many(attncli, refused):
+    texts = ("The embeddings sat.", "The big cat.")
+    assert "put pieces together to words with --words" in refused("diff", *texts)
+    found = asked(attncli, *texts, "--words")
+    assert found["first"]["tokens"][2] == "embeddings" and len(found["first"]["tokens"]) == 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_it_is_drawn(attncli, tmp_path, suffix):
+    path = tmp_path / f"diff{suffix}"
+    done = attncli("diff", CAT, DOG, "-l", "5", "-o", str(path))
+    assert done.out == f"{path}\n" and path.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sides"),
+    [
+        ((CAT, DOG), ["the cat sat on the mat .", "the dog sat on the mat ."]),
+        ((CAT, "--masks", "none,causal"), ["mask none", "mask causal"]),
+        ((CAT, "--measures", "weight,norm"), ["weight", "share of norm"]),
+        ((CAT, "--without", "0.1"), ["minilm", "minilm without 0.1"]),
+    ],
+)
+def test_its_page_opens_where_they_differ_most_and_says_what_differs(attncli, tmp_path, arguments, sides):
+    path = tmp_path / "diff.html"
+    assert attncli("diff", *arguments, "-l", "0,1", "-o", str(path)).out == f"{path}\n"
+    held = json.loads(re.search('id="page">(.*?)</script>', path.read_text(encoding="utf-8"))[1])
+    found = asked(attncli, *arguments, "-l", "0,1")
+    assert [panel.get("about") for panel in held["panels"]] == [*sides, None]
+    assert [held["start"][name] for name in ("layer", "head")] == [
+        found["heads"][0][name] for name in ("layer", "head")
+    ]
+    moved = {(one["layer"], one["head"]): one["moved"] for one in found["heads"]}
+    assert np.array(held["moved"]).ravel().tolist() == pytest.approx([moved[head] for head in sorted(moved)], abs=1e-6)
+
+
+def test_a_page_of_two_models(attncli, tiny, tmp_path):
+    small, large = tiny("bert", num_hidden_layers=2), tiny("bert", seed=1)
+    path = tmp_path / "diff.html"
+    attncli("diff", "the cat", "--models", f"{small},{large}", "-o", str(path))
+    assert f"<title>A: {small.name} · B: {large.name}</title>" in path.read_text(encoding="utf-8")
+
+
+def test_a_text_that_ends_like_a_file_is_a_text(attncli):
+    found = asked(attncli, "I saved maps.npz", "I found maps.npz", "-l", "0")
+    assert found["first"]["tokens"][1:3] == ["i", "saved"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((CAT,), "it takes two saved records, two texts, or one text with --models"),
+        ((CAT, DOG, "--masks", "none,causal"), "differ in one way"),
+        ((CAT, "--masks", "none,causal", "--models", "minilm,minilm"), "differ in one way"),
+        ((CAT, "--masks", "causal"), "--masks 'causal': two names"),
+        ((CAT, "--masks", "none,all"), "no mask 'all'"),
+        ((CAT, "A cat."), "9 tokens and the other 5"),
+        (("maps.npz", "other.npz"), "can't read maps.npz"),
+        (("maps.npz", CAT), "give two files"),
+        (
+            ("maps.npz", "other.npz", "--mask", "causal"),
+            "has no effect on saved records, which are compared as they are",
+        ),
+        (
+            ("maps.npz", "other.npz", "--pair", "A dog."),
+            "has no effect on saved records, which are compared as they are",
+        ),
+        ((CAT, "--measures", "weight,length"), "no measure 'length'"),
+        ((CAT, DOG, "-o", "diff.txt"), "a difference is saved as"),
+        ((CAT, DOG, "-o", "diff.html", "--top", "3"), "has no effect on .html, which has all cells"),
+    ],
+)
+def test_what_can_t_be_met_is_refused(refused, arguments, says):
+    assert says in refused("diff", *arguments)
+
+
+def test_a_file_of_several_texts_is_refused(attncli, refused, tmp_path):
+    texts, path = tmp_path / "texts.txt", tmp_path / "both.safetensors"
+    texts.write_text(f"{CAT}\n{DOG}\n")
+    attncli("run", "-f", str(texts), "-o", str(path))
+    assert "there are 2 texts and one is needed" in refused("diff", str(path), str(path))
+
+
+def test_as_a_function(attncli):
+    assert package.diff(CAT, DOG, layer="2", top=3).document() == asked(attncli, CAT, DOG, "-l", "2", "--top", "3")
+
+
+# --- the report -----------------------------------------------------------------------------------------
+
+
+def reversed_keys(record):
+    return replace(record, weights=np.ascontiguousarray(record.weights[..., ::-1]))
+
+
+@given(attention_records(), st.integers(1, 9))
+def test_cells_are_those_that_differ_most_with_both_numbers(record, top):
+    found = difference(record, reversed_keys(record))
+    tables = [part for part in difference_report(found, top).parts if isinstance(part, Table)]
+    rows = tables[0].rows if tables else []
+    for row, cell in zip(rows, largest_cells(found, top), strict=True):
+        assert row[0] == f"{cell.layer}.{cell.head}"
+        assert row[3:] == [f"{cell.first:.3f}", f"{cell.second:.3f}", f"{cell.change:+.3f}"]
+        assert row[1].startswith(f"{cell.query} ") and row[2].startswith(f"{cell.key} ")
+
+
+def test_equal_maps_are_the_same():
+    record = record_of(np.full((4, 4), 1 / 4))
+    assert str(difference_report(difference(record, record))).endswith("the maps are the same\n")
+
+
+def test_the_two_are_told_apart_and_a_long_text_is_cut():
+    long = record_of(np.full((60, 60), 1 / 60))
+    title, *lines = str(difference_report(difference(long, replace(long, mask_name="causal")))).splitlines()
+    assert title == "A: mask padding · B: mask causal"
+    assert lines[0].startswith("A  made-up · mask padding · 60 tokens · cat ##s")
+    assert lines[1].startswith("B  made-up · mask causal · 60 tokens")
+    assert all(line.endswith(" ...") and len(line) < 130 for line in lines[:2])
+
+
+def test_tokens_that_are_not_the_same_are_both_named():
+    first = record_of(np.full((4, 4), 1 / 4))
+    tokens = replace(first.tokens, shown=[], text=["[CLS]", "dog\x1b", "##s", "[SEP]"])
+    other = replace(first, tokens=tokens, weights=np.eye(4, dtype=np.float32)[None, None])
+    shown = str(difference_report(difference(first, other), 16))
+    assert "1 cat / dog" in shown and "2 ##s " in shown and "\x1b" not in shown
+
+
+# --- the picture ----------------------------------------------------------------------------------------
+
+
+def drawn_of(found, top=10):
+    return difference_report(found, top).parts[0].figure([])
+
+
+NUMBERS = np.random.default_rng(4)
+
+
+def two(layers=2, heads=3, tokens=5):
+    first = record_of(NUMBERS.dirichlet(np.ones(tokens), (layers, heads, tokens)))
+    return difference(first, record_of(NUMBERS.dirichlet(np.ones(tokens), (layers, heads, tokens))))
+
+
+def images(drawn):
+    return [one for one in drawn.axes[0].get_children() if isinstance(one, AxesImage)]
+
+
+def said(drawn):
+    return [text.get_text() for text in drawn.findobj(Text) if text.get_text()]
+
+
+def test_the_maps_are_those_of_the_heads_that_differ_most():
+    found = two()
+    drawn = images(drawn_of(found))
+    assert len(drawn) == 9
+    first = max(found.first.weights.max(), found.second.weights.max())
+    weights = matplotlib.colormaps[COLOURS]
+    for place, (layer, head) in enumerate(found.heads()[:3]):
+        for column, record in enumerate((found.first, found.second)):
+            colours = weights(record.map(layer, head) / first)
+            np.testing.assert_allclose(drawn[3 * place + column].get_array(), colours, atol=0.02)
+        change = found.second.map(layer, head) - found.first.map(layer, head)
+        picture = drawn[3 * place + 2].get_array()
+        red, blue = picture[..., 0], picture[..., 2]
+        assert ((red > blue) == (change > 0))[np.abs(change) > 0.05].all()
+
+
+def test_every_head_has_its_number_and_the_maps_their_names():
+    found = two()
+    words = said(drawn_of(found))
+    for moved in found.moved.flat:
+        assert f"{moved:.2f}" in words
+    layer, head = found.heads()[0]
+    assert f"A, head {layer}.{head}, moved {found.of(layer, head):.2f}" in words
+    assert any(text.startswith("A: made-up · mask padding · 5 tokens") for text in words)
+
+
+def test_the_cells_that_differ_most_have_frames_in_all_three_maps():
+    found = two(layers=1, heads=1, tokens=6)
+    drawn = drawn_of(found, 4)
+    left, right, _, top = images(drawn)[2].get_extent()
+    cell = (right - left) / 6
+    frames = {
+        (round((one.get_y() - top) / cell), round((one.get_x() - left) / cell))
+        for one in drawn.findobj(Rectangle)
+        if not one.get_fill()
+        and matplotlib.colors.same_color(one.get_edgecolor(), INK)
+        and one.get_width() == pytest.approx(cell)
+        and one.get_x() >= left - 1e-6
+    }
+    assert frames == {(one.query, one.key) for one in largest_cells(found, 4)}
+
+
+def test_the_same_maps_need_no_maps():
+    record = two().first
+    assert images(drawn_of(difference(record, record))) == []
+
+
+@pytest.mark.parametrize("tokens", [2, 40, 300])
+def test_it_is_drawn_at_any_length_and_nothing_reaches_out_of_it(tokens):
+    drawn = drawn_of(two(1, 2, tokens))
+    width, height = drawn.get_size_inches()
+    assert max(width, height) < 30
+    for image in images(drawn):
+        left, right, bottom, top = image.get_extent()
+        assert 0 < left < right < width and 0 < top < bottom < height
+
+
+def test_a_token_is_text_and_no_mathematics():
+    found = two(1, 1, 3)
+    odd = replace(found.first.tokens, shown=[], text=["[CLS]", "$x_1", "[SEP]"])
+    words = said(drawn_of(replace(found, first=replace(found.first, tokens=odd))))
+    assert "$x_1 / cat" in words
+
+
+@pytest.mark.slow
+@settings(max_examples=5)
+@given(cross_records())
+def test_queries_and_keys_may_be_other_texts(record):
+    other = replace(record, weights=np.ascontiguousarray(record.weights[..., ::-1]))
+    for image in images(drawn_of(difference(record, other))):
+        left, right, bottom, top = image.get_extent()
+        assert (right - left) / len(record.keys) == pytest.approx((bottom - top) / len(record.tokens))

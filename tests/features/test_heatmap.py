@@ -1,0 +1,191 @@
+"""attncli heatmap: from a text or a saved record to a picture in a file."""
+
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from attncli.features.heatmap import Heatmap
+from attncli.record import save_records
+from attncli.report.figure.maps import COLOURS
+from attncli.report.figure.saving import DPI
+
+TEXT = "The cat sat on the mat."
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+FORMATS = (
+    ("out.png", b"\x89PNG"),
+    ("out.svg", b"<?xml"),
+    ("out.pdf", b"%PDF"),
+    ("out.pgf", b"% \\usepackage{pgf}"),
+    ("out.tex", b"\\documentclass"),
+)
+
+
+def written(path):
+    """Every text of an SVG."""
+    return [element.text for element in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+
+
+@pytest.mark.slow
+def test_the_path_is_the_output_and_the_file_is_there(attncli, folder):
+    for name, magic in FORMATS:
+        result = attncli("heatmap", "--head", "3", "-o", name, TEXT)
+        assert (result.code, result.out) == (0, f"{name}\n")
+        assert ("goes in attncli 0.4" in result.err) == (name in ("out.pgf", "out.tex")) == (result.err != "")
+        assert (folder / name).read_bytes().startswith(magic)
+    assert attncli("heatmap", TEXT).out == "attention.png\n"
+    assert {path.name for path in folder.iterdir()} == {*dict(FORMATS), "attention.png"}
+
+
+def test_one_head_says_what_it_is_and_shows_its_weights(attncli, minilm):
+    attncli("heatmap", "-l", "2", "--head", "3", "--mask", "causal", "-o", "out.svg", TEXT)
+    texts = written("out.svg")
+    assert "minilm · layer 2 · head 3 · mask causal" in texts
+    weights = minilm.attend(TEXT, layers=2, heads=3, mask="causal").weights
+    numbers = [text for text in texts if text[:2] in ("0.", "1.") and len(text) == 4]
+    assert {f"{weight:.2f}" for weight in weights.flat if weight >= 0.005} <= set(numbers)
+    for token in ("[CLS]", "cat", "mat", "[SEP]"):
+        assert texts.count(token) == 2
+
+
+def test_without_a_selection_all_heads_of_the_last_layer(attncli):
+    attncli("heatmap", "-o", "out.svg", TEXT)
+    texts = written("out.svg")
+    assert "minilm · layer 5 · heads 0-11 · mask padding" in texts
+    assert {f"head {head}" for head in range(12)} < set(texts)
+
+
+@pytest.mark.slow
+def test_all_layers_and_heads(attncli):
+    attncli("heatmap", "-l", "all", "-o", "out.svg", TEXT)
+    texts = written("out.svg")
+    assert {f"head {head}" for head in range(12)} | {f"layer {layer}" for layer in range(6)} < set(texts)
+    assert texts.count("attention weight") == 1
+
+
+def test_words_of_the_users_own(attncli):
+    attncli("heatmap", "--mean", "--title", "a $title$ \x1b[1m", "-o", "out.svg", TEXT)
+    assert r"a $title$ \x1b[1m" in written("out.svg")
+
+
+def test_mean_without_special_tokens_of_a_pair(attncli):
+    result = attncli(
+        "heatmap", "--mean", "--no-special", "--pair", "It purred.", "--pad-to", "16", "-o", "out.svg", TEXT
+    )
+    texts = written("out.svg")
+    note = "without [CLS], [SEP], [PAD]: rows no longer sum to 1"
+    assert note in texts and note in result.err
+    assert "minilm · layer 5 · mean of heads 0-11 · mask padding" in texts
+    assert "purred" in " ".join(texts).replace(" ##", "") and "[SEP]" not in texts
+
+
+def test_the_head_view_of_some_heads_with_a_query(attncli, minilm):
+    result = attncli("heatmap", "--style", "lines", "-l", "2", "-H", "3,5", "--query", "cat", "-o", "out.svg", TEXT)
+    assert (result.code, result.out, result.err) == (0, "out.svg\n", "")
+    texts = written("out.svg")
+    assert {"2.3", "2.5", "query", "key"} < set(texts)
+    weights = minilm.attend(TEXT, layers=2, heads=[3, 5]).weights[0, :, 2]
+    assert {f"{weight:.2f}" for weight in weights.flat if weight >= 0.005} <= set(texts)
+
+
+@pytest.mark.parametrize("style", ["matrix", "lines"])
+def test_words_segments_and_width(attncli, folder, style):
+    options = ["--style", style, "-H", "3", "--words", "--segments", "ab", "--no-special", "--width", "8cm"]
+    result = attncli("heatmap", *options, "-o", "out.svg", "--pair", "It purred.", TEXT)
+    assert "from the first text to the second text: rows no longer sum to 1" in result.err
+    texts = written("out.svg")
+    assert texts.count("purred") == texts.count("cat") == 1
+    assert 'width="226.77' in (folder / "out.svg").read_text(encoding="utf-8")
+
+
+def test_a_token_or_a_segment_that_is_not_there_is_refused(refused, folder):
+    assert "cat" in refused("heatmap", "--query", "cats", TEXT)
+    assert "--pair" in refused("heatmap", "--segments", "AB", TEXT)
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("style", ["matrix", "lines"])
+def test_a_mean_is_over_several_heads(refused, folder, style):
+    assert "--mean has no effect on one head" in refused("heatmap", "--style", style, "-H", "1", "--mean", TEXT)
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.slow
+def test_a_saved_record_gives_the_same_picture(attncli, minilm, folder):
+    minilm.attend(TEXT, layers=[1, 4], heads=[2, 6]).save("maps.safetensors")
+    for options in (["-l", "1", "-H", "6"], ["-l", "1,4", "-H", "2,6"]):
+        attncli("heatmap", *options, "-o", "model.png", TEXT)
+        attncli("heatmap", *options, "-o", "saved.png", "--from", "maps.safetensors")
+        assert (folder / "model.png").read_bytes() == (folder / "saved.png").read_bytes()
+    attncli("heatmap", "--from", "maps.safetensors", "-o", "out.svg")
+    assert "minilm · layer 4 · heads 2,6 · mask padding" in written("out.svg")
+
+
+@pytest.mark.slow
+def test_scale_colours_and_dots(attncli, folder):
+    sizes = []
+    for dpi in ("40", "80"):
+        attncli("heatmap", "-H", "3", "--vmax", "1", "--cmap", "gray", "--dpi", dpi, "-o", "out.png", TEXT)
+        picture = imread(folder / "out.png")[..., :3]
+        assert np.ptp(picture, axis=-1).max() < 0.01  # grey, the words too
+        sizes.append(picture.shape[0])
+    assert sizes[1] == pytest.approx(2 * sizes[0], abs=2)
+
+
+def test_one_text_only(refused, minilm, folder):
+    (folder / "two.txt").write_text("one cat\ntwo cats\n", encoding="utf-8")
+    assert "there are 2 texts" in refused("heatmap", "-f", "two.txt")
+    save_records([minilm.attend("one cat"), minilm.attend("two cats")], "two.safetensors")
+    assert "there are 2 texts" in refused("heatmap", "--from", "two.safetensors")
+
+
+def test_a_saved_record_is_drawn_as_it_is(refused, minilm, folder):
+    minilm.attend(TEXT, layers=5).save("maps.npz")
+    for option in (["other text"], ["--pair", "other"], ["-f", "other.txt"], ["--pad-to", "20"]):
+        assert "--from" in refused("heatmap", "--from", "maps.npz", *option)
+    assert "--mask has no effect with --from" in refused("heatmap", "--from", "maps.npz", "--mask", "causal")
+    assert {path.name for path in folder.iterdir()} == {"maps.npz"}
+
+
+@pytest.mark.parametrize(
+    "option, says",
+    [
+        (["-o", "out.gif"], ".png, .svg, .pdf, not"),
+        (["-o", "out.pgf", "--dpi", "60"], "no dots"),
+        (["-o", "out.tex", "--font", "DejaVu Sans"], "the paper's fonts"),
+        (["--scale", "root", "--vmax", "0.5"], "--vmax has no effect"),
+        (["--scale", "half"], "head"),
+        (["-o", "out"], "no suffix"),
+        (["--cmap", "virids"], "viridis"),
+        (["--vmax", "0"], "--vmax"),
+        (["--dpi", "1"], "--dpi"),
+        (["--style", "line"], "it is one of matrix, lines"),
+        (["--width", "wide"], "--width 'wide'"),
+        (["--font", "DejaVu Sand"], "DejaVu Sans"),
+        (["--font-size", "500"], "--font-size"),
+    ],
+)
+def test_a_bad_option_is_noticed_before_a_model_is_looked_for(refused, folder, option, says):
+    assert says in refused("heatmap", "-m", "no such model", *option, TEXT)
+    assert not list(folder.iterdir())
+
+
+def test_defaults_are_those_of_the_library():
+    """They are written down again in the command's signature, which must not import matplotlib."""
+    assert (Heatmap.cmap, Heatmap.dpi) == (COLOURS, DPI)
+
+
+@pytest.mark.slow
+def test_a_saved_record_needs_neither_torch_nor_a_display(process, minilm, tmp_path):
+    minilm.attend(TEXT, layers=5).save("maps.npz")
+    (tmp_path / "torch.py").write_text("raise ImportError('torch is not for pictures')")
+    result = process("heatmap", "--from", "maps.npz", "-o", "out.png", env={"DISPLAY": "", "PYTHONPATH": str(tmp_path)})
+    assert (result.code, result.out) == (0, "out.png\n"), result.err

@@ -1,0 +1,203 @@
+"""Patches beside the same done by hooks on transformers' modules."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from checkpoints import EACH, ONE_OF_EACH
+from hooks import outputs_put, outputs_seen
+
+from attncli import load_model
+from attncli.base.errors import RequestError
+from attncli.effects.question import Asking, question
+from attncli.features.patch import patch
+from attncli.models.transformers_peer import load_reference
+
+A, B = "the cat sat on it, too", "the big sat on a cat"
+
+
+def apart(one, other):
+    """How far the one is from the other, as a share of the other's length."""
+    return float(((one - other).norm(dim=-1) / other.norm(dim=-1)).mean())
+
+
+def texts(model):
+    """Two texts with as many tokens, whatever its tokenizer makes of them."""
+    one = model.tokenizer.encode(A)
+    for words in ("the big cat sat", "it sat on the cat", "un", "cat"):
+        for count in range(1, len(one)):
+            other = f"{words}{' it' * count}"
+            if len(model.tokenizer.encode(other)) == len(one):
+                return A, other
+    raise AssertionError(model.place.name)
+
+
+@pytest.fixture(scope="module", params=EACH)
+def both(request, tiny):
+    """Ours in float64, and transformers' network of the same checkpoint."""
+    model = load_model(str(tiny(request.param)), device="cpu", dtype="float64")
+    return model, load_reference(model.place.path, model.device, model.dtype)
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("by", ["head", "layer", "token"])
+def test_patches_are_those_that_hooks_put(both, by):
+    """Layers and heads in another order than the model's."""
+    model, reference = both
+    a, b = texts(model)
+    ours, theirs = model.tokenizer.encode(a), model.tokenizer.encode(b)
+    found = patch(model, a, b, by, layers="3,1", heads="2,0")
+    size = model.config.head_dim
+    with outputs_seen(reference.network, model) as own:
+        before = reference.run(ours, "padding")[1][-1]
+    with outputs_seen(reference.network, model) as other:
+        aim = reference.run(theirs, "padding")[1][-1]
+    assert found.answer.value == pytest.approx(apart(before, aim)) and found.other == 0
+
+    def patched(heads, token=None):
+        outputs = {}
+        for layer, head in heads:
+            part = slice(head * size, (head + 1) * size)
+            outputs[layer, head] = own[layer][:, part].clone()
+            rows = slice(None) if token is None else token
+            outputs[layer, head][rows] = other[layer][rows, part]
+        with outputs_put(reference.network, model, outputs):
+            return apart(reference.run(ours, "padding")[1][-1], aim) - apart(before, aim)
+
+    if by == "head":
+        expected = [[patched([(layer, head)]) for head in (2, 0)] for layer in (3, 1)]
+    elif by == "layer":
+        expected = [[patched([(layer, 2), (layer, 0)])] for layer in (3, 1)]
+    else:
+        expected = [[patched([(layer, 2), (layer, 0)], token) for token in range(len(ours))] for layer in (3, 1)]
+    np.testing.assert_allclose(found.effects, expected, atol=1e-10)
+    assert np.abs(found.effects).max() > 1e-3
+    assert found.together == pytest.approx(patched([(layer, head) for layer in (3, 1) for head in (2, 0)]), abs=1e-10)
+    np.testing.assert_allclose(found.shares, -found.effects / apart(before, aim))
+
+
+@pytest.mark.parametrize("family", ONE_OF_EACH)
+def test_its_own_outputs_leave_a_text_as_it_was_to_the_last_bit(tiny, family):
+    model = load_model(str(tiny(family)), device="cpu")
+    assert patch(model, *texts(model), by="layer", layers="-1").itself == 0
+
+
+def test_a_cosine_goes_from_that_of_a_to_that_of_b_and_the_other_text_stays(minilm):
+    """The output of B is that of B by itself; a patch is of the first text alone."""
+    a, b, asking = "The cat sat on the mat.", "The dog sat on the mat.", Asking(similar_to="A dog is resting.")
+    found = patch(minilm, a, b, asking=asking, layers="5", heads="11")
+    assert found.answer.value == pytest.approx(question(minilm, a, asking).value)
+    assert found.other == pytest.approx(question(minilm, b, asking).value)
+    reference = load_reference(minilm.place.path, minilm.device, minilm.dtype)
+    with outputs_seen(reference.network, minilm) as other:
+        reference.run(found.other_tokens, "padding")
+    with outputs_put(reference.network, minilm, {(5, 11): other[5][:, 32 * 11 :]}):
+        last = reference.run(found.tokens, "padding")[1][-1]
+    asked = question(minilm, a, asking)
+    expected = float(asked([last[None], asked.texts[1].last])[0])
+    assert found.effects[0, 0] == pytest.approx(expected - asked.value, abs=1e-5)
+    assert found.shares[0, 0] == pytest.approx((expected - asked.value) / (found.other - asked.value), 1e-4)
+    assert found.effects[0, 0] > 0.01
+
+
+def test_a_prediction_is_measured_from_that_of_b_where_a_has_its_mask(tiny):
+    """Whatever B has there; the probability of a word there is asked of both."""
+    model = load_model(str(tiny("bert", head="ForMaskedLM")), device="cpu", dtype="float64")
+    a, b = "the [MASK] sat", "it on cat"
+    found = patch(model, a, b, by="layer", layers="3")
+    one, other = (
+        model.outputs()["words"](list(question(model, text, Asking(kind="distance")).texts[0].last), [tokens], [[2]])[0]
+        for text, tokens in ((a, found.tokens), (b, found.other_tokens))
+    )
+    aim, start = (logits.log_softmax(-1) for logits in (other, one))
+    assert found.answer.value == pytest.approx(float((aim.exp() * (aim - start)).sum())) and found.other == 0
+    asked = patch(model, a, b, layers="3", asking=Asking(target="cat"))
+    place = model.tokenizer.encode("cat").ids[1]
+    assert asked.other == pytest.approx(float(aim.exp()[0, place]))
+    assert asked.answer.value == pytest.approx(float(start.exp()[0, place]))
+
+
+def test_what_other_texts_give_leads_elsewhere(minilm):
+    found = patch(minilm, "The cat sat on the mat.", "The dog sat on the mat.", by="layer")
+    assert found.controls.shape == (5, 6, 1) and found.together_controls.shape == (5,)
+    assert found.together / found.difference > 0.8
+    assert (found.together_controls / found.difference < 0.1).all()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "asking", "said"),
+    [
+        ("a cat", "a big cat", Asking(), "the first text has 4 tokens and the second 5"),
+        ("a cat", "A cat", Asking(), "0 for the first text and 0 for the second; that is too near"),
+        ("a cat", "A cat", Asking(similar_to="a dog"), r"0\.\d+ for the first text and 0\.\d+ for the second"),
+    ],
+)
+def test_what_can_not_be_patched(minilm, a, b, asking, said):
+    with pytest.raises(RequestError, match=said):
+        patch(minilm, a, b, asking=asking)
+    with pytest.raises(RequestError, match="no part 'word'"):
+        patch(minilm, a, b, "word")
+
+
+# --- the command ------------------------------------------------------------------------------------------
+
+CAT, DOG = "The cat sat on the mat.", "The dog sat on the mat."
+
+
+def test_shares_are_of_the_way_between_the_two_outputs(attncli):
+    line = ("patch", "-l", "4,5", "--similar-to", "A dog is resting.", CAT, DOG)
+    document = json.loads(attncli(*line, "--json").out)
+    way = document["output"]["other"] - document["output"]["value"]
+    assert way > 0.1 and len(document["patches"]) == 24
+    for one in [*document["patches"], document["together"]]:
+        assert one["share"] == pytest.approx(one["effect"] / way)
+    shown = attncli(*line, "--top", "1").out
+    largest = max(document["patches"], key=lambda one: abs(one["share"]))
+    assert (
+        f"{document['output']['value']:.4g} for the first text, {document['output']['other']:.4g} for the second"
+        in shown
+    )
+    [row] = [line.split() for line in shown.splitlines() if line.startswith(f" {largest['layer']}.{largest['head']} ")]
+    assert row[1:] == [f"{largest['share']:+.3f}", f"{largest['control']:+.3f}"]
+
+
+@pytest.mark.parametrize("by", ["layer", pytest.param("token", marks=pytest.mark.slow)])
+def test_parts_have_their_names(attncli, by):
+    line = ("patch", "--by", by, "-l", "5,0", CAT, DOG)
+    document, shown = json.loads(attncli(*line, "--json").out), attncli(*line).out
+    if by == "layer":
+        assert [one["layer"] for one in document["patches"]] == [5, 0] and "layer 5" in shown
+    else:
+        assert [one["index"] for one in document["patches"]] == [*range(9), *range(9)]
+        assert [one["other_token"] for one in document["patches"]][2] == "dog"
+        assert "layer 5, cat <- dog" in shown and "layer 5, the#2" in shown
+    assert "all of these at once" in shown and document["together"]["itself"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["head", "layer", "token"])
+def test_pictures_say_what_they_show(attncli, tmp_path, by):
+    path = tmp_path / "a.svg"
+    attncli("patch", "--by", by, "-l", "4,5", CAT, DOG, "-o", str(path))
+    drawn = " ".join(re.findall(">([^<>]+)</text>", path.read_text(encoding="utf-8")))
+    assert "for the first text, 0 for the second" in drawn and ("dog" in drawn) == (by == "token")
+    attncli("patch", "--by", by, "-l", "4,5", CAT, DOG, "-o", str(tmp_path / "a.csv"))
+    rows = (tmp_path / "a.csv").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 1 + 2 * {"head": 12, "layer": 1, "token": 9}[by]
+
+
+@pytest.mark.parametrize(
+    ("line", "document"),
+    [
+        ((CAT,), "patch needs two texts"),
+        ((CAT, "A dog."), "the first text has 9 tokens and the second 5"),
+        ((CAT, CAT), "0 for the first text and 0 for the second; that is too near to divide by"),
+        ((CAT, DOG, "--by", "layer", "--top", "2"), "--top has no effect with --by layer"),
+        ((CAT, DOG, "--by", "word"), "no by 'word': it is one of head, layer, token"),
+        ((CAT, DOG, "--target", "cat"), "predicts nothing of this text"),
+    ],
+)
+def test_what_is_refused(attncli, line, document):
+    result = attncli("patch", *line)
+    assert result.code == 2 and result.out == "" and document in result.err

@@ -1,0 +1,325 @@
+"""attncli probe."""
+
+import gzip
+import json
+import re
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from checkpoints import ONE_OF_EACH
+from corpora import sentences as read_treebank
+
+from attncli.features.probe.counting import probe_treebank
+from attncli.features.probe.tally import Tally
+
+TREEBANK = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
+ROOT_ONLY = "1\tYes\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
+
+
+@pytest.fixture
+def probed(attncli):
+    """`probed(treebank, ...)` -> the document that --json prints."""
+
+    def run(*arguments):
+        result = attncli("probe", *arguments, "--json")
+        assert result.code == 0, result.err
+        return json.loads(result.out)
+
+    return run
+
+
+@contextmanager
+def interrupted(sentences: int):
+    """Ctrl-C after so many sentences."""
+    whole, seen = Tally.plus, []
+
+    def plus(self, maps, sentence):
+        if len(seen) == sentences:
+            raise KeyboardInterrupt
+        seen.append(sentence)
+        return whole(self, maps, sentence)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tally, "plus", plus)
+        yield
+
+
+def by_relation(document):
+    return {row["relation"]: row for row in document["relations"]}
+
+
+def clark(model, path):
+    """relation -> (layer, head, direction) -> how many heads it finds, as the paper says, word by word.
+
+    From the model's maps between tokens, without the program's own maps between words.
+    """
+    found = {}
+    for sentence in read_treebank(path):
+        record = model.attend(sentence.text)
+        ends = np.cumsum([len(word) + 1 for word in sentence.words])
+        pieces = [[] for _ in sentence.words]
+        for place, (start, end) in enumerate(record.tokens.offsets):
+            if end:
+                pieces[int((ends <= start).sum())].append(place)
+        for layer, number in np.ndindex(6, 12):
+            one = record.map(layer, number).astype(float)
+            words = np.array([[one[np.ix_(a, b)].sum() / len(a) for b in pieces] for a in pieces])
+            np.fill_diagonal(words, 0)
+            for word, head in enumerate(sentence.heads):
+                for direction, row in (("child->head", words[word]), ("head->child", words[:, word])):
+                    hits = found.setdefault(sentence.relations[word], {})
+                    place = (layer, number, direction)
+                    hits[place] = hits.get(place, 0) + (row.argmax() == head)
+    return found
+
+
+def test_it_finds_what_the_paper_would(minilm, probed, tmp_path):
+    path = tmp_path / "part.conllu"
+    path.write_text("\n\n".join(TREEBANK.read_text(encoding="utf-8").split("\n\n")[:8]) + "\n\n", encoding="utf-8")
+    found = clark(minilm, path)
+    rows = by_relation(probed(path))
+    assert set(rows) == set(found) - {"root", "punct"} | {"all"}
+    for relation, row in rows.items():
+        if relation != "all":
+            hits = found[relation]
+            assert round(row["accuracy"] * row["count"]) == max(hits.values())
+            assert hits[row["layer"], row["head"], row["direction"]] == max(hits.values())
+
+
+def test_heads_that_look_at_neighbours_do_as_well_as_offsets(minilm, probed):
+    """Head 0.2 of minilm looks at the previous token (1.8 at the next): it is an offset with another name."""
+    found = probe_treebank(minilm, [str(TREEBANK)]).measured
+    words = found.counts["all"]
+    for (layer, head), offset in (((0, 2), -1), ((1, 8), 1)):
+        looking = found.found["all"][layer, head, 0] / words
+        looked_at = found.found["all"][layer, head, 1] / words
+        assert looking == pytest.approx(found.offsets["all"][offset] / words, abs=0.1)
+        assert looked_at == pytest.approx(found.offsets["all"][-offset] / words, abs=0.1)
+    rows = by_relation(probed(TREEBANK))
+    assert rows["compound:prt"]["offset"] == -1 and rows["compound:prt"]["accuracy"] == 1
+    assert all(row["accuracy"] >= 0.5 for row in rows.values())
+
+
+def test_the_document(probed):
+    document = probed(TREEBANK)
+    assert document["model"]["name"] == "minilm" and document["test"] is None and document["partial"] is False
+    assert document["treebank"] == {"path": str(TREEBANK), "sentences": 40, "words": 380, "skipped": 0}
+    first, *others = document["relations"]
+    assert first["relation"] == "all" and first["count"] == sum(row["count"] for row in others)
+    counts = [row["count"] for row in others]
+    assert counts == sorted(counts, reverse=True)
+    trees = document["trees"]
+    assert trees["edges"] == first["count"]  # punctuation has no words that hang on it here
+    assert [row["layer"] for row in trees["layers"]] == list(range(6))
+    assert all(0 < row["uuas"] < 1 for row in trees["layers"])
+
+
+def test_the_terminal_says_what_the_document_says(attncli, probed):
+    document = probed(TREEBANK, "--limit", "9")
+    said = attncli("probe", TREEBANK, "--limit", "9").out
+    lines = [re.split(r"\s{2,}", line.strip()) for line in said.splitlines()]
+    for row in document["relations"]:
+        assert [
+            row["relation"],
+            f"{row['layer']}.{row['head']}",
+            row["direction"],
+            f"{100 * row['accuracy']:.1f}%",
+            f"{100 * row['interval']['low']:.0f}-{100 * row['interval']['high']:.0f}%",
+            f"{row['offset']:+d}",
+            f"{100 * row['offset_accuracy']:.1f}%",
+            str(row["count"]),
+            row["verdict"],
+        ] in lines
+    for row in document["trees"]["layers"]:
+        best = f"{row['layer']}.{row['best_head']}", f"{100 * row['best_head_uuas']:.1f}%"
+        assert [str(row["layer"]), f"{100 * row['uuas']:.1f}%", *best] in lines
+    assert "9 sentences" in said and "looks better than it is" in said
+
+
+@pytest.mark.slow
+def test_heads_are_chosen_on_one_treebank_and_measured_on_another(attncli, probed, tmp_path):
+    blocks = TREEBANK.read_text(encoding="utf-8").split("\n\n")
+    chosen, test = tmp_path / "chosen.conllu", tmp_path / "test.conllu"
+    chosen.write_text("\n\n".join(blocks[:20]) + "\n\n", encoding="utf-8")
+    test.write_text("\n\n".join(blocks[20:]), encoding="utf-8")
+    here, there, both = probed(chosen), probed(test), probed(chosen, "--test", test)
+    assert both["treebank"]["sentences"] == both["test"]["sentences"] == 20
+    mine, best, measured = by_relation(here), by_relation(there), by_relation(both)
+    assert set(measured) == set(mine)
+    for relation, row in measured.items():
+        for name in ("layer", "head", "direction", "offset"):
+            assert row[name] == mine[relation][name]
+        if relation in best:
+            assert row["accuracy"] <= best[relation]["accuracy"]
+            assert row["offset_accuracy"] <= best[relation]["offset_accuracy"]
+        else:
+            assert (row["count"], row["accuracy"]) == (0, None)
+    assert any(row["accuracy"] is None for row in measured.values())
+    said = attncli("probe", chosen, "--test", test).out
+    assert "looks better than it is" not in said and "test.conllu" in said and " - " in said
+
+
+def test_sentences_that_are_too_long_are_skipped_and_counted(attncli, refused, tmp_path):
+    def chain(words):
+        rows = (f"{n}\tdog\t_\t_\t_\t_\t{n - 1}\t{'dep' if n > 1 else 'root'}\t_\t_\n" for n in range(1, words + 1))
+        return "".join(rows) + "\n"
+
+    path = tmp_path / "long.conllu"
+    path.write_text(chain(511) + chain(3) + chain(600), encoding="utf-8")
+    result = attncli("probe", path, "--json")
+    document = json.loads(result.out)
+    assert document["treebank"] == {"path": str(path), "sentences": 1, "words": 3, "skipped": 2}
+    assert result.err.splitlines() == [
+        f"attncli: {path}: skipped 2 of 3 sentences: 2 of more than the 512 tokens that the model reads "
+        "(the first in line 1)"
+    ]
+    path.write_text(chain(511), encoding="utf-8")
+    assert "in no sentence that the model can read" in refused("probe", path)
+
+
+@pytest.mark.parametrize("family", ONE_OF_EACH)
+def test_other_models(probed, tiny, family):
+    document = probed(TREEBANK, "-m", tiny(family), "--limit", "4")
+    assert document["treebank"]["sentences"] == 4 and document["relations"][0]["count"] == 21
+
+
+def test_the_order_of_sentences_changes_nothing(probed, tmp_path):
+    path = tmp_path / "turned.conllu"
+    path.write_text("\n\n".join(TREEBANK.read_text(encoding="utf-8").rstrip().split("\n\n")[::-1]), encoding="utf-8")
+    whole, turned = probed(TREEBANK), probed(path)
+    assert turned["relations"] == whole["relations"] and turned["trees"] == whole["trees"]
+
+
+@pytest.mark.slow
+def test_a_dash_is_stdin(process, probed, refused):
+    result = process("probe", "-", "--limit", "9", "--json", stdin=TREEBANK.read_bytes())
+    document, expected = json.loads(result.out), probed(TREEBANK, "--limit", "9")
+    assert document["treebank"].pop("path") == "stdin" and expected["treebank"].pop("path") == str(TREEBANK)
+    assert document == expected
+    assert "both FILES and --test are stdin" in refused("probe", "-", "--test", "-")
+    broken = process("probe", "-", stdin=b"The cat sat.")
+    assert broken.code == 2 and "error: stdin, line 1: " in broken.err
+
+
+def test_an_interruption_shows_what_there_is_as_partial_and_saves_nothing(attncli, tmp_path):
+    with interrupted(12):
+        result = attncli("probe", TREEBANK, "--json", "-o", tmp_path / "probe.png")
+    document = json.loads(result.out)
+    assert (result.code, document["partial"], document["treebank"]["sentences"]) == (130, True, 12)
+    assert result.err == "attncli: interrupted: these figures are PARTIAL, of 12 sentences\n"
+    assert document["relations"][0]["count"] == sum(row["count"] for row in document["relations"][1:])
+    with interrupted(12):
+        shown = attncli("probe", TREEBANK, "-o", tmp_path / "probe.png")
+    assert shown.code == 130 and "PARTIAL" in shown.out.splitlines()[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interruption_before_anything_was_counted_prints_nothing(attncli):
+    with interrupted(0):
+        assert attncli("probe", TREEBANK) == (130, "", "")
+
+
+@pytest.mark.slow
+def test_an_interruption_of_the_test_leaves_what_was_measured_by_then(attncli, tmp_path):
+    path = tmp_path / "test.conllu"
+    path.write_bytes(TREEBANK.read_bytes())
+    for seen, measured in ((20, None), (40, None), (52, 12)):
+        with interrupted(seen):
+            result = attncli("probe", TREEBANK, "--test", path, "--json")
+        document = json.loads(result.out)
+        assert (result.code, document["partial"]) == (130, True)
+        assert document["treebank"]["sentences"] == min(seen, 40)
+        assert (document["test"] or {}).get("sentences") == measured
+
+
+def test_a_sentence_that_the_tokenizer_leaves_nothing_of_is_skipped(attncli, tmp_path):
+    path = tmp_path / "odd.conllu"
+    odd = "".join(ROOT_ONLY.replace("Yes", form) for form in ("\x01", "\u200b", "\u00a0"))
+    path.write_text(odd + TREEBANK.read_text(encoding="utf-8"), encoding="utf-8")
+    result = attncli("probe", path, "--limit", "6", "--json")
+    assert (result.code, json.loads(result.out)["treebank"]["skipped"]) == (0, 3)
+    why = "3 with a word that the tokenizer has no token for (the first in line 1)"
+    assert result.err == f"attncli: {path}: skipped 3 of 6 sentences: {why}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
+def test_a_picture(attncli, tmp_path, suffix):
+    path = tmp_path / f"probe.{suffix}"
+    result = attncli("probe", TREEBANK, "--limit", "9", "-o", path)
+    assert (result.code, result.out.strip()) == (0, str(path))
+    assert path.stat().st_size > 5000
+
+
+def test_what_can_not_be_probed(refused, tmp_path):
+    assert "can't read" in refused("probe", tmp_path / "none.conllu")
+    assert "what is probed is saved as" in refused("probe", TREEBANK, "-o", "probe.txt")
+    assert "no sentence in it" in refused("probe", TREEBANK, "--test", "/dev/null")
+    text = tmp_path / "text.conllu"
+    text.write_text("The cat sat.\n", encoding="utf-8")
+    assert f"{text}, line 1: " in refused("probe", text)
+    text.write_text(ROOT_ONLY, encoding="utf-8")
+    assert "does a word depend on another" in refused("probe", text)
+    assert "--limit" in refused("probe", TREEBANK, "--limit", "0")
+    assert "FILES" in refused("probe")
+    for name in ("*.none", "none"):
+        assert name in refused("probe", TREEBANK, "--test", tmp_path / name)
+    (tmp_path / "folder").mkdir()
+    assert "has no treebanks in it" in refused("probe", tmp_path / "folder")
+    assert "--sample" in refused("probe", TREEBANK, "--sample", "2")
+    assert "--seed has no effect without --sample" in refused("probe", TREEBANK, "--seed", "2")
+    assert "stdin can be read only once" in refused("probe", "-", "--state", tmp_path / "state")
+
+
+def test_what_is_no_tree_is_told_of_and_passed_over(attncli, refused, probed, tmp_path):
+    """By the line that it stands in, also where another shard begins."""
+    path, content = tmp_path / "bad.conllu", TREEBANK.read_text(encoding="utf-8")
+    path.write_text(content + ROOT_ONLY.replace("\t0\t", "\t5\t") + content, encoding="utf-8")
+    line = content.count("\n") + 1
+    said = f"{path}, line {line}: head 5 is no word of the sentence, which has 1"
+    assert said in refused("probe", path)
+    result = attncli("probe", path, "--skip-bad", "--shard-mb", "0.005", "--json")
+    assert (result.code, result.err) == (0, f"attncli: skipped a sentence: {said}\n")
+    assert json.loads(result.out)["treebank"]["sentences"] == 80
+
+
+@pytest.mark.slow
+def test_a_treebank_of_several_files(attncli, probed, tmp_path):
+    """Named one by one, by a pattern and as a folder, compressed or not: as if they were one file."""
+    content = TREEBANK.read_bytes()
+    middle = content.index(b"\n\n", len(content) // 2) + 2
+    (tmp_path / "a.conllu").write_bytes(content[:middle])
+    (tmp_path / "b.conllu.gz").write_bytes(gzip.compress(content[middle:]))
+    expected = probed(TREEBANK)
+    for named, path in (
+        ([tmp_path / "a.conllu", tmp_path / "b.conllu.gz"], f"{tmp_path}/a.conllu and 1 more"),
+        ([tmp_path / "*.conllu*"], f"{tmp_path}/*.conllu*"),
+        ([f"file://{tmp_path}"], f"file://{tmp_path}"),
+    ):
+        found = probed(*named, "--shard-mb", "0.003")
+        assert found["treebank"].pop("path") == path
+        assert found == {**expected, "treebank": found["treebank"]} and found["treebank"]["sentences"] == 40
+    [line, *_] = attncli("probe", tmp_path, "--limit", "30").out.splitlines()
+    assert line == f"minilm · heads chosen on 30 sentences of {tmp_path}"
+
+
+@pytest.mark.slow
+def test_what_is_kept_is_not_counted_again(attncli, refused, tmp_path, monkeypatch):
+    state, test = tmp_path / "state", tmp_path / "test.conllu"
+    test.write_bytes(TREEBANK.read_bytes())
+    asked = ("probe", TREEBANK, "--test", test, "--shard-mb", "0.004", "--json")
+    whole = attncli(*asked)
+    assert attncli(*asked, "--state", state) == whole
+    monkeypatch.setattr(Tally, "plus", None)
+    assert attncli(*asked, "--state", state) == whole
+    for other, says in (("--sample", "another --sample"), ("--shard-mb", "was begun with shards of 4,194 bytes")):
+        assert says in refused(*asked, "--state", state, other, "0.5")
+
+
+@pytest.mark.slow
+def test_who_counts_changes_not_a_byte(attncli):
+    whole = attncli("probe", TREEBANK, "--json")
+    for more in (("--workers", "1"), ("--workers", "2"), ("--workers", "3", "--shard-mb", "0.002")):
+        assert attncli("probe", TREEBANK, "--json", *more) == whole

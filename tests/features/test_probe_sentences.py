@@ -1,0 +1,75 @@
+"""Sentences through a model: in which order, and on how many cores."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import corpora
+import numpy as np
+import pytest
+from treebanks import chain
+
+from attncli.corpus.of_model import pool
+from attncli.features.probe import counting
+from attncli.features.probe.counting import NOT_WRITTEN, _read
+from attncli.text.trees import Sentence
+
+TREEBANK = str(Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu")
+
+
+@pytest.fixture(scope="module")
+def placed():
+    return [(TREEBANK, sentence) for sentence in corpora.sentences(TREEBANK)]
+
+
+@pytest.fixture(scope="module")
+def each():
+    with ThreadPoolExecutor(2) as threads:
+        yield threads
+
+
+def test_sentences_come_in_an_order_of_chance_that_is_always_the_same(minilm, placed, each):
+    texts, again = ([sentence.text for _, _, sentence in _read(minilm, placed, None, each)] for _ in range(2))
+    given = [sentence.text for _, sentence in placed]
+    assert texts == again != given and sorted(texts) == sorted(given)
+    lengths = [len(record.tokens) for record, _, _ in _read(minilm, placed, None, each)]
+    assert min(lengths[:10]) < np.median(lengths) < max(lengths[:10])
+
+
+def test_every_record_is_that_of_its_sentence(minilm, placed, each, monkeypatch):
+    monkeypatch.setattr(type(minilm), "batch_tokens", 60)
+    monkeypatch.setattr(counting, "SHUFFLED", 15)
+    found = [(record.tokens, file, sentence) for record, file, sentence in _read(minilm, placed, None, each)]
+    assert len(found) == len(placed) and {file for _, file, _ in found} == {TREEBANK}
+    for tokens, _, sentence in found:
+        assert tokens.ids == minilm.tokenizer.encode(sentence.text).ids
+    first = {id(sentence) for _, sentence in placed[:15]}
+    assert {id(sentence) for _, _, sentence in found[:15]} == first
+
+
+@pytest.mark.slow
+def test_maps_do_not_depend_on_how_many_cores_there_are(minilm, placed, monkeypatch):
+    monkeypatch.setattr(type(minilm), "batch_tokens", 100)
+    maps = []
+    for cores, threads in ((1, 1), (3, 2)):
+        with pool(cores, threads) as each:
+            maps.append([record.weights for record, _, _ in _read(minilm, placed, None, each)])
+    assert all(np.array_equal(one, other) for one, other in zip(*maps, strict=True))
+
+
+def test_what_can_not_be_read_whole_comes_first_with_its_reason(minilm, each):
+    odd = Sentence(["\x01"], [None], ["root"], 9)
+    found = list(_read(minilm, [("a", chain(3)), ("b", chain(600)), ("c", odd), ("d", chain(2))], None, each))
+    assert [(file, isinstance(record, str)) for record, file, _ in found[:2]] == [("b", True), ("c", True)]
+    assert "512 tokens" in found[0][0] and "no token" in found[1][0]
+    assert {file for _, file, _ in found[2:]} == {"a", "d"}
+
+
+def test_what_a_decoder_does_not_write_whole_comes_last_in_its_order(foreign, each, monkeypatch):
+    written = counting._written
+    monkeypatch.setattr(
+        counting, "_written", lambda model, sentence: None if sentence.line % 2 else written(model, sentence)
+    )
+    given = [("a", Sentence(["cat", "sat"], [1, None], ["nsubj", "root"], line)) for line in range(12)]
+    found = list(_read(foreign("t5"), given, "decoder", each))
+    assert [(one[0], one[2].line) for one in found[6:]] == [(NOT_WRITTEN, line) for line in range(1, 12, 2)]
+    assert {one[2].line for one in found[:6]} == set(range(0, 12, 2)) and found[0][2].line != 0

@@ -1,0 +1,238 @@
+"""attncli run: views, selections, outputs."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import attncli as library
+from attncli import Request
+from attncli.analysis.telling import Usual, edges
+from attncli.corpus.usual import lines, usual_of
+
+TEXT = "The trophy does not fit in the suitcase."
+
+
+def named(tokens, place):
+    """A token, with its number where others are the same."""
+    same = [number for number, token in enumerate(tokens) if token == tokens[place]]
+    return tokens[place] if len(same) == 1 else f"{tokens[place]}#{same.index(place) + 1}"
+
+
+def test_a_first_look_at_all_layers_by_default(attncli, minilm):
+    result = attncli("run", TEXT)
+    assert result.code == 0 and result.err == ""
+    lines = result.out.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("layer ")] == list("012345")
+    assert "←" in result.out  # head 0.2
+    record = minilm.attend(TEXT)
+    over = Usual.with_text(record, usual_of(minilm, Request()))
+    best = edges(record, over)[0][0]
+    ends = f"{named(record.tokens.text, best.query)} → {named(record.tokens.text, best.key)}"
+    assert f"{best.layer}.{best.head}  {ends} {best.weight:.2f} ({best.usual:.2f})" in result.out
+    assert "\x1b" not in result.out  # no terminal, no colour
+    assert attncli("run", "-l", "all", TEXT).out.splitlines()[:8] == lines[:8]
+
+
+def test_a_sample_text_is_held_against_the_other_samples(attncli):
+    """Once as this text, not once more as one of the twelve."""
+    sample, other = lines()[2], "The trophy does not fit in the suitcase."
+    assert len(lines()) == 12
+    for text, count in ((sample, 11), (other, 12)):
+        assert f"in this text and {count} sample texts" in " ".join(attncli("run", text).out.split())
+
+
+def test_the_default_model_is_read_once_for_all_calls_of_these_tests(attncli, kept):
+    assert attncli("run", TEXT).code == 0
+    [model] = kept.values()
+    assert attncli("run", TEXT).code == 0 and [*kept.values()] == [model]
+
+
+def test_a_layers_heads_are_small_maps(attncli):
+    out = attncli("run", "-l", "-1", TEXT).out
+    assert "layer 5" in out and "rows: queries, columns: keys" in out
+    assert [f"head {head}" in out for head in range(12)] == [True] * 12
+
+
+def test_what_is_saved_is_the_last_layer_by_default(attncli, tmp_path):
+    assert {part["layer"] for part in json.loads(attncli("run", "--json", TEXT).out)["records"][0]["attention"]} == {5}
+    attncli("run", "-o", tmp_path / "a.npz", TEXT)
+    assert library.load_record(tmp_path / "a.npz").layers == [5]
+
+
+def test_json_is_what_the_library_gives(attncli, minilm):
+    document = json.loads(attncli("run", "--json", "-l", "0,3", "-H", "-1", TEXT).out)
+    record = minilm.attend(TEXT, layers=[0, 3], heads=[11])
+    [entry] = document["records"]
+    assert document["model"].keys() == {"name", "path", "sha256", "layers", "heads", "hidden_size"}
+    assert entry.keys() == {"tokens", "segments", "mask", "attention"}
+    assert entry["tokens"] == record.tokens.text
+    assert [(part["layer"], part["head"]) for part in entry["attention"]] == [(0, 11), (3, 11)]
+    for part in entry["attention"]:
+        assert np.array_equal(np.float32(part["weights"]), record.map(part["layer"], part["head"]))
+
+
+def test_one_head_shows_every_query_with_its_strongest_keys(attncli, minilm):
+    out = attncli("run", "-l", "0", "-H", "2", TEXT).out
+    record = minilm.attend(TEXT, layers=0, heads=2)
+    weights = record.map(0, 2)
+    for query, token in enumerate(record.tokens.text):
+        [line] = [line for line in out.splitlines() if line.startswith(f"{query:>3} {token}")]
+        best = int(weights[query].argmax())
+        assert f"{named(record.tokens.text, best)} {weights[query, best]:.3f}" in line
+
+
+def test_top_k(attncli):
+    few = attncli("run", "-H", "0", "--top-k", "1", TEXT).out.splitlines()[-2]
+    many = attncli("run", "-H", "0", "--top-k", "5", TEXT).out.splitlines()[-2]
+    assert len(few) < len(many)
+    assert many.startswith(few)
+
+
+def test_several_texts_from_a_file_in_their_order(attncli, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("one cat\n\ntwo very big cats\none dog\n", encoding="utf-8")
+    document = json.loads(attncli("run", "--json", "-f", path).out)
+    assert [len(entry["tokens"]) for entry in document["records"]] == [4, 6, 4]
+    assert document["records"][2]["tokens"][2] == "dog"
+
+
+@pytest.mark.slow
+def test_text_from_stdin(process):
+    result = process("run", "--json", "-l", "0", "-H", "0", stdin=b"a b c\n")
+    assert json.loads(result.out)["records"][0]["tokens"] == ["[CLS]", "a", "b", "c", "[SEP]"]
+    assert process("run", "--json", "-l", "0", "-H", "0", "-f", "-", stdin=b"a b c\n").out == result.out
+
+
+def test_a_sample_sentence_when_nothing_is_given(attncli):
+    result = attncli("run", "-l", "0", "-H", "0")
+    assert result.code == 0
+    assert "The trophy does not fit" in result.err
+
+
+def test_causal_mask_hides_the_future(attncli):
+    document = json.loads(attncli("run", "--json", "--mask", "causal", TEXT).out)
+    [entry] = document["records"]
+    assert entry["mask"] == "causal"
+    for part in entry["attention"]:
+        weights = np.array(part["weights"])
+        assert np.all(np.triu(weights, k=1) == 0)
+        assert np.allclose(weights.sum(axis=-1), 1, atol=1e-5)
+
+
+def test_padding_is_hidden_unless_nothing_is(attncli):
+    for mask, seen in (("padding", False), ("causal", False), ("none", True)):
+        [entry] = json.loads(attncli("run", "--json", "--pad-to", "16", "--mask", mask, TEXT).out)["records"]
+        assert entry["tokens"][-5:] == ["[PAD]"] * 5
+        to_padding = np.array([part["weights"] for part in entry["attention"]])[..., -5:]
+        assert bool(to_padding.any()) is seen
+
+
+def test_pair_has_two_segments(attncli):
+    [entry] = json.loads(attncli("run", "--json", "--pair", "It is small.", TEXT).out)["records"]
+    assert sorted(set(entry["segments"])) == [0, 1]
+
+
+def test_several_texts_in_npz_are_refused_before_a_model_is_looked_for(refused, tmp_path):
+    (tmp_path / "two.txt").write_text("one\ntwo\n")
+    said = refused("run", "-f", tmp_path / "two.txt", "-m", tmp_path / "nowhere", "-o", tmp_path / "a.npz")
+    assert ".npz holds one text and there are 2; .safetensors holds many" in said
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_saved_record_is_the_same(attncli, minilm, tmp_path, suffix):
+    path = tmp_path / f"maps{suffix}"
+    result = attncli("run", "-l", "all", "-o", path, TEXT)
+    assert (result.code, result.out) == (0, f"{path}\n")
+    record = library.load_record(path)
+    assert np.array_equal(record.weights, minilm.attend(TEXT).weights)
+    assert record.tokens.text == minilm.attend(TEXT).tokens.text
+
+
+def test_saved_for_other_programs(attncli, minilm, tmp_path):
+    record = minilm.attend(TEXT, layers=5, heads=3)
+    attncli("run", "-H", "3", "-o", tmp_path / "maps.csv", TEXT)
+    with (tmp_path / "maps.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(record.tokens) ** 2
+    for row in rows:
+        query, key = int(row["query"]), int(row["key"])
+        assert (row["query_token"], row["key_token"]) == (record.tokens.text[query], record.tokens.text[key])
+        assert np.float32(row["weight"]) == record.map(5, 3)[query, key]
+    attncli("run", "-H", "3", "-o", tmp_path / "maps.json", TEXT)
+    assert (tmp_path / "maps.json").read_text() == attncli("run", "-H", "3", "--json", TEXT).out
+
+
+def test_tokens_are_text_and_never_commands(attncli):
+    hostile = "[bold]x[/bold] \x1b[31mred \x07 \u202egnirts :smile: \x9b5n"
+    for options in (["-l", "all"], ["-H", "0"], []):
+        out = attncli("run", *options, hostile).out
+        assert all(character.isprintable() or character == "\n" for character in out)
+    assert "bold" in attncli("run", hostile).out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["-H", "3"], ["-l", "all"], ["-l", "0,1", "-H", "3"]])
+def test_plain_output_where_blocks_cannot_be_encoded(process, options):
+    result = process("run", *options, TEXT, env={"PYTHONIOENCODING": "ascii"})
+    assert result.code == 0
+    assert result.out.isascii() and "\\u" not in result.out
+
+
+@pytest.mark.slow
+def test_colour_only_where_it_is_wanted(process):
+    def coloured(**env):
+        return "\x1b[" in process("run", TEXT, env={"COLUMNS": "80", "FORCE_COLOR": "1", **env}).out
+
+    assert coloured(TERM="xterm-256color", COLORTERM="truecolor")
+    assert not coloured(TERM="xterm-256color", NO_COLOR="1")
+
+
+def test_a_pipe_gets_whole_rows(attncli):
+    words = " ".join(["word"] * 100)
+    out = attncli("run", "-H", "0", words).out
+    rows = [line for line in out.splitlines() if line[:3].strip().isdigit() and " word" in line]
+    assert len(rows) == 102
+    assert min(map(len, rows)) > 400  # 102 numbers of four columns
+
+
+@pytest.mark.slow
+def test_who_waits_for_stdin_is_told(tmp_path):
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "attncli", "run", "--json", "-l", "0", "-H", "0"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "reading texts from stdin" in waiting.stderr.readline()
+    out, _ = waiting.communicate("a b c")
+    assert json.loads(out)["records"][0]["tokens"] == ["[CLS]", "a", "b", "c", "[SEP]"]
+
+
+@pytest.fixture(scope="module")
+def known():
+    """What is shown of the text, by its options, computed once."""
+    return {}
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json", ".safetensors"])
+def test_a_saved_record_is_shown_as_its_text_would_be(suffix, attncli, known, tmp_path):
+    text, path = "The unbelievable cat sat.", tmp_path / f"maps{suffix}"
+    assert attncli("run", "-l", "all", "-o", path, text).code == 0
+    for options in (["-l", "all"], ["-l", "3"], ["-l", "3", "-H", "1"], ["-l", "0", "--words"]):
+        if str(options) not in known:
+            known[str(options)] = attncli("run", text, *options)
+        shown, computed = attncli("run", "--from", path, *options), known[str(options)]
+        if "all" in options:  # what is usual is known of a model, and of a file in this text alone
+            shown, computed = ([*one.out.splitlines()[:8], one.code, one.err] for one in (shown, computed))
+        assert shown == computed
+
+
+def test_another_programs_maps_are_shown(attncli, tmp_path):
+    np.savez(tmp_path / "a.npz", attentions=np.full((2, 2, 3, 3), 1 / 3), tokens=["[CLS]", "hi", "[SEP]"])
+    shown = attncli("run", "--from", tmp_path / "a.npz", "-l", "1", "-H", "0")
+    assert shown.code == 0 and "hi 0.333" in shown.out

@@ -1,0 +1,403 @@
+"""The cells sum to the cosine of sentence-transformers, and the report shows them in every medium."""
+
+import csv
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import make_checkpoint
+from foreign_checkpoints import TEXT, make_foreign
+from pictures import check_nothing_overlaps, maps, said
+from records import similarity_of, tokens, tokens_of
+from rich.console import Console
+from sentences import NORMALIZE, dense, pooling, write_modules
+from transformers import AutoModel
+
+from attncli import RequestError, load_model
+from attncli.effects.question import Asking
+from attncli.features.ablate import ablate
+from attncli.features.similar import Cosines, References, _cosines_report, _report, cosines, similar
+from attncli.models.loading import load_own
+from attncli.report.canvas import Canvas
+from attncli.report.figure import figure_of
+from attncli.report.page import page_of
+from attncli.report.terminal import lines_of
+
+A, B = "The cat sat on the mat.", "A cat is sitting on a rug."
+SMALL = "the cat sat on the unbelievable cat", "it is too big and it sat"
+LINEAR = "linear.Identity"
+MADE = {
+    "mean": [pooling("mean_tokens"), NORMALIZE],
+    "cls": [pooling("cls_token")],
+    "max": [pooling("max_tokens"), NORMALIZE],
+    "square root": [pooling("mean_sqrt_len_tokens"), dense(32, 20, LINEAR)],
+    "weighted": [pooling("weightedmean_tokens"), NORMALIZE, dense(32, 20, LINEAR), NORMALIZE],
+    "last": [pooling("lasttoken"), dense(32, 20, LINEAR)],
+    "two": [pooling("cls_token", "mean_tokens"), NORMALIZE],
+    "dense": [pooling("mean_tokens"), dense(32, 20, LINEAR), dense(20, 8, LINEAR, bias=False), NORMALIZE],
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """`folder(*modules)` -> a small checkpoint with these modules after it."""
+    return lambda *modules: write_modules(make_checkpoint(tmp_path / "made"), *modules)
+
+
+def theirs(directory, *texts: str) -> float:
+    """The cosine of what sentence-transformers makes of two texts."""
+    package = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    one, other = package.SentenceTransformer(str(directory), device="cpu").encode(list(texts)).astype(np.float64)
+    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+
+
+@pytest.mark.slow
+def test_minilm_sums_to_the_cosine_of_sentence_transformers(minilm):
+    found = similar(minilm, A, B)
+    assert found.contributions.sum() == pytest.approx(theirs(minilm.place.path, A, B), abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("modules", MADE.values(), ids=MADE)
+def test_it_sums_to_the_cosine_of_sentence_transformers(modules, folder):
+    directory = folder(*modules)
+    found = similar(load_own(str(directory), "cpu"), *SMALL)
+    expected = theirs(directory, *SMALL)
+    assert found.contributions.sum() == pytest.approx(expected, abs=1e-6)
+    assert found.cosine == pytest.approx(expected, abs=1e-6)
+
+
+def test_it_sums_to_the_cosine_of_the_embeddings(minilm):
+    """And what a cell is: of the mean of n and m vectors, x · y / (n m), over the lengths of the means."""
+    found = similar(minilm, A, B)
+    one, other = minilm.embed([A, B]).astype(np.float64)
+    assert found.sum == found.contributions.sum()
+    assert (found.sum, found.cosine) == pytest.approx((one @ other, one @ other), abs=1e-6)
+    assert abs(found.difference) < 1e-12
+    x, y = (minilm.last_hidden([minilm.tokenizer.encode(text)])[0].double().numpy() for text in (A, B))
+    lengths = np.linalg.norm(x.mean(axis=0)) * np.linalg.norm(y.mean(axis=0))
+    np.testing.assert_allclose(found.contributions, x @ y.T / x.shape[0] / y.shape[0] / lengths, atol=1e-7)
+    assert (found.tokens.text[2], found.key_tokens.text[4]) == ("cat", "sitting")
+    other_way = similar(minilm, B, A)
+    np.testing.assert_allclose(other_way.contributions, found.contributions.T, atol=1e-6)
+
+
+def test_it_does_so_without_normalize_and_with_a_bias(folder):
+    found = similar(load_own(str(folder(pooling("mean_tokens"), dense(32, 20, LINEAR))), "cpu"), *SMALL)
+    assert abs(found.difference) < 1e-12 and found.biased
+    assert found.sum == found.contributions.sum() != 0
+
+
+@pytest.mark.slow
+def test_beside_it_stands_what_ablate_says(minilm):
+    found = similar(minilm, A, B, mask="causal")
+    expected = ablate(minilm, A, asking=Asking(similar_to=B, mask="causal"))
+    np.testing.assert_array_equal(found.effects.effects, expected.effects)
+    assert found.cosine == pytest.approx(expected.answer.value, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_input_tokens_and_references_sum_to_the_cosine(minilm):
+    """The terms of the references are cosines of their embeddings; what is left over is as small as is said."""
+    found = similar(minilm, A, B, inputs=True)
+    references = found.references
+    assert abs(found.difference) < 1e-5 < abs(references.half_difference) < 1e-2
+    assert found.sum == pytest.approx(
+        found.contributions.sum() + references.first + references.second - references.both
+    )
+    assert not found.contributions[[0, -1]].any() and not found.contributions[:, [0, -1]].any()
+    assert found.strongest(1)[0][:2] == (2, 2)  # cat and cat
+
+
+@pytest.mark.slow
+def test_in_float64_they_do_so_to_the_last_digits(folder):
+    model = load_own(str(folder(pooling("mean_tokens"), dense(32, 20), NORMALIZE)), "cpu", "float64")
+    found = similar(model, "the cat sat", "it is big", inputs=True, steps=128)
+    assert abs(found.difference) < 1e-6
+
+
+def test_a_sum_that_there_is_not_is_refused(folder, tiny):
+    with pytest.raises(RequestError, match=r"a Dense with tanh .* --inputs"):
+        similar(load_own(str(folder(pooling("mean_tokens"), dense(32, 20))), "cpu"), *SMALL)
+    with pytest.raises(RequestError, match="do not say how the vectors of a text become one: add --pool mean, or"):
+        similar(load_own(str(tiny("bert")), "cpu"), *SMALL)
+    with pytest.raises(RequestError, match="a multiple of 4"):
+        similar(load_own(str(tiny("bert")), "cpu"), *SMALL, inputs=True, steps=6)
+
+
+def test_cosines_of_several_texts(minilm):
+    texts = [A, B, "It rains."]
+    found = cosines(minilm, texts)
+    assert found.texts == texts and found.values.dtype == np.float64
+    np.testing.assert_allclose(np.diag(found.values), 1, atol=1e-12)
+    np.testing.assert_allclose(found.values, found.values.T, atol=1e-12)
+    assert found.values[0, 1] == pytest.approx(similar(minilm, A, B).cosine, abs=1e-6)
+    assert cosines(minilm, texts, "causal").values[0, 1] != found.values[0, 1]
+
+
+@pytest.mark.parametrize("pool", ["mean", "last"])
+@pytest.mark.parametrize("family", ["gpt2", "t5", "bert"])
+def test_a_pooling_is_named_where_the_files_name_none(tmp_path, tiny, family, pool):
+    """By transformers: the encoder's last vectors of T5, the decoder's of GPT-2."""
+    made = tiny("bert") if family == "bert" else make_foreign(tmp_path, family)
+    model, network = load_model(str(made), "cpu"), AutoModel.from_pretrained(made).eval()
+    network = network.get_encoder() if family == "t5" else network
+    texts = (TEXT, "a cat on a mat")
+    units = []
+    for text in texts:
+        with torch.inference_mode():
+            last = network(torch.tensor([model.tokenizer.encode(text).ids])).last_hidden_state[0].double()
+        vector = last.mean(dim=0) if pool == "mean" else last[-1]
+        units.append(vector / vector.norm())
+    expected = float(units[0] @ units[1])
+    found = similar(model, *texts, pool=pool)
+    assert found.cosine == pytest.approx(expected, abs=1e-5)
+    assert found.contributions.sum() == pytest.approx(expected, abs=1e-5)
+    assert cosines(model, texts, pool=pool).values[0, 1] == pytest.approx(expected, abs=1e-5)
+    assert abs(expected) < 0.99
+    with pytest.raises(RequestError, match="add --pool mean, or --pool last"):
+        cosines(model, texts)
+
+
+def test_a_pooling_that_files_name_is_the_one(minilm):
+    with pytest.raises(RequestError, match="say how its vectors are pooled: leave --pool out"):
+        similar(minilm, A, B, pool="mean")
+    with pytest.raises(RequestError, match="no pooling 'max': it is one of mean, last"):
+        similar(minilm, A, B, pool="max")
+
+
+# --- results ----------------------------------------------------------------------------------------------
+
+CELLS = np.array([[0.1, 0.02, 0.0], [0.2, -0.3, 0.05]])
+FIRST, SECOND = tokens(["un", "##able"], [0, 0]), tokens(["the", "cat", "##s"], [0, 1, 1])
+
+
+def made(**changes):
+    return similarity_of(CELLS, FIRST, SECOND, **changes)
+
+
+def test_the_difference_is_that_of_the_sum_and_the_cosine():
+    assert (made(cosine=0.07).sum, made(cosine=0.06).difference) == pytest.approx((0.07, 0.01))
+
+
+def test_terms_of_references_belong_to_the_sum():
+    """cos(a, b) = Σ + cos(r_a, b) + cos(a, r_b) - cos(r_a, r_b)"""
+    found = made(cosine=0.5, references=References(first=0.4, second=0.3, both=0.25, steps=8, half_difference=0.1))
+    assert (found.sum, found.difference) == pytest.approx((0.07 + 0.45, 0.02))
+
+
+def test_words_add_up_what_their_pieces_contribute():
+    merged = made().merged()
+    np.testing.assert_allclose(merged.contributions, [[0.3, -0.23]])
+    assert (merged.tokens.text, merged.key_tokens.text) == (["unable"], ["the", "cats"])
+    assert merged.sum == pytest.approx(made().sum)
+
+
+def test_the_strongest_pairs_are_those_of_the_largest_size():
+    assert made().strongest(3) == [(1, 1, -0.3), (1, 0, 0.2), (0, 0, 0.1)]
+    assert len(made().strongest(100)) == CELLS.size
+
+
+def test_the_document_and_its_rows():
+    found = made(cosine=0.07)
+    document = found.document()
+    assert document["contributions"] == CELLS.tolist() and document["cosine"] == 0.07
+    assert (document["credited"], document["tokens"], document["key_tokens"]) == ("vectors", FIRST.text, SECOND.text)
+    assert "references" not in document and len(document["effects"]) == 4
+    rows = list(found.rows())
+    assert len(rows) == CELLS.size
+    assert rows[4] == {"index": 1, "key_index": 1, "token": "##able", "key_token": "cat", "contribution": -0.3}
+    references = References(0.4, 0.3, 0.25, 8, 0.1)
+    of_inputs = made(references=references).document()
+    assert of_inputs["credited"] == "inputs"
+    assert of_inputs["references"] == {"first": 0.4, "second": 0.3, "both": 0.25, "steps": 8, "half_difference": 0.1}
+
+
+def test_cosines_of_texts():
+    values = np.array([[1, 0.5], [0.5, 1]])
+    found = Cosines(made().model, ["a", "b"], values)
+    assert found.document() == {"model": found.model.document(), "texts": ["a", "b"], "cosines": values.tolist()}
+    assert list(found.rows())[1] == {"text": 0, "other": 1, "cosine": 0.5}
+
+
+# --- the report -------------------------------------------------------------------------------------------
+
+EVIL = "</title><script>alert(1)</script>\x1b[31m"
+
+
+def printed(report, canvas=Canvas(100, colour=False, unicode=True)) -> str:
+    console = Console(width=canvas.width, color_system=None)
+    with console.capture() as capture:
+        console.print(*lines_of(report.title, report.parts, canvas), sep="\n")
+    return capture.get()
+
+
+def test_every_cell_stands_in_the_map_in_hundredths():
+    text = printed(_report(made(), 2, None))
+    rows = [line.split() for line in text.splitlines() if line.startswith(("  0 un", "  1 ##able"))]
+    np.testing.assert_allclose([[float(one) / 100 for one in row[2:]] for row in rows], CELLS)
+
+
+def test_the_pairs_and_heads_that_do_most_come_first():
+    lines = [line.split() for line in printed(_report(made(), 2, None)).splitlines()]
+    pairs = [line[-1] for line in lines if len(line) > 2 and line[-1] in ("-0.300", "+0.200", "+0.100")]
+    assert pairs == ["-0.300", "+0.200"]
+    assert ["0.1", "-0.200"] in lines and ["0.0", "+0.100"] in lines and ["1.1", "+0.050"] not in lines
+
+
+def test_a_map_without_room_in_a_terminal_is_left_out():
+    wide = _report(similarity_of(np.ones((3, 60)), tokens_of(3), tokens_of(60)), 2, None)
+    assert "no room for the map" in printed(wide, Canvas(44, True, True, height=30))
+    assert "no room" not in printed(wide, Canvas(44, True, True))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "contextual"),
+        ({"pooling": ["cls"]}, "one term"),
+        ({"pooling": ["max"]}, "where it is largest"),
+        ({"biased": True}, "a convention"),
+        ({"references": References(0.4, -0.3, 0.25, 8, 0.125)}, "[PAD]'s vector in place"),
+    ],
+)
+def test_the_meaning_of_a_cell_is_explained(changes, expected):
+    text = " ".join(printed(_report(made(**changes), 1, None)).split())
+    assert expected in text and ("contextual" in text) == ("references" not in changes)
+
+
+def test_references_and_the_difference_are_printed():
+    references = References(0.4, -0.3, 0.25, 8, 0.125)
+    text = " ".join(printed(_report(made(references=references, cosine=0.0), 1, None)).split())
+    assert "cos(reference of A, B) +0.400000, cos(A, reference of B) -0.300000, cos(both references) +0.250000" in text
+    assert "cells +0.070000" in text and "-0.080000, cosine 0.000000, difference -8.0e-02 with 8 steps, 1.2e-01" in text
+
+
+def test_the_picture_has_hundredths_around_zero():
+    report = _report(made(), 2, None)
+    drawn = figure_of(report.title, report.picture)
+    [image] = maps(drawn)
+    np.testing.assert_allclose(image.get_array(), CELLS * 100, rtol=1e-6)
+    assert (image.norm.vmin, image.norm.vmax) == (-30, 30)
+    texts = said(drawn)
+    assert {"un", "##able", "the", "cat", "##s", "A", "B", "10.00", "-30.00"} <= set(texts)
+    assert any("sum of all cells 0.070000" in text for text in texts)
+    check_nothing_overlaps(drawn)
+
+
+def test_texts_are_texts_on_the_page_and_in_the_terminal():
+    hostile = replace(FIRST, shown=[EVIL] * 2)
+    report = _report(replace(made(), tokens=hostile, model=replace(made().model, name=EVIL)), 2, None)
+    page = page_of(report.title, report.parts)
+    assert EVIL not in page and "\x1b" not in page and page.count("</title>") == 1
+    assert "\x1b" not in printed(report)
+
+
+def test_cosines_have_a_row_and_a_column_a_text():
+    report = _cosines_report(Cosines(made().model, ["a cat", "a dog"], np.array([[1, -0.25], [-0.25, 1]])))
+    lines = printed(report).splitlines()
+    assert lines[0] == "made-up · cosines of 2 texts"
+    assert lines[-2].split() == ["0", "a", "cat", "1.00", "-0.25"]
+    drawn = figure_of(report.title, report.parts)
+    [image] = maps(drawn)
+    np.testing.assert_allclose(image.get_array(), [[1, -0.25], [-0.25, 1]])
+    assert {"a cat", "a dog", "-0.25"} <= set(said(drawn))
+    check_nothing_overlaps(drawn)
+
+
+# --- the command ------------------------------------------------------------------------------------------
+
+THREE = f"{A}\n{B}\nIt rains.\n"
+
+
+@pytest.fixture
+def lines(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lines.txt").write_text(THREE, encoding="utf-8")
+    return "lines.txt"
+
+
+def test_it_prints_what_the_library_gives(attncli, minilm):
+    document = json.loads(attncli("similar", "--json", "--device", "cpu", A, B).out)
+    assert document == similar(minilm, A, B).document()
+    assert sum(map(sum, document["contributions"])) == pytest.approx(document["cosine"], abs=1e-12)
+
+
+def test_the_sum_the_cosine_and_what_is_credited_stand_there(attncli):
+    result = attncli("similar", A, B)
+    assert "sum of all cells 0.729630, cosine 0.729630, difference " in result.out
+    assert "contextual" in result.out and "2 cat   2 cat            +0.0409" in result.out
+    assert "similar --inputs" in result.err or not result.err  # what to type next is for a terminal
+
+
+def test_without_texts_two_samples(attncli):
+    result = attncli("similar")
+    assert result.code == 0 and f'"{A}" and "{B}"' in result.err
+
+
+@pytest.mark.slow
+def test_that_a_text_is_cut_is_said_once(attncli):
+    result = attncli("similar", "--json", "the cat " * 200, "A cat.")
+    assert result.err.count("kept the first 256 of 402 tokens") == 1
+
+
+def test_words(attncli):
+    document = json.loads(attncli("similar", "--json", "--words", "unbelievable cats", "Cats are catlike.").out)
+    assert document["tokens"] == ["[CLS]", "unbelievable", "cats", "[SEP]"]
+    assert sum(map(sum, document["contributions"])) == pytest.approx(document["cosine"], abs=1e-12)
+
+
+def test_a_file_has_a_matrix_of_which_one_cell_is_taken_apart(attncli, lines):
+    matrix = json.loads(attncli("similar", "--json", "-f", lines).out)
+    assert matrix["texts"] == THREE.splitlines()
+    apart = json.loads(attncli("similar", "--json", "-f", lines, "--apart", "0,2").out)
+    assert apart["cosine"] == pytest.approx(matrix["cosines"][0][2], abs=1e-6)
+    assert apart["key_tokens"] == ["[CLS]", "it", "rains", ".", "[SEP]"]
+
+
+def test_tables_have_a_row_a_pair(attncli, lines, tmp_path):
+    document = json.loads(attncli("similar", "--json", "-o", "pairs.csv", A, B).out)
+    with (tmp_path / "pairs.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(document["tokens"]) * len(document["key_tokens"])
+    for row in rows:
+        index, key = int(row["index"]), int(row["key_index"])
+        assert (row["token"], row["key_token"]) == (document["tokens"][index], document["key_tokens"][key])
+        assert float(row["contribution"]) == document["contributions"][index][key]
+    attncli("similar", "-o", "texts.csv", "-f", lines)
+    with (tmp_path / "texts.csv").open(encoding="utf-8") as file:
+        assert [(row["text"], row["other"]) for row in csv.DictReader(file)][1:4] == [
+            ("0", "1"),
+            ("0", "2"),
+            ("1", "0"),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ([A], "of two texts"),
+        ([A, B, "-f", "lines.txt"], "both texts and --file"),
+        ([A, B, "--apart", "0,1"], "--apart has no effect without -f"),
+        (["-f", "lines.txt", "--apart", "0,3"], "text 3"),
+        (["-f", "lines.txt", "--apart", "1"], "two texts are taken apart"),
+        (["-f", "lines.txt", "--inputs"], "--inputs has no effect on a matrix of cosines"),
+        ([A, B, "--steps", "8"], "--steps has no effect without --inputs"),
+        ([A, B, "--inputs", "--steps", "10"], "a multiple of 4"),
+        ([A, " "], "empty"),
+    ],
+)
+def test_what_is_refused(attncli, lines, arguments, why):
+    result = attncli("similar", *arguments)
+    assert (result.code, result.out) == (2, "")
+    [line] = result.err.splitlines()
+    assert why in line and len(line) <= 320
+
+
+def test_a_checkpoint_without_embeddings(attncli, tiny):
+    result = attncli("similar", "-m", tiny("bert"), A, B)
+    assert result.code == 2 and "add --pool mean, or --pool last (the last token)" in result.err
+    result = attncli("similar", "-m", tiny("bert"), A, B, "--pool", "last")
+    assert result.code == 0 and "last-token pooling" in result.out

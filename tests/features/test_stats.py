@@ -1,0 +1,262 @@
+"""attncli stats: a corpus in, figures of every head out."""
+
+import csv
+import gzip
+import json
+import os
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attncli.analysis.shares import row_shares
+from attncli.analysis.words import merge_words
+from attncli.corpus.reducer import Reducer
+from attncli.corpus.statistics import load_statistics
+from attncli.corpus.sums import FIGURES
+
+LINES = ["The cat sat on the mat.", "No.", "The dog, the cat and the mouse did not sit.", "It is too big."] * 3
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(LINES))
+    return path
+
+
+@contextmanager
+def interrupted(steps: int):
+    """Ctrl-C after so many steps; batches are small, so that there are several."""
+    whole = Reducer.count
+
+    def count(self, texts):
+        self.batch_tokens = 20
+        for number, one in enumerate(whole(self, texts)):
+            if number == steps:
+                raise KeyboardInterrupt
+            yield one
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Reducer, "count", count)
+        yield
+
+
+def figures(document) -> np.ndarray:
+    return np.array([list(head["figures"].values()) for head in document["heads"]])
+
+
+def test_json_has_every_head_with_its_figures(attncli, corpus, minilm):
+    result = attncli("stats", "--json", corpus)
+    assert (result.code, result.err) == (0, "")
+    document = json.loads(result.out)
+    assert (document["texts"], document["partial"], document["mask"]) == (12, False, "padding")
+    assert document["tokens"] == sum(len(minilm.tokenizer.encode(line)) for line in LINES)
+    assert [(head["layer"], head["head"]) for head in document["heads"]] == [
+        (layer, head) for layer in range(6) for head in range(12)
+    ]
+    assert set(document["heads"][0]["figures"]) == set(document["heads"][0]["spread"]) == set(FIGURES)
+    assert document["heads"][2]["label"] == "previous"  # minilm's 0.2
+    assert document["heads"][2]["strength"] == document["heads"][2]["figures"]["previous"] > 0.8
+
+
+@pytest.mark.parametrize("option", [("--measure", "norm"), ("--words",)])
+def test_norms_and_words(attncli, corpus, minilm, tmp_path, option):
+    path = tmp_path / "stats.npz"
+    document = json.loads(attncli("stats", "--json", *option, "-o", path, corpus).out)
+    records = minilm.attend_many(LINES, measure="norm" if "norm" in option else "weight")
+    shown = [row_shares(merge_words(record) if "--words" in option else record) for record in records]
+    assert document["tokens"] == sum(len(record.tokens) for record in shown)
+    strongest = np.concatenate([record.weights.max(axis=-1) for record in shown], axis=-1).mean(axis=-1)
+    assert figures(document)[:, FIGURES.index("strongest")] == pytest.approx(strongest.flatten(), abs=1e-5)
+    saved = load_statistics(path)
+    assert (saved.measure, saved.words) == (document["measure"], document["words"])
+    title = attncli("stats", "--from", path).out.splitlines()[0]
+    assert "share of norm" in title if "norm" in option else f"{document['tokens']} words" in title
+
+
+def test_the_terminal_gets_a_grid_and_the_clearest_heads(attncli, corpus):
+    result = attncli("stats", "--by", "previous", corpus)
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
+    assert "12 texts" in lines[0]
+    assert len([line for line in lines if line.startswith("layer ")]) == 6
+    [previous] = [line for line in lines if line.startswith(" previous ")]
+    assert previous.split()[1] == "0.2"
+
+
+@pytest.mark.slow
+def test_saved_in_every_form_and_shown_again_without_the_corpus(attncli, corpus, tmp_path):
+    names = ["stats.csv", "stats.json", "stats.npz", "atlas.png", "atlas.svg", "atlas.pdf"]
+    paths = [tmp_path / name for name in names]
+    result = attncli("stats", corpus, *(part for path in paths for part in ("-o", path)))
+    assert (result.code, result.out.split()) == (0, [str(path) for path in paths])
+    assert all(path.stat().st_size for path in paths)
+    document = json.loads(attncli("stats", "--json", corpus).out)
+    assert json.loads((tmp_path / "stats.json").read_text()) == document
+    assert np.array_equal(load_statistics(tmp_path / "stats.npz").figures.reshape(72, -1), figures(document))
+    with (tmp_path / "stats.csv").open(newline="") as file:
+        assert [float(row["entropy"]) for row in csv.DictReader(file)] == [
+            head["figures"]["entropy"] for head in document["heads"]
+        ]
+    shown = attncli("stats", "--from", tmp_path / "stats.npz")
+    assert (shown.code, shown.out) == (0, attncli("stats", corpus).out)
+    assert attncli("stats", "--from", tmp_path / "stats.json", "-o", tmp_path / "again.csv").code == 0
+    assert (tmp_path / "again.csv").read_text() == (tmp_path / "stats.csv").read_text()
+
+
+def test_several_files_a_limit_and_fields_of_json(attncli, corpus, tmp_path):
+    whole = json.loads(attncli("stats", "--json", corpus, corpus).out)
+    assert whole["texts"] == 24
+    some = json.loads(attncli("stats", "--json", "--limit", "5", corpus).out)
+    assert some["texts"] == 5
+    fields = tmp_path / "corpus.jsonl"
+    fields.write_text("\n".join(json.dumps({"body": line}) for line in LINES[:5]))
+    assert json.loads(attncli("stats", "--json", "--jsonl", "body", fields).out) == some
+    assert json.loads(attncli("stats", "--json", "--paragraphs", corpus).out)["texts"] == 1
+
+
+def test_distances_are_there_when_asked_for(attncli, corpus):
+    pytest.importorskip("sklearn")
+    document = json.loads(attncli("stats", "--json", "--distances", "--limit", "2", corpus).out)
+    divergence = np.array(document["distances"]["divergence"])
+    assert divergence.shape == (72, 72)
+    assert np.array_equal(divergence, divergence.T) and not divergence.diagonal().any()
+    assert np.shape(document["distances"]["embedding"]) == (72, 2)
+    assert len(document["distances"]["clusters"]) == 72
+    assert "distances" not in json.loads(attncli("stats", "--json", "--limit", "2", corpus).out)
+
+
+def test_an_interruption_prints_what_there_is_as_partial_and_saves_nothing(attncli, corpus, tmp_path):
+    with interrupted(2):
+        result = attncli("stats", "--json", "-o", tmp_path / "stats.csv", corpus)
+        shown = attncli("stats", corpus)
+    assert result.code == 130
+    document = json.loads(result.out)
+    assert document["partial"] is True
+    assert 0 < document["texts"] < 12
+    assert "PARTIAL" in result.err
+    assert not (tmp_path / "stats.csv").exists()
+    assert "PARTIAL" in shown.out.splitlines()[0]
+
+
+def test_an_interruption_before_anything_was_counted_prints_nothing(attncli, corpus):
+    with interrupted(0):
+        assert attncli("stats", corpus) == (130, "", "")
+
+
+@pytest.mark.slow
+def test_resumed_figures_are_those_of_an_uninterrupted_run(attncli, corpus, tmp_path):
+    asked = ["stats", "--json", "--shard-mb", "0.0001", corpus]
+    expected = attncli(*asked).out
+    with interrupted(1):
+        assert attncli(*asked, "--state", tmp_path / "state").code == 130
+    assert attncli(*asked, "--state", tmp_path / "state").out == expected
+    assert attncli(*asked, "--resume", tmp_path / "state").out == expected  # what it was called
+
+
+@pytest.mark.slow
+def test_workers_print_the_same_bytes(attncli, corpus, tmp_path):
+    asked = ["stats", "--json", "--shard-mb", "0.0001", corpus]
+    assert attncli(*asked, "--workers", "2").out == attncli(*asked).out
+
+
+def test_many_kinds_of_files(attncli, corpus, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with gzip.open(folder / "a.jsonl.gz", "wt") as file:
+        file.write("".join(json.dumps({"text": line}) + "\n" for line in LINES[:4]))
+    parquet.write_table(pyarrow.table({"text": LINES[4:8], "id": [1, 2, 3, 4]}), folder / "b.parquet")
+    (folder / "c.txt").write_text("\n".join(LINES[8:]))
+    (folder / "notes.md").write_text("not read")
+    expected = json.loads(attncli("stats", "--json", corpus).out)
+    result = attncli("stats", "--json", folder)
+    assert np.allclose(figures(json.loads(result.out)), figures(expected), atol=1e-6)
+    assert "left out 1 file of other kinds (.md)" in result.err
+    assert json.loads(attncli("stats", "--json", str(folder / "*.txt")).out)["texts"] == 4
+
+
+def test_a_bad_line_stops_with_its_number_or_is_passed_over(attncli, refused, corpus):
+    corpus.write_bytes(b"good\n\xff\ngood\n")
+    assert "line 2: not UTF-8 at byte 0: --skip-bad" in refused("stats", corpus)
+    result = attncli("stats", "--json", "--skip-bad", corpus)
+    assert (result.code, json.loads(result.out)["texts"]) == (0, 2)
+    assert [line for line in result.err.splitlines() if "line 2" in line]
+
+
+def test_requests_that_cannot_be_met(refused, corpus, tmp_path):
+    assert "No such file" in refused("stats", tmp_path / "missing.txt")
+    assert "no corpus" in refused("stats")
+    assert "same_word" in refused("stats", "--by", "nonsense", corpus)
+    assert ".doc" in refused("stats", "-m", "no-such-model", "-o", "stats.doc", corpus)
+    assert "--paragraphs" in refused("stats", "--paragraphs", "--jsonl", "text", corpus)
+    assert "1 to 510" in refused("stats", "--stride", "511", corpus)
+    assert "padding, causal, none" in refused("stats", "--mask", "future", corpus)
+    saved = Path(__file__).parents[1] / "saved_by_0_1" / "statistics.npz"
+    assert "--limit has no effect with --from" in refused("stats", "--from", saved, "--limit", "3")
+    corpus.write_text("\n\n")
+    assert "no text" in refused("stats", corpus)
+
+
+def test_a_state_of_another_request_is_refused(attncli, refused, corpus, tmp_path):
+    state = tmp_path / "state"
+    corpus.with_name("other.txt").write_text("Something else.\n" * 12)
+    assert attncli("stats", "--json", "--limit", "2", "--state", state, corpus).code == 0
+    assert "another --mask" in refused("stats", "--mask", "causal", "--limit", "2", "--state", state, corpus)
+    assert "another --limit" in refused("stats", "--limit", "1", "--state", state, corpus)
+    assert "another corpus" in refused("stats", "--limit", "2", "--state", state, corpus.with_name("other.txt"))
+    (state / "plan.json").write_bytes(b"not at all")
+    assert "is no plan" in refused("stats", "--limit", "2", "--state", state, corpus)
+    (state / "plan.json").unlink()
+    os.mkfifo(state / "plan.json")
+    assert "plan.json: it is a pipe, not a regular file: remove it" in refused(
+        "stats", "--limit", "2", "--state", state, corpus
+    )
+    (tmp_path / "old.npz").write_bytes(b"what an older version kept")
+    assert "is a file, and sums are kept in a folder" in refused("stats", "--resume", tmp_path / "old.npz", corpus)
+
+
+def test_options_of_corpora_have_an_effect_or_are_refused(refused, corpus, tmp_path):
+    assert "--seed has no effect without --sample" in refused("stats", "--seed", "3", corpus)
+    assert "--field is of .jsonl, .parquet, .arrow" in refused("stats", "--field", "words", corpus)
+    assert "--field has no effect with --jsonl" in refused("stats", "--jsonl", "a", "--field", "b", corpus)
+    assert "--device has no effect with --on ray" in refused("stats", "--on", "ray", "--device", "cpu", corpus)
+    assert "has to be a whole number" in refused("stats", "--on", "ray", "--worker-gpus", "1.5", corpus)
+    assert "a shard has at least one byte" in refused("stats", "--shard-mb", "0", corpus)
+    assert "has to have a name" in refused("stats", "--state", "", corpus)
+    corpus.write_text("")
+    for _ in range(2):  # an empty corpus is no reason to say something else the second time
+        assert "no text" in refused("stats", "--state", tmp_path / "new", corpus)
+
+
+# --- a saved record ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json", ".safetensors"])
+def test_the_maps_of_a_saved_record_are_counted(suffix, attncli, minilm, tmp_path):
+    text, path = "The unbelievable cat sat on the mat.", tmp_path / f"maps{suffix}"
+    minilm.attend(text).save(path)
+    (tmp_path / "text.txt").write_text(text + "\n", encoding="utf-8")
+    for options in ([], ["--words"], ["--json", "--distances"]):
+        counted, expected = (
+            attncli("stats", "--from", path, *options),
+            attncli("stats", tmp_path / "text.txt", *options),
+        )
+        assert counted.code == expected.code == 0, counted.err
+        if "--json" in options:
+            for here, there in zip(json.loads(counted.out)["heads"], json.loads(expected.out)["heads"], strict=True):
+                assert here["figures"] == pytest.approx(there["figures"], abs=1e-5)
+        else:
+            assert counted.out == expected.out
+
+
+def test_what_is_neither_statistics_nor_a_record(refused, minilm, tmp_path):
+    (tmp_path / "a.json").write_text("{}", encoding="utf-8")
+    assert "no whole attncli statistics" in refused("stats", "--from", tmp_path / "a.json")
+    minilm.attend("The cat sat.", layers=1).save(tmp_path / "one.npz")
+    assert "-l all" in refused("stats", "--from", tmp_path / "one.npz")
+    assert "--mask has no effect" in refused("stats", "--from", tmp_path / "one.npz", "--mask", "none")

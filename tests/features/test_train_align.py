@@ -1,0 +1,115 @@
+"""attncli train-align: what it writes and says, interruptions, refusals."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from shell import interruptible
+
+from attncli.align import checkpoint, train
+
+SMALL = {"d_embedding": 4, "d_hidden": 6}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """A small network, small batches, checkpoints every second step."""
+    monkeypatch.setitem(checkpoint.SIZES, "dot", SMALL)
+    for name, value in {"BATCH": 4, "EVERY": 2, "VALIDATION": 5}.items():
+        monkeypatch.setattr(train, name, value)
+    for name, value in {"TEST": 20, "TRIED": 10}.items():
+        monkeypatch.setattr(train, name, value)
+
+
+def content(path):
+    """What a file says of itself, and its numbers. (Its bytes differ: the order of the metadata is left to chance.)"""
+    about, tensors = checkpoint.load(path)
+    return about, {name: tensor.tolist() for name, tensor in tensors.items()}
+
+
+def test_weights_are_written_measured_and_used_by_align(attncli, tmp_path):
+    folder = tmp_path / "new" / "folder"
+    done = attncli("train-align", "--attention", "dot", "--steps", 4, "-o", folder)
+    assert done.code == 0
+    assert [path.name for path in folder.iterdir()] == ["dot.safetensors"]
+    path, line, dates, no_dates = done.out.splitlines()
+    assert path == str(folder / "dot.safetensors") and "of 20 dates never seen are exact" in line
+    figures = train.measure(folder / "dot.safetensors")
+    assert dates.startswith(
+        f"  of 10 dates {figures.dates.right} are right ({figures.dates.doubted} of them doubted), "
+    )
+    assert no_dates.endswith(f" wrong, {figures.no_dates.silent} of these without a doubt")
+    assert no_dates.startswith(f"  of 10 texts that are no date {figures.no_dates.right} are right")
+    assert [line.split()[2:4] for line in done.err.splitlines()] == [["step", "2/4"], ["step", "4/4"]]
+    assert all("loss" in line and "exact" in line for line in done.err.splitlines())
+    assert attncli("align", "--attention", "dot", "--weights", folder, "3 March 2021").code == 0
+
+
+def test_the_same_command_makes_the_same_weights(attncli, tmp_path):
+    for folder, seed in (("a", 1), ("b", 1), ("c", 2)):
+        attncli("train-align", "--attention", "dot", "--steps", 3, "--seed", seed, "-o", tmp_path / folder)
+    a, b, c = (content(tmp_path / folder / "dot.safetensors") for folder in "abc")
+    assert a == b != c
+
+
+@pytest.mark.slow
+def test_minutes_over_are_said_and_resumed(attncli, tmp_path):
+    command = ("train-align", "--attention", "dot", "--steps", 4, "-o", tmp_path)
+    stopped = attncli(*command, "--minutes", 0)
+    assert stopped.code == 0 and "go on with --resume" in stopped.err
+    resumed = attncli(*command, "--resume")
+    assert resumed.code == 0 and "step 4/4" in resumed.err
+    attncli("train-align", "--attention", "dot", "--steps", 4, "-o", tmp_path / "whole")
+    assert content(tmp_path / "dot.safetensors") == content(tmp_path / "whole" / "dot.safetensors")
+
+
+@pytest.mark.parametrize(("step", "said"), [(1, "before any checkpoint"), (3, "go on with --resume")])
+def test_an_interruption_keeps_the_last_checkpoint(attncli, tmp_path, monkeypatch, step, said):
+    advance = train.Training.advance
+
+    def interrupted(training):
+        if training.about.step == step:
+            raise KeyboardInterrupt
+        return advance(training)
+
+    monkeypatch.setattr(train.Training, "advance", interrupted)
+    result = attncli("train-align", "--attention", "dot", "--steps", 6, "-o", tmp_path)
+    assert result.code == 130 and result.out == ""
+    assert said in result.err.splitlines()[-1]
+    monkeypatch.setattr(train.Training, "advance", advance)
+    if step > 1:
+        assert attncli("train-align", "--attention", "dot", "--steps", 6, "-o", tmp_path, "--resume").code == 0
+
+
+@pytest.mark.slow
+def test_ctrl_c_of_a_real_process_leaves_whole_files(tmp_path):
+    training = subprocess.Popen(
+        [sys.executable, "-m", "attncli", "train-align", "--attention", "dot", "-o", tmp_path],
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=interruptible,
+    )
+    deadline = time.monotonic() + 600
+    while not checkpoint.training_path(tmp_path, "dot").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    training.send_signal(signal.SIGINT)
+    _, said = training.communicate(timeout=300)
+    assert training.returncode == 130, said
+    assert b"go on with --resume" in said and b"Traceback" not in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dot.safetensors", "dot.training.safetensors"]
+    for path in tmp_path.iterdir():
+        assert checkpoint.load(path)[0].step >= 100
+
+
+def test_bad_requests_are_refused_in_one_line(refused, tmp_path):
+    assert "no attention 'location': it is one of additive, dot, general, concat, transformer" in refused(
+        "train-align", "--attention", "location", "-o", tmp_path
+    )
+    assert "leave out --resume" in refused("train-align", "--attention", "dot", "--resume", "-o", tmp_path)
+    (tmp_path / "file").touch()
+    assert "folder" in refused("train-align", "--attention", "dot", "-o", tmp_path / "file")
+    assert "--steps" in refused("train-align", "--attention", "dot", "--steps", 0)
+    assert not list(tmp_path.glob("*.safetensors"))

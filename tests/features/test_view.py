@@ -1,0 +1,303 @@
+"""attncli view: from texts or saved records to a page in a file."""
+
+import json
+import re
+
+import pytest
+
+from attncli.features import view
+from attncli.models import tapped as collecting
+from attncli.page import Start, advice, page
+from attncli.record import load_record, record_of, save_records
+
+TEXT = "The cat sat on the mat."
+SENTENCE = "The trophy does not fit in the suitcase because it is too big."
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def described(folder):
+    """`described("a.html")` -> the description in a page."""
+
+    def read(name="attention.html"):
+        document = (folder / name).read_text(encoding="utf-8")
+        return json.loads(re.search(r'id="page">(.*?)</script>', document)[1])
+
+    return read
+
+
+def test_the_path_is_the_output_and_the_page_is_there(attncli, folder):
+    result = attncli("view", TEXT)
+    assert (result.code, result.out) == (0, "attention.html\n")
+    assert attncli("view", "-o", "out.htm", TEXT).out == "out.htm\n"
+    assert {path.name for path in folder.iterdir()} == {"attention.html", "out.htm"}
+    assert (folder / "attention.html").read_bytes() == (folder / "out.htm").read_bytes()
+
+
+def test_the_page_is_that_of_the_record(attncli, folder, minilm, described):
+    attncli("view", "-l", "2,4", "-H", "1-3", "--vectors", "4.2", "--view", "matrix", "--query", "mat", TEXT)
+    record = minilm.attend(TEXT, layers="2,4", heads="1-3", vectors="4.2")
+    opening = described()["start"]["opening"]
+    start = Start(view="matrix", query="mat", head=(opening["layer"], opening["head"]))
+    assert (folder / "attention.html").read_text(encoding="utf-8") == page(record, start, advice=advice.VIEW)
+
+
+@pytest.mark.parametrize("options", [[], ["-l", "2,4"]])
+def test_it_opens_on_the_head_that_run_puts_first(attncli, described, options):
+    named = attncli("run", *(options or ["-l", "all"]), SENTENCE).out.partition("far above their usual weight")[2]
+    attncli("view", *options, SENTENCE)
+    opening = described()["start"]["opening"]
+    assert f"{opening['layer']}.{opening['head']}" == named.splitlines()[1].split()[0]
+
+
+def test_all_layers_and_heads_are_in_it_unless_a_part_is_kept(attncli, described):
+    attncli("view", TEXT)
+    assert (described()["layers"], described()["heads"]) == (list(range(6)), list(range(12)))
+    attncli("view", "-l", "-1", "-H", "3,1", TEXT)
+    assert (described()["layers"], described()["heads"]) == ([5], [3, 1])
+
+
+def test_several_masks_are_one_text_with_a_switch(attncli, described):
+    attncli("view", "-l", "0", "--mask", "none, causal,padding,none", "--pad-to", "12", TEXT)
+    [text] = described()["texts"]
+    assert [mask["name"] for mask in text["masks"]] == ["none", "causal", "padding"]
+    assert len(text["tokens"]) == 12
+    attncli("view", "-l", "0", TEXT)
+    assert [mask["name"] for mask in described()["texts"][0]["masks"]] == ["padding"]
+
+
+def test_several_texts_are_a_menu_and_each_has_every_mask(attncli, described, folder):
+    (folder / "texts.txt").write_text("A cat.\nTwo dogs ran.\nIt rains.\n", encoding="utf-8")
+    attncli("view", "-l", "0", "-f", "texts.txt", "--mask", "none,causal")
+    texts = described()["texts"]
+    assert [text["title"] for text in texts] == ["A cat.", "Two dogs ran.", "It rains."]
+    assert all([mask["name"] for mask in text["masks"]] == ["none", "causal"] for text in texts)
+
+
+def test_a_pair_has_segments(attncli, described):
+    attncli(
+        "view",
+        "-l",
+        "0",
+        "--segments",
+        "ab",
+        "--no-special",
+        "--words",
+        "--threshold",
+        "0.1",
+        "--pair",
+        "It hid.",
+        TEXT,
+    )
+    [text] = described()["texts"]
+    assert set(text["segments"]) == {0, 1}
+    start = described()["start"]
+    assert start.pop("opening")["layer"] == 0
+    assert start == {"view": "heads", "segments": "AB", "special": False, "words": True, "threshold": 0.1}
+
+
+def test_the_title_is_the_users(attncli, folder):
+    attncli("view", "-l", "0", "--title", "Heads & tails", TEXT)
+    assert "<title>Heads &amp; tails</title>" in (folder / "attention.html").read_text(encoding="utf-8")
+
+
+# --- q and k --------------------------------------------------------------------------------------------------
+
+
+def vectors_of(description):
+    return description["texts"][0]["masks"][0]["vectors"]["heads"]
+
+
+def test_without_a_word_all_heads_of_a_short_text_bring_their_q_and_k(attncli, folder, described):
+    result = attncli("view", f"{TEXT} " * 18)
+    assert len(described()["texts"][0]["tokens"]) == 128
+    assert vectors_of(described()) == [[layer, head] for layer in range(6) for head in range(12)]
+    chunks = re.findall(r'id="vectors\d+">(.*?)</script>', (folder / "attention.html").read_text(encoding="utf-8"))
+    size = sum(map(len, chunks))
+    assert f"of which q and k of 72 heads {size / 1e6:.1f} MB (--vectors)" in result.err
+    whole = (folder / "attention.html").stat().st_size
+    assert whole < 2 * (whole - size + 200_000)  # twice what it was with q and k of a few heads
+
+
+def test_of_a_longer_text_only_the_first_heads_bring_theirs(attncli, described):
+    attncli("view", "-l", "2", "--pad-to", "129", TEXT)
+    there = vectors_of(described())
+    assert there == [[2, head] for head in range(int(collecting.NEURONS / (2 * 129 * 32)))] and len(there) < 12
+
+
+def test_of_a_long_text_one_head_at_least(attncli, described):
+    result = attncli("view", "-l", "3", "-H", "5", "--mask", "none,causal,padding", "--pad-to", "512", TEXT)
+    assert vectors_of(described()) == [[3, 5]]
+    assert "q and k of 1 head " in result.err
+
+
+def test_a_text_is_cut_once_however_many_masks_there_are(attncli, folder):
+    (folder / "long.txt").write_text("word " * 600)
+    result = attncli("view", "-l", "0", "-H", "0", "--mask", "none,causal,padding", "-f", "long.txt")
+    assert [line for line in result.err.splitlines() if "kept the first" in line] == [
+        "attncli: kept the first 512 of 602 tokens"
+    ]
+
+
+def test_the_chosen_heads_bring_theirs(attncli, described):
+    attncli("view", "--vectors", "4.7,5.0-1", TEXT)
+    assert vectors_of(described()) == [[4, 7], [5, 0], [5, 1]]
+    result = attncli("view", "--vectors", "none", TEXT)
+    assert vectors_of(described()) == []
+    assert result.err.endswith("without q and k\n")
+
+
+def test_a_page_tells_how_to_make_one_that_has_q_and_k_of_a_head(attncli, described, minilm):
+    """Truly: what it says can be typed. Of norms, and of maps from elsewhere, another thing is true."""
+
+    def told(*options):
+        assert attncli("view", *options).code == 0
+        return described()["advice"]
+
+    assert told("--vectors", "4.0", TEXT) == "attncli view --vectors {head} makes a page that has them."
+    assert "without --measure norm" in told("--measure", "norm", TEXT)
+    minilm.attend(TEXT, layers=[1]).save("maps.npz")
+    assert "attncli run -l all --vectors {head} -o maps.safetensors TEXT" in told("--from", "maps.npz")
+    assert attncli("run", "-l", "all", "--vectors", "1.3", "-o", "maps.safetensors", TEXT).code == 0
+    told("--from", "maps.safetensors")
+    assert vectors_of(described()) == [[1, 3]]
+    record_of([[1.0]], ["a"]).save("other.npz")
+    assert told("--from", "other.npz") == advice.FOREIGN
+    assert attncli("align", "3 March 2021", "-o", "date.npz").code == 0
+    assert told("--from", "date.npz") == advice.ALIGN
+
+
+def test_the_size_that_is_told_is_the_files(attncli, folder):
+    result = attncli("view", TEXT)
+    size = (folder / "attention.html").stat().st_size / 1e6
+    assert f"attention.html takes {size:.1f} MB" in result.err
+
+
+def told(result):
+    """What is said of a page before it is built."""
+    return [line for line in result.err.splitlines() if "the page will take" in line]
+
+
+def test_a_large_page_says_its_size_before_it_is_built(attncli, folder, monkeypatch, minilm):
+    """And what makes it smaller: of what was asked."""
+    assert not told(attncli("view", TEXT))
+    monkeypatch.setattr(view, "LARGE", 1000)
+    [line] = told(attncli("view", "--vectors", "all", TEXT))
+    size = (folder / "attention.html").stat().st_size
+    assert line.startswith(f"attncli: the page will take about {round(size / 1e6)} MB; ")
+    assert line.endswith("smaller with fewer layers (-l), heads (-H) or without q and k (--vectors none)")
+    (folder / "texts.txt").write_text("A cat.\nIt rains.\n", encoding="utf-8")
+    some = ("-l", "0", "-H", "0", "--vectors", "none", "-f", "texts.txt")
+    [line] = told(attncli("view", "--mask", "none,causal", *some))
+    assert line.endswith("smaller with fewer texts, masks (--mask)")
+    [line] = told(attncli("view", "-l", "0", "-H", "0", "--vectors", "none", TEXT))
+    assert line.endswith("the page will take about 0 MB")  # nothing of it can be left out
+    save_records([minilm.attend(text, layers=[0, 1], heads=0, vectors="all") for text in ("A", "B")], "two.safetensors")
+    [line] = told(attncli("view", "--from", "two.safetensors"))
+    assert line.endswith("smaller with fewer texts, layers (-l)")
+
+
+def test_a_page_that_is_given_up_was_told_of(attncli, folder, monkeypatch):
+    from attncli.page import document
+
+    def interrupted(*asked, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(view, "LARGE", 1000)
+    monkeypatch.setattr(document, "page", interrupted)
+    result = attncli("view", "-l", "0", TEXT)
+    assert result.code == 130 and told(result) and not list(folder.iterdir())
+
+
+# --- saved records --------------------------------------------------------------------------------------------
+
+
+def test_a_saved_record_gives_the_same_page(attncli, folder, minilm):
+    minilm.attend(TEXT, layers=[1, 4], heads=[2, 6], vectors="4.6").save("maps.safetensors")
+    attncli("view", "-l", "1,4", "-H", "2,6", "--vectors", "4.6", "-o", "model.html", TEXT)
+    attncli("view", "--from", "maps.safetensors", "-o", "saved.html")
+    first, second = ((folder / name).read_text(encoding="utf-8") for name in ("model.html", "saved.html"))
+    assert first.replace(advice.VIEW, advice.SAVED) == second != first  # how to get more q and k is another thing
+    attncli("view", "--from", "maps.safetensors", "-l", "4", "-H", "6", "-o", "part.html")
+    part = load_record("maps.safetensors").select(layers=[4], heads=[6])
+    assert (folder / "part.html").read_text(encoding="utf-8") == page(part, advice=advice.SAVED)
+
+
+def test_of_a_saved_record_some_masks_can_be_kept(attncli, refused, described, minilm):
+    masks = ("none", "causal", "padding")
+    save_records([minilm.attend(TEXT, layers=0, heads=0, mask=mask) for mask in masks], "maps.safetensors")
+    attncli("view", "--from", "maps.safetensors")
+    assert [mask["name"] for mask in described()["texts"][0]["masks"]] == list(masks)
+    attncli("view", "--from", "maps.safetensors", "--mask", "causal,none")
+    assert [mask["name"] for mask in described()["texts"][0]["masks"]] == ["none", "causal"]
+    minilm.attend(TEXT, layers=0, heads=0).save("one.npz")
+    assert "was made with --mask padding" in refused("view", "--from", "one.npz", "--mask", "causal,padding")
+
+
+@pytest.mark.parametrize(
+    "option", [["other text"], ["--pair", "other"], ["-f", "x.txt"], ["--pad-to", "20"], ["--vectors", "0.0"]]
+)
+def test_a_saved_record_is_shown_as_it_is(refused, minilm, option):
+    minilm.attend(TEXT, layers=0, heads=0).save("maps.npz")
+    assert "has no effect with --from" in refused("view", "--from", "maps.npz", *option)
+
+
+def test_a_saved_record_is_shown_without_torch(process, folder, minilm):
+    minilm.attend(TEXT, layers=0, heads=0).save("maps.npz")
+    (folder / "torch.py").write_text("raise SystemExit('torch was imported')")
+    result = process("view", "--from", "maps.npz", env={"PYTHONPATH": str(folder)})
+    assert (result.code, result.out) == (0, "attention.html\n")
+
+
+# --- what can't be ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        (["-o", "out.pdf"], ".html, .htm"),
+        (["-o", "out"], "no suffix"),
+        (["--view", "tree"], "heads, model, matrix, neuron"),
+        (["--threshold", "2"], "between 0 and 1"),
+    ],
+)
+def test_a_bad_option_is_noticed_before_a_model_is_looked_for(refused, folder, options, says):
+    assert says in refused("view", "-m", "no such model", *options, TEXT)
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        (["--mask", "none,future"], "future"),
+        (["--query", "dog"], "no token 'dog'"),
+        (["-l", "9"], "layer 9 is out of range"),
+        (["--vectors", "9.9"], "9"),
+        (["--segments", "AB"], "--pair"),
+        (["-o", "missing/out.html"], "can't write missing/out.html"),
+    ],
+)
+def test_what_can_not_be_is_said_in_one_line_and_nothing_is_written(refused, folder, options, says):
+    assert says in refused("view", *options, TEXT)
+    assert not list(folder.iterdir())
+
+
+def test_open_opens_the_page_in_the_browser(attncli, monkeypatch, folder):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
+    attncli("view", "-l", "0", TEXT)
+    assert opened == []
+    assert attncli("view", "-l", "0", "--open", TEXT).code == 0
+    assert opened == [(folder / "attention.html").as_uri()]
+
+
+def test_where_no_browser_opens_the_user_is_told(attncli, monkeypatch):
+    monkeypatch.setattr("webbrowser.open", lambda address: False)
+    result = attncli("view", "-l", "0", "--open", TEXT)
+    assert (result.code, result.out) == (0, "attention.html\n")
+    assert result.err.endswith("no browser could be opened: open attention.html yourself\n")

@@ -1,0 +1,71 @@
+"""Pages in a real browser: what is drawn there, said, asked for and saved."""
+
+from urllib.parse import urlsplit
+
+import matplotlib
+import numpy as np
+import pytest
+from browsers import Opened
+
+from attncli.page import Start, page, save_page
+from attncli.report.figure.maps import COLOURS
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """`opened(records, "#layer=1", width=390, words=True)` -> the page of these records, `Opened`.
+
+    In the end nothing may have gone wrong in any of them, and nothing been asked for but the file itself.
+    """
+    contexts, pages = [], []
+
+    def open_it(
+        records, at="", *, width=1280, height=800, scheme="light", touch=False, document=None, title=None, **start
+    ):
+        file = tmp_path / f"page{len(pages)}.html"
+        save_page(document or page(records, Start(**start), title), file)
+        size = {"width": width, "height": height}
+        context = browser.new_context(offline=True, viewport=size, color_scheme=scheme, has_touch=touch)
+        contexts.append(context)
+        context.set_default_timeout(60_000)
+        pages.append(Opened(context.new_page(), file.as_uri()))
+        pages[-1].open(at)
+        return pages[-1]
+
+    yield open_it
+    for context in contexts:
+        context.close()
+    for one in pages:
+        assert one.errors == []
+        assert {urlsplit(request.url)._replace(fragment="").geturl() for request in one.requests} == {one.address}
+
+
+@pytest.fixture
+def random_maps():
+    """`random_maps(layers, heads, tokens)` -> weights whose rows sum to 1, some large and most small."""
+    return lambda layers, heads, tokens: np.random.default_rng(layers + heads + tokens).dirichlet(
+        np.full(tokens, 0.3), (layers, heads, tokens)
+    )
+
+
+@pytest.fixture
+def as_shown():
+    """`as_shown(weight)` -> how a page writes a weight of which it knows three digits."""
+
+    def write(weight):
+        if weight < 0.0001:
+            return f"{weight:.1e}".replace("e-0", "e-")
+        return f"{weight:#.{2 if weight < 0.001 else 3}g}"
+
+    return write
+
+
+@pytest.fixture
+def violets():
+    """`violets(shares)` -> the colours `[..., 3]` of weights in pictures: nothing is white on paper, dark on dark."""
+
+    def colours(shares, dark=False):
+        shares = np.asarray(shares, dtype=float)
+        return 255 * np.array(matplotlib.colormaps[f"{COLOURS}_r" if dark else COLOURS](shares))[..., :3]
+
+    return colours

@@ -1,0 +1,282 @@
+"""Heads in a real browser: a line for every weight, and what pointing, clicking and the buttons make of them."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from records import record_of
+
+from attncli.base.palette import head_colour
+
+pytestmark = pytest.mark.slow
+
+LEAST = 1 / 255  # an opacity below this is none; a line is opaque at 1, or, of a token, at its strongest
+
+
+@pytest.fixture
+def record(random_maps):
+    return record_of(random_maps(2, 3, 7))
+
+
+def drawn(opened):
+    """The weights of the lines, by head, query and key."""
+    return {(line["head"], line["query"], line["key"]): line["weight"] for line in opened.marks("line")}
+
+
+def weights(record, layer, heads, where=None):
+    """The weights that should be lines, by head, query and key."""
+    found = {
+        (head, query, key): weight
+        for head in heads
+        for (query, key), weight in np.ndenumerate(record.map(layer, head))
+        if where is None or where(query, key)
+    }
+    least = LEAST * (1 if where is None else max(found.values()))
+    return {cell: pytest.approx(weight, abs=2e-5) for cell, weight in found.items() if weight >= least}
+
+
+def test_every_weight_is_a_line_as_opaque_as_it_is_large_in_its_heads_colour(opened, record):
+    page = opened(record, "#layer=0")
+    lines = page.marks("line")
+    assert {(line["head"], line["query"], line["key"]): line["stroke-opacity"] for line in lines} == {
+        cell: pytest.approx(weight.expected, abs=6e-4) for cell, weight in weights(record, 0, [0, 1, 2]).items()
+    }
+    assert all(line["stroke"] == head_colour(int(line["head"])) and line["layer"] == 0 for line in lines)
+    assert drawn(page) == weights(record, 0, [0, 1, 2])
+
+
+def test_a_line_goes_from_its_querys_row_to_its_keys_row(opened, record):
+    page = opened(record, "#heads=1", height=260)
+    labels = [(x, y - 4) for text, x, y in page.labels() if text in record.tokens.text]
+    queries, keys = labels[:7], labels[7:]
+    for line in page.marks("line"):
+        query, key = queries[int(line["query"])], keys[int(line["key"])]
+        assert query[0] < line["x1"] < line["x2"] < key[0]
+        assert (line["y1"], line["y2"]) == pytest.approx((query[1], key[1]), abs=2)
+
+
+def test_a_line_is_seen_on_the_screen_in_its_heads_colour(opened):
+    page = opened(record_of(np.eye(5)[::-1][None, None].repeat(2, axis=1)), "#heads=1")
+    pixels = page.pixels()
+    colour = [int(head_colour(1)[place : place + 2], 16) for place in (1, 3, 5)]
+    for line in page.marks("line"):
+        x, y = (line["x1"] + 3 * line["x2"]) / 4, (line["y1"] + 3 * line["y2"]) / 4
+        nearest = np.abs(pixels[int(y) - 1 : int(y) + 2, int(x)] - colour).max(axis=-1).min()
+        assert nearest <= 60  # edges are smoothed
+    assert (np.abs(pixels - 255).max(axis=-1)[:, int(x)] > 30).sum() < 40  # and paper between them
+
+
+def test_the_menu_of_layers_shows_another_layer(opened, record):
+    page = opened(record, "#layer=0")
+    page.choose("layer", 1)
+    assert drawn(page) == weights(record, 1, [0, 1, 2])
+    assert "made-up · layer 1 · heads 0-2 · mask padding" in page.texts()
+
+
+def test_a_click_on_a_head_puts_it_away_and_brings_it_back(opened, record):
+    page = opened(record, "#layer=0")
+    page.click("#heads button >> text=1")
+    assert drawn(page) == weights(record, 0, [0, 2])
+    assert page.tab.get_attribute("#heads button >> text=1", "aria-pressed") == "false"
+    page.click("#heads button >> text=1")
+    assert drawn(page) == weights(record, 0, [0, 1, 2])
+
+
+def test_the_last_head_that_is_on_stays_on(opened, record):
+    page = opened(record, "#heads=0,2")
+    page.click("#heads button >> text=0")
+    for _ in range(2):
+        page.click("#heads button >> text=2")
+        assert drawn(page) == weights(record, 0, [2])
+        assert page.tab.get_attribute("#heads button >> text=2", "aria-pressed") == "true"
+
+
+def test_a_button_draws_all_heads_and_another_none_to_choose_some(opened, record):
+    page = opened(record, "#heads=1&token=3")
+    page.click("[data-several=none]")
+    assert drawn(page) == {} and page.table() is None and page.hash["heads"] == ""
+    assert "No head is on: switch one on above." in page.texts()
+    assert page.text("said") == "Layer 0, no head. Switch on a head above."
+    page.click("#heads button >> text=2")
+    assert drawn(page) == weights(record, 0, [2], lambda query, key: query == 3)
+    page.click("[data-several=all]")
+    assert drawn(page) == weights(record, 0, [0, 1, 2], lambda query, key: query == 3)
+
+
+def test_a_double_click_on_a_head_shows_it_alone_and_another_one_all(opened, record):
+    page = opened(record, "#layer=0")
+    for head in ("2", "0"):
+        page.tab.dblclick(f"#heads button >> text={head}")
+        assert drawn(page) == weights(record, 0, [int(head)])
+    page.tab.dblclick("#heads button >> text=0")
+    assert drawn(page) == weights(record, 0, [0, 1, 2])
+
+
+@pytest.mark.parametrize("side, column", [("query", 0), ("key", 1)])
+def test_a_click_holds_a_token_and_another_lets_go_of_it(opened, record, side, column):
+    page = opened(record, "#layer=0")
+    spot = page.place("[x]", column)
+    page.point(*spot, click=True)
+    held = (lambda query, key: query == 4) if side == "query" else (lambda query, key: key == 4)
+    assert drawn(page) == weights(record, 0, [0, 1, 2], held)
+    assert page.hash == {"token": "4"} | ({"side": "key"} if side == "key" else {})
+    page.point(*spot, click=True)
+    assert drawn(page) == weights(record, 0, [0, 1, 2])
+
+
+def test_a_click_beside_the_tokens_lets_go_too(opened, record):
+    page = opened(record, "#token=4")
+    page.point(500, 500, click=True)
+    assert page.hash == {"layer": "0"} and len(drawn(page)) == len(weights(record, 0, [0, 1, 2]))
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_pointing_at_a_token_shows_the_lines_that_holding_it_does(opened, record, column):
+    page = opened(record, "#heads=0,2")
+    spot = page.place("é", column)
+    page.point(*spot)
+    assert page.tip() == f"{('query', 'key')[column]} 5: é"
+    pointed = page.pixels()
+    page.point(*spot, click=True)
+    lines = page.marks("line")
+    assert {line[("query", "key")[column]] for line in lines} == {5}
+    between = slice(int(lines[0]["x1"]) + 2, int(lines[0]["x2"]) - 2)
+    assert np.array_equal(page.pixels()[:, between], pointed[:, between])
+    page.point(500, 600)
+    assert page.tip() is None
+
+
+@pytest.mark.parametrize("side, axis", [("query", 0), ("key", 1)])
+def test_beside_the_partners_stand_their_weights_of_a_few_heads(opened, record, as_shown, side, axis):
+    page = opened(record, f"#token=2&side={side}&heads=0,2")
+    expected = [
+        as_shown(weight)
+        for pair in zip(record.map(0, 0).take(2, axis), record.map(0, 2).take(2, axis), strict=True)
+        if max(pair) >= LEAST
+        for weight in pair
+    ]
+    assert [text for text in page.texts() if text[1:2] == "."] == expected
+
+
+def test_of_many_heads_the_largest_weight_stands_there(opened, random_maps, as_shown):
+    record = record_of(random_maps(1, 6, 9))
+    page = opened(record, "#token=3")
+    expected = [as_shown(weight) for weight in record.weights[0, :, 3].max(axis=0) if weight >= LEAST]
+    assert [text for text in page.texts() if text[1:2] == "."] == expected
+
+
+@pytest.mark.parametrize("side, axis", [("query", 0), ("key", 1)])
+def test_the_table_lists_the_largest_weights_of_the_held_token(opened, minilm, side, axis):
+    record = minilm.attend("The trophy does not fit in the suitcase because it is too big.", layers=[3], heads=[4, 9])
+    page = opened(record, f"#head=9&heads=9&token=10&side={side}")
+    row = record.map(3, 9).take(10, axis)
+    best = np.argsort(-row)[:10]
+    assert page.table() == [
+        (record.tokens.text[place], place, pytest.approx(row[place], abs=6e-4)) for place in best.tolist()
+    ]
+    assert f"{side} 10 “it”" in page.text("said")
+    assert record.tokens.text[best[0]] in page.text("said")
+
+
+def share(page):
+    """The share of the weight that is said to be in the lines, alike in the drawing and beside it."""
+    drawn, said = (
+        re.search(r"lines carry (all|[\d.]+ %) of", text)[1] for text in (" ".join(page.texts()), page.text("said"))
+    )
+    assert drawn == said
+    return 1 if said == "all" else float(said.removesuffix(" %")) / 100
+
+
+def said_to_be_drawn(page):
+    """The two numbers in "the strongest 1500 of 3000 lines"."""
+    found = re.search(r"the strongest (\d+) of (\d+) lines", " ".join(page.texts()))
+    return int(found[1]), int(found[2])
+
+
+def test_of_too_many_lines_the_strongest_are_drawn_and_it_says_so(opened, random_maps):
+    record = record_of(random_maps(1, 2, 60))
+    page = opened(record, "#layer=0", height=1400)
+    most, count = said_to_be_drawn(page)
+    assert count == len(weights(record, 0, [0, 1]))
+    strongest = np.sort(record.weights.ravel())[::-1][:most]
+    assert sorted(drawn(page).values(), reverse=True) == pytest.approx(strongest.tolist(), abs=2e-5)
+    assert share(page) == pytest.approx(strongest.sum() / 120, abs=6e-4)
+
+
+def test_of_too_many_lines_that_are_alike_some_from_everywhere_are_drawn(opened):
+    page = opened(record_of(np.full((1, 1, 60, 60), 1 / 60)), height=1400)
+    most, count = said_to_be_drawn(page)
+    lines = drawn(page)
+    assert len(lines) == most < count == 3600
+    assert {query for _, query, _ in lines} == {key for _, _, key in lines} == set(range(60))
+    assert share(page) == pytest.approx(most / 3600, abs=6e-4)
+
+
+def test_a_causal_mask_lets_no_line_run_to_the_future(opened, minilm):
+    page = opened(minilm.attend("The cat sat on the mat.", layers=0, heads=[1, 2], mask="causal"))
+    lines = drawn(page)
+    assert lines and all(key <= query for _, query, key in lines)
+    assert "mask causal" in " ".join(page.texts())
+
+
+def test_layers_and_heads_keep_their_numbers_in_the_model(opened, random_maps):
+    record = replace(record_of(random_maps(1, 2, 5)), layers=[3], heads=[7, 2])
+    page = opened(record, "#layer=3")
+    assert page.options("layer") == [["3", "3"]]
+    assert page.tab.eval_on_selector_all("#heads button", "all => all.map(one => one.textContent)") == ["7", "2"]
+    assert drawn(page) == weights(record, 3, [7, 2])
+    page.tab.dblclick("#heads button >> text=2")
+    assert drawn(page) == weights(record, 3, [2]) and page.hash == {"head": "2", "heads": "2"}
+
+
+def strips(page):
+    """The strips beside partners, by the partner's token and the head."""
+    return {(int(one["token"]), int(one["head"])): one for one in page.marks("rect") if "token" in one}
+
+
+@pytest.mark.parametrize("side, axis", [("query", 0), ("key", 1)])
+def test_beside_every_partner_is_a_strip_a_head_as_strong_as_its_line(opened, record, side, axis, as_shown):
+    page = opened(record, f"#token=2&side={side}&heads=0,2")
+    found = strips(page)
+    row = {(token, head): record.map(0, head).take(2, axis)[token] for token in range(7) for head in (0, 2)}
+    full = max(row.values())
+    assert {place: one["weight"] for place, one in found.items()} == pytest.approx(row, abs=2e-5)
+    partner = "key" if side == "query" else "query"
+    labels = [(x, y) for text, x, y in page.labels() if text in record.tokens.text][7 if side == "query" else 0 :]
+    for (token, head), one in found.items():
+        assert one["fill"] == head_colour(head)
+        assert float(one.get("opacity", 1)) == pytest.approx(row[token, head] / full, abs=6e-4)
+        assert one["y"] < labels[token][1] < one["y"] + one["height"]
+        assert (one["x"] > labels[token][0]) == (side == "query")  # to the outer side
+    lines = {(line[partner], line["head"]): line["stroke-opacity"] for line in page.marks("line")}
+    assert all(opacity == pytest.approx(row[place] / full, abs=6e-4) for place, opacity in lines.items())
+    assert max(lines.values()) == 1 and any(text.endswith(f"opaque: {as_shown(full)}") for text in page.texts())
+
+
+def test_strips_of_many_heads_lie_side_by_side(opened, random_maps):
+    page = opened(record_of(random_maps(1, 12, 7)), "#token=2", width=390)
+    one = sorted((mark["x"], mark["width"]) for (token, _), mark in strips(page).items() if token == 4)
+    assert len(one) == 12 and all(width >= 2 for _, width in one)
+    assert [x for x, _ in one[1:]] == pytest.approx([x + width for x, width in one[:-1]], abs=2e-3)
+    assert all(line["x2"] - line["x1"] >= 60 for line in page.marks("line"))
+
+
+def test_rows_letters_and_lines_grow_with_the_window_up_to_a_point(opened, record):
+    lines, rows, sizes = [], [], []
+    for width, height in ((1000, 280), (1000, 360), (1600, 1200)):
+        page = opened(record, "#layer=0", width=width, height=height)
+        labels = [y for text, _, y in page.labels() if text in record.tokens.text][:7]
+        rows.append(np.diff(labels).mean())
+        [line, *_] = page.marks("line")
+        lines.append(line["x2"] - line["x1"])
+        sizes.append(max(float(one.get("font-size")) for one in page.svg().iter("{http://www.w3.org/2000/svg}text")))
+    assert rows == sorted(rows) and rows[0] == pytest.approx(20) and rows[2] == 36 and sizes == [13, sizes[1], 18]
+    assert lines == sorted(lines) and lines[2] < 200  # as short as can be read, for seven tokens
+
+
+def test_a_long_text_has_rows_as_always_and_longer_lines(opened, random_maps):
+    page = opened(record_of(random_maps(1, 1, 100)), "#layer=0")
+    [line, *_] = page.marks("line")
+    assert 300 < line["x2"] - line["x1"] <= 460
+    assert page.tab.eval_on_selector("#chart", "chart => chart.scrollHeight") == 62 + 100 * 20 + 6

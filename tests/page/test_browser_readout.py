@@ -1,0 +1,157 @@
+"""The panel in a real browser: it says what is drawn, of every head that is on, and its rows lead to their tokens."""
+
+import re
+
+import numpy as np
+import pytest
+from records import record_of
+
+from attncli.base.palette import head_colour
+
+pytestmark = pytest.mark.slow
+
+READ = """table => ({
+  head: [...table.tHead.rows[0].cells].map((cell) => cell.textContent),
+  rows: [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent)),
+  colours: [...table.tBodies[0].rows].map((row) => row.cells[1].style.getPropertyValue("--head")),
+})"""
+
+
+@pytest.fixture
+def record(random_maps):
+    return record_of(random_maps(2, 5, 14))
+
+
+def panel(page):
+    """The table: its headings, its rows `(token, [weight, ...])`, and of each row the colour of its first weight."""
+    read = page.tab.eval_on_selector("#values", READ)
+    rows = [(row[0], [float(weight) for weight in row[1:]]) for row in read["rows"]]
+    return read["head"], rows, read["colours"]
+
+
+@pytest.mark.parametrize("side, axis", [("query", 0), ("key", 1)])
+def test_of_several_heads_it_has_a_column_each_and_the_strongest_over_all_first(opened, record, side, axis, as_shown):
+    page = opened(record, f"#layer=1&token=4&side={side}&heads=0,2,3")
+    weights = np.array([record.map(1, head).take(4, axis) for head in (0, 2, 3)]).T
+    order = np.argsort(-weights.max(axis=1), kind="stable")[:10]
+    headings, rows, colours = panel(page)
+    assert headings == ["looks at" if side == "query" else "is looked at by", "strongest", "0", "2", "3"]
+    assert [token for token, _ in rows] == [f"{record.tokens.text[place]} {place}" for place in order.tolist()]
+    expected = [[row.max(), *row.tolist()] for row in weights[order]]
+    assert [found for _, found in rows] == [pytest.approx(row, abs=6e-4) for row in expected]
+    heads = [(0, 2, 3)[place] for place in weights[order].argmax(axis=1)]
+    assert colours == [head_colour(head) for head in heads]
+    token, head = f"{order[0]} “{record.tokens.text[order[0]]}”", heads[0]
+    partner = "key" if side == "query" else "query"
+    said = (
+        f"Layer 1, heads 0, 2-3. {side} 4 “[x]”: strongest {partner} {token} {as_shown(weights.max())} (head {head})."
+    )
+    assert page.text("said").startswith(said)
+    strongest = max(page.marks("line"), key=lambda line: line["weight"])
+    assert (strongest["head"], strongest[partner]) == (head, order[0])
+
+
+@pytest.mark.parametrize("view", ["heads", "matrix"])
+@pytest.mark.parametrize("column", [0, 1])
+def test_pointing_fills_it_as_holding_does_and_leaving_empties_it(opened, record, view, column):
+    page = opened(record, f"#view={view}&layer=1&heads=1,3&head=3", height=1000)
+    assert page.table() is None
+    x, y = page.place("é", 2 * column)  # of four
+    spot = (x - 3, y) if view == "matrix" and column else (x, y)
+    page.point(*spot)
+    pointed = panel(page), page.text("said")
+    assert f"{('query', 'key')[column]} 5 “é”" in page.text("said")
+    page.point(*spot, click=True)
+    assert (panel(page), page.text("said")) == pointed
+    page.point(*spot, click=True)
+    page.tab.mouse.move(5, 5)
+    page.settle()
+    assert page.table() is None and "Point at a token" in page.text("said")
+
+
+def test_what_is_pointed_at_goes_before_what_is_held(opened, record):
+    page = opened(record, "#heads=1&token=2")
+    page.point(*page.place("é", 0))
+    assert "query 5 “é”" in page.text("said")
+    page.tab.mouse.move(5, 5)
+    page.settle()
+    assert "query 2 " in page.text("said")
+
+
+@pytest.mark.parametrize("view", ["heads", "matrix"])
+def test_a_click_on_a_row_goes_to_its_token_and_holds_it(opened, view):
+    weights = np.eye(200)[::-1]
+    page = opened(record_of(weights), f"#view={view}&heads=0&cell=20&token=3")
+    assert [row[0] for row in panel(page)[1]] == ["sat 196"]
+    page.click("#values tbody tr >> td:nth-child(2)")
+    assert (page.hash["token"], page.hash["side"]) == ("196", "key")
+    assert "key 196 “sat”: strongest query 3 “中” 1.00" in page.text("said")
+    scrolled = page.tab.eval_on_selector("#chart", "chart => [chart.scrollTop, chart.scrollLeft]")
+    assert scrolled[view == "matrix"] > 1000
+
+
+def test_rows_can_be_walked_with_the_keyboard(opened, record):
+    page = opened(record, "#heads=1&token=2")
+    best = int(record.map(0, 1)[2].argmax())
+    page.tab.focus("#values tbody button")
+    page.press("Enter")
+    assert (page.hash["token"], page.hash["side"]) == (str(best), "key")
+    assert page.tab.evaluate("document.activeElement.closest('#values') !== null")
+    page.press("Enter")
+    assert (page.hash["token"], page.hash.get("side")) == (str(record.map(0, 1)[:, best].argmax()), None)
+
+
+def share(page):
+    """The share of the weight that lines are said to carry, alike in the drawing and in the panel."""
+    texts = (*(text for text in page.texts() if "carry" in text), page.text("said"))
+    drawn, said = (re.search(r"lines carry (all|[\d.]+ %) of ([a-z' ]+?)( ·|\.|$)", text).groups() for text in texts)
+    assert drawn[:2] == said[:2]
+    return 1 if said[0] == "all" else float(said[0].removesuffix(" %")) / 100, said[1]
+
+
+def carried(page):
+    return sum(line["weight"] for line in page.marks("line"))
+
+
+@pytest.mark.parametrize("filters", ["", "&special=no", "&threshold=0.1", "&words=yes&special=no&threshold=0.05"])
+def test_it_says_how_much_of_a_rows_weight_the_lines_carry_whatever_keeps_the_rest_out(opened, record, filters):
+    page = opened(record, f"#heads=1,4&token=3{filters}")
+    said, whose = share(page)
+    assert whose == "the row's weight"
+    assert said == pytest.approx(carried(page) / 2, abs=6e-4)  # of each head a row, which sums to 1
+    row = record.weights[0, [1, 4], 3]
+    kept = row[:, 1:-1] if "special" in filters else row
+    least = max(0.1 if "=0.1" in filters else 0, row.max() / 255)
+    if "words" not in filters:
+        assert said == pytest.approx(kept[kept >= least].sum() / 2, abs=6e-4)
+
+
+def test_of_a_column_it_is_what_the_token_is_given(opened, record):
+    page = opened(record, "#heads=1&token=3&side=key&threshold=0.05")
+    said, whose = share(page)
+    column = record.map(0, 1)[:, 3]
+    assert whose == "the column's weight"
+    assert said == pytest.approx(column[column >= 0.05].sum() / column.sum(), abs=6e-4)
+
+
+def test_with_no_token_it_is_of_all_rows(opened, record):
+    page = opened(record, "#heads=0,1,2&threshold=0.2")
+    kept = record.weights[0, :3][record.weights[0, :3] >= 0.2].sum()
+    assert share(page) == (pytest.approx(kept / (3 * 14), abs=6e-4), "the weight")
+
+
+def test_of_a_long_text_it_is_of_the_rows_in_sight(opened, random_maps):
+    record = record_of(random_maps(1, 2, 120))
+    page = opened(record, "#heads=1&threshold=0.03", height=600)
+    page.tab.evaluate("document.getElementById('chart').scrollTop = 800")  # 40 rows of 20 pixels
+    page.settle()
+    said, whose = share(page)
+    seen = slice(40, 40 + round((page.tab.eval_on_selector("#chart", "chart => chart.clientHeight") - 62) / 20))
+    rows = record.map(0, 1)[seen]
+    assert whose == "the weight of the rows in sight"
+    assert said == pytest.approx(rows[rows >= 0.03].sum() / len(rows), abs=6e-4)
+
+
+def test_rows_without_weight_have_no_share(opened):
+    page = opened(record_of(np.zeros((1, 1, 4, 4)), mask=np.zeros((4, 4), dtype=bool)), "#token=1&heads=0")
+    assert "carry" not in page.text("said") and not any("carry" in text for text in page.texts())

@@ -1,0 +1,141 @@
+"""The page of maps side by side: it holds what was compared or measured, in the pictures' colours around 0."""
+
+import base64
+import json
+import re
+import zlib
+from dataclasses import replace
+
+import matplotlib
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.colors import to_rgb
+from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
+
+from attncli.analysis.difference import difference
+from attncli.base.palette import CHANGES_DARK, CHANGES_LIGHT
+from attncli.base.palette import SIGNED as CHANGES
+from attncli.features.diff import difference_report
+from attncli.page.packing import SCALES, unpack_layer
+from attncli.page.payload import scale_entry
+from attncli.report.page import page_of
+
+PAPER = {"light": "#ffffff", "dark": "#14161a"}
+
+
+def page_of_two(found):
+    """Return the page of `attncli diff`."""
+    report = difference_report(found)
+    return page_of(report.title, report.parts)
+
+
+@pytest.fixture
+def found(random_maps):
+    first, second = record_of(random_maps(2, 3, 7)), record_of(random_maps(2, 3, 7)[..., ::-1])
+    return difference(first, second)
+
+
+def described(document):
+    """The description in a page."""
+    return json.loads(re.search(r'<script type="application/json" id="page">(.*?)</script>', document)[1])
+
+
+def test_the_page_holds_both_and_how_much_each_head_differs(found):
+    document = page_of_two(found)
+    held = described(document)
+    assert held["moved"] == pytest.approx(found.moved, abs=5e-7)
+    assert (held["start"]["layer"], held["start"]["head"]) == found.heads()[0]
+    for text, record in zip(held["texts"], (found.first, found.second), strict=True):
+        mask = text["masks"][0]
+        assert text["tokens"] == record.tokens.shown and "vectors" not in mask
+        for name, weights in zip(mask["maps"], record.weights, strict=True):
+            packed = re.search(f'id="{name}">(.*?)</script>', document)[1]
+            scale = next(scale for scale in SCALES if scale_entry(scale, len(record.keys)).items() <= mask.items())
+            np.testing.assert_allclose(unpack_layer(packed, weights.shape, scale), weights, rtol=scale.error)
+            assert f"weights of A and B are stored within {100 * scale.error:.2g} % of themselves" in held["about"]
+    assert page_of_two(found) == document
+
+
+@pytest.fixture
+def ablation():
+    return an_ablation()
+
+
+@pytest.fixture
+def edges():
+    return cut_edges()
+
+
+def floats(document, chunk):
+    """A map in a page."""
+    packed = re.search(f'id="{chunk}">(.*?)</script>', document)[1]
+    return np.frombuffer(zlib.decompress(base64.b64decode(packed)), "<f4")
+
+
+def test_the_page_of_an_ablation_holds_every_effect(ablation):
+    document = ablation_page(ablation)
+    held = described(document)
+    assert [panel["name"] for panel in held["panels"]] == ["zero", "mean"]
+    for panel, effects in zip(held["panels"], ablation.mean, strict=True):
+        np.testing.assert_array_equal(floats(document, panel["chunk"]), effects.ravel().astype("<f4"))
+    [text] = held["texts"]
+    assert (text["tokens"], text["keys"]["tokens"]) == (["layer 1", "layer 4"], ["head 0", "head 2", "head 5"])
+    assert (
+        held["heading"] == "made-up · cosine with <b> 0.5000 · mask padding"
+        and "below 0 the head makes" in held["says"]
+    )
+
+
+def test_the_page_of_cut_edges_holds_effects_and_weights(edges):
+    document = edges_page(edges)
+    held = described(document)
+    effects, weights = (floats(document, panel["chunk"]) for panel in held["panels"])
+    np.testing.assert_array_equal(effects, edges.effects.ravel().astype("<f4"))
+    np.testing.assert_array_equal(weights, [0.25, 0.25, 0.25, np.nan, *[0.25] * 4])
+    [text] = held["texts"]
+    assert text["tokens"] == ["1 cat", "2 ##s"] and text["keys"]["tokens"] == ["0 [CLS]", "1 cat", "2 ##s", "3 [SEP]"]
+    assert text["keys"]["special"] == [True, False, False, True]
+
+
+def test_a_page_is_whole_and_has_nothing_to_ask_for(found, ablation, edges):
+    for document in (page_of_two(found), ablation_page(ablation), edges_page(edges)):
+        check_whole(document)
+
+
+def check_whole(document):
+    assert document.startswith("<!doctype html>") and document.endswith("</html>\n")
+    assert "{{" not in document.replace("${{", "")
+    assert set(re.findall(r"https?://[^\"'` ]+", document)) <= {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"<(link|img|iframe|object|embed|base)\b|\bsrc=|@import|url\((?!#)", document)
+
+
+@given(st.lists(st.text(st.characters(categories=None)), min_size=3, max_size=3))
+def test_whatever_the_tokens_are_the_page_has_the_elements_that_it_always_has(tokens):
+    made = record_of(np.eye(3))
+    hostile = replace(made, tokens=replace(made.tokens, shown=[], text=tokens))
+    pages = [page_of_two(difference(made, one)) for one in (made, hostile)]
+    plain, odd = (re.findall(r"</?[a-z]+", one) for one in pages)
+    assert plain == odd
+
+
+def test_colours_around_0_are_those_of_the_pictures():
+    assert [to_rgb(colour) for colour in CHANGES_LIGHT] == [
+        pytest.approx(matplotlib.colormaps[CHANGES](share)[:3], abs=0.02) for share in np.linspace(0, 1, 11)
+    ]
+
+
+@pytest.mark.parametrize("theme, colours", [("light", CHANGES_LIGHT), ("dark", CHANGES_DARK)])
+def test_what_is_larger_is_farther_from_the_paper_and_both_signs_are_as_far(theme, colours):
+    away = np.abs(np.array([lightness(colour) for colour in colours]) - lightness(PAPER[theme]))
+    below, above = away[5::-1], away[5:]
+    assert below[0] < 4 and (np.diff(below) > 5).all() and (np.diff(above) > 5).all()
+    assert below == pytest.approx(above, abs=8)
+
+
+def lightness(colour):
+    """CIE L*, 0 to 100."""
+    shares = np.array(to_rgb(colour))
+    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+    return 116 * np.cbrt(max(linear @ [0.2126, 0.7152, 0.0722], 0.008856)) - 16

@@ -1,0 +1,162 @@
+"""The page as one file, and in a notebook's frame."""
+
+import html
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from records import attention_records, record_of
+
+from attncli.base.errors import RequestError
+from attncli.page import Start, page, save_page
+from attncli.page.document import as_json, frame
+
+LONG = Path(__file__).parents[2] / "sample_inputs" / "long.txt"
+
+
+@pytest.fixture
+def record(random_maps):
+    return record_of(random_maps(2, 2, 7))
+
+
+@pytest.fixture(scope="module")
+def long(minilm):
+    """The longest text that the model takes: 512 tokens, all 72 heads."""
+    with pytest.warns(match="512"):
+        return minilm.attend(LONG.read_text(encoding="utf-8"))
+
+
+def described(document):
+    """The description in a page."""
+    return json.loads(re.search(r'<script type="application/json" id="page">(.*?)</script>', document)[1])
+
+
+@settings(max_examples=10)
+@given(attention_records(padding=1))
+def test_the_same_record_gives_the_same_page(record):
+    copy = replace(record, weights=record.weights.copy())
+    assert page(record) == page([copy])
+
+
+@given(st.text())
+def test_json_in_a_page_holds_no_markup_and_means_the_same(text):
+    made = as_json({"text": text, text: 1})
+    assert made.isascii() and not set("<>&") & set(made)
+    assert json.loads(made) == {"text": text, text: 1} | ({"text": 1} if text == "text" else {})
+
+
+@given(st.lists(st.text(st.characters(categories=None)), min_size=3, max_size=3), st.text())
+def test_whatever_the_tokens_are_the_page_has_the_elements_that_it_always_has(tokens, title):
+    made = record_of(np.eye(3))
+    hostile = replace(made, tokens=replace(made.tokens, shown=[], text=tokens))
+    found = [re.findall(r"</?[a-z]+", page(one, title=title)) for one in (made, hostile)]
+    assert found[0] == found[1]
+
+
+def test_a_page_is_whole_and_has_nothing_to_ask_for(record):
+    document = page(record)
+    assert document.startswith("<!doctype html>") and document.endswith("</html>\n")
+    assert "{{" not in document.replace("${{", "")
+    addresses = set(re.findall(r"https?://[^\"'` ]+", document))
+    assert addresses <= {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"<(link|img|iframe|object|embed|base)\b|\bsrc=|@import|url\((?!#)", document)
+
+
+def test_how_a_page_begins_is_in_it(record):
+    start = Start("matrix", query="cat", special=False, words=True, threshold=0.25, head=(1, 0))
+    document = page(record, start, title="A <title>")
+    assert described(document)["start"] == {
+        "view": "matrix", "segments": "all", "special": False, "words": True, "threshold": 0.25, "token": 1,
+        "opening": {"layer": 1, "head": 0, "heads": [0]},
+    }  # fmt: skip
+    assert "<title>A &lt;title&gt;</title>" in document
+    assert "<title>made-up: cat##s中[x]é</title>" in page(record)
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        ({"view": "tree"}, "no view 'tree': it is one of heads, model, matrix, neuron"),
+        ({"threshold": 1.5}, "threshold 1.5 is out of range"),
+        ({"threshold": float("nan")}, "threshold nan is out of range"),
+        ({"query": "dog"}, "no token 'dog'"),
+        ({"query": "99"}, "token 99 is out of range"),
+        ({"segments": "AB"}, "no second segment"),
+        ({"segments": "AC"}, "no segments 'AC'"),
+    ],
+)
+def test_what_is_not_there_is_refused(record, options, says):
+    with pytest.raises(RequestError, match=re.escape(says)):
+        page(record, Start(**options))
+
+
+def test_a_page_of_nothing_or_of_two_models_is_refused(record):
+    with pytest.raises(RequestError, match="no record"):
+        page([])
+    other = replace(record, model=replace(record.model, name="other"))
+    with pytest.raises(RequestError, match="make two pages"):
+        page([record, other])
+
+
+def test_a_page_is_saved_whole_and_only_as_html(record, tmp_path):
+    document = page(record)
+    for name in ("a.html", "b.HTM"):
+        save_page(document, tmp_path / name)
+        assert (tmp_path / name).read_text(encoding="utf-8") == document
+    for name in ("a.pdf", "none"):
+        with pytest.raises(RequestError, match=re.escape("a page is saved as .html, .htm")):
+            save_page(document, tmp_path / name)
+    with pytest.raises(RequestError, match="can't write"):
+        save_page(document, tmp_path / "missing" / "a.html")
+    assert {path.name for path in tmp_path.iterdir()} == {"a.html", "b.HTM"}
+
+
+def test_a_frame_holds_the_page_as_text_of_an_attribute(record):
+    made = frame(page(record), height=400)
+    assert re.findall(r"<[^ >]+", made) == ["<iframe", "</iframe>"[:-1]]
+    assert html.unescape(re.search(r'srcdoc="([^"]*)"', made)[1]) == page(record)
+    assert 'sandbox="allow-scripts allow-downloads"' in made and "height: 400px" in made
+
+
+@pytest.mark.slow
+def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing_around_it(browser, record, tmp_path):
+    (tmp_path / "notebook.html").write_text(f"<!doctype html><title>notebook</title>{record._repr_html_()}")
+    tab = browser.new_page(offline=True)
+    errors = []
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.goto((tmp_path / "notebook.html").as_uri())
+    inside = tab.frames[1]
+    inside.wait_for_selector("#chart[data-drawn]")
+    assert inside.evaluate("origin") == "null"
+    blocked = "() => { try { return String(parent.document.title) } catch (error) { return error.name } }"
+    assert inside.evaluate(blocked) == "SecurityError"
+    inside.click("[data-view=matrix]")
+    with tab.expect_download() as download:
+        inside.click("#save-svg")
+    saved = download.value.path().read_text(encoding="utf-8")
+    weights = [float(weight) for weight in re.findall(r'data-weight="([^"]*)"', saved)]
+    assert weights == pytest.approx(record.map(0, 0).ravel().tolist(), abs=2e-5)
+    inside.select_option("#layer", "1")
+    assert inside.input_value("#layer") == "1"
+    box = tab.locator("iframe").bounding_box()
+    assert box["height"] >= 600 and box["width"] > 1000
+    assert errors == []
+    tab.close()
+
+
+@pytest.mark.slow
+def test_512_tokens_and_72_heads_take_at_most_12_megabytes(long):
+    assert long.weights.shape == (6, 12, 512, 512)
+    assert len(page(long).encode("utf-8")) <= 12e6
+
+
+def test_128_tokens_and_72_heads_take_at_most_one_and_a_half(minilm, long):
+    text = LONG.read_text(encoding="utf-8")[: long.tokens.offsets[126][1]]
+    record = minilm.attend(text)
+    assert record.weights.shape == (6, 12, 128, 128)
+    assert len(page(record).encode("utf-8")) <= 1.5e6

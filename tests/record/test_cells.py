@@ -1,0 +1,142 @@
+"""What a mask hides is drawn as hidden wherever maps are drawn, never as weight 0; a legend says so."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pictures import maps, said
+from records import attention_records, layered_records, record_of
+
+from attncli.analysis.difference import difference
+from attncli.analysis.words import merge_words
+from attncli.features.diff import difference_report
+from attncli.record.cells import drawn, drawn_map, hides, largest_weight, pool
+from attncli.report.canvas import Canvas
+from attncli.report.heads import one_head, small_maps
+from attncli.report.terminal import ASCII_HATCH, GREY, HATCH, cell_text, colour, picture
+
+WIDE = Canvas(200, colour=False, unicode=True)
+CANVASES = [Canvas(200, coloured, unicode) for coloured in (False, True) for unicode in (False, True)]
+
+
+def long_record(reach, length=200):
+    """One head that looks at all alike, as far as a window lets it."""
+    places = np.arange(length)
+    mask = abs(places[:, None] - places) <= reach
+    return record_of(mask / mask.sum(axis=-1, keepdims=True), mask)
+
+
+def hatches(lines):
+    return sum(line.plain.count(HATCH) + line.plain.count(ASCII_HATCH) for line in lines)
+
+
+def test_hidden_is_no_weight_and_what_has_weight_is_seen():
+    weights, mask = np.float32([[0.5, 0.0, 0.5]]), np.array([[True, True, False]])
+    assert np.array_equal(drawn(weights, mask), weights)
+    shown = drawn(np.float32([[1.0, 0.0, 0.0]]), mask)
+    assert shown[0].tolist()[:2] == [1.0, 0.0] and math.isnan(shown[0, 2])
+    assert hides(shown) and not hides(weights) and largest_weight(shown) == 1
+    assert largest_weight(np.float32([[np.nan]])) == 0
+
+
+@given(layered_records(padding=1), st.integers(1, 12), st.integers(1, 12))
+def test_a_pooled_cell_is_hidden_where_all_of_it_is(record, rows, columns):
+    for layer in record.layers:
+        whole, hidden = drawn_map(record, layer, 0), ~record.mask_of(layer)
+        small = pool(whole, rows, columns)
+        every = pool(hidden.astype(np.float32) - 1, rows, columns)  # 0 where any is hidden, -1 where none
+        seen = pool(1 - hidden.astype(np.float32), rows, columns)  # 1 where any may be attended to
+        assert np.array_equal(np.isnan(small), seen == 0) and (every[np.isnan(small)] == 0).all()
+        assert np.array_equal(np.nan_to_num(small), pool(record.map(layer, 0), rows, columns))
+
+
+@pytest.mark.parametrize("canvas", CANVASES)
+@pytest.mark.parametrize("words", [False, True])
+@given(record=layered_records(padding=1))
+@settings(max_examples=4)
+def test_in_the_terminal_as_many_cells_are_hatched_as_are_hidden(canvas, words, record):
+    """The legend has two more; half-blocks are grey where but one of the two is hidden."""
+    record = merge_words(record) if words else record
+    for layer in record.layers:
+        hidden = ~record.mask_of(layer)
+        large = one_head(record, layer, 0, canvas)
+        assert hatches(large) == hidden.sum() + 2
+        assert sum("hidden" in line.plain for line in large) == 1
+        lines = picture(drawn_map(record, layer, 0), canvas, 99, 99)
+        if canvas.queries_a_line == 1:
+            assert hatches(lines) == hidden.sum()
+        else:
+            both = hidden[0 : len(hidden) - 1 : 2] & hidden[1::2]
+            assert hatches(lines) == both.sum()
+            grey = sum(str(span.style).count(GREY) for line in lines for span in line.spans)
+            assert grey == hidden.sum() - both.sum()
+
+
+@given(attention_records(), st.sampled_from(CANVASES))
+@settings(max_examples=8)
+def test_where_nothing_is_hidden_nothing_says_so(record, canvas):
+    for lines in (one_head(record, 0, 0, canvas), small_maps(record, canvas)):
+        assert "hidden" not in " ".join(line.plain for line in lines)
+        assert not any(GREY in str(span.style) for line in lines for span in line.spans)
+
+
+def test_no_weight_looks_like_what_is_hidden():
+    steps = [step / 1000 for step in range(1001)]
+    assert GREY not in {colour(weight) for weight in steps} and colour(math.nan) == GREY
+    for canvas in CANVASES:
+        for width in (1, 2, 4):
+            assert cell_text(math.nan, width, canvas) not in {cell_text(weight, width, canvas) for weight in steps}
+
+
+@pytest.mark.slow
+def test_a_legend_says_it_once_a_layer_and_only_where_something_is_hidden():
+    ones = np.ones((2, 3, 6, 6), dtype=bool)
+    ones[1] = abs(np.arange(6)[:, None] - np.arange(6)) <= 1
+    weights = ones / ones.sum(axis=-1, keepdims=True)
+    record = record_of(weights, ones[:, 0])
+    lines = [line.plain for line in small_maps(record, Canvas(44, False, True)) if line.plain.startswith("weight 0")]
+    assert [("hidden" in line) for line in lines] == [False, True] and all(len(line) <= 44 for line in lines)
+    assert said(record.figure()).count("hidden") == 1 and "hidden" not in said(record.figure(layers=0))
+
+
+@pytest.mark.slow
+@given(layered_records(padding=1), st.booleans(), st.booleans(), st.sampled_from(["weight", "norm"]))
+@settings(max_examples=10)
+def test_pictures_have_no_colour_where_a_mask_hides(record, words, mean, measure):
+    shown = replace(merge_words(record) if words else record, measure=measure)
+    images = [
+        np.array(one.get_array()) for one in maps(replace(record, measure=measure).figure(words=words, mean=mean))
+    ]
+    heads = 1 if mean else len(record.heads)
+    hidden = np.repeat(~shown.masks, heads, axis=0)
+    assert np.array_equal(np.isnan(images), hidden)
+
+
+@pytest.mark.slow
+def test_a_long_text_s_picture_is_pooled_and_hidden_as_before():
+    record = long_record(3, length=1600)
+    [image] = [np.array(one.get_array()) for one in maps(record.figure())]
+    assert len(image) < 1600 and np.isnan(image).mean() > 0.9 and not np.isnan(np.diagonal(image)).any()
+    lines = picture(drawn_map(record, 0, 0), WIDE, 40, 40)
+    assert all(line.plain[row] != HATCH for row, line in enumerate(lines)) and hatches(lines) > 0.9 * 40 * 40
+
+
+def test_lines_say_what_is_hidden_from_the_query_that_is_held():
+    record = long_record(1, length=6)
+    held = record.figure(style="lines", query=2)
+    hatched = [patch for patch in held.axes[0].patches if patch.get_hatch()]
+    assert len(hatched) == 3 and any("hatched: hidden from this query" in text for text in said(held))
+    assert "what is hidden has no line" in " ".join(said(record.figure(style="lines")))  # which may be wrapped
+    everything = record.figure(style="lines", query=0).axes[0]
+    assert len([patch for patch in everything.patches if patch.get_hatch()]) == 4
+
+
+def test_a_difference_is_hidden_where_neither_may_look():
+    near, far = long_record(1, length=8), long_record(3, length=8)
+    figure = difference_report(difference(near, far)).parts[0].figure([])
+    first, second, change = (np.isnan(one.get_array()[..., 0]) | (one.get_array()[..., 3] == 0) for one in maps(figure))
+    assert np.array_equal(first, ~near.mask) and np.array_equal(second, ~far.mask)
+    assert np.array_equal(change, ~(near.mask | far.mask)) and said(figure).count("hidden") == 1

@@ -1,0 +1,85 @@
+"""Where things go: nothing overlaps, whatever the words are, and a picture is as wide as it should be."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.text import Text
+from pictures import check_nothing_overlaps, random_record, said
+from records import attention_records
+
+from attncli import RequestError
+from attncli.report.figure.layout import Grid
+from attncli.report.figure.maps import Panel, panel_grid
+
+pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(
+    attention_records(),
+    st.booleans(),
+    st.booleans(),
+    st.text("Wi中 ", max_size=120),
+    st.lists(st.text("Wil中##", min_size=1, max_size=30), min_size=14, max_size=14),
+)
+def test_no_word_lies_on_another(record, mean, special, title, texts):
+    tokens = replace(record.tokens, shown=[], text=[*texts[: len(record.tokens)]])
+    check_nothing_overlaps(replace(record, tokens=tokens).figure(mean=mean, special=special, title=title or None))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "layers, heads, length", [(1, 1, 3), (1, 1, 120), (1, 2, 90), (1, 12, 40), (6, 12, 14), (12, 12, 5), (24, 16, 12)]
+)
+def test_no_word_lies_on_another_in_large_pictures(layers, heads, length):
+    check_nothing_overlaps(random_record(layers, heads, length).figure())
+
+
+def test_long_captions_and_headings_keep_their_distance():
+    [maps] = random_record(1, 6, 4).weights
+    rows = [[Panel("causal\n0.31 of the weight had to move", one) for one in three] for three in (maps[:3], maps[3:])]
+    drawn = panel_grid(rows, Grid(list("abcd"), headings=["layer 5, head 11, a long heading"] * 2, title="masks"))
+    check_nothing_overlaps(drawn)
+    assert said(drawn).count("causal\n0.31 of the weight had to move") == 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("style", ["matrix", "lines"])
+@pytest.mark.parametrize(
+    "layers, heads, length", [(1, 1, 5), (1, 1, 14), (1, 1, 120), (1, 3, 14), (6, 12, 14), (2, 3, 60)]
+)
+@pytest.mark.parametrize("width", ["8cm", "17cm"])
+def test_a_picture_is_as_wide_as_it_should_be_and_its_letters_can_be_read(style, layers, heads, length, width):
+    drawn = random_record(layers, heads, length).figure(style=style, width=width)
+    assert drawn.get_size_inches()[0] == pytest.approx(float(width[:-2]) / 2.54)
+    check_nothing_overlaps(drawn)
+    # Weights in cells are as large as the cells allow.
+    assert min(text.get_size() for text in drawn.findobj(Text) if text.get_text()) >= 6 - 1e-6
+
+
+def test_a_width_that_is_too_small_names_one_that_fits():
+    record = random_record(6, 12, 8)
+    with pytest.raises(RequestError, match=r"too narrow.*; [\d.]+cm would do") as refused:
+        record.figure(width="2cm")
+    fits = re.search(r"([\d.]+cm) would do", str(refused.value))[1]
+    check_nothing_overlaps(record.figure(width=fits))
+
+
+@pytest.mark.parametrize("style", ["matrix", "lines"])
+def test_font_and_size_are_those_asked_for(style):
+    drawn = random_record(1, 1, 6).figure(style=style, font="stixgeneral", font_size=8)
+    check_nothing_overlaps(drawn)
+    labels = [text for text in drawn.findobj(Text) if text.get_text() == "[CLS]"]
+    assert len(labels) == 2
+    for label in labels:
+        assert label.get_size() == 8 and label.get_fontfamily()[0] == "STIXGeneral"
+
+
+@pytest.mark.slow
+def test_labels_that_nobody_could_read_are_not_drawn():
+    assert "[CLS]" not in said(random_record(12, 12, 60).figure())
+    assert said(random_record(12, 12, 5).figure()).count("[CLS]") == 24

@@ -1,0 +1,189 @@
+"""The head view: that lines are the weights, where they begin and end, and what is left out."""
+
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.collections import LineCollection, PatchCollection
+from matplotlib.colors import to_rgb
+from matplotlib.text import Text
+from pictures import check_nothing_overlaps, random_record
+from records import attention_records, record_of
+
+from attncli import RequestError
+from attncli.base.palette import head_colour
+from attncli.report.figure import lines as strands
+from attncli.report.figure.saving import save_figure
+
+pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
+
+
+def bundles(drawn):
+    """The lines of each panel: those that run from one column to another and are not of one colour."""
+    collections = [one for one in drawn.axes[0].collections if isinstance(one, LineCollection)]
+    return [one for one in collections if len(one.get_linewidths()) == len(one.get_segments()) != 0]
+
+
+def texts(drawn):
+    return [text for text in drawn.findobj(Text) if text.get_text()]
+
+
+def heights(drawn, side):
+    """Where the tokens of the column on one side stand, in inches."""
+    return [text.get_position()[1] for text in texts(drawn) if text.get_ha() == side and text.get_va() == "center"]
+
+
+def expected(record, top):
+    """(head, query, key) -> opacity of the lines that can be seen."""
+    opacity = np.minimum(record.weights[0] / top, 1)
+    return {place: value for place, value in np.ndenumerate(opacity) if value >= strands.FAINTEST}
+
+
+def found(drawn, record):
+    """(head, query, key) -> opacity, read off the picture: by colour, and by the tokens that lines begin and end at."""
+    [bundle] = bundles(drawn)
+    queries, keys = heights(drawn, "right"), heights(drawn, "left")
+    colours = [to_rgb(head_colour(head)) for head in record.heads]
+    places = {}
+    for (start, end), colour in zip(bundle.get_segments(), bundle.get_colors(), strict=True):
+        head = int(np.argmin([np.abs(np.subtract(colour[:3], one)).sum() for one in colours]))
+        query = int(np.argmin(np.abs(np.subtract(queries, start[1]))))
+        key = int(np.argmin(np.abs(np.subtract(keys, end[1]))))
+        places[head, query, key] = colour[3]
+    return places
+
+
+@pytest.mark.slow
+@given(attention_records())
+@settings(max_examples=20)
+def test_every_weight_that_can_be_seen_is_a_line_between_its_tokens(record):
+    record = record.select(layers=[0], heads=[0])
+    drawn = record.figure(style="lines")
+    there = found(drawn, record)
+    assert there.keys() == expected(record, record.weights.max()).keys()
+    for place, opacity in expected(record, record.weights.max()).items():
+        assert there[place] == pytest.approx(opacity, abs=0.006)
+
+
+def test_heads_of_a_layer_share_a_panel_and_no_line_hides_another():
+    record = random_record(1, 5, 8)
+    drawn = record.figure(style="lines", vmax=0.4)
+    assert len(heights(drawn, "right")) == 8 and len(heights(drawn, "left")) == 8 + 5  # the legend's entries
+    [bundle] = bundles(drawn)
+    assert len(bundle.get_segments()) == len(expected(record, 0.4))
+    ends = {tuple(np.round(segment[:, 1], 6)) for segment in bundle.get_segments()}
+    assert len(ends) == len(bundle.get_segments())
+    assert {f"0.{head}" for head in range(5)} < {text.get_text() for text in texts(drawn)}
+
+
+def test_the_strongest_lines_lie_above():
+    [bundle] = bundles(random_record(1, 3, 9).figure(style="lines"))
+    assert (np.diff(bundle.get_colors()[:, 3]) >= 0).all()
+    assert (np.diff(bundle.get_linewidths()) >= 0).all()
+
+
+def test_several_layers_are_a_grid_with_a_panel_a_head():
+    record = random_record(3, 4, 6)
+    drawn = record.figure(style="lines")
+    panels = bundles(drawn)
+    assert len(panels) == 12
+    for panel, (layer, head) in zip(panels, np.ndindex(3, 4), strict=True):
+        assert (
+            len(panel.get_segments()) == (record.weights[layer, head] / record.weights.max() >= strands.FAINTEST).sum()
+        )
+        assert tuple(panel.get_colors()[0][:3]) == pytest.approx(to_rgb(head_colour(head)))
+    said = [text.get_text() for text in texts(drawn)]
+    assert {"layer 0", "layer 2", "head 0", "head 3"} < set(said)
+    assert len(bundles(record.figure(style="lines", mean=True))) == 3
+
+
+def test_other_queries_are_faint_and_the_held_one_has_its_weights_beside_the_keys():
+    record = record_of([[0.125, 0.875, 0], [0.5, 0.25, 0.25], [1, 0, 0]])
+    drawn = record.figure(style="lines", query=1)
+    there = opacities(drawn)
+    assert there == pytest.approx(
+        {(1, 0): 1, (1, 1): 0.5, (1, 2): 0.5, (0, 0): 0.03, (0, 1): 0.12, (2, 0): 0.12}, abs=0.006
+    )
+    said = [text.get_text() for text in texts(drawn)]
+    assert sorted(text for text in said if text.startswith("0.")) == ["0.25", "0.25", "0.50"]
+    assert "full colour: weight 0.5, no line below 0.01, of other queries below 0.08" in " ".join(said)
+
+
+def opacities(drawn):
+    """(query, key) -> opacity, of one head of three tokens."""
+    [bundle] = bundles(drawn)
+    rows = heights(drawn, "right")
+    return {
+        tuple(int(np.argmin(np.abs(np.subtract(rows, place)))) for place in segment[:, 1]): float(colour[3])
+        for segment, colour in zip(bundle.get_segments(), bundle.get_colors(), strict=True)
+    }
+
+
+def test_weights_of_many_heads_are_squares_beside_the_keys():
+    record = random_record(1, 12, 6)
+    drawn = record.figure(style="lines", query=3)
+    [squares] = [one for one in drawn.axes[0].collections if isinstance(one, PatchCollection)]
+    row = record.weights[0, :, 3] / record.weights[0, :, 3].max()
+    assert squares.get_facecolor()[:, 3] == pytest.approx(row[row >= strands.FAINTEST], abs=0.006)
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(
+    attention_records(),
+    st.booleans(),
+    st.sampled_from([None, "8cm", "17cm"]),
+    st.sampled_from([None, 0, 2]),
+    st.lists(st.text("Wil中##", min_size=1, max_size=30), min_size=14, max_size=14),
+)
+def test_no_word_lies_on_another_or_leaves_the_picture(record, mean, width, query, words):
+    tokens = replace(record.tokens, shown=[], text=words[: len(record.tokens)])
+    try:
+        drawn = replace(record, tokens=tokens).figure(style="lines", mean=mean, width=width, query=query)
+    except RequestError as error:  # long words beside a grid: it says what would do
+        assert "is too narrow for this picture" in str(error)
+        return
+    check_nothing_overlaps(drawn)
+
+
+def test_letters_that_are_fitted_to_dots_leave_no_picture_either():
+    record = random_record(2, 3, 8)
+    tokens = replace(record.tokens, shown=[], text=["W"] * 7 + ["WWWWi####中中中"])
+    check_nothing_overlaps(replace(record, tokens=tokens).figure(style="lines", width="17cm"))
+
+
+def test_no_weights_are_a_picture_too():
+    drawn = record_of(np.zeros((1, 2, 4, 4))).figure(style="lines", query=1)
+    assert not bundles(drawn)
+
+
+@pytest.mark.slow
+def test_a_picture_of_very_many_lines_stays_small_and_its_text_is_text(tmp_path, monkeypatch):
+    record = random_record(1, 2, 60)
+    monkeypatch.setattr(strands, "MOST_LINES", 100)
+    save_figure(record.figure(style="lines"), tmp_path / "few.svg", dpi=50)
+    root = ElementTree.parse(tmp_path / "few.svg").getroot()
+    namespace = "{http://www.w3.org/2000/svg}"
+    assert len(list(root.iter(f"{namespace}image"))) == 1
+    assert [element.text for element in root.iter(f"{namespace}text")].count("[CLS]") == 2
+    monkeypatch.undo()
+    save_figure(record.figure(style="lines"), tmp_path / "all.svg")
+    assert not list(ElementTree.parse(tmp_path / "all.svg").getroot().iter(f"{namespace}image"))
+
+
+@pytest.mark.slow
+def test_a_line_of_an_svg_takes_no_more_than_is_reckoned_with(tmp_path):
+    weights = np.full((1, 1, 100, 100), 0.01)
+    save_figure(record_of(weights).figure(style="lines"), tmp_path / "lines.svg")
+    assert (tmp_path / "lines.svg").stat().st_size * strands.MOST_LINES / 10_000 < 10_000_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_the_same_picture_is_the_same_bytes(tmp_path, suffix):
+    for name in ("first", "second"):
+        save_figure(random_record(1, 3, 9).figure(style="lines", query=2), tmp_path / f"{name}{suffix}")
+    assert (tmp_path / f"first{suffix}").read_bytes() == (tmp_path / f"second{suffix}").read_bytes()

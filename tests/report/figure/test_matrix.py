@@ -1,0 +1,104 @@
+"""Maps as matrices: one scale of colours, numbers where there is room, and the row of a query."""
+
+import numpy as np
+import pytest
+from pictures import check_nothing_overlaps, frames, maps, random_record, said
+from records import record_of
+
+from attncli.report.figure.drawing import dark_ink
+from attncli.report.figure.layout import Grid
+from attncli.report.figure.maps import COLOURS, Panel, colour_map, panel_grid
+
+
+def test_one_head_has_its_weights_in_the_cells():
+    record = record_of([[0.125, 0.875, 0], [0.5, 0.25, 0.25], [1, 0, 0]])
+    texts = said(record.figure())
+    assert sorted(text for text in texts if text[:2] in ("0.", "1.") and len(text) == 4) == sorted(
+        ["0.12", "0.88", "0.50", "0.25", "0.25", "1.00"]
+    )
+
+
+def test_all_weights_zero_is_a_picture_too():
+    drawn = record_of(np.zeros((1, 1, 4, 4))).figure()
+    check_nothing_overlaps(drawn)
+    assert maps(drawn)[0].norm.vmax == 1
+
+
+def test_the_row_of_a_query_is_framed_in_every_map():
+    record = random_record(2, 3, 6)
+    drawn = record.figure(query=2)
+    images = maps(drawn)
+    assert len(frames(drawn)) == len(images) == 6
+    for frame, image in zip(frames(drawn), images, strict=True):
+        left, right, bottom, top = image.get_extent()
+        cell = (bottom - top) / 6
+        assert (frame.get_x(), frame.get_width()) == pytest.approx((left, right - left))
+        assert (frame.get_y(), frame.get_height()) == pytest.approx((top + 2 * cell, cell))
+    assert not frames(record.figure())
+
+
+def test_the_default_colours_get_darker_evenly():
+    """Lightness (CIE L*) falls in even steps from the first colour to the last, so grey print keeps the order."""
+    colours = colour_map(COLOURS)(np.linspace(0, 1, 64))[:, :3]
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    luminance = linear @ (0.2126, 0.7152, 0.0722)
+    lightness = np.where(luminance > 0.008856, 116 * np.cbrt(luminance) - 16, 903.3 * luminance)
+    steps = -np.diff(lightness)
+    assert lightness[0] > 90 and lightness[-1] < 10
+    assert steps.min() > 0 and steps.max() < 2 * steps.mean()
+
+
+@pytest.mark.parametrize("name", [COLOURS, "viridis", "Greys", "RdBu_r"])
+def test_numbers_can_be_read_on_every_colour(name):
+    """Contrast of 4.5 : 1 at least, by the formula of WCAG 2, of black or white on each of a map's 256 colours."""
+    colours = colour_map(name)(np.linspace(0, 1, 256))
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)[:, :3]
+    luminance = linear @ (0.2126, 0.7152, 0.0722) + 0.05
+    assert np.where(dark_ink(colours), luminance / 0.05, 1.05 / luminance).min() >= 4.5
+
+
+@pytest.mark.slow
+def test_a_single_peak_is_seen_in_a_thumbnail():
+    weights = np.zeros((12, 12, 400, 400))
+    weights[3, 7, 211, 133] = 1
+    drawn = record_of(weights).figure()
+    places = [np.argwhere(np.asarray(image.get_array()) == 1) for image in maps(drawn)]
+    assert [len(found) for found in places] == [0] * 43 + [1] + [0] * 100
+    shape = maps(drawn)[43].get_array().shape
+    np.testing.assert_allclose(places[43][0] / shape, np.array([211, 133]) / 400, atol=1 / min(shape))
+
+
+@pytest.mark.slow
+def test_a_map_with_more_cells_than_can_be_seen_says_what_a_cell_is():
+    """Of 3,000 tokens a map of 12 inches has 900 cells: its peak is in one of them, and the note says what that is."""
+    weights = np.zeros((3000, 3000), dtype=np.float32)
+    weights[1234, 2345] = 1
+    tokens = [str(number) for number in range(3000)]
+    figure = panel_grid([[Panel("", weights)]], Grid(tokens))
+    drawn = figure.axes[0].images[0].get_array()
+    assert drawn.shape == (900, 900) and drawn.max() == 1
+    assert any("a cell is the largest weight of up to 4 x 4 tokens" in text.get_text() for text in figure.axes[0].texts)
+    few = panel_grid([[Panel("", weights[:30, :30])]], Grid(tokens[:30]))
+    assert not any("a cell is" in text.get_text() for text in few.axes[0].texts)
+
+
+@pytest.mark.parametrize("scale, share", [(None, lambda w: w / 0.8), ("shared", lambda w: w), ("root", np.sqrt)])
+def test_a_scale_says_how_far_along_the_colours_a_weight_is(scale, share):
+    """As in the page (page/scale.js); the bar has the same scale."""
+    record = record_of([[[[0.2, 0.8], [0.5, 0.5]], [[0.6, 0.4], [0.4, 0.6]]]])
+    drawn = record.figure(scale=scale)
+    for image, weights in zip(maps(drawn), record.weights[0], strict=True):
+        np.testing.assert_allclose(image.norm(image.get_array()), share(weights), rtol=1e-6)
+        assert image.norm.vmax == pytest.approx(0.8 if scale is None else 1)
+    assert drawn.axes[1].get_ylim()[1] == pytest.approx(0.8 if scale is None else 1)
+
+
+def test_each_map_can_have_a_scale_of_its_own_and_the_bar_says_so():
+    record = record_of([[[[0.2, 0.8], [0.5, 0.5]], [[0.6, 0.4], [0.4, 0.6]], [[0, 0], [0, 0]]]])
+    drawn = record.figure(scale="head")
+    first, second, nothing = (image.norm(image.get_array()) for image in maps(drawn))
+    assert "0.80" in said(drawn) and "0.60" in said(drawn)  # a cell's number is its weight all the same
+    np.testing.assert_allclose(first, record.weights[0, 0] / 0.8, rtol=1e-6)
+    np.testing.assert_allclose(second, record.weights[0, 1] / 0.6, rtol=1e-6)
+    assert not np.any(nothing)
+    assert "attention weight / the map's largest" in said(drawn)

@@ -1,0 +1,97 @@
+"""Numbers where labels have no room: which tokens they are, that they are at their places, and what is said."""
+
+import numpy as np
+import pytest
+from pictures import check_nothing_overlaps, maps, random_record, said, written
+from records import record_of
+
+from attncli.report.figure.layout import Grid, Paper, tick_places
+from attncli.report.figure.maps import Panel, panel_grid
+
+pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
+
+
+@pytest.mark.parametrize(
+    "count, cell, room, expected",
+    [
+        (14, 0.1, 0.1, [0, 2, 4, 6, 8, 10, 12]),
+        (14, 0.02, 0.1, [0, 10]),
+        (14, 0.01, 0.1, []),
+        (1, 1.0, 0.1, []),
+        (3, 1.0, 0.1, [0, 1, 2]),
+    ],
+)
+def test_numbers_are_as_far_apart_as_they_need(count, cell, room, expected):
+    assert tick_places(count, cell, room) == expected
+
+
+def places(drawn, side):
+    """The numbers left of the first map ("query") or under it ("key"): number -> its middle in inches."""
+    image = maps(drawn)[0]
+    left, right, bottom, _ = image.get_extent()
+    height = drawn.get_size_inches()[1] * drawn.dpi
+    found = {}
+    for text, box in written(drawn):
+        x, y = (box.x0 + box.x1) / 2 / drawn.dpi, (height - (box.y0 + box.y1) / 2) / drawn.dpi
+        if text.isdigit() and (x < left and y < bottom if side == "query" else y > bottom and x < right + 0.1):
+            found[int(text)] = y if side == "query" else x
+    return found
+
+
+def test_128_tokens_in_a_column_have_numbers_at_their_places():
+    drawn = random_record(1, 1, 128).figure(width="8cm")
+    check_nothing_overlaps(drawn)
+    assert "numbers count from 0" in said(drawn)
+    left, right, bottom, top = maps(drawn)[0].get_extent()
+    for side, start, length in (("query", top, bottom - top), ("key", left, right - left)):
+        found = places(drawn, side)
+        assert len(found) >= 5 and 0 in found and max(found) >= 100
+        for number, at in found.items():
+            assert at == pytest.approx(start + (number + 0.5) * length / 128, abs=0.12)  # the first and last are inside
+
+
+def test_numbers_are_those_of_the_text_where_not_all_of_it_is_drawn():
+    """Without [CLS] the first token that is drawn is number 1, which is what --query takes."""
+    drawn = random_record(1, 1, 128).figure(width="8cm", special=False)
+    assert 1 in places(drawn, "query") and 0 not in places(drawn, "query")
+
+
+@pytest.mark.parametrize("style", ["matrix", "lines"])
+def test_no_number_stands_where_labels_do(style):
+    words = said(random_record(1, 1, 6).figure(style=style, width="8cm"))
+    assert not any("numbers count" in text or "no room" in text for text in words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("style", ["matrix", "lines"])
+def test_thumbnails_say_what_they_leave_out(style):
+    """72 heads in a column of a paper: rows and columns are numbers, and 14 tokens have no labels."""
+    drawn = random_record(6, 12, 14).figure(style=style, width="8cm")
+    check_nothing_overlaps(drawn)
+    words = " ".join(said(drawn))
+    for one in ("rows: layer", "columns: head", "no room for 14 x 14 labels"):
+        assert one in words
+    assert {str(number) for number in range(12)} <= set(said(drawn))
+
+
+def test_what_is_no_line_is_said():
+    drawn = record_of([[[[0.5, 0.5], [0.9, 0.1]]]]).figure(style="lines")
+    assert any("no line below 0.02" in text for text in said(drawn))
+
+
+@pytest.mark.parametrize("width", [None, 3.15, 6.7])
+def test_the_word_query_never_meets_a_title(width):
+    """Where a map is one or two rows high, the word beside it is longer than they are."""
+    for rows in (1, 2):
+        grid = Grid(
+            [""] * rows,
+            [""] * 40,
+            title="a title",
+            note="a note " * 9,
+            axes=("a long query", "key"),
+            paper=Paper(width),
+        )
+        drawn = panel_grid([[Panel("caption", np.ones((rows, 40), np.float32))]], grid)
+        check_nothing_overlaps(drawn)
+        [box] = [box for text, box in written(drawn) if text == "a long query"]
+        assert drawn.get_size_inches()[1] - box.y1 / drawn.dpi >= maps(drawn)[0].get_extent()[3] - 0.05

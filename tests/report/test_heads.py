@@ -1,0 +1,307 @@
+"""Heads in the terminal: glyphs, those worth a closer look, small maps, and a large one."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from records import attention_records, cross_records, layered_records, record_of
+from rich.cells import cell_len
+from terminals import canvases
+
+from attncli.analysis.patterns import summarise
+from attncli.analysis.telling import Usual, edges
+from attncli.record.selection import numbered_names
+from attncli.report.canvas import Canvas
+from attncli.report.heads import (
+    ASCII_GLYPHS,
+    BELOW,
+    MOST_NAMED,
+    bar,
+    first_look,
+    glyph_table,
+    one_head,
+    possible_keys,
+    small_maps,
+)
+
+PLAIN = Canvas(80, colour=False, unicode=False)
+
+# --- glyphs
+
+
+@given(attention_records())
+def test_every_head_has_the_glyph_of_its_pattern_in_its_layers_line(record):
+    header, *lines = [line.plain for line in glyph_table(record, PLAIN)]
+    assert header.split() == ["head", *map(str, record.heads)]
+    for layer, line in zip(record.layers, lines[: len(record.layers)], strict=True):
+        shown = line.removeprefix(f"layer {layer}").split()
+        wanted = [ASCII_GLYPHS[summarise(record)[layer, head].label] for head in record.heads]
+        assert [one[0] for one in shown] == wanted
+
+
+@given(attention_records())
+def test_the_legend_names_the_patterns_that_are_there_and_no_others(record):
+    lines = [line.plain for line in glyph_table(record, PLAIN)[1 + len(record.layers) :]]
+    said = " ".join(lines).partition("  entropy")[0].split("  ")
+    labels = {summary.label for summary in summarise(record).values()}
+    assert said == [f"{glyph} {name.replace('_', ' ')}" for name, glyph in ASCII_GLYPHS.items() if name in labels]
+
+
+def test_the_bar_is_as_high_as_its_share():
+    assert [bar(share, PLAIN) for share in (0, 0.55, 1)] == ["0", "5", "9"]
+
+
+@given(cross_records())
+def test_keys_of_another_text_are_what_a_query_may_look_at(record):
+    assert possible_keys(record, record.layers[0]) == len(record.keys)
+    assert glyph_table(record, PLAIN)
+
+
+def test_padding_is_nothing_to_look_at():
+    assert possible_keys(record_of(np.full((6, 6), 1 / 6), padding=2), 0) == 4
+
+
+def test_what_a_layer_hides_is_nothing_to_look_at_in_this_layer():
+    """Both layers look at all that they may alike: at six keys, and at three."""
+    masks = np.stack([np.ones((6, 6), dtype=bool), np.tile([True, False], (6, 3))])
+    record = record_of((masks / masks.sum(axis=-1, keepdims=True))[:, None], masks)
+    assert [possible_keys(record, layer) for layer in record.layers] == [6, 3]
+    lines = [line.plain for line in glyph_table(record, PLAIN)]
+    assert [line[-1] for line in lines[1:3]] == ["9", "9"]
+
+
+@given(attention_records(), canvases(narrowest=20))
+def test_heads_that_have_no_room_follow_below(record, canvas):
+    lines = [line.plain for line in glyph_table(record, canvas)]
+    heads = [int(number) for line in lines if line.startswith("head ") for number in line.split()[1:]]
+    assert heads == record.heads
+    grid = [line for line in lines if line.startswith(("head ", "layer "))]
+    assert all(cell_len(line) <= canvas.width for line in grid)
+    assert len(grid) % (1 + len(record.layers)) == 0
+
+
+# --- the first look
+
+COMMANDS = ["attncli run -l 3 -H 1 'The cat sat.'", "attncli run -l 3 'The cat sat.'", "attncli view 'The cat sat.'"]
+
+
+def shown_look(record, canvas, over=None, commands=COMMANDS):
+    over = Usual.of_text(record) if over is None else over
+    return [line.plain for line in first_look(record, edges(record, over), over, canvas, commands)]
+
+
+def model_of(layers, heads, length=16):
+    """A model of this size, each head with an edge of its own."""
+    weights = np.random.default_rng(0).random((layers, heads, length, length)) ** 12
+    return record_of(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def test_a_model_of_any_usual_size_fits_80_columns_and_24_lines_with_the_prompt():
+    for layers, heads in ((1, 1), (2, 2), (6, 12), (12, 12), (12, 4), (24, 16), (6, 8)):
+        lines = shown_look(model_of(layers, heads), Canvas(80, colour=True, unicode=True, height=24))
+        assert len(lines) <= 23 and all(cell_len(line) <= 80 for line in lines), (layers, heads)
+        assert "attncli run -l 3 -H 1 'The cat sat.'" in lines
+
+
+@given(attention_records() | cross_records(), st.integers(44, 200), st.none() | st.integers(24, 60), st.booleans())
+def test_no_line_is_wider_than_the_terminal(record, width, height, unicode):
+    lines = shown_look(record, Canvas(width, colour=True, unicode=unicode, height=height))
+    assert all(cell_len(line) <= width for line in lines)
+    assert height is None or len(lines) < height
+
+
+def test_a_long_command_takes_more_lines_and_fewer_are_shown():
+    long = [f"attncli run -l 3 -H 1 '{'cat ' * 60}'"] * 3
+    canvas = Canvas(80, colour=True, unicode=True, height=24)
+    lines = shown_look(model_of(6, 12), canvas, commands=long)
+    assert lines.count(long[0]) == 1 and len(lines) + 3 < 24
+
+
+def test_heads_are_named_with_their_edges_and_what_is_usual():
+    record = model_of(2, 3)
+    found = edges(record, Usual.of_text(record))
+    lines = shown_look(record, Canvas(200, colour=False, unicode=False))
+    assert f"{len(found)} of 6 heads have word-to-word edges far above their usual weight:" in lines
+    for of_head in found[:MOST_NAMED]:
+        edge = of_head[0]
+        ends = f"{named(record.tokens.text, edge.query)} -> {named(record.tokens.text, edge.key)}"
+        wanted = f"{edge.layer}.{edge.head}  {ends} {edge.weight:.2f} ({edge.usual:.2f})"
+        assert any(line.strip().startswith(wanted) for line in lines)
+
+
+def named(tokens, place):
+    """A token, with its number where others are the same."""
+    same = [number for number, token in enumerate(tokens) if token == tokens[place]]
+    return tokens[place] if len(same) == 1 else f"{tokens[place]}#{same.index(place) + 1}"
+
+
+def test_two_edges_between_the_same_words_are_told_apart():
+    weights = np.full((14, 14), 1 / 14)
+    for query, key in ((3, 10), (10, 3)):
+        weights[query] = 0.1 / 13
+        weights[query, key] = 0.9
+    record = record_of(weights)
+    assert record.tokens.text[3] == record.tokens.text[10]
+    [line] = [one for one in shown_look(record, Canvas(100, colour=False, unicode=True)) if one.startswith("  0.0")]
+    named = [part.rsplit(" ", 2)[0] for part in line.split("  ")[2:]]
+    assert sorted(named) == ["中#1 → 中#2", "中#2 → 中#1"]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama-no-bos"])
+def test_that_the_first_token_of_a_decoder_is_a_sink_is_said(foreign, minilm, family):
+    def said(record):
+        lines = shown_look(record, Canvas(100, colour=False, unicode=True))
+        return re.sub(r"\s+", " ", " ".join(lines))
+
+    record = foreign(family).attend("the cat sat on the mat")
+    assert f'(The first token, "{named(record.tokens.text, 0)}", is a sink' in said(record)
+    assert "is a sink" not in said(foreign("t5").attend("the cat sat on the mat", which="encoder"))
+    assert "is a sink" not in said(minilm.attend("the cat sat on the mat", mask="causal"))
+
+
+def test_where_nothing_stands_out_it_says_so():
+    text = "\n".join(shown_look(record_of(np.full((2, 2, 9, 9), 1 / 9)), Canvas(100, colour=False, unicode=True)))
+    assert "none of 4 heads has word-to-word edges far above their usual weight\n" in text
+
+
+def test_what_it_is_held_against_is_said():
+    record = model_of(2, 2)
+    for texts, said in ((1, "in this text,"), (13, "in this text and 12 sample texts,")):
+        over = Usual.of([record] * texts)
+        assert said in re.sub(r"\s+", " ", " ".join(shown_look(record, Canvas(80, colour=False, unicode=True), over)))
+
+
+def test_in_a_pipe_there_is_nothing_to_type():
+    assert not any(
+        line.startswith("attncli") for line in shown_look(model_of(6, 12), Canvas(100, colour=False, unicode=True))
+    )
+
+
+def test_what_commands_a_terminal_is_harmless():
+    record = record_of(model_of(1, 2).weights)
+    hostile = replace(record.tokens, shown=["\x1b[31mred" for _ in record.tokens.text])
+    text = "\n".join(shown_look(replace(record, tokens=hostile), Canvas(80, colour=True, unicode=True, height=24)))
+    assert "\x1b" not in text
+
+
+# --- small maps
+
+
+@given(attention_records(), canvases())
+def test_small_maps_fit_the_width(record, canvas):
+    wide = [line.plain for line in small_maps(record, canvas) if cell_len(line.plain.rstrip()) > canvas.width]
+    assert all(line.startswith(("weight 0", "a cell is")) for line in wide)  # words may fold
+
+
+def test_long_texts_are_pooled_and_say_so():
+    lines = small_maps(record_of(np.eye(200)), Canvas(80, colour=True, unicode=True))
+    assert any("largest of the weights" in line.plain for line in lines)
+    assert len(lines) < 120
+
+
+@given(cross_records(), canvases())
+def test_queries_and_keys_of_small_maps_are_named(record, canvas):
+    shown = "\n".join(line.plain for line in small_maps(record, canvas))
+    assert shown.startswith("queries\n") and "\nkeys\n" in shown and f"{len(record.keys) - 1} [SEP]" in shown
+
+
+# --- a large map
+
+
+@given(attention_records())
+def test_a_large_map_has_every_weight(record):
+    layer, head = record.layers[-1], record.heads[-1]
+    lines = one_head(record, layer, head, Canvas(1000, colour=False, unicode=True))
+    rows = [line.plain for line in lines[4 : 4 + len(record.tokens)]]
+    for query, row in enumerate(rows):
+        assert row.startswith(f"{query:>3} {record.tokens.text[query]}")
+        shown = row[4 + max(map(cell_len, record.tokens.text)) + 1 :].split("  ")[0]
+        for key, weight in enumerate(record.map(layer, head)[query].tolist()):
+            if weight >= 0.005:
+                assert f"{weight:.2f}".lstrip("0") in row or weight >= 0.995, (query, key, shown)
+
+
+def test_a_row_that_may_attend_to_nothing_says_so():
+    mask = np.tri(5, k=-1, dtype=bool)
+    weights = np.tril(np.ones((5, 5)), k=-1)
+    weights[1:] /= weights[1:].sum(axis=1, keepdims=True)
+    record = record_of(weights, mask=mask, mask_name="causal")
+    lines = one_head(record, 0, 0, Canvas(200, colour=False, unicode=True))
+    assert sum("may attend to nothing" in line.plain for line in lines) == 1
+
+
+@given(layered_records(padding=1))
+def test_a_row_that_its_own_layer_hides_all_from_says_so(record):
+    """And the entropy is at most that of the keys which this layer allows."""
+    for layer, masks in zip(record.layers, record.masks, strict=True):
+        lines = [line.plain for line in one_head(record, layer, 0, Canvas(300, colour=False, unicode=True))]
+        assert sum("may attend to nothing" in line for line in lines) == (~masks.any(axis=1)).sum()
+        assert f"of at most {np.log(max(masks[:-1].sum(axis=1).max(), 1)):.2f} nats" in lines[0]
+
+
+@given(cross_records(), canvases())
+def test_keys_of_another_text_are_named(record, canvas):
+    """A cross-attention: its rows are what was written, its columns what was read."""
+    lines = one_head(record, 0, 0, canvas)
+    shown = "\n".join(line.plain for line in lines)
+    assert "\nkeys\n" in shown
+    best = int(record.map(0, 0)[-1].argmax())
+    assert f"{numbered_names(record.keys)[best]} {record.map(0, 0)[-1, best]:.3f}" in lines[-1].plain
+
+
+TEXTS = st.one_of(
+    st.text("abc", min_size=1, max_size=40), st.text("中文🙂é", min_size=1, max_size=12), st.just("a" * 300)
+)
+
+
+@st.composite
+def named_records(draw):
+    """With tokens of any width."""
+    record = draw(attention_records())
+    tokens = replace(
+        record.tokens, text=draw(st.lists(TEXTS, min_size=len(record.tokens), max_size=len(record.tokens)))
+    )
+    return replace(record, tokens=tokens)
+
+
+@given(named_records(), canvases(40, 140, st.integers(8, 60)), st.integers(1, 4))
+def test_it_fits_a_terminal_or_says_that_it_does_not(record, canvas, top_k):
+    lines = [line.plain for line in one_head(record, record.layers[0], record.heads[0], canvas, top_k)]
+    assert all(cell_len(line) <= canvas.width for line in lines)
+    if "longer than the terminal" not in " ".join(lines[-2:]):
+        assert len(lines) <= canvas.height - BELOW
+
+
+def sixteen():
+    """As many tokens as "The trophy does not fit in the suitcase because it is too big." has."""
+    return record_of(np.random.default_rng(0).dirichlet(np.ones(16), 16))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 24), (44, 24), (60, 24)])
+def test_a_sentence_fits_common_terminals_with_a_strongest_key_a_token(size):
+    canvas = Canvas(size[0], True, True, size[1])
+    record = sixteen()
+    lines = [line.plain for line in one_head(record, 0, 0, canvas)]
+    assert len(lines) <= 21 and not any("longer" in line for line in lines)
+    for query, token in enumerate(record.tokens.text):
+        best = int(record.map(0, 0)[query].argmax())
+        [line] = [line for line in lines if line.startswith(f"{query:>3} {token}")]
+        assert f"{record.map(0, 0)[query, best]:.3f}" in line
+
+
+def test_what_has_no_room_is_named_and_a_pipe_has_it():
+    record = sixteen()
+    high, low = (one_head(record, 0, 0, Canvas(80, True, True, height)) for height in (60, 24))
+    piped = one_head(record, 0, 0, Canvas(10_000, False, True))
+    assert "no room for the numbers in the cells" in low[-1].plain
+    assert not any("no room" in line.plain for line in (*high, *piped))
+    assert len(high) > 2 * 16 and len(piped) == 3 + 1 + 1 + 16 - 1
+
+
+def test_a_long_text_is_a_picture_that_fits():
+    record = record_of(np.full((300, 300), 1 / 300))
+    lines = one_head(record, 0, 0, Canvas(80, True, True, 24))
+    assert len(lines) <= 21 and "no room for strongest keys" in lines[-1].plain
