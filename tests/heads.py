@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from records import record_of
 
 from attncli.attention import MultiHeadAttention, PositionalScore, attend
-from attncli.checks.looks import HeadInLayer
+from attncli.features.mechanisms.head import HeadInLayer
 from attncli.models.head import OneHead
 from attncli.record import Vectors
 

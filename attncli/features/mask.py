@@ -85,6 +85,8 @@ class Mask(Feature):
 
     def report(self, progress: Progress = silent) -> Report:
         inputs = read_inputs(self.text, self.pair, self.file)
+        if self.path is not None and self.path.suffix.lower() in PICTURES:
+            check_one(len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli mask -f -)")
         if self.target is not None:
             check_one(len(inputs), "--target is what becomes of one text")
         request = Request(
@@ -531,7 +533,6 @@ def _report(found: Sequence[Masked], model: Mapping[str, Any], heads_chosen: boo
         parts,
         lambda: {"model": model, "texts": [one.document() for one in found]},
         _rows,
-        picture=parts if len(found) == 1 else [],
         holds=all(one.lawful for one in found),
         next=NextCommand(
             "all heads, with a switch for masks", "view", {"masks": "none,causal,padding", "layer": None, "head": None}

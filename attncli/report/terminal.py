@@ -715,7 +715,8 @@ def weight_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
     yield scale(canvas, *(np.float32(panel.values) for panel in part.every))
     across = max(map(len, part.panels))
     width = max((canvas.width - APART * (across - 1)) // across, NARROWEST)
-    size = PanelSize.fitted(len(part.columns.labels), width, LONGEST_LIST)
+    caption = max(NARROWEST, *(cell_len(panel.name) for panel in part.every))
+    size = PanelSize.fitted(len(part.columns.labels), width, LONGEST_LIST, caption)
     if any(size.columns < panel.values.shape[1] for panel in part.every):
         yield Text(POOLED)
     yield Text()

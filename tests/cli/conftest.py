@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from functools import cache
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -48,19 +49,20 @@ def read_once(kept, monkeypatch):
 
 @pytest.fixture(scope="session")
 def once():
-    """The claims that are of a seed alone, each checked once."""
-    from attncli.checks import claims
+    """The claims, those about random vectors measured once for each seed."""
+    from attncli.features.mechanisms.claims import CLAIMS
 
-    return {name: cache(getattr(claims, name)) for name in ("division_undoes_it", "softmax_saturates_at_random")}
+    def measured_once(rule):
+        measure = cache(lambda seed: rule.measure(SimpleNamespace(seed=seed)))
+        return rule._replace(measure=lambda trial: measure(trial.seed))
+
+    return tuple(measured_once(rule) if rule.name in ("division", "saturation") else rule for rule in CLAIMS)
 
 
 @pytest.fixture
 def checked_once(once, monkeypatch):
-    """`mechanisms` draws for these claims what does not depend on the model, and at each call the same."""
-    from attncli.checks import claims
-
-    for name, claim in once.items():
-        monkeypatch.setattr(claims, name, claim)
+    """`mechanisms` measures claims about random vectors, which do not depend on the model, once."""
+    monkeypatch.setattr("attncli.features.mechanisms.claims.CLAIMS", once)
 
 
 @pytest.fixture

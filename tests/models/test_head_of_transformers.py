@@ -6,8 +6,8 @@ import torch
 from nearness import eager
 
 from attncli.base.errors import RequestError
-from attncli.checks.mechanisms import mechanisms, with_mistakes
 from attncli.features.explain import UNKNOWN, explain_row, row_report
+from attncli.features.mechanisms import measure, measure_mistakes
 from attncli.models.head import one_head
 from attncli.page.vectors import weights as page_weights
 from attncli.record import Request
@@ -101,7 +101,7 @@ def test_norms_are_those_of_its_values(case):
 def test_mechanisms_need_no_projections(case):
     """Its own score under its own mask is its own map, and a window hides from it what a window hides."""
     model, tokens, taken, *_ = case
-    found = mechanisms(model, taken, seed=1)
+    found = measure(model, taken, seed=1)
     names = [design.name for design in found.designs]
     assert names == ([] if model.part == "cross" else ["window", "causal-window"])
     assert not found.projections and found.variants
@@ -111,7 +111,7 @@ def test_mechanisms_need_no_projections(case):
     vectors = taken.record.vectors
     plain = not vectors.terms and not len(vectors.sinks) and np.isclose(vectors.scale[0], model.head_dim**-0.5)
     own = next(one for one in found.variants if (one.score, one.normaliser) == ("scaled_dot", "softmax"))
-    assert (own.moved < 1e-5) == plain
+    assert (own.found.moved < 1e-5) == plain
     for design in found.designs:
         raised = np.exp(sum(vectors.parts(LAYER, HEAD).values())) * taken.record.masks[0]
         places = np.arange(len(tokens))
@@ -120,7 +120,7 @@ def test_mechanisms_need_no_projections(case):
             raised *= places <= places[:, None]
         sink = vectors.sink(LAYER, HEAD)
         wanted = raised / (raised.sum(-1, keepdims=True) + (0 if sink is None else np.exp(sink)))
-        np.testing.assert_allclose(design.look.weights, wanted, atol=1e-5)
+        np.testing.assert_allclose(design.found.weights, wanted, atol=1e-5)
     for claim in found.claims:
         if claim.name == "window":
             assert claim.holds
@@ -129,11 +129,11 @@ def test_mechanisms_need_no_projections(case):
 def test_what_needs_projections_is_refused_in_one_line(case):
     model, _, taken, *_ = case
     with pytest.raises(RequestError, match="--mistakes are made in a layer's projections, which are not known in"):
-        with_mistakes(model, taken)
+        measure_mistakes(model, taken)
     design = "alibi"
     expected = "is for a text's attention to itself" if model.part == "cross" else "needs a layer's projections, which"
     with pytest.raises(RequestError, match=f"--design {design} {expected}"):
-        mechanisms(model, taken, design=design)
+        measure(model, taken, design=design)
 
 
 def test_a_sink_is_a_part_of_the_row_s_total(foreign):

@@ -1,9 +1,9 @@
-"""The mistakes that people make in attention, each made in the layer of a real head: what it does to its map.
+"""The mistakes that people make in attention, each made in the layer of a real head, and their effect on its map.
 
-A number by itself says little: beside a mistake's stands what it moves in the layer's other heads, and beside all of
-them what it does when the heads have each other's maps.
+Two baselines: what a mistake moves in the layer's other heads, and what moves when heads have each other's maps.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
@@ -27,20 +27,18 @@ from attncli.attention.mistakes import (
 )
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
-from attncli.checks.claims import SAME
-from attncli.checks.looks import HeadInLayer
-from attncli.checks.tally import finite
+from attncli.features.mechanisms.head import SAME, HeadInLayer
 from attncli.models.head import OneHead
 from attncli.models.model import Model
 from attncli.models.tapped import TappedModel
 
 
 class Moved(NamedTuple):
-    """How far a layer is from what it is. NaN where it has become no number.
+    """How far a layer is from the right one; NaN where numbers have become NaN.
 
-    own, others: of this head's map, and of each other head's, the weight that would have to move to make it what it is
-    (total variation, mean over the queries that count); above 1 where rows have come to sum to more. output: of the
-    layer's attention, ‖output - right‖ / ‖right‖ over these queries.
+    own, others: the weight that would have to move to make this head's map, and each other head's, the right one (total
+    variation, mean over the queries that count); above 1 where rows sum to more than 1. output: ‖output - right‖ /
+    ‖right‖ of the layer's attention, over these queries.
     """
 
     own: float
@@ -49,7 +47,7 @@ class Moved(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """By more than rounding explains; what is no number does."""
+        """Return whether anything moved by more than rounding explains; NaN counts as moved."""
         return not all(one <= SAME for one in (self.own, *self.others, self.output))
 
     def document(self) -> dict[str, Any]:
@@ -57,15 +55,15 @@ class Moved(NamedTuple):
 
     @property
     def of_others(self) -> float | None:
-        """Mean over them; None where there are none."""
+        """Return the mean over the other heads; None without any."""
         return mean(self.others) if self.others else None
 
 
 @dataclass(frozen=True)
 class Made:
-    """A mistake in a layer, made in the first of its ways that changes something here.
+    """A mistake in a layer, in its first variant that changes something here.
 
-    weights: the head's map `[query, key]`. Both are None where none of its ways can be made in this layer, or shows.
+    weights: the head's map `[query, key]`. Both are None where no variant can be made in this layer, or shows.
     """
 
     mistake: Mistake
@@ -75,17 +73,17 @@ class Made:
 
 @dataclass(frozen=True)
 class Mistakes:
-    """What every known mistake does to a head.
+    """The effects of all known mistakes on a head.
 
-    exchanged: the control, in which each head of the layer has another one's map, mean over all turns in which they can
-    be handed on; None where there is one head.
+    exchanged: the control, in which each head of the layer has another one's map, mean over all rotations of the heads;
+    None where there is one head.
     """
 
     made: list[Made]
     exchanged: Moved | None
 
     def document(self) -> dict[str, Any]:
-        """Its part of what `mechanisms --json` prints. What has become no number is null."""
+        """Return its part of what `mechanisms --json` prints; NaN is null."""
         return {
             "exchanged": None if self.exchanged is None else self.exchanged.document(),
             "made": [
@@ -106,15 +104,20 @@ class Mistakes:
         }
 
 
+def finite(number: float | None) -> float | None:
+    """Return a number as JSON can have it, which has no NaN and no infinity."""
+    return number if number is not None and math.isfinite(number) else None
+
+
 def finite_rows(weights: Floats) -> list[list[float | None]]:
+    """Return a map as JSON can have it."""
     return [[finite(weight) for weight in row] for row in weights.tolist()]
 
 
-def planted(model: TappedModel, head: OneHead) -> Mistakes:
-    """Every one of `MISTAKES` in the layer of this head: in its own projections, on what it is given, with its mask.
+def make_mistakes(model: TappedModel, head: OneHead) -> Mistakes:
+    """Make each of `MISTAKES` in the layer of this head: in its own projections, on its input, with its mask.
 
-    Raises RequestError where positions have a part in the layer that the formula has no step for, and where the
-    projections are not known.
+    Raises RequestError where the formula has no step for the layer's positions, or the projections are not known.
     """
     if head.x is None:
         raise RequestError(
@@ -131,12 +134,12 @@ def planted(model: TappedModel, head: OneHead) -> Mistakes:
         def moved(made: Result) -> Moved:
             return how_far(made, right, inside)
 
-        turns = [moved(handed_on(formula, turn)(inputs)) for turn in range(1, inputs.heads)]
-        return Mistakes([made(one, formula, inputs, inside.number, moved) for one in MISTAKES], mean_of(turns))
+        turns = [moved(rotated(formula, turn)(inputs)) for turn in range(1, inputs.heads)]
+        return Mistakes([make(one, formula, inputs, inside.number, moved) for one in MISTAKES], mean_of(turns))
 
 
-def made(mistake: Mistake, formula: Formula, inputs: Inputs, number: int, moved: Callable[[Result], Moved]) -> Made:
-    """The mistake in the first of its ways that shows. number: of the head whose map is kept."""
+def make(mistake: Mistake, formula: Formula, inputs: Inputs, number: int, moved: Callable[[Result], Moved]) -> Made:
+    """Make the mistake in its first variant that shows. number: of the head whose map is kept."""
     for wrong in with_mistakes(formula, (mistake,)):
         try:
             result = wrong(inputs)
@@ -147,12 +150,13 @@ def made(mistake: Mistake, formula: Formula, inputs: Inputs, number: int, moved:
     return Made(mistake)
 
 
-def handed_on(formula: Formula, turn: int) -> Formula:
-    """Each head has the map of the one so many before it."""
+def rotated(formula: Formula, turn: int) -> Formula:
+    """Return the formula in which each head has the map of the head `turn` places before it."""
     return replace(formula, normalise=lambda scores: formula.normalise(scores).roll(turn, dims=1))
 
 
 def how_far(made: Result, right: Result, inside: HeadInLayer) -> Moved:
+    """Measure how far a result is from the right one."""
     counted, number = inside.counted, inside.number
     maps, rights = (result.weights[0].float().cpu().numpy()[:, counted] for result in (made, right))
     by_head = total_variation(maps, rights).mean(axis=-1).tolist()
@@ -166,7 +170,7 @@ def how_far(made: Result, right: Result, inside: HeadInLayer) -> Moved:
 
 
 def mean_of(several: Sequence[Moved]) -> Moved | None:
-    """Of each figure; None of nothing."""
+    """Return the mean of each figure; None of an empty list."""
     if not several:
         return None
     others = [mean(one) for one in zip(*(moved.others for moved in several), strict=True)]
@@ -177,7 +181,7 @@ def mean_of(several: Sequence[Moved]) -> Moved | None:
 
 
 def formula_of(model: Model, score: PositionalScore) -> Formula:
-    """The formula of a layer whose queries and keys are scored so, without a mistake.
+    """Return the formula of a layer with this score, without a mistake.
 
     Raises RequestError where positions add to the scores, or turn values.
     """
@@ -192,7 +196,7 @@ def formula_of(model: Model, score: PositionalScore) -> Formula:
 
 
 def inputs_of(model: Model, head: OneHead, inside: HeadInLayer) -> Inputs:
-    """What the layer's attention is given, its projections, and its mask as the rules that it is made of."""
+    """Return the input of the layer's attention, its projections, and its mask as the rules that it is made of."""
     attention = inside.attention
     assert attention is not None
     parts = (attention.query, attention.key, attention.value, attention.output)

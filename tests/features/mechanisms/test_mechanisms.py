@@ -1,19 +1,19 @@
-"""attncli mechanisms."""
+"""attncli mechanisms: one head under every score, in other designs, with mistakes; and the claims on it."""
 
 import json
 import re
 
 import numpy as np
 import pytest
+from heads import made_up
 
 from attncli.attention import NORMALISERS, SCORES
 from attncli.attention.mistakes import MISTAKES
-from attncli.checks.claims import check_claims
-from attncli.checks.designs import designs
-from attncli.checks.looks import HeadInLayer
-from attncli.checks.papers import check_papers
-from attncli.checks.planted import planted
-from attncli.checks.variants import variants
+from attncli.base.errors import RequestError
+from attncli.features import mechanisms as feature
+from attncli.features.mechanisms import COLDEST, HOTTEST, check_temperature, measure
+from attncli.features.mechanisms.claims import Claim
+from attncli.features.mechanisms.mistakes import Made, Mistakes, Moved, make_mistakes
 from attncli.models.head import one_head
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
@@ -29,19 +29,16 @@ def test_json_gives_the_library_s_numbers(attncli, minilm):
     assert document["tokens"] == head.record.tokens.text
     assert [document[name] for name in ("layer", "head", "mask", "temperature", "seed")] == [4, 3, "causal", 0.5, 3]
     assert document["model"]["name"] == "minilm"
-    for found, expected in zip(document["variants"], variants(head, 0.5, 3), strict=True):
-        np.testing.assert_allclose(found.pop("weights"), expected.weights, atol=1e-6)
-        rest = {name: value for name, value in vars(expected).items() if name != "weights"}
-        assert found == pytest.approx(rest, abs=1e-6)
-    in_layer = HeadInLayer.of(minilm, head)
-    for found, expected in zip(document["designs"], designs(in_layer, 2, 0.5, 3), strict=True):
-        assert (found["name"], found["verdict"]) == (expected.name, expected.verdict)
-        np.testing.assert_allclose(found["weights"], expected.look.weights, atol=1e-6)
-        np.testing.assert_allclose(found["control_weights"], expected.controls[0].weights, atol=1e-6)
-    claims = [*check_claims(minilm, head, 3), *check_papers(head, in_layer, 3)]
-    for found, expected in zip(document["claims"], claims, strict=True):
-        assert found.pop("figures") == pytest.approx(expected.figures, abs=1e-5)
-        assert found == {name: value for name, value in vars(expected).items() if name != "figures"}
+    expected = json.loads(json.dumps(measure(minilm, head, 0.5, 3).document(), allow_nan=False))
+    assert len(document["variants"]) == len(SCORES) * len(NORMALISERS)
+    for kind in ("variants", "designs"):
+        for found, other in zip(document[kind], expected[kind], strict=True):
+            for weights in ("weights", "control_weights"):
+                np.testing.assert_allclose(found.pop(weights, 0), other.pop(weights, 0), atol=1e-6)
+            assert found == pytest.approx(other, abs=1e-6)
+    for found, other in zip(document["claims"], expected["claims"], strict=True):
+        assert found.pop("figures") == pytest.approx(other.pop("figures"), abs=1e-5)
+        assert found == other
 
 
 def test_its_own_map_is_what_run_says(attncli):
@@ -53,12 +50,12 @@ def test_its_own_map_is_what_run_says(attncli):
 def test_maps_figures_and_claims_are_shown(attncli):
     result = attncli("mechanisms", TEXT, *WHERE)
     assert (result.code, result.err) == (0, "")
-    assert result.out.index("the head's own map") < result.out.index("dot\nsoftmax")
+    assert result.out.index("the head's own map") < result.out.index("\ndot\nsoftmax")
     for score in SCORES:
         for normaliser in NORMALISERS:
             assert re.search(rf"^ {score} +{normaliser} +\d", result.out, re.MULTILINE), (score, normaliser)
     assert re.search(r"scaled_dot +softmax +1\.72 +0\.000 +100%$", result.out, re.MULTILINE)
-    assert "additive, untrained (seed 0)" in result.out
+    assert "additive, untrained" in result.out and "drawn from seed 0" in result.out
     assert "17 of 17 claims hold here" in result.out
     assert re.search(r"^ as it is +1\.72 +5\.46 +0\.000$", result.out, re.MULTILINE)
     for line in (r"rotary, halves", "relative buckets, untrained", "ALiBi", "window of 2, causal", "keys of 12 heads"):
@@ -110,7 +107,7 @@ def test_mistakes_alone(attncli):
 
 def test_mistakes_as_json_are_the_library_s(attncli, minilm):
     document = json.loads(attncli("mechanisms", TEXT, *WHERE, "--mistakes", "--json").out)
-    found = planted(minilm, one_head(minilm, minilm.tokenizer.encode(TEXT), 4, 3, "padding")).document()
+    found = make_mistakes(minilm, one_head(minilm, minilm.tokenizer.encode(TEXT), 4, 3, "padding")).document()
     assert [document[name] for name in ("variants", "designs", "claims")] == [[], [], []]
     assert document["mistakes"]["exchanged"] == pytest.approx(found["exchanged"], abs=1e-6)
     for one, expected in zip(document["mistakes"]["made"], found["made"], strict=True):
@@ -157,7 +154,7 @@ def test_drawn(attncli, tmp_path, suffix):
     assert path.stat().st_size > 1000
     if suffix == ".svg":
         drawn = path.read_text(encoding="utf-8")
-        assert all(words in drawn for words in ("scaled_dot", "additive (untrained)", "hard_sample", "trophy"))
+        assert all(words in drawn for words in ("scaled_dot", "additive, untrained", "hard_sample", "trophy"))
 
 
 @pytest.mark.slow
@@ -216,3 +213,103 @@ def test_a_network_of_transformers_refuses_what_needs_projections(refused, attnc
     assert "--design rotary needs a layer's projections, which" in refused("mechanisms", *where, "--design", "rotary")
     assert "--mistakes are made in a layer's projections" in refused("mechanisms", *where, "--mistakes")
     assert attncli("mechanisms", *where, "--design", "causal-window", "--reach", "1").code == 0
+
+
+# --- what is measured, and its report ----------------------------------------------------------------------
+
+
+def test_of_one_design_there_is_nothing_else(minilm, trained):
+    found = measure(minilm, trained(), reach=5, design="window").document()
+    assert (found["variants"], found["claims"], found["reach"]) == ([], [], 5)
+    [one] = found["designs"]
+    assert (one["name"], one["described"]) == ("window", "window of 5")
+
+
+def test_a_design_that_there_is_not_for_a_head_is_refused(minilm, trained, monkeypatch):
+    monkeypatch.setattr("attncli.features.mechanisms.designs.designs", lambda *asked: [])
+    with pytest.raises(RequestError, match="--design grouped is for several heads of two or more elements: here"):
+        measure(minilm, trained(), design="grouped")
+
+
+@pytest.mark.parametrize("temperature", [COLDEST, 1.0, HOTTEST])
+def test_temperatures_that_are_possible(temperature):
+    check_temperature(temperature)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, 0.0009, 1001.0, float("inf"), float("nan")])
+def test_temperatures_that_are_not(minilm, trained, temperature):
+    with pytest.raises(RequestError, match=r"out of range: give one from 0\.001 to 1000"):
+        measure(minilm, trained(), temperature)
+
+
+def test_claims_come_with_what_was_measured_and_a_verdict():
+    claims = [
+        Claim("a", "it grows", {"d_k 4": 3.941, "d_k 1024": 1006.8}, True),
+        Claim("b", "it is small", {"deviation": 2.57e-7, "other": 0.0}, False),
+        Claim("c", "it turns", {"8 keys: d_k 4, least": 0.9, "8 keys: d_k 4, most": 1.1}, True, "from d_k 16"),
+    ]
+    assert [tuple(cell.text for cell in row) for row in feature._claims(claims).rows] == [
+        ("holds", "it grows\n  d_k 4: 3.94   1024: 1007"),
+        ("DOES NOT HOLD here", "it is small\n  deviation: 2.6e-07   other: 0.0e+00"),
+        ("holds", "it turns\n  least -> most   8 keys   d_k 4: 0.900 -> 1.10\n  from d_k 16"),
+    ]
+
+
+def test_figures_of_the_same_size_stand_together():
+    figures = {"d_k 4, q·k": 3.9385, "d_k 4, / √d_k": 0.98, "d_k 16, q·k": 15.8, "d_k 16, / √d_k": 0.99015}
+    assert feature._figures(figures) == ["q·k -> / √d_k   d_k 4: 3.94 -> 0.980   16: 15.8 -> 0.990"]
+
+
+def test_groups_have_a_line_each_and_what_is_compared_is_said_once():
+    figures = {f"{keys} keys: d_k {size}, {end}": 1.0 for keys in (8, 32) for size in (4, 16) for end in ("a", "b")}
+    assert feature._figures(figures) == [
+        "a -> b   8 keys   d_k 4: 1.00 -> 1.00   16: 1.00 -> 1.00",
+        "32 keys   d_k 4: 1.00 -> 1.00   16: 1.00 -> 1.00",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0, "0.0e+00"), (1, "1.00"), (0.5, "0.500"), (257.8, "258"), (-0.02, "-0.0200"), (-1e-9, "-1.0e-09")],
+)
+def test_numbers_have_three_digits(value, shown):
+    assert feature._three_digits(value) == shown
+
+
+HEAD = made_up(tokens=9)
+OWN = HEAD.record.map(0, 0)
+NAN = float("nan")
+
+
+def found(*moved):
+    """The first mistakes, which move so much; None: they don't show."""
+    made = [
+        Made(one) if figures is None else Made(one, np.flip(OWN, 1).copy(), Moved(*figures))
+        for one, figures in zip(MISTAKES, moved, strict=False)
+    ]
+    return Mistakes(made, Moved(0.5, [0.25, 0.75], 1.0))
+
+
+def test_the_maps_are_the_own_one_and_those_that_change():
+    some = found((0.5, [0.1], 1.0), (feature.SEEN / 2, [0.9], 1.0), None, (NAN, [NAN], NAN))
+    names = [panel.name for panel in feature._mistake_maps(HEAD.record, some).every]
+    assert names == ["as it is", "no scale", "softmax over queries"]
+
+
+def test_rows_are_the_control_what_shows_and_what_does_not():
+    table = feature._mistakes(found(None, (0.5, [0.1, 0.2], 1.25), (NAN, [], NAN)))
+    shown = [row for row in table.rows if row is not None]
+    assert [tuple(row[:3]) for row in shown] == [
+        ("maps exchanged", "0.500 (0.500)", "1.00"),
+        ("scale by d_model", "0.500 (0.150)", "1.25"),
+        ("scale without root", "nan", "nan"),
+        ("no scale", "-", "-"),
+    ]
+    assert shown[-1][3].startswith("does not show here\n")
+    assert shown[1][3] == f"{MISTAKES[1].says}\n  {MISTAKES[1].where}"
+
+
+def test_what_does_not_show_says_what_it_takes():
+    for one in MISTAKES:
+        said = feature._unseen(Made(one))
+        assert said == (f"shows only with {one.needs}" if one.needs else "does not show here")

@@ -5,21 +5,43 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from heads import in_layer
+from checkpoints import ONE_OF_EACH
+from heads import heads, in_layer, made_up
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncli.attention import Alibi, MultiHeadAttention, Rotary, RotaryScore, attend, causal_mask, window_mask
+from attncli import load_model
+from attncli.analysis.patterns import counted_queries
+from attncli.attention import (
+    NORMALISERS,
+    SCORES,
+    Alibi,
+    MultiHeadAttention,
+    Rotary,
+    RotaryScore,
+    attend,
+    causal_mask,
+    window_mask,
+)
 from attncli.base.choices import Design, names
-from attncli.checks import designs as designing
-from attncli.checks.designs import DRAWS, designs, group_sizes, sharing, verdict_on_distance, with_shared_keys
-from attncli.checks.looks import HeadInLayer, Look
+from attncli.features.mechanisms.designs import (
+    DRAWS,
+    POSITIONS,
+    designs,
+    group_sizes,
+    sharing,
+    variants,
+    verdict_on_distance,
+    with_shared_keys,
+)
+from attncli.features.mechanisms.head import Figures, HeadInLayer
+from attncli.models.head import one_head
 
 seeds = st.integers(0, 999)
 
 
 def maps(head, **options):
-    return {design.name: design.look.weights for design in designs(head, **options)}
+    return {design.name: design.found.weights for design in designs(head, **options)}
 
 
 @given(seeds, st.integers(1, 6), st.integers(0, 2), st.booleans(), st.integers(1, 5), st.integers(0, 3))
@@ -36,7 +58,7 @@ def test_every_design_is_attention(seed, real, padding, causal, head_dim, reach)
         assert len(one.controls) == (3 if one.name in ("grouped", "multi-query") else DRAWS)
         assert one.trained == (one.name not in ("relative", "disentangled"))
         assert one.trained != one.verdict.endswith("as drawn")
-        for look in (one.look, *one.controls):
+        for look in (one.found, *one.controls):
             np.testing.assert_allclose(look.weights[head.counted].sum(axis=-1), 1, atol=1e-5)
             assert not look.weights[~head.mask.numpy()].any()
             assert 0 <= look.moved <= 1 + 1e-6 and 0 <= look.same_key <= 1
@@ -69,9 +91,9 @@ def test_each_position_and_window_is_what_it_is_called():
 def test_a_window_of_no_less_than_the_text_moves_nothing(seed, more):
     head = in_layer(seed)
     [wide] = designs(head, reach=5 + more, only="window")
-    assert wide.look.moved < 1e-6 and wide.control_moved < 1e-6 and wide.verdict == "as in any order"
+    assert wide.found.moved < 1e-6 and wide.control_moved < 1e-6 and wide.verdict == "as in any order"
     [narrow] = designs(head, reach=0, only="window")
-    assert np.array_equal(narrow.look.weights, np.eye(6)) and narrow.look.distance == 0
+    assert np.array_equal(narrow.found.weights, np.eye(6)) and narrow.found.distance == 0
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -111,7 +133,7 @@ def test_sharing_with_nobody_moves_nothing_and_nor_does_sharing_the_same(seed):
     assert with_shared_keys(head, 1).moved < 1e-6
     alike = replace(head, key=head.key[1].expand_as(head.key))
     found = designs(alike, only="multi-query")[0]
-    assert found.look.moved < 1e-6 and found.control_moved < 1e-6 and found.verdict == "as with another's"
+    assert found.found.moved < 1e-6 and found.control_moved < 1e-6 and found.verdict == "as with another's"
 
 
 def test_heads_share_keys_by_twos_and_all_together():
@@ -131,14 +153,14 @@ def test_heads_share_keys_by_twos_and_all_together():
 def test_a_heads_own_group_is_nearer_than_other_heads(minilm, trained):
     found = designs(HeadInLayer.of(minilm, trained()), only="grouped")[0]
     assert found.verdict == "nearer than any other's"
-    assert found.look.moved < min(control.moved for control in found.controls) and len(found.controls) == 11
+    assert found.found.moved < min(control.moved for control in found.controls) and len(found.controls) == 11
 
 
 # --- verdicts -------------------------------------------------------------------------------------------
 
 
-def seen(distance: float, moved: float = 0.5) -> Look:
-    return Look(np.eye(6, dtype=np.float32), 0.0, distance, moved, 0.0)
+def seen(distance: float, moved: float = 0.5) -> Figures:
+    return Figures(np.eye(6, dtype=np.float32), 0.0, distance, moved, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -153,13 +175,13 @@ def seen(distance: float, moved: float = 0.5) -> Look:
     ],
 )
 def test_nearer_is_nearer_than_the_head_and_all_controls(monkeypatch, own, distance, controls, verdict):
-    monkeypatch.setattr(designing, "own_distance", lambda head: own)
+    monkeypatch.setattr(HeadInLayer, "own_figures", seen(own))
     assert verdict_on_distance(in_layer(), seen(distance), [seen(one) for one in controls]) == verdict
 
 
 def test_alibi_looks_nearer_because_it_knows_where_tokens_stand(minilm, trained):
     found = designs(HeadInLayer.of(minilm, trained(3, 1)), only="alibi")[0]
-    assert found.verdict == "looks nearer" and found.look.distance < found.control_distance - 1
+    assert found.verdict == "looks nearer" and found.found.distance < found.control_distance - 1
 
 
 def test_a_document_has_the_means_of_the_controls_and_the_map_of_the_first():
@@ -168,4 +190,108 @@ def test_a_document_has_the_means_of_the_controls_and_the_map_of_the_first():
     assert document["control_moved"] == pytest.approx(np.mean([look.moved for look in one.controls]))
     assert document["control_distance"] == pytest.approx(np.mean([look.distance for look in one.controls]))
     assert document["control_weights"] == one.controls[0].weights.tolist()
-    assert document["weights"] == one.look.weights.tolist() and document["entropy"] == one.look.entropy
+    assert document["weights"] == one.found.weights.tolist() and document["entropy"] == one.found.entropy
+
+
+# --- scores ---------------------------------------------------------------------------------------------
+
+PARAMETERLESS = {"dot", "scaled_dot"}
+
+
+@pytest.mark.parametrize("mask", ["padding", "causal", "none"])
+def test_the_heads_own_score_under_softmax_is_its_own_map(trained, mask):
+    for layer, head in ((0, 2), (4, 3), (5, 11)):
+        one = trained(layer, head, mask)
+        [own] = [found for found in variants(one) if (found.score, found.normaliser) == ("scaled_dot", "softmax")]
+        np.testing.assert_allclose(own.found.weights, one.record.map(layer, head), atol=1e-5)
+        assert own.found.moved < 1e-5
+        assert own.found.same_key == 1
+
+
+@settings(max_examples=20)
+@given(heads(), st.integers(0, 2**63 - 1), st.sampled_from([0.1, 1.0, 10.0]))
+def test_every_variant_is_attention(head, seed, temperature):
+    """Rows sum to 1, hidden keys get nothing, hard rows look at one key, and figures are within their bounds."""
+    found = variants(head, temperature, seed)
+    assert [(one.score, one.normaliser) for one in found] == [(s, n) for s in SCORES for n in NORMALISERS]
+    most = np.log(head.record.mask.sum(axis=1).max())
+    for one in found:
+        np.testing.assert_allclose(one.found.weights.sum(axis=-1), 1, atol=1e-5)
+        assert not one.found.weights[~head.record.mask].any()
+        assert one.trained == (one.score in PARAMETERLESS)
+        assert -1e-6 <= one.found.entropy <= most + 1e-5
+        assert 0 <= one.found.moved <= 1 + 1e-6
+        assert 0 <= one.found.same_key <= 1
+        if one.normaliser != "softmax":
+            assert set(np.unique(one.found.weights)) <= {0, 1} and one.found.entropy == 0
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_query_that_may_look_nowhere_has_no_weights_and_does_not_count(seed):
+    mask = np.random.default_rng(seed).random((7, 7)) < 0.4
+    mask[0], mask[1] = False, True
+    for one in variants(made_up(seed, 7, mask=mask)):
+        np.testing.assert_allclose(one.found.weights.sum(axis=-1), mask.any(axis=-1), atol=1e-5)
+        assert not one.found.weights[~mask].any()
+        assert np.isfinite([one.found.entropy, one.found.moved, one.found.same_key]).all()
+
+
+def test_figures_are_means_over_the_queries_that_are_real_tokens(trained):
+    one = trained()
+    real = counted_queries(one.record, 4)
+    assert real.tolist() == [True] * 16 + [False] * 2
+    own = one.record.map(4, 3)[real].astype(float)
+    for found in variants(one):
+        weights = found.found.weights[real].astype(float)
+        logs = np.log(np.where(weights > 0, weights, 1))
+        assert found.found.entropy == pytest.approx(-(weights * logs).sum() / 16, abs=1e-6)
+        assert found.found.moved == pytest.approx(np.abs(weights - own).sum() / 2 / 16)
+        assert found.found.same_key == (weights.argmax(1) == own.argmax(1)).mean()
+
+
+def variant_maps(head, **options):
+    return {(found.score, found.normaliser): found.found.weights for found in variants(head, **options)}
+
+
+def test_the_same_seed_gives_the_same_numbers_whatever_was_drawn_before(trained):
+    first = variant_maps(trained(), seed=3)
+    torch.rand(5)
+    again, other = variant_maps(trained(), seed=3), variant_maps(trained(), seed=4)
+    for (score, normaliser), weights in first.items():
+        np.testing.assert_array_equal(weights, again[score, normaliser])
+        drawn = score not in PARAMETERLESS | {"content", "qk_norm"}  # whose parameters start the same
+        if normaliser == "hard_sample" or (drawn and normaliser == "softmax"):
+            assert (weights != other[score, normaliser]).any()
+        elif not drawn:
+            np.testing.assert_array_equal(weights, other[score, normaliser])
+
+
+def test_seeds_of_variants_are_nobody_elses():
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    variants(made_up())
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_temperature_is_of_softmax_alone_and_sharpens_below_1(trained):
+    cold, own, hot = (variant_maps(trained(), temperature=temperature) for temperature in (0.5, 1.0, 2.0))
+    for (score, normaliser), weights in own.items():
+        places = score, normaliser
+        if normaliser != "softmax":
+            np.testing.assert_array_equal(cold[places], weights)
+            np.testing.assert_array_equal(hot[places], weights)
+        else:
+            assert cold[places].max(axis=-1).mean() > weights.max(axis=-1).mean() > hot[places].max(axis=-1).mean()
+
+
+def test_a_text_longer_than_a_location_score_has_positions():
+    found = variant_maps(made_up(tokens=POSITIONS + 1, hidden=2, head_dim=2))
+    assert found["location", "softmax"].shape == (POSITIONS + 1,) * 2
+
+
+def test_heads_of_every_family_have_all(tiny):
+    for family in ONE_OF_EACH:
+        model = load_model(str(tiny(family)), device="cpu")
+        head = one_head(model, model.tokenizer.encode("the cat sat on it"), 1, 2, "causal")
+        assert len(variants(head)) == len(SCORES) * len(NORMALISERS)

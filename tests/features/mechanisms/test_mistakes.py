@@ -11,9 +11,9 @@ from torch import Tensor
 from attncli import RequestError, load_model
 from attncli.analysis.patterns import total_variation
 from attncli.attention.mistakes import MISTAKES
-from attncli.checks.looks import HeadInLayer
 from attncli.checks.passes import AttentionInputs
-from attncli.checks.planted import formula_of, inputs_of, planted
+from attncli.features.mechanisms.head import HeadInLayer
+from attncli.features.mechanisms.mistakes import formula_of, inputs_of, make_mistakes
 from attncli.models.head import one_head
 from attncli.record import Request
 
@@ -78,7 +78,7 @@ def test_without_a_mistake_it_is_the_layer(tiny, family, mask, pad_to):
         inside = HeadInLayer.of(model, head)
         if family in WITH_TERMS:
             with pytest.raises(RequestError, match=f"positions add to that in {family}"):
-                planted(model, head)
+                make_mistakes(model, head)
             continue
         inputs = inputs_of(model, head, inside)
         formula = formula_of(model, inside.score)
@@ -96,12 +96,12 @@ def test_without_a_mistake_it_is_the_layer(tiny, family, mask, pad_to):
 def test_a_layer_that_turns_values_is_refused(tiny):
     model = load_model(str(tiny("roformer", rotary_value=True)), device="cpu")
     with pytest.raises(RequestError, match=r"--mistakes .* roformer: take another model") as caught:
-        planted(model, head_of(model))
+        make_mistakes(model, head_of(model))
     assert "\n" not in str(caught.value) and len(str(caught.value)) <= 300
 
 
 def test_all_are_there_and_what_does_not_show_says_what_it_takes(small):
-    found = planted(small, head_of(small))
+    found = make_mistakes(small, head_of(small))
     assert [one.mistake for one in found.made] == list(MISTAKES)
     assert {one.name for one in MISTAKES} - shown(found) == UNSEEN
     assert all(one.mistake.needs for one in found.made if one.moved is None)
@@ -109,21 +109,21 @@ def test_all_are_there_and_what_does_not_show_says_what_it_takes(small):
 
 
 def test_what_needs_a_mask_shows_with_one(small):
-    plain = shown(planted(small, head_of(small)))
-    assert shown(planted(small, head_of(small, pad_to=38))) - plain == WITH_PAD
-    assert shown(planted(small, head_of(small, "causal"))) - plain == WITH_CAUSAL
+    plain = shown(make_mistakes(small, head_of(small)))
+    assert shown(make_mistakes(small, head_of(small, pad_to=38))) - plain == WITH_PAD
+    assert shown(make_mistakes(small, head_of(small, "causal"))) - plain == WITH_CAUSAL
 
 
 def test_shared_keys_show_the_order_of_key_heads(tiny):
     model = load_model(str(tiny("eurobert")), device="cpu")
-    found = by_name(planted(model, head_of(model)))
+    found = by_name(make_mistakes(model, head_of(model)))
     assert found["key heads in the wrong order"].moved is not None
 
 
 def test_each_map_is_that_of_its_mistake(small):
     """By hand, of the queries and keys that the model's record has."""
     head = head_of(small, "causal")
-    found = by_name(planted(small, head))
+    found = by_name(make_mistakes(small, head))
     query, key = torch.from_numpy(head.query), torch.from_numpy(head.key)
     heads, d_k = small.config.heads, query.shape[-1]
     future = torch.ones(len(query), len(key), dtype=torch.bool).triu(1)
@@ -156,7 +156,7 @@ def test_each_map_is_that_of_its_mistake(small):
 
 def test_rows_of_pad_do_not_count(small):
     head = head_of(small, pad_to=38)
-    found = by_name(planted(small, head))["scale without root"]
+    found = by_name(make_mistakes(small, head))["scale without root"]
     real = ~np.array(head.record.tokens.padding)
     moved = total_variation(found.weights[real], head.record.map(1, 2)[real]).mean()
     assert found.moved.own == pytest.approx(moved, abs=1e-6)
@@ -165,7 +165,7 @@ def test_rows_of_pad_do_not_count(small):
 
 def test_the_change_of_the_output_is_that_of_the_layer_s(small):
     head = head_of(small, pad_to=38)
-    found = by_name(planted(small, head))
+    found = by_name(make_mistakes(small, head))
     attention, real = small.network.layer(1).attention, ~torch.tensor(head.record.tokens.padding)
     kept = AttentionInputs(small)
     with torch.inference_mode():
@@ -178,11 +178,11 @@ def test_the_change_of_the_output_is_that_of_the_layer_s(small):
 
 def test_the_controls(small):
     """Other heads' figures are theirs, and in the control each head has another's map."""
-    found = by_name(planted(small, head_of(small)))["no scale"].moved
-    theirs = [by_name(planted(small, head_of(small, head=head)))["no scale"].moved.own for head in (0, 1, 3)]
+    found = by_name(make_mistakes(small, head_of(small)))["no scale"].moved
+    theirs = [by_name(make_mistakes(small, head_of(small, head=head)))["no scale"].moved.own for head in (0, 1, 3)]
     assert found.others == pytest.approx(theirs, abs=1e-6)
     assert found.of_others == pytest.approx(np.mean(theirs), abs=1e-6)
-    exchanged = planted(small, head_of(small)).exchanged
+    exchanged = make_mistakes(small, head_of(small)).exchanged
     maps = small.attend(TEXT).weights[1]
     moved = [total_variation(maps[other], maps[2]).mean() for other in (0, 1, 3)]
     assert exchanged.own == pytest.approx(np.mean(moved), abs=1e-6)
@@ -191,7 +191,7 @@ def test_the_controls(small):
 
 def test_one_head_has_no_control(tiny):
     model = load_model(str(tiny("bert", num_attention_heads=1)), device="cpu")
-    found = planted(model, head_of(model, head=0))
+    found = make_mistakes(model, head_of(model, head=0))
     assert found.exchanged is None and found.document()["exchanged"] is None
     hidden = {one.name for one in MISTAKES} - shown(found)
     several = {one.name for one in MISTAKES if one.needs == "several heads"}
@@ -204,7 +204,7 @@ def test_what_becomes_no_number_is_null(tiny):
     head = head_of(model)
     with torch.inference_mode():
         model.network.layer(1).attention.query.weight.mul_(300)
-    found = planted(model, head)
+    found = make_mistakes(model, head)
     document = json.loads(json.dumps(found.document(), allow_nan=False))
     [made] = [one for one in document["made"] if one["name"] == "no maximum subtracted"]
     assert by_name(found)["no maximum subtracted"].moved is not None

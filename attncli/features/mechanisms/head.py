@@ -1,4 +1,4 @@
-"""A head's map under another score or mask, and what such a map looks like beside the head's own."""
+"""A head among those of its layer: its map under another score, mask or keys, compared with its own map."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,17 @@ from torch import Tensor
 
 from attncli.analysis.patterns import counted_queries, entropy, total_variation
 from attncli.attention import MultiHeadAttention, PositionalScore, combine_masks, masked_softmax
+from attncli.attention.scores import ScoreFunction
 from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.models.head import OneHead
 from attncli.models.tapped import TappedModel
 
+SAME = 1e-4  # what rounding in float32 explains, compared with scores of about 10
+
 
 @dataclass(frozen=True)
-class Look:
-    """A map `[query, key]`, and what it looks like. Figures are means over the queries that count.
+class Figures:
+    """A map `[query, key]` and its figures, means over the queries that count.
 
     entropy: in nats. distance: how many tokens away its weight is. moved: the weight that would have to move to make it
     the head's own map (total variation). same_key: the share of queries whose strongest key is the same.
@@ -28,8 +31,8 @@ class Look:
     same_key: float
 
     @classmethod
-    def of(cls, weights: Floats, own: Floats, counted: Bools, sinks: bool = False) -> "Look":
-        """Return what a map looks like. sinks: whether rows may sum to less than 1."""
+    def of(cls, weights: Floats, own: Floats, counted: Bools, sinks: bool = False) -> "Figures":
+        """Return the figures of a map. sinks: whether rows may sum to less than 1."""
         rows, theirs = weights[counted], own[counted]
         return cls(
             weights,
@@ -103,18 +106,23 @@ class HeadInLayer:
             sink=vectors.sink(layer, number),
         )
 
-    def look(
+    @property
+    def own_figures(self) -> Figures:
+        """Return the figures of its own map."""
+        return Figures.of(self.own, self.own, self.counted)
+
+    def under(
         self,
         score: PositionalScore | None,
         mask: Tensor | None = None,
         temperature: float = 1.0,
         key: Tensor | None = None,
         order: Tensor | None = None,
-    ) -> Look:
-        """Its map under a score and a mask besides its own, with these keys of the layer in place of its own.
+    ) -> Figures:
+        """Return its map under a score and a mask besides its own, with these keys of the layer in place of its own.
 
-        order: score and mask are told that token order[i] stands at place i; by default each stands where it does. A
-        score of None is the head's own, which has been told where tokens stand; then only the mask is told.
+        order: for score and mask, token order[i] stands at place i; by default each stands where it does. A score of
+        None is the head's own, which knows already where tokens stand; then the order is for the mask only.
         """
         places = torch.arange(len(self.mask), device=self.mask.device) if order is None else order
         its_own = slice(self.number, self.number + 1)
@@ -126,10 +134,10 @@ class HeadInLayer:
             else:
                 scores = score(self.query[its_own][:, places], keys[:, places], [self.number])[0]
             allowed = combine_masks(self.mask[places][:, places], None if mask is None else mask.to(scores.device))
-            told = self.normalised(scores, allowed, temperature)
+            ordered = self.normalised(scores, allowed, temperature)
             back = places.argsort()
-            weights = told[back][:, back].float().cpu().numpy()
-        return Look.of(weights, self.own, self.counted, self.sink is not None)
+            weights = ordered[back][:, back].float().cpu().numpy()
+        return Figures.of(weights, self.own, self.counted, self.sink is not None)
 
     def normalised(self, scores: Tensor, mask: Tensor | None, temperature: float) -> Tensor:
         """Return softmax of scores, in which the head's sink takes part if it has one."""
@@ -142,7 +150,7 @@ class HeadInLayer:
         return masked_softmax(with_sink, allowed, temperature)[:, :-1]
 
     def shuffled(self, generator: torch.Generator) -> Tensor:
-        """An order in which real tokens stand in each other's places, and [PAD] where it does."""
+        """Return an order in which real tokens stand in each other's places, and [PAD] where it does."""
         order = torch.arange(len(self.real))
         places = order[self.real.cpu()]
         order[places] = places[torch.randperm(len(places), generator=generator)]
@@ -150,8 +158,29 @@ class HeadInLayer:
 
 
 def distances(weights: Floats) -> Doubles:
-    """Σ_key w |query - key|, how many tokens away a row's weight is. `[query, key]` -> `[query]`."""
+    """Σ_key w |query - key|: how many tokens away a row's weight is. `[query, key]` -> `[query]`."""
     queries, keys = weights.shape
     away = np.abs(np.arange(queries)[:, None] - np.arange(keys))
     result: Doubles = (weights.astype(np.float64) * away).sum(axis=-1)
     return result
+
+
+def mask_of(head: OneHead) -> Tensor:
+    """Return the head's mask, bool `[query, key]`."""
+    return torch.from_numpy(head.record.mask.copy())  # which may share one row among all queries
+
+
+def own_score(head: OneHead) -> ScoreFunction:
+    """Return the head's own score, a function of queries and keys before positions turn them."""
+    vectors = head.record.vectors
+    assert vectors is not None
+    scale, places = float(vectors.scale[0]), torch.arange(len(head.value))
+    terms = [torch.from_numpy(term[0]) for term in vectors.terms.values()]
+
+    def score(query: Tensor, key: Tensor) -> Tensor:
+        if head.rotary is not None:
+            angles = head.rotary.angles(places, query.dtype)
+            query, key = head.rotary.turn(query, angles), head.rotary.turn(key, angles)
+        return sum(terms, start=scale * query @ key.mT)
+
+    return score

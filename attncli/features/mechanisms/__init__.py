@@ -1,0 +1,509 @@
+"""Put one head under every score and in other designs, make known mistakes in it, and measure what is claimed.
+
+`head` is a head among those of its layer, `designs` has its maps under other scores, positions, windows and shared
+keys, `claims` the claims of tutorials and papers as data, `mistakes` the mistakes that people make. They compute with
+torch and are imported when a report is made.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Any
+
+from attncli.base import choices
+from attncli.base.errors import RequestError
+from attncli.base.files import DOCUMENTS, PICTURES
+from attncli.base.progress import Progress, silent
+from attncli.features import options
+from attncli.features.feature import Feature
+from attncli.features.inputs import check_one, open_tapped, read_inputs
+from attncli.models.opening import Opening
+from attncli.record import AttentionRecord, Request
+from attncli.record.captions import model_name, record_size
+from attncli.record.cells import drawn, drawn_map
+from attncli.record.selection import select_one
+from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+
+if TYPE_CHECKING:
+    from attncli.features.mechanisms.claims import Claim
+    from attncli.features.mechanisms.designs import Design, Variant
+    from attncli.features.mechanisms.head import Figures
+    from attncli.features.mechanisms.mistakes import Made, Mistakes, Moved
+    from attncli.models.head import OneHead
+    from attncli.models.tapped import TappedModel
+
+WINDOWS: tuple[choices.Design, ...] = ("window", "causal-window")  # designs that are masks and need no projections
+SHARED: tuple[choices.Design, ...] = ("grouped", "multi-query")
+COLDEST, HOTTEST = 0.001, 1000.0  # beyond, every row is hard or uniform, and at last scores overflow
+REACH = 2  # of a window, to each side
+
+
+@dataclass(eq=False)
+class Mechanisms(Feature):
+    """Put one head under every score and in other designs.
+
+    Designs are other positions, windows and shared keys. Parameters that this model never learned are drawn from the
+    seed and labelled "untrained". Claims of tutorials and papers are measured. A claim that does not hold is a finding,
+    and the exit code is 0.
+
+    \b
+    Examples:
+      attncli mechanisms "The cat sat on the mat." -l 2 -H 9 --temperature 0.5
+      attncli mechanisms -l 4 -H 3 -o mechanisms.png
+      attncli mechanisms "The cat sat on the mat." -l 4 -H 3 --design alibi
+    """
+
+    group = "Understand"
+    saves = (*PICTURES, *DOCUMENTS)
+    saved_as = "what is measured"
+
+    text: options.Text = None
+    pair: options.Pair = None
+    file: options.File = None
+    layer: options.OneLayer = "-1"
+    head: options.OneHead = "0"
+    model: options.ModelName = "minilm"
+    temperature: Annotated[
+        float,
+        options.option(
+            options.MODEL, "--temperature", metavar="T", help="Of softmax: below 1 is harder, above 1 is softer."
+        ),
+    ] = 1.0
+    design: Annotated[
+        choices.Design | None,
+        options.choice(options.MODEL, choices.Design, "--design", help="Only one design, with its map: "),
+    ] = None
+    mistakes: Annotated[
+        bool, options.option(options.MODEL, "--mistakes", help="Only the effects of known mistakes on it.")
+    ] = False
+    reach: Annotated[
+        int,
+        options.option(
+            options.MODEL, "--reach", rare=True, metavar="N", min=0, help="Of a window, in tokens to each side."
+        ),
+    ] = REACH
+    seed: Annotated[
+        int,
+        options.option(
+            options.MODEL, "--seed", rare=True, metavar="N", min=0, max=2**63 - 1, help="The seed of random parameters."
+        ),
+    ] = 0
+    which: options.Which = None
+    target: options.Target = None
+    mask: options.Mask = None
+    pad_to: options.PadTo = None
+    device: options.Device = "auto"
+
+    def report(self, progress: Progress = silent) -> Report:
+        if self.mistakes:
+            why = "with --mistakes, which are made in the head as it is"
+            self.refuse(why, "design", "temperature", "reach", "seed")
+        if self.design is not None and self.design not in WINDOWS:
+            self.refuse(f"with --design {self.design}, which is no window", "reach")
+        if self.design in SHARED:
+            self.refuse(f"with --design {self.design}, where nothing is random", "seed")
+        if self.path is not None and self.design is None and not self.printed and self.path.suffix.lower() != ".json":
+            self.refuse(f"with -o {self.path.suffix}, which has scores and no designs", "reach")
+        inputs = read_inputs(self.text, self.pair, self.file)
+        check_one(len(inputs), "give the one to measure as TEXT")
+        # In float32: where a claim says that two ways give the same, their difference is compared with its rounding.
+        model = open_tapped(Opening(self.model, self.device, "float32"), self.which)
+        check_temperature(self.temperature)
+        model.check(Request(mask=self.mask, which=self.which, target=self.target))
+        tokens = model.ready(model.tokenizer.encode(*inputs[0], self.pad_to), self.target)
+        layer, head = select_one(self.layer, model.layers, "layer"), select_one(self.head, model.heads, "head")
+        from attncli.models.head import one_head
+
+        taken = one_head(model, tokens, layer, head, self.mask)
+        if self.mistakes:
+            return _report(measure_mistakes(model, taken))
+        return _report(measure(model, taken, self.temperature, self.seed, self.reach, self.design))
+
+
+# --- results --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The measurements on one head.
+
+    own: figures of its map. variants, designs: its queries and keys under other scores and in other designs. claims:
+    how they came out. temperature: of softmax. reach: of windows. seed: of what is random. mistakes: None where they
+    were not asked for. projections: whether they are known; without them some designs and claims are left out.
+    """
+
+    record: AttentionRecord
+    own: "Figures"
+    temperature: float = 1.0
+    reach: int = REACH
+    seed: int = 0
+    variants: "list[Variant]" = field(default_factory=list)
+    designs: "list[Design]" = field(default_factory=list)
+    claims: "list[Claim]" = field(default_factory=list)
+    mistakes: "Mistakes | None" = None
+    projections: bool = True
+
+    def document(self) -> dict[str, Any]:
+        """Return what --json prints."""
+        [layer], [head] = self.record.layers, self.record.heads
+        return {
+            "model": self.record.model.document(),
+            "layer": layer,
+            "head": head,
+            "mask": self.record.mask_name,
+            "temperature": self.temperature,
+            "reach": self.reach,
+            "seed": self.seed,
+            "tokens": self.record.tokens.text,
+            "weights": self.record.map(layer, head).tolist(),
+            "variants": [variant.document() for variant in self.variants],
+            "designs": [design.document() for design in self.designs],
+            "claims": [asdict(claim) for claim in self.claims],
+            "mistakes": None if self.mistakes is None else self.mistakes.document(),
+            "records": [self.record.document()],
+        }
+
+
+def measure(
+    model: "TappedModel",
+    head: "OneHead",
+    temperature: float = 1.0,
+    seed: int = 0,
+    reach: int = REACH,
+    design: str | None = None,
+) -> Measured:
+    """Measure a head under every scoring function and normaliser, in other designs, and the claims on it; or in one
+    design only.
+
+    The model should compute in float32 or better, because differences are compared with the rounding of float32.
+
+    Raises RequestError as `check_temperature` does, and where this head can't be in that design.
+    """
+    from attncli.features.mechanisms.claims import Trial, check_claims
+    from attncli.features.mechanisms.designs import designs, variants
+    from attncli.features.mechanisms.head import HeadInLayer
+
+    check_temperature(temperature)
+    if design is not None:
+        _check_design(model, head, design)
+    inside, known = HeadInLayer.of(model, head), head.x is not None
+    found = designs(inside, reach, temperature, seed, design) if head.record.key_tokens is None else []
+    if design is not None and not found:
+        heads, _, d_k = inside.key.shape
+        raise RequestError(f"--design {design} is for several heads of two or more elements: here are {heads} of {d_k}")
+    result = Measured(head.record, inside.own_figures, temperature, reach, seed, designs=found, projections=known)
+    if design is not None:
+        return result
+    claims = check_claims(Trial(model, head, inside, seed))
+    return replace(result, variants=variants(head, temperature, seed), claims=claims)
+
+
+def measure_mistakes(model: "TappedModel", head: "OneHead") -> Measured:
+    """Measure the effects of every known mistake on a head. Raises RequestError as `make_mistakes` does."""
+    from attncli.features.mechanisms.head import HeadInLayer
+    from attncli.features.mechanisms.mistakes import make_mistakes
+
+    return Measured(head.record, HeadInLayer.of(model, head).own_figures, mistakes=make_mistakes(model, head))
+
+
+def check_temperature(temperature: float) -> None:
+    """Raises RequestError when softmax can't be computed at this temperature."""
+    if not COLDEST <= temperature <= HOTTEST:  # NaN is not either
+        raise RequestError(
+            f"--temperature {temperature:g} is out of range: give one from {COLDEST:g} to {HOTTEST:g}, 1 as it is"
+        )
+
+
+def _check_design(model: "TappedModel", head: "OneHead", design: str) -> None:
+    """Raises RequestError where a design needs projections that are not known, or the keys are of another text."""
+    if head.record.key_tokens is not None:
+        raise RequestError(
+            f"--design {design} is for a text's attention to itself, and this is cross-attention: leave --design out, "
+            "or take --which encoder or decoder"
+        )
+    if head.x is None and design not in WINDOWS:
+        raise RequestError(
+            f"--design {design} needs a layer's projections, which are not known in {model.place.name}, because "
+            f"transformers runs it: --design {' or '.join(WINDOWS)}"
+        )
+
+
+# --- the report -----------------------------------------------------------------------------------------
+
+OWN_SCORE = "scaled_dot"
+ROUNDING = 1e-6  # of a scale
+SEEN = 5e-4  # of a row's weight: what three decimals show
+ACROSS = 3  # mistakes, side by side
+FIGURES = (
+    "entropy: in nats, 0 looks at one token. moved: weight that would have to move to make it the head's own map "
+    "(total variation). Both are means over queries. same strongest key: the share of queries that have it."
+)
+CONTROLS = (
+    "distance: how many tokens away the weight is. moved: weight that would have to move to make it the head's own "
+    "map. In brackets the mean of the controls: the design with positions in shuffled orders; for shared keys, each "
+    "other head's keys. nearer, further: than the head as it is and than every control."
+)
+HARM = (
+    "moved: weight that would have to move to make it the head's own map, mean over queries; above 1 where a row sums "
+    "to more than 1. In brackets the mean of the layer's other heads. output: of the layer's attention, "
+    "‖changed - own‖ / ‖own‖. What is above the control harms more than giving heads each other's maps. Of "
+    "several ways to make a mistake it is the first that shows."
+)
+LEFT_OUT = (
+    "Left out: claims and designs that need a layer's input and projections, which are not known in a network that "
+    "transformers runs."
+)
+
+
+def _report(found: Measured) -> Report:
+    """Report mistakes only, one design only, or everything else."""
+    record = found.record
+    [layer], [head] = record.layers, record.heads
+    title = [
+        model_name(record.model.shown), *record.unusual, f"layer {layer} head {head}", f"mask {record.mask_name}",
+        record_size(record),
+    ]  # fmt: skip
+    picture: list[Part] | None = None
+    if found.mistakes is not None:
+        about = Sentence("the head as it is, and with known mistakes in its layer", caption=True)
+        parts: list[Part] = [about, _mistake_maps(record, found.mistakes), _mistakes(found.mistakes), Sentence(HARM)]
+    elif not found.variants:
+        [design] = found.designs
+        parts = [
+            Sentence(f"{design.name_shown}: {design.verdict}", caption=True),
+            _design_maps(record, design),
+            _designs(found.own, found.designs),
+            Sentence(CONTROLS),
+        ]
+    else:
+        maps, captions = _variant_maps(found), [Sentence(words, caption=True) for words in _captions(found)]
+        holding = sum(claim.holds for claim in found.claims)
+        parts = [
+            Sentence(f"{holding} of {len(found.claims)} claims hold here"),
+            _claims(found.claims),
+            *captions,
+            replace(
+                maps,
+                panels=[[Panel("as it is", drawn_map(record, layer, head))], *maps.panels],
+                headings=["the head's own map", *maps.headings],
+            ),
+            _variants(found.variants, found.temperature),
+            Sentence(FIGURES),
+            *([_designs(found.own, found.designs), Sentence(CONTROLS)] if found.designs else []),
+            *([] if found.projections else [Sentence(LEFT_OUT)]),
+        ]
+        picture = [*captions, maps]
+    return Report(
+        title,
+        parts,
+        found.document,
+        _rows,
+        picture,
+        next=NextCommand("one row of this head, number by number", "explain", {}),
+    )
+
+
+def _rows(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a .csv: mistakes or designs where nothing else was asked for, else variants."""
+    if document["mistakes"] is not None:
+        return list(document["mistakes"]["made"])
+    return list(document["variants"] or document["designs"])
+
+
+def _axes(record: AttentionRecord) -> tuple[Axis, Axis]:
+    queries = Axis("query", record.tokens.shown, special=record.tokens.special)
+    return queries, Axis("key", record.keys.shown, special=record.keys.special)
+
+
+# --- scores ---------------------------------------------------------------------------------------------
+
+
+def _captions(found: Measured) -> list[str]:
+    """Say which score is the head's own, and where untrained parameters come from."""
+    untrained = f"untrained: with parameters that the model never learned, drawn from seed {found.seed}"
+    if not _has_own_score(found.record):
+        return [untrained]
+    softmax = "its softmax" if found.temperature == 1 else "its softmax at T = 1"
+    sink = " but for its sink" if found.record.sinks else ""
+    return [f"{OWN_SCORE} is the head's own score, {softmax} is the head's own map{sink}", untrained]
+
+
+def _has_own_score(record: AttentionRecord) -> bool:
+    """Return whether a head's own score is OWN_SCORE: q·k / √d_k, to which nothing is added."""
+    vectors = record.vectors
+    if vectors is None:
+        return True
+    return not vectors.terms and abs(float(vectors.scale[0]) * vectors.query.shape[-1] ** 0.5 - 1) < ROUNDING
+
+
+def _by_score(variants: "Sequence[Variant]") -> "list[tuple[str, list[Variant]]]":
+    """Return the variants of each score, under its name."""
+    return [(score, list(row)) for score, row in groupby(variants, key=lambda one: one.score)]
+
+
+def _normaliser(name: str, temperature: float) -> str:
+    """Return a normaliser's name, with its temperature if that is not 1."""
+    return f"softmax, T = {temperature:g}" if name == "softmax" and temperature != 1 else name
+
+
+def _variant_maps(found: Measured) -> Maps:
+    """Return a row of maps for each score, its normalisers side by side."""
+    rows, [layer] = _by_score(found.variants), found.record.layers
+    mask = found.record.mask_of(layer)
+    return Maps(
+        [
+            [Panel(_normaliser(one.normaliser, found.temperature), drawn(one.found.weights, mask)) for one in row]
+            for _, row in rows
+        ],
+        *_axes(found.record),
+        headings=[score if row[0].trained else f"{score}, untrained" for score, row in rows],
+    )
+
+
+def _variants(variants: "Sequence[Variant]", temperature: float) -> Table:
+    """Return a row a variant: how broad it is, and how far from the head's own map."""
+    rows: list[list[str] | None] = []
+    for _, row in _by_score(variants):
+        rows += [
+            [
+                one.score,
+                _normaliser(one.normaliser, temperature),
+                f"{one.found.entropy:.2f}",
+                f"{one.found.moved:.3f}",
+                f"{one.found.same_key:.0%}",
+                "" if one.trained else "untrained",
+            ]
+            for one in row
+        ]
+        rows.append(None)
+    columns = [
+        Column("score"), Column("normaliser", "name"), Column("entropy"), Column("moved"),
+        Column("same strongest key", leaves=2), Column("parameters", leaves=1),
+    ]  # fmt: skip
+    return Table(columns, rows)
+
+
+# --- designs --------------------------------------------------------------------------------------------
+
+
+def _design_maps(record: AttentionRecord, design: "Design") -> Maps:
+    """Return the head's own map, its map in the design, and that of a control."""
+    [layer], [head] = record.layers, record.heads
+    panels = [
+        Panel("as it is", record.map(layer, head)),
+        Panel(design.name_shown, design.found.weights),
+        Panel(f"control: {design.control}", design.controls[0].weights),
+    ]
+    return Maps([panels], *_axes(record))
+
+
+def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
+    """Return the head as it is, then a row a design: its figures, its controls, and how the two compare."""
+    rows: list[list[str] | None] = [
+        ["as it is", f"{own.entropy:.2f}", f"{own.distance:.2f}", f"{own.moved:.3f}", ""],
+        None,
+    ]
+    rows += [
+        [
+            one.name_shown,
+            f"{one.found.entropy:.2f}",
+            f"{one.found.distance:.2f} ({one.control_distance:.2f})",
+            f"{one.found.moved:.3f} ({one.control_moved:.3f})",
+            one.verdict,
+        ]
+        for one in designs
+    ]
+    columns = [
+        Column("design"), Column("entropy", leaves=1), Column("distance (control)"),
+        Column("moved (control)", leaves=2), Column("verdict", "name"),
+    ]  # fmt: skip
+    return Table(columns, rows)
+
+
+# --- mistakes -------------------------------------------------------------------------------------------
+
+
+def _mistake_maps(record: AttentionRecord, mistakes: "Mistakes") -> Maps:
+    """Return the head's own map, and those of mistakes that change it so that it can be seen."""
+    [layer], [head] = record.layers, record.heads
+    panels = [Panel("as it is", record.map(layer, head))]
+    for one in mistakes.made:
+        if one.weights is not None and one.moved is not None and not one.moved.own < SEEN:
+            panels.append(Panel(one.mistake.name, one.weights))
+    rows = [panels[start : start + ACROSS] for start in range(0, len(panels), ACROSS)]
+    return Maps(rows, *_axes(record))
+
+
+def _mistakes(mistakes: "Mistakes") -> Table:
+    """Return the control, then a row a mistake: those that show here, and those that don't with what they need."""
+    rows: list[list[str] | None] = []
+    if mistakes.exchanged is not None:
+        rows += [["maps exchanged", *_harm(mistakes.exchanged), "the control: heads have each other's maps"], None]
+    for one in mistakes.made:
+        if one.moved is not None:
+            rows.append([one.mistake.name, *_harm(one.moved), f"{one.mistake.says}\n  {one.mistake.where}"])
+    rows.append(None)
+    for one in mistakes.made:
+        if one.moved is None:
+            words = f"{_unseen(one)}\n  {one.mistake.says}\n  {one.mistake.where}"
+            rows.append([one.mistake.name, "-", "-", words])
+    columns = [
+        Column("mistake"), Column("moved (other heads)"), Column("output"),
+        Column("this is attention ..., and where people make it", "prose", leaves=1),
+    ]  # fmt: skip
+    return Table(columns, rows)
+
+
+def _unseen(made: "Made") -> str:
+    """Say why a mistake changes nothing here."""
+    return f"shows only with {made.mistake.needs}" if made.mistake.needs else "does not show here"
+
+
+def _harm(moved: "Moved") -> tuple[str, str]:
+    """ "0.420 (0.409)", "0.95" """
+    others = "" if moved.of_others is None else f" ({moved.of_others:.3f})"
+    return f"{moved.own:.3f}{others}", f"{moved.output:.2f}"
+
+
+# --- claims ---------------------------------------------------------------------------------------------
+
+
+def _claims(claims: "Sequence[Claim]") -> Table:
+    """Return how each claim came out, and its figures."""
+    rows = []
+    for claim in claims:
+        verdict = Cell("holds") if claim.holds else Cell("DOES NOT HOLD here", "wrong")
+        lines = [claim.statement, *_figures(claim.figures), *([claim.finding] if claim.finding else [])]
+        rows.append([verdict, Cell("\n  ".join(lines))])
+    return Table([Column("verdict"), Column("claim", "prose")], rows)
+
+
+def _figures(figures: dict[str, float]) -> list[str]:
+    """Return figures, on a line for each group.
+
+    Names such as "d_k 4, q·k" and "d_k 4, / √d_k" stand together: "q·k -> / √d_k   d_k 4: 3.94 -> 0.985   16: ...";
+    before a colon stands the name of a group, as in "8 keys: d_k 4, least".
+    """
+    groups: dict[str, dict[str, list[str]]] = {}
+    steps: list[str] = []
+    for name, value in figures.items():
+        group, _, rest = name.rpartition(": ")
+        size, _, step = rest.partition(", ")
+        groups.setdefault(group, {}).setdefault(size, []).append(_three_digits(value))
+        steps += [step] if step and step not in steps else []
+    lines: list[str] = []
+    for group, by_size in groups.items():
+        found = [f"{size}: {' -> '.join(values)}" for size, values in by_size.items()]
+        found[1:] = [one.removeprefix("d_k ") for one in found[1:]]
+        heading = " -> ".join(steps) if steps and not lines else ""
+        lines.append("   ".join(part for part in (heading, group, *found) if part))
+    return lines
+
+
+def _three_digits(value: float) -> str:
+    """Return three digits, and tiny numbers as a power of ten: 3.94, 1007, 2.6e-07."""
+    if value == 0:
+        return "0.0e+00"
+    if abs(value) < 1e-3:
+        return f"{value:.1e}"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"

@@ -1,0 +1,607 @@
+"""The claims of tutorials and papers on attention, as data, each measured on a real head.
+
+A claim is a name, a statement, a measure and a comparison; `check_claims` is the one loop over `CLAIMS`. A trained head
+need not do what a tutorial says of random vectors. Where it does not, the claim is marked so.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from statistics import mean
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attncli.analysis.patterns import counted_queries, entropy
+from attncli.attention import (
+    Bilinear,
+    FeedForward,
+    GatedFeedForward,
+    MultiHeadAttention,
+    QueryKeyNorm,
+    RMSNorm,
+    Rotary,
+    TransformerEncoderLayer,
+    attend,
+    dot,
+    masked_softmax,
+    scaled_dot,
+    window_mask,
+)
+from attncli.features.mask import Measured, measure_permutation
+from attncli.features.mechanisms.designs import group_sizes, with_shared_keys
+from attncli.features.mechanisms.head import SAME, HeadInLayer, mask_of, own_score
+from attncli.models.head import OneHead
+from attncli.models.model import Model
+from attncli.models.tapped import TappedModel
+from attncli.text.tokens import Tokens
+
+SIZES = (4, 16, 64, 256, 1024)  # of random queries and keys
+KEYS = (8, 32, 128)  # at which softmax is tried on them
+DRAWS = 12  # what all of them show is no chance, which would show it once in 2 ** 11
+NEAR = 0.1  # of a variance, as a mean over all draws: more than three times what chance does
+SHIFT = 100  # tokens by which a text is moved
+GROWN = 10.0  # factor by which queries become longer
+LAYERS = 4  # of random weights
+TINY = 1e-12  # what norms add to a square
+
+Numbers: TypeAlias = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A head that claims are measured on, among those of its layer. seed: of random vectors and weights."""
+
+    model: TappedModel
+    head: OneHead
+    inside: HeadInLayer
+    seed: int = 0
+
+    @property
+    def has_input(self) -> bool:
+        """Return whether the layer's input and projections are known."""
+        return self.head.x is not None
+
+    @property
+    def is_self(self) -> bool:
+        """Return whether the keys are of the same text."""
+        return self.head.record.key_tokens is None
+
+    @property
+    def d_k(self) -> int:
+        """Return the size of the head's queries and keys."""
+        return int(self.inside.query.shape[-1])
+
+    @cached_property
+    def permuted(self) -> Measured:
+        """The difference that a permutation of the tokens makes without positions."""
+        return measure_permutation(self.model, self.head.record.tokens, self.seed)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim, the measured figures, and whether they agree with it.
+
+    finding: in words, what the figures show beyond that; else empty.
+    """
+
+    name: str
+    statement: str
+    figures: Numbers
+    holds: bool
+    finding: str = ""
+
+
+class Rule(NamedTuple):
+    """A claim as data.
+
+    measure: returns its figures. holds: compares the figures with each other and with the limit. applies: returns
+    whether the claim is about such a head.
+    """
+
+    name: str
+    statement: str
+    measure: Callable[[Trial], Numbers]
+    holds: Callable[[Numbers, float], bool]
+    limit: Callable[[Trial], float] = lambda trial: SAME
+    applies: Callable[[Trial], bool] = lambda trial: True
+    finding: Callable[[Numbers], str] = lambda figures: ""
+
+
+def check_claims(trial: Trial) -> list[Claim]:
+    """Measure every claim that is about such a head."""
+    with torch.random.fork_rng(devices=[]):  # modules draw weights that are replaced
+        return [check(rule, trial) for rule in CLAIMS if rule.applies(trial)]
+
+
+def check(rule: Rule, trial: Trial) -> Claim:
+    """Measure one claim on a head."""
+    figures = rule.measure(trial)
+    statement = rule.statement.format(root=trial.d_k**0.5)
+    return Claim(rule.name, statement, figures, rule.holds(figures, rule.limit(trial)), rule.finding(figures))
+
+
+# --- the division by √d_k -------------------------------------------------------------------------------
+
+
+def variance_by_size(trial: Trial) -> Numbers:
+    """Return the variance of q · k over the first d elements of the vectors, each element standardised."""
+    head = trial.head
+    query = standardised(torch.from_numpy(head.query).double()[real_tokens(head.record.tokens)])
+    key = standardised(torch.from_numpy(head.key).double()[real_tokens(head.record.keys)])
+    d_k = query.shape[-1]
+    sizes = sorted({max(d_k // part, 1) for part in (8, 4, 2, 1)})
+    return {f"d_k {size}": variance_of_scores(query[:, :size], key[:, :size]) for size in sizes}
+
+
+def variance_at_random(trial: Trial) -> Numbers:
+    """Return the variance of scores of random queries and keys: the mean of DRAWS draws, one of which may be off by a
+    quarter.
+    """
+    draws = drawn(trial.seed)
+    figures = {}
+    for size in SIZES:
+        both = [(query[:, :size], key[:, :size]) for query, key in draws]
+        figures[f"d_k {size}, q·k"] = mean(variance_of_scores(query, key) for query, key in both)
+        figures[f"d_k {size}, / √d_k"] = mean(scaled_dot(query, key).var().item() for query, key in both)
+    return figures
+
+
+def is_undone(figures: Numbers, limit: float) -> bool:
+    """Return whether variances are d_k, and 1 after the division."""
+    return all(
+        abs(figures[f"d_k {size}, q·k"] / size - 1) < NEAR and abs(figures[f"d_k {size}, / √d_k"] - 1) < NEAR
+        for size in SIZES
+    )
+
+
+def saturation(trial: Trial) -> Numbers:
+    """Return the norm of softmax's Jacobian, diag(w) - w wᵀ, on this head's scores, not divided and divided."""
+    head = trial.head
+    query, key = torch.from_numpy(head.query).double(), torch.from_numpy(head.key).double()
+    mask = mask_of(head)
+    rows = torch.from_numpy(counted_queries(head.record, head.record.layers[0]))
+    return {
+        "not divided": jacobian_norm(masked_softmax(dot(query, key), mask)[rows]),
+        "divided": jacobian_norm(masked_softmax(scaled_dot(query, key), mask)[rows]),
+    }
+
+
+def saturation_at_random(trial: Trial) -> Numbers:
+    """Return that norm without the division, divided by that with it, for random queries and keys."""
+    draws = drawn(trial.seed)
+    ratios = {
+        (keys, size): [
+            jacobian_norm(masked_softmax(dot(q, k))) / jacobian_norm(masked_softmax(scaled_dot(q, k)))
+            for q, k in ((query[:, :size], key[:keys, :size]) for query, key in draws)
+        ]
+        for keys in KEYS
+        for size in SIZES
+    }
+    return {
+        f"{keys} keys: d_k {size}, {name}": end(found)
+        for (keys, size), found in ratios.items()
+        for name, end in (("least", min), ("most", max))
+    }
+
+
+def turns_later_with_more_keys(figures: Numbers, limit: float) -> bool:
+    """Return whether less gradient is left from some d_k on, the larger the more keys there are, in all draws.
+
+    A row of many keys with small scores is nearly uniform, and has little gradient too. So scores that grow with d_k
+    bring gradient first and take it later.
+    """
+    less = turning_points(figures, less_from)
+    return list(less) == list(KEYS) and all(few < many for few, many in pairwise(less.values()))
+
+
+def describe_turning(figures: Numbers) -> str:
+    """ "less is left from d_k 16 with 8 keys, d_k 64 with 32 keys; more is left up to ..." """
+    found = ("less is left from", less_from), ("more is left up to", more_up_to)
+    sizes = [(words, turning_points(figures, turning)) for words, turning in found]
+    return "; ".join(
+        f"{words} " + ", ".join(f"d_k {size} with {keys} keys" for keys, size in some.items())
+        for words, some in sizes
+        if some
+    )
+
+
+def turning_points(figures: Numbers, turning: Callable[[Numbers, int], int | None]) -> dict[int, int]:
+    """Return, by number of keys, the size at which ratios turn, where they do."""
+    return {keys: found for keys in KEYS if (found := turning(figures, keys))}
+
+
+def less_from(figures: Numbers, keys: int) -> int | None:
+    """Return the one of SIZES from which on the largest ratio of all draws is below 1; None if there is none."""
+    others = [size for size in SIZES if not figures[f"{keys} keys: d_k {size}, most"] < 1]
+    return next((size for size in SIZES if size > max(others, default=0)), None)
+
+
+def more_up_to(figures: Numbers, keys: int) -> int | None:
+    """Return the one of SIZES up to which the smallest ratio of all draws is above 1; None if there is none."""
+    others = [size for size in SIZES if not figures[f"{keys} keys: d_k {size}, least"] > 1]
+    return next((size for size in reversed(SIZES) if size < min(others, default=2 * max(SIZES))), None)
+
+
+# --- projections ----------------------------------------------------------------------------------------
+
+
+def asymmetry_of_projections(trial: Trial) -> Numbers:
+    """Return |S - Sᵀ| / |S| of the scores and of softmax of them: 0 is symmetric, √2 is what unrelated entries give.
+
+    Softmax makes symmetric scores asymmetric, as it divides each row by a sum of its own. Its own effect is measured on
+    the queries in the place of the keys. Masks, which do so too, are left out.
+    """
+    head = trial.head
+    real = real_tokens(head.record.tokens)
+    query, key = (torch.from_numpy(part)[real] for part in (head.query, head.key))
+    scores = scaled_dot(query, key)
+    alone = asymmetry(masked_softmax(scaled_dot(query, query)))
+    return {"scores": asymmetry(scores), "softmax": asymmetry(masked_softmax(scores)), "with W_Q = W_K": alone}
+
+
+def asymmetry_of_one_projection(trial: Trial) -> Numbers:
+    """Return it with W_Q in the place of W_K; softmax then divides each row by a sum of its own."""
+    query = torch.from_numpy(trial.head.query)
+    scores = scaled_dot(query, query)
+    return {"scores": asymmetry(scores), "map": asymmetry(masked_softmax(scores))}
+
+
+def deviation_of_bilinear(trial: Trial) -> Numbers:
+    """Compare (W_Q x + b_Q) · (W_K y + b_K) with xᵀ W y, W = W_Qᵀ W_K, biases as weights of an input that is always 1.
+
+    Where positions turn queries and keys, that is so before they do. Then a token's score with itself is compared,
+    which no turning changes.
+    """
+    head = trial.head
+    x = torch.from_numpy(head.x).double()
+    x = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], dim=-1)
+    to_query, to_key = (
+        torch.from_numpy(np.column_stack(head.projections[name])).double() for name in ("query", "key")
+    )  # [head_dim, hidden_size + 1]
+    bilinear = Bilinear(x.shape[-1]).double()
+    with torch.no_grad():
+        bilinear.weight.copy_(to_query.T @ to_key)
+        found = bilinear(x, x)
+    own = dot(*(torch.from_numpy(part).double() for part in (head.query, head.key)))
+    return {"deviation": relative(found, own) if head.rotary is None else relative(found.diagonal(), own.diagonal())}
+
+
+def deviation_of_plain(trial: Trial) -> Numbers:
+    """Compare with plain attention, Σ_n softmax(s(x_n, q)) x_n, which weighs the vectors that it has scored."""
+    query, key = trial.head.query.astype(np.float64), trial.head.key.astype(np.float64)
+    found = attend(torch.from_numpy(query), torch.from_numpy(key), torch.from_numpy(key)).output
+    plain = []
+    for q in query:
+        scores = np.array([q @ x for x in key]) / len(q) ** 0.5
+        raised = np.exp(scores - scores.max())
+        plain.append(raised / raised.sum() @ key)
+    return {"deviation": relative(found, torch.from_numpy(np.stack(plain)))}
+
+
+def deviation_of_equal_heads(trial: Trial, count: int = 3) -> Numbers:
+    """Compare the outputs of several heads with this head's projections with its own output."""
+    head = trial.head
+    x, size = torch.from_numpy(head.x), head.query.shape[-1]
+    many = MultiHeadAttention(count * size, count, d_memory=x.shape[-1])
+    many.query = nn.Linear(x.shape[-1], count * size)
+    with torch.inference_mode():
+        for name, (weight, bias) in head.projections.items():
+            part = getattr(many, name)
+            part.weight.copy_(torch.from_numpy(np.tile(weight, (count, 1))))
+            part.bias.copy_(torch.from_numpy(np.tile(bias, count)))
+        query, key, value = many.project(x[None])
+        outputs = attend(query, key, value, mask_of(head), own_score(head)).output[0]  # [head, query, head_dim]
+        own = torch.from_numpy(head.record.weights[0, 0] @ head.unturned("value"))
+    return {"deviation": max(relative(output, own) for output in outputs)}
+
+
+# --- positions, windows, shared keys --------------------------------------------------------------------
+
+
+def permutation(trial: Trial) -> Numbers:
+    """Compare the vectors of permuted tokens with permuted vectors, in every layer and without positions."""
+    return {"deviation": trial.permuted.deviation}
+
+
+def rotary_of_moved_text(trial: Trial) -> Numbers:
+    """Compare rotary scores of all heads with those of the text further along, and with only its keys further along."""
+    head = trial.inside
+    rotary = Rotary(head.query.shape[-1] // 2 * 2)
+
+    def scores(of_query: int, of_key: int) -> Tensor:
+        places = torch.arange(len(head.mask), device=head.query.device)
+        angles = (rotary.angles(places + first, torch.float64) for first in (of_query, of_key))
+        turned = (rotary.turn(x.double(), one) for x, one in zip((head.query, head.key), angles, strict=True))
+        return dot(*turned)
+
+    own = scores(0, 0)
+    return {
+        "deviation": relative(scores(SHIFT, SHIFT), own),
+        "if only its keys are": relative(scores(0, SHIFT), own),
+    }
+
+
+def moved_by_windows(trial: Trial) -> Numbers:
+    """Return what moves in narrower and narrower windows, from one that is as wide as the text."""
+    head = trial.inside
+    most = int(head.real.sum()) - 1
+    reaches = sorted({most, most // 2, most // 4, 1, 0} - {-1}, reverse=True)
+    return {f"reach {reach}": head.under(head.score, window_mask(reach, len(head.mask))).moved for reach in reaches}
+
+
+def moved_by_shared_keys(trial: Trial) -> Numbers:
+    """Return what moves with the mean of the keys of more and more heads."""
+    return {f"heads {size}": with_shared_keys(trial.inside, size).moved for size in group_sizes(trial.inside)}
+
+
+# --- norms, gates, layers -------------------------------------------------------------------------------
+
+
+def scores_with_norm(trial: Trial) -> Numbers:
+    """Return largest scores and entropies with and without QK norm, which has no gains here, also of longer queries."""
+    head = trial.inside
+    query, key = head.query[head.number].double(), head.key[head.number].double()
+    normed = QueryKeyNorm(trial.d_k, lambda d_k: nn.LayerNorm(d_k, eps=TINY, bias=False)).to(query)
+    figures = {}
+    with torch.inference_mode():
+        for name, score in (("own", scaled_dot), ("QK norm", normed)):
+            for times, words in ((1.0, "as it is"), (GROWN, f"queries x {GROWN:g}")):
+                scores = score(times * query, key)
+                weights = masked_softmax(scores, head.mask).cpu().numpy()[head.counted]
+                figures[f"{name}: largest score, {words}"] = scores.abs().max().item()
+                figures[f"{name}: entropy, {words}"] = float(entropy(weights).mean())
+    return figures
+
+
+def deviation_of_rms_norm(trial: Trial) -> Numbers:
+    """Compare LayerNorm with RMSNorm on the layer's input, without gains and biases."""
+    x = torch.from_numpy(trial.head.x).double()
+    norm = RMSNorm(x.shape[-1], eps=TINY).double()
+    expected = F.layer_norm(x, x.shape[-1:], eps=TINY)
+    with torch.inference_mode():
+        return {
+            "deviation": relative(norm(x - x.mean(dim=-1, keepdim=True)), expected),
+            "if the mean is left": relative(norm(x), expected),
+        }
+
+
+def deviation_of_gates(trial: Trial) -> Numbers:
+    """Compare f(x W) ⊗ (x V + c) on the layer's input, W drawn, with f(x W): with V = 0 and c = 1, and with V drawn."""
+    x = torch.from_numpy(trial.head.x).double()
+    size = x.shape[-1]
+    with torch.random.fork_rng(devices=[]), torch.inference_mode():
+        torch.manual_seed(trial.seed)
+        plain, gated = FeedForward(size, size, F.gelu).double(), GatedFeedForward(size, size, F.gelu).double()
+        gated.down = plain.down
+        gated.up.weight[:size], gated.up.bias[:size] = plain.up.weight, plain.up.bias
+        with_values = relative(gated(x), plain(x))
+        gated.up.weight[size:], gated.up.bias[size:] = 0.0, 1.0
+        return {"deviation": relative(gated(x), plain(x)), "if values depend on x": with_values}
+
+
+def growth_by_layer(trial: Trial) -> Numbers:
+    """Return the mean square of vectors after layers of random weights, on this layer's input brought to 1.
+
+    It grows with every layer of pre-norm (Xiong et al. 2020, lemma 2).
+    """
+    x = torch.from_numpy(trial.head.x)
+    size = x.shape[-1]
+    start = RMSNorm(size, eps=TINY)(x)[None]
+    figures = {}
+    for name, norm_first in (("pre-norm", True), ("post-norm", False)):
+        with torch.random.fork_rng(devices=[]), torch.inference_mode():
+            torch.manual_seed(trial.seed)
+            y = start
+            for number in range(1, LAYERS + 1):
+                y = TransformerEncoderLayer(size, 1, size, norm_first)(y).output
+                figures[f"{name}: layer {number}"] = y.square().mean().item()
+    return figures
+
+
+# --- comparisons ----------------------------------------------------------------------------------------
+
+
+def is_same(figures: Numbers, limit: float) -> bool:
+    """Return whether the first figure is within rounding."""
+    return next(iter(figures.values())) < limit
+
+
+def only_first_is_same(figures: Numbers, limit: float) -> bool:
+    """Return whether the first of two figures is within rounding and the second is not."""
+    first, second = figures.values()
+    return first < limit < second
+
+
+def grows(figures: Iterable[float]) -> bool:
+    """Return whether every number is larger than the one before."""
+    return all(small < large for small, large in pairwise(figures))
+
+
+def scores_are_bounded(figures: Numbers, limit: float) -> bool:
+    """Return whether QK norm keeps scores within the limit and entropies where they are, and without it they shrink."""
+    _, own, _, own_longer, largest, normed, largest_longer, normed_longer = figures.values()
+    return max(largest, largest_longer) <= limit + SAME and abs(normed - normed_longer) < SAME and own > own_longer
+
+
+def only_pre_norm_grows(figures: Numbers, limit: float) -> bool:
+    """Return whether vectors grow with every layer of pre-norm, and stay with post-norm."""
+    pre, post = list(figures.values())[:LAYERS], list(figures.values())[LAYERS:]
+    return grows([1.0, *pre]) and all(abs(one - 1) < NEAR for one in post)
+
+
+# --- measures -------------------------------------------------------------------------------------------
+
+
+def real_tokens(tokens: Tokens) -> Tensor:
+    """Return bool `[token]`, False at [PAD]."""
+    return ~torch.tensor(tokens.padding)
+
+
+def drawn(seed: int) -> list[tuple[Tensor, Tensor]]:
+    """Draw random queries and keys DRAWS times, as many as the largest of KEYS, of the largest of SIZES, variance 1."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = 2, max(KEYS), max(SIZES)
+    both = (torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(DRAWS))
+    return [(query, key) for query, key in both]
+
+
+def standardised(vectors: Tensor) -> Tensor:
+    """Give every component mean 0 and variance 1 over the tokens; one that never changes becomes 0."""
+    centred = vectors - vectors.mean(dim=0)
+    return centred / centred.std(dim=0, correction=0).clamp(min=1e-12)
+
+
+def variance_of_scores(query: Tensor, key: Tensor) -> float:
+    """Return the variance of all q · k."""
+    return dot(query, key).var().item()
+
+
+def jacobian_norm(weights: Tensor) -> float:
+    """|diag(w) - w wᵀ| (Frobenius) of rows of weights `[query, key]`, mean over the rows.
+
+    Written out: Σ w_i² - 2 Σ w_i³ + (Σ w_i²)².
+    """
+    squares = weights.square().sum(dim=-1)
+    norms = (squares - 2 * weights.pow(3).sum(dim=-1) + squares.square()).clamp(min=0).sqrt()
+    return norms.mean().item()
+
+
+def asymmetry(matrix: Tensor) -> float:
+    """|S - Sᵀ| / |S|, Frobenius."""
+    return ((matrix - matrix.T).norm() / matrix.norm().clamp(min=1e-30)).item()
+
+
+def relative(found: Tensor, expected: Tensor) -> float:
+    """Return the largest difference, as a share of the largest expected number."""
+    return ((found - expected).abs().max() / expected.abs().max().clamp(min=1e-30)).item()
+
+
+# --- the claims -----------------------------------------------------------------------------------------
+
+
+def knows_no_order(trial: Trial) -> bool:
+    """Return whether a network has nothing but positions that depends on the order of the tokens."""
+    return isinstance(trial.model, Model) and not trial.model.config.goes_by_order
+
+
+CLAIMS = (
+    Rule(
+        "variance on this head",
+        "the variance of q·k grows with d_k: this head's",
+        variance_by_size,
+        lambda figures, _: len(figures) > 1 and grows(figures.values()),
+    ),
+    Rule(
+        "division",
+        f"it is d_k for random q and k, and dividing by √d_k makes it 1, within {NEAR:.0%}: mean of {DRAWS} draws",
+        variance_at_random,
+        is_undone,
+    ),
+    Rule(
+        "saturation on this head",
+        "without the division softmax saturates and less of its gradient is left: norm of its Jacobian, this head's",
+        saturation,
+        lambda figures, _: figures["not divided"] < figures["divided"],
+    ),
+    Rule(
+        "saturation",
+        f"the same for random q and k of a large d_k, the larger the more keys: not divided / divided, {DRAWS} draws",
+        saturation_at_random,
+        turns_later_with_more_keys,
+        finding=describe_turning,
+    ),
+    Rule(
+        "asymmetry",
+        "separate projections make attention asymmetric: |S - Sᵀ| / |S|",
+        asymmetry_of_projections,
+        lambda figures, limit: figures["scores"] > limit and figures["softmax"] > figures["with W_Q = W_K"],
+        applies=lambda trial: trial.is_self,
+    ),
+    Rule(
+        "one projection",
+        "with W_Q = W_K it is symmetric before softmax",
+        asymmetry_of_one_projection,
+        is_same,
+        applies=lambda trial: trial.is_self,
+    ),
+    Rule(
+        "bilinear",
+        "a bilinear score with W = W_Qᵀ W_K on the inputs is the head's",
+        deviation_of_bilinear,
+        is_same,
+        applies=lambda trial: trial.has_input,
+    ),
+    Rule("key-value", "with K = V, key-value attention is plain attention", deviation_of_plain, is_same),
+    Rule(
+        "heads alike",
+        "several heads with the same projections are one head",
+        deviation_of_equal_heads,
+        is_same,
+        applies=lambda trial: trial.has_input,
+    ),
+    Rule(
+        "order",
+        "without positions attention does not know the order",
+        permutation,
+        lambda figures, limit: figures["deviation"] <= limit,
+        limit=lambda trial: trial.permuted.tolerance,
+        applies=knows_no_order,
+    ),
+    Rule(
+        "rotary",
+        f"rotary scores depend on the difference of positions only: of a text that is moved on by {SHIFT} tokens",
+        rotary_of_moved_text,
+        only_first_is_same,
+        applies=lambda trial: trial.is_self and trial.d_k > 1,
+    ),
+    Rule(
+        "window",
+        "a window as wide as the text is no window, and the narrower the more weight must move",
+        moved_by_windows,
+        lambda figures, limit: (
+            is_same(figures, limit) and all(wide <= narrow for wide, narrow in pairwise(figures.values()))
+        ),
+        applies=lambda trial: trial.is_self,
+    ),
+    Rule(
+        "shared keys",
+        "the more heads share keys, the more of this head's weight moves: moved, with the mean of its group's keys",
+        moved_by_shared_keys,
+        lambda figures, limit: is_same(figures, limit) and grows(figures.values()),
+        applies=lambda trial: trial.is_self and len(trial.inside.key) > 1,
+    ),
+    Rule(
+        "QK norm",
+        "QK norm keeps scores within √d_k = {root:.2f}, so that longer queries don't saturate softmax",
+        scores_with_norm,
+        scores_are_bounded,
+        limit=lambda trial: trial.d_k**0.5,
+        applies=lambda trial: trial.is_self,
+    ),
+    Rule(
+        "RMSNorm",
+        "LayerNorm is RMSNorm of x with its mean taken away: of this layer's input",
+        deviation_of_rms_norm,
+        only_first_is_same,
+        applies=lambda trial: trial.is_self and trial.has_input,
+    ),
+    Rule(
+        "GLU",
+        "a gated feed-forward network (GLU) whose values are all 1 is the plain one: of this layer's input",
+        deviation_of_gates,
+        only_first_is_same,
+        applies=lambda trial: trial.is_self and trial.has_input,
+    ),
+    Rule(
+        "pre-norm",
+        "with pre-norm vectors grow from layer to layer, with post-norm they don't: mean square, random layers",
+        growth_by_layer,
+        only_pre_norm_grows,
+        applies=lambda trial: trial.is_self and trial.has_input,
+    ),
+)
