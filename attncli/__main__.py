@@ -1,4 +1,4 @@
-"""Where the program starts and ends: `attncli` and `python -m attncli`."""
+"""Start and end the program: `attncli` and `python -m attncli`."""
 
 import atexit
 import os

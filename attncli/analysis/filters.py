@@ -1,4 +1,4 @@
-"""Which queries and which keys are looked at: of a pair's segments, and with or without special tokens."""
+"""Choose queries and keys: by a pair's segments, and with or without special tokens."""
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted

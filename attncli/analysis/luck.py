@@ -1,4 +1,4 @@
-"""How much of a count may be luck: the interval of a share, and who is right more often on the same words.
+"""Tell luck in counts: the interval of a share, and a test of which of two heads is right more often.
 
 Words are taken for independent of each other.
 """

@@ -1,4 +1,4 @@
-"""What kind of head is it? Entropy, where the weight goes, and the pattern that takes most of it.
+"""Kinds of heads: entropy, the shares of weight by pattern, and the pattern with the largest share.
 
 All figures are means over the queries that are real tokens; [PAD] never counts as a query. Rows in which
 nothing may be attended to, by the mask of the head's layer, do not count either. The patterns are those of `attncli

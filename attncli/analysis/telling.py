@@ -1,4 +1,4 @@
-"""Which heads are worth looking at on a text: those with edges between its words that are far stronger than usual.
+"""The heads that stand out on a text: they have edges between words far above their usual weight.
 
 A weight alone does not say that: a head that always looks at the token before is strong everywhere, and so is one that
 looks at the same token from everywhere. So every weight stands beside what is usual, and counts by how far it is above.

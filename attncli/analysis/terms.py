@@ -1,4 +1,4 @@
-"""What a head's scores are the sum of, as maps of their own: q·k, scaled, and what positions add."""
+"""The terms of a head's scores as maps: scaled q·k, and the terms of positions."""
 
 import numpy as np
 

@@ -135,7 +135,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def was_interrupted(error: BaseException | None) -> bool:
-    """Whether it is of something that could not be closed on the way out after a Ctrl-C."""
+    """Return whether an error comes from something that could not be closed after a Ctrl-C."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True
@@ -177,7 +177,7 @@ def line_of(error: Exception) -> str:
 
 
 def mistake(error: Exception) -> str:
-    """What nobody foresaw."""
+    """Return the line about an unforeseen error."""
     return f"{type(error).__name__}: {error} (a mistake in attncli: --debug shows where)"
 
 
@@ -188,7 +188,7 @@ LONG = re.compile(r"[^\s'()]{41,}")  # what was typed, where that is not a word 
 
 
 def usage_line(error: Any) -> str:
-    """What Typer says of a bad option, of a bad name in our own words, with the command whose --help to read."""
+    """Return Typer's message about a bad option, or ours about a bad name, with the command whose --help to read."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "attncli"
     message = error.format_message().rstrip(".")

@@ -1,4 +1,4 @@
-"""What the user has given and what is merely a default: an option that can have no effect is refused, never ignored."""
+"""Tell options that the user gave from defaults: an option without an effect is refused, never ignored."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from attncli.base.errors import RequestError
 
 
 def given(context: Context, name: str) -> bool:
-    """Whether a parameter stands on the command line; what an environment variable sets counts as a default."""
+    """Return whether a parameter stands on the command line; an environment variable counts as a default."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 

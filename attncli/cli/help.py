@@ -18,7 +18,7 @@ WIDEST = 24  # columns of names; a longer one has a line of its own
 
 
 class InGroups:
-    """What a command and a program of commands have alike: how their options are listed."""
+    """The list of options of a command, or of a program of commands."""
 
     params: list[Any]
 

@@ -1,4 +1,4 @@
-"""What could be typed next, made of what was typed: the last line of a command, for a person at a terminal."""
+"""Hints: the command to type next, made of the last one, for a person at a terminal."""
 
 import shlex
 from collections.abc import Mapping

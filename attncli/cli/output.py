@@ -1,4 +1,4 @@
-"""What reaches the terminal: data on stdout, words on stderr, and nothing that could command the terminal."""
+"""Write to the terminal: data on stdout, words on stderr, and nothing that could command the terminal."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ ENDLESS = 10_000  # columns for tables there: they come out whole
 
 
 def set_debug(wanted: bool) -> None:
-    """What the option --debug does; for the rest of the process."""
+    """Turn on --debug for the rest of the process."""
     global DEBUG
     DEBUG = DEBUG or wanted
     if wanted:
@@ -33,7 +33,7 @@ def set_debug(wanted: bool) -> None:
 
 
 def set_quiet(wanted: bool) -> None:
-    """What the option --quiet does; for the rest of the process."""
+    """Turn on --quiet for the rest of the process."""
     global QUIET
     QUIET = QUIET or wanted
     if QUIET:
@@ -56,17 +56,17 @@ def error(text: str) -> None:
 
 
 def shows_progress() -> bool:
-    """Whether stderr is a terminal that may show how far something is."""
+    """Return whether stderr is a terminal that may show progress."""
     return not QUIET and sys.stderr.isatty()
 
 
 def hints() -> bool:
-    """Whether there is a person who reads them."""
+    """Return whether a person reads hints."""
     return not QUIET and sys.stdout.isatty() and sys.stderr.isatty()
 
 
 def hint(*texts: str) -> None:
-    """What could be typed next, after everything else: the first of these that fits into a line of the terminal.
+    """Show the first of these commands that fits into a line of the terminal, after everything else.
 
     For a person at a terminal only: not where stdout or stderr goes elsewhere, and not after --quiet.
     """
@@ -126,7 +126,7 @@ def console() -> "Console":
 
 
 def canvas(page: int = PAGE_WIDTH) -> "Canvas":
-    """What pictures are drawn on: the terminal as it is, or, in a pipe, `page` columns."""
+    """Return the canvas: the terminal as it is, or, in a pipe, `page` columns."""
     from attncli.report.canvas import Canvas
 
     target = console()
@@ -140,7 +140,7 @@ def canvas(page: int = PAGE_WIDTH) -> "Canvas":
 
 
 def unicode_output() -> bool:
-    """Whether stdout can encode the characters that maps are drawn with."""
+    """Return whether stdout can encode the characters of maps."""
     try:
         "▀░▒▓█▁·…↺⇤■".encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

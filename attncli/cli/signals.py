@@ -47,7 +47,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def imports(frame: FrameType | None) -> bool:
-    """Whether this is done for the sake of an import."""
+    """Return whether the code was called by an import."""
     while frame is not None:
         if frame.f_code.co_filename == IMPORTING:
             return True

@@ -17,7 +17,7 @@ STAND_INS = (os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)  # an empty stdin, a stdout 
 
 
 class Data(io.FileIO):
-    """What stdout writes to. Raises RequestError where it can't, and ends the program when nobody reads on."""
+    """The target of stdout. Raises RequestError where it can't write, and ends the program when nobody reads on."""
 
     def write(self, data: Any) -> int:
         try:
@@ -32,7 +32,7 @@ class Data(io.FileIO):
 
 
 class Words(io.FileIO):
-    """What stderr writes to, or fails to."""
+    """The target of stderr, which may fail."""
 
     def write(self, data: Any) -> int:
         try:
@@ -72,7 +72,7 @@ def text(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
 
 
 def let_libraries_speak() -> None:
-    """What they write to stderr is shown from here on."""
+    """Show from here on what libraries write to stderr."""
     words = sys.stderr
     if words is sys.__stderr__ and words is not None:  # this program's own, not of one that runs it within
         os.dup2(words.fileno(), 2)

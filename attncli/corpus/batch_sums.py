@@ -275,7 +275,7 @@ class Units:
 
     @property
     def whole(self) -> bool:
-        """Whether one block holds all queries."""
+        """Return whether one block holds all queries."""
         return self.block >= self.length
 
     def blocks(self) -> Iterator[slice]:

@@ -119,7 +119,7 @@ class Input:
 
     @property
     def is_stream(self) -> bool:
-        """Whether it can be read only once, and in one piece."""
+        """Return whether it can be read only once, and in one piece."""
         return self.size == 0 and not self.stamp and not is_address(self.at)
 
     @property

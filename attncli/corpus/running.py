@@ -45,7 +45,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Where:
-    """Where shards are counted, and where their sums are kept.
+    """The engine that counts shards, and the folder of their sums.
 
     on: "here", "ray" (a Ray that runs, or else a new one on this machine), or the address of a Ray (`ray://...`).
     workers: how many count side by side; by default this process alone, on all its cores, and on Ray as many as there

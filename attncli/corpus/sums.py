@@ -38,7 +38,7 @@ LINEAR = FIGURES[2:]  # the figures that are sums of weights times `factors`
 
 @dataclass(frozen=True)
 class Counting:
-    """What to count of a corpus.
+    """The figures to count over a corpus.
 
     mask: "padding", "causal" or "none". distances: also count the distances between all heads. measure: "weight", or
     "norm", whose rows are divided by their sums. words: between words instead of tokens. which: the "encoder" (the

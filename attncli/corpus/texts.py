@@ -266,7 +266,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading(Choosing):
-    """How texts stand in their files, and which of them are taken.
+    """The form of texts in their files, and the choice among them.
 
     paragraphs: a text goes on until an empty line, not to the end of its line. field: the field of a JSON object, or
     the column of a table, that is the text; None is "text". json: each line is a JSON object, whatever its file is

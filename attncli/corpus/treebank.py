@@ -23,7 +23,7 @@ FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel")  # t
 
 @dataclass(frozen=True)
 class TreebankReading(Choosing):
-    """Which sentences of a treebank are taken."""
+    """The choice among the sentences of a treebank."""
 
     def sentences(self, pieces: Iterable[Piece]) -> Iterator[Sentence]:
         """Yield the sentences of all pieces in order.

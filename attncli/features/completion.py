@@ -1,4 +1,4 @@
-"""What the shell is offered as values of options. Where nothing is, shells complete the names of files.
+"""Values of options that the shell offers. Without any, shells complete the names of files.
 
 A shell waits for this at every Tab, so that nothing may be imported that computes: a model's layers are what its
 config.json says, or what is known of an alias, and nothing is fetched. Choices (`attncli.base.choices`) that are an
@@ -106,7 +106,7 @@ def numbers(count: int, incomplete: str) -> list[str]:
 
 
 def counts(options: Mapping[str, Any]) -> tuple[int, int]:
-    """How many layers and heads the model has that is named so far; none where that can't be told at once.
+    """Return the numbers of layers and heads of the model named so far; 0 where that takes long to find out.
 
     What a saved record holds is not looked up: reading it takes numpy.
     """
@@ -147,7 +147,7 @@ def config_file(name: str) -> Path | None:
 
 
 def foreign_counts(path: Path) -> tuple[int, int]:
-    """Of a model that transformers would run."""
+    """Return the numbers for a model that transformers runs."""
     from attncli.models.config import read_config
 
     try:

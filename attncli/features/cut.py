@@ -126,7 +126,7 @@ class Cut(Feature):
 
 @dataclass(frozen=True, repr=False)
 class CutIn(Brief):
-    """Where edges were cut, and how.
+    """The place of cut edges, and the way they are cut.
 
     layers, heads: numbers in the model; every one of these heads in every one of these layers. keep_rest: whether a
     row's other weights stayed as they were.

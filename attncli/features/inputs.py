@@ -90,7 +90,7 @@ def read_file(path: Path) -> bytes:
 
 
 def read_stdin() -> bytes:
-    """The same of stdin. A user who waits for us, while we wait for stdin, is told so."""
+    """Read stdin, or a little more of it than may be. Tell a user who waits that stdin is read."""
     with suppress(OSError, ValueError):  # stdin is something that can't be waited for
         ready, _, _ = select.select([sys.stdin], [], [], PATIENCE)
         if not ready:
@@ -99,7 +99,7 @@ def read_stdin() -> bytes:
 
 
 def stdin_is_piped() -> bool:
-    """Whether stdin is a pipe, a file or a socket: not a terminal, and not nothing (/dev/null)."""
+    """Return whether stdin is a pipe, a file or a socket; not a terminal, and not /dev/null."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (AttributeError, OSError, ValueError):  # closed, or replaced by a test

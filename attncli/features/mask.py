@@ -383,7 +383,7 @@ CHANGED = 0  # the token that is changed: from the first on there is most room
 
 @dataclass(frozen=True)
 class Reach:
-    """How many tokens away something of another token can come from, to either side; None: from everywhere.
+    """The distance, in tokens to either side, from which a layer can take something; None is any distance.
 
     reach: through this layer. together: through it and the local layers right below it. whole: from the text itself,
     through all layers up to it. beyond, within: the largest change of a vector after this layer, for tokens further

@@ -1,4 +1,4 @@
-"""How a page opens."""
+"""The state in which a page opens."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -33,7 +33,7 @@ class Canvas:
 
     @property
     def ellipsis(self) -> str:
-        """What stands for the rest of a text that was cut."""
+        """The mark at the end of a text that was cut."""
         return "…" if self.unicode else "~"
 
     def within(self, text: str, width: int) -> str:
@@ -42,7 +42,7 @@ class Canvas:
 
     @property
     def queries_a_line(self) -> int:
-        """Of a picture: two where a character can be two squares, the upper in its ink and the lower in its paper."""
+        """Queries on a line of a picture: two where a character can be two squares, its ink above its paper."""
         return 2 if self.colour and self.unicode else 1
 
 

@@ -1,4 +1,4 @@
-"""How a record shows itself, as people know it from pandas: `record.page()`, `record.figure()`, and in a notebook.
+"""Show a record, as in pandas: `record.page()`, `record.figure()`, and in a notebook.
 
 This is the one door that leads up: a record imports this module inside those methods, and nothing else of this room.
 A medium is imported when it is asked for, so that a page needs no matplotlib.

@@ -78,7 +78,7 @@ class FittedTable(Table):
             yield Prose(f"no room for {', '.join(gone)}: a wider terminal or --json has what is left out", "dim")
 
     def fits(self, width: int) -> bool:
-        """Whether all columns have room in so many columns of a terminal."""
+        """Return whether all columns have room in so many columns of a terminal."""
         return narrowest(self.columns) <= width
 
     def going(self) -> list[Column]:
@@ -141,7 +141,7 @@ def least(column: Column) -> int:
 
 
 def table_width(widths: Sequence[int], gap: int) -> int:
-    """Of a table with columns so wide."""
+    """Return the width of a table with columns of these widths."""
     return EDGES + sum(widths) + gap * (len(widths) - 1)
 
 
@@ -278,7 +278,7 @@ def two_digits(weight: float) -> str:
 
 
 def cell_text(weight: float, width: int, canvas: Canvas) -> tuple[str, str]:
-    """What stands in a cell of a map that is `width` columns wide, and its style."""
+    """Return the text of a cell of a map that is `width` columns wide, and its style."""
     if math.isnan(weight):
         hatch = shade(weight, canvas.unicode)
         return f"{hatch:>{width}}" if width == VALUE_WIDTH else hatch * width, ground(weight, canvas)
@@ -341,7 +341,7 @@ def signed_map(
 
 
 def signed_cell(number: float, most: float, wide: int, canvas: Canvas) -> str:
-    """What stands in a cell; nothing of what is hidden, which is NaN."""
+    """Return the text of a cell; nothing where it is hidden, which is NaN."""
     if number != number:
         return " " * wide
     if wide == SIGNED_WIDTH:
@@ -423,8 +423,8 @@ def head_grid(
 
 
 def layout_of(layers: Sequence[int], heads: int, columns: int, widths: Sequence[int], lines: int | None) -> GridLayout:
-    """As few layers beside each other as the lines ask for, and then as wide as there is room; where the width does
-    not allow that many, as many as it does.
+    """Put as few layers beside each other as the lines ask for, then as wide as possible; fewer where the width does
+    not allow that many.
     """
     most = 1 if lines is None else len(layers)
     every = [GridLayout(width, heads, across, max(layers)) for across in range(1, most + 1) for width in widths]
@@ -451,7 +451,7 @@ def title(parts: Sequence[str], canvas: Canvas) -> Text:
 
 
 def heading(record: AttentionRecord, what: str, canvas: Canvas) -> Text:
-    """Which model, what is unusual, what of it, which mask, how many tokens."""
+    """Return the title of a record: model, anything unusual, part, mask, number of tokens."""
     mask = f"mask {record.mask_name}"
     return title([model_name(record.model.shown), *record.unusual, what, mask, record_size(record)], canvas)
 
@@ -484,7 +484,7 @@ def legend(tokens: Tokens, canvas: Canvas) -> list[Text]:
 
 
 def unknown_note(tokens: Tokens, canvas: Canvas) -> list[Text]:
-    """What the mark of an unknown token means, where there is one."""
+    """Explain the mark of an unknown token, where there is one."""
     token = next((token for token in tokens.shown if unknown_name(token)), None)
     if token is None:
         return []
@@ -493,7 +493,7 @@ def unknown_note(tokens: Tokens, canvas: Canvas) -> list[Text]:
 
 
 def scale(canvas: Canvas, *maps: Floats) -> Text:
-    """What the colours or shades mean, and what rows and columns are, in one line as far as it fits.
+    """Explain colours or shades, rows and columns, in one line as far as it fits.
 
     maps: those below it, as they are drawn: where something is hidden there, it says how that looks.
     """
@@ -525,7 +525,7 @@ POOLED = "a cell is the largest of the weights that fall into it"
 
 @dataclass(frozen=True)
 class PanelSize:
-    """How large a small map may be: its columns and lines, and its caption's width, which may be more.
+    """The size of a small map: its columns and lines, and its caption's width, which may be more.
 
     numbered: there is room for the numbers of its queries and keys.
     """
@@ -549,7 +549,7 @@ class PanelSize:
         return cls(columns, min(max(taken, caption), width), lines, numbered)
 
     def pools(self, record: AttentionRecord, canvas: Canvas) -> bool:
-        """Whether a cell stands for several weights."""
+        """Return whether a cell stands for several weights."""
         return self.columns < len(record.keys) or self.lines * canvas.queries_a_line < len(record.tokens)
 
 

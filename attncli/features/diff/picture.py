@@ -53,7 +53,7 @@ ROOM_FOR_TICKS = 0.6  # of a colour bar
 
 @dataclass(frozen=True)
 class Plan:
-    """Where everything goes, in inches from the upper left corner; sizes of text in points.
+    """The places of everything, in inches from the upper left corner; sizes of text in points.
 
     lines: the two, and notes: what the numbers mean, above everything. squares: the top of the heads', and maps: that
     of the first row of maps, each below its heading; row: from one row to the next. left: where both begin. wide, high:
