@@ -21,7 +21,9 @@ def test_no_room_imports_what_it_may_not():
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-@pytest.mark.parametrize("script", ["page_bench", "plant_mistakes", "readme", "same_outputs", "startup"])
+@pytest.mark.parametrize(
+    "script", ["bench.corpus", "bench.long_texts", "page_bench", "plant_mistakes", "readme", "same_outputs", "startup"]
+)
 def test_scripts_beside_the_tests_find_what_they_import(script):
     importlib.import_module(script)
 

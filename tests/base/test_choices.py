@@ -1,6 +1,5 @@
 """The names that options offer: each has what it promises, and there is nothing of that kind without a name."""
 
-import importlib
 from typing import Any, get_origin
 
 import pytest
@@ -65,12 +64,6 @@ def test_every_dtype_is_torchs_and_has_a_tolerance(registry):
 def test_figures_are_those_that_statistics_have():
     assert names(choices.Figure) == FIGURES == ("entropy", "strongest", *LINEAR)
     assert set(PATTERNS) < set(LINEAR)
-
-
-@pytest.mark.parametrize("subject", names(choices.Subject))
-def test_every_subject_has_a_benchmark(subject):
-    module = importlib.import_module(f"attncli.checks.bench_{subject}")
-    assert callable(getattr(module, f"bench_{subject}"))
 
 
 # --- what the model makes of them -----------------------------------------------------------------------

@@ -34,7 +34,6 @@ OFFERED = [
     (("flow", "--method", "raw,ro"), ("raw,rollout",)),
     (("diff", "--measures", "weight,"), ("weight,norm",)),
     (("diff", "--models", "minilm,electra"), ("minilm,electra-small",)),
-    (("bench", ""), choices.names(choices.Subject)),
     (("samples", "co"), ("coreference.txt",)),
     (("run", "--model", ""), tuple(ALIASES)),
     (("compare", "-m", "bert-b"), tuple(name for name in ALIASES if name.startswith("bert-b"))),

@@ -22,10 +22,10 @@ from written_documents import PLAIN, ROW, Reader, sections, text
 
 from attncli import load_record
 from attncli.base.files import flat
-from attncli.checks import bench_maps, bench_stats, timing, ways
-from attncli.checks.bench_maps import Shape
-from attncli.checks.bench_stats import Plan
+from attncli.checks import timing, ways
 from attncli.cli.app import app
+from attncli.features.bench import measuring
+from attncli.features.bench.measuring import Shape
 from attncli.models.families import FAMILIES
 from attncli.record.files import CSV_HEADER
 
@@ -100,9 +100,7 @@ CALLS = {
         "models show tiny", "models show ./modernbert", "models show ./gte", "models show gpt2", "models show t5",
         "models show odd",
     ],
-    "bench maps": ["bench maps -m tiny --device cpu --quick"],
-    "bench stats": ["bench stats -m tiny --device cpu --quick"],
-    "bench long": ["bench long -m modernbert --device cpu --tokens 16"],
+    "bench": ["bench -m tiny --device cpu --quick"],
 }  # fmt: skip
 # A config.json with all that other families' have, some of it of other types.
 ODD: dict[str, Any] = {
@@ -110,15 +108,14 @@ ODD: dict[str, Any] = {
     **{"sliding_window": 4, "num_key_value_heads": 2, "decoder_attention_heads": 2},
     **{name: {"num_layers": 1} for name in ("encoder", "decoder", "text_config", "vision_config", "audio_config")},
 }
-SLOW = {"bench maps", "bench stats", "bench long"}
+SLOW = {"bench"}
 APART = {"check"}  # starts a process
 # Measured is something small: modules, names in them, and what they have here.
 SMALL = (
-    (bench_maps.__name__, "SHAPES", (Shape(1, 8, 2, 1),)),
+    (measuring.__name__, "SHAPES", (Shape(1, 8, 2, 1),)),
     (timing.__name__, "PRODUCT", (64, 32, 48)),
-    (bench_stats.__name__, "QUICK", Plan(texts=4, rounds=1, lines=(2, 3), long=80)),
 )
-NEVER_SAVED = {"check", "models", "samples", "models show", "bench maps", "bench stats", "bench long"}
+NEVER_SAVED = {"check", "models", "samples", "models show", "bench"}
 RECORDS = {"run", "align", "flow"}  # their .csv is that of records
 # The list that is in a command's .csv.
 TABLES = {
@@ -137,14 +134,10 @@ TABLES = {
 
 @cache
 def commands() -> dict[str, set[str]]:
-    """The options of every command by its name, of those below others too."""
-    found: dict[str, set[str]] = {}
-    waiting = [("", typer.main.get_command(app))]
-    while waiting:
-        name, command = waiting.pop()
-        found[name.strip()] = {option for one in command.params for option in one.opts}
-        waiting += [(f"{name} {below}", one) for below, one in getattr(command, "commands", {}).items()]
-    return found
+    """The options of every command by its name."""
+    program: Any = typer.main.get_command(app)
+    names = program.list_commands(None)
+    return {name: {option for one in program.get_command(None, name).params for option in one.opts} for name in names}
 
 
 def words(line: str) -> list[str]:
@@ -196,7 +189,6 @@ def call(attncli, place, monkeypatch):
     monkeypatch.setattr(ways, "WAYS", {name: ways.WAYS[name] for name in ("one layer", "pair") if name in ways.WAYS})
     for module, name, value in SMALL:
         monkeypatch.setattr(sys.modules[module], name, value)
-    monkeypatch.setattr(bench_stats, "run_apart", lambda *_: {"tokens": 70, "seconds": 0.5, "peak_bytes": 200})
 
     def run(line: str, *more: str) -> str:
         result = attncli(*words(line), *more)
@@ -233,10 +225,9 @@ def marked(names: Any) -> list[Any]:
 
 def test_every_command_with_a_document_has_its_section_and_its_calls():
     printing = {name for name, options in commands().items() if "--json" in options}
-    command_of = {name: "bench" if name in SLOW else name.removesuffix(" show") for name in CALLS}
-    assert printing == set(command_of.values())
+    assert printing == {name.split()[0] for name in CALLS}
     assert set(CALLS) <= set(sections())
-    assert {name for name, command in command_of.items() if "-o" not in commands()[command]} == NEVER_SAVED
+    assert {name for name in CALLS if "-o" not in commands()[name.split()[0]]} == NEVER_SAVED
 
 
 @pytest.mark.slow
@@ -292,7 +283,7 @@ def test_no_part_has_a_field_that_is_nowhere(printed):
     for name in ("run", "explain", "diff", "probe", "stats", "models show", "trust"):
         for line in CALLS[name]:
             reader.read(name, printed(line))
-    for part in set(sections()) - set(CALLS) - {"machine", "program"}:  # bench's, and slow
+    for part in set(sections()) - set(CALLS) - {"machine", "program"}:  # of bench, which is slow
         assert {field for section, field in reader.met if section == part} == set(sections()[part]), part
 
 
@@ -401,7 +392,7 @@ def test_who_reads_one_line_ends_nothing_badly(started, line):
 
 
 def test_every_command_is_piped():
-    """bench and train-align under the names of what they do."""
+    """bench and train-align too, with small inputs."""
     begun = {" ".join(words(line)[:2]) for line in [*PIPED, *DRAWN]}
     assert all(any(f"{one} ".startswith(f"{name} ") for one in begun) for name in commands() if name not in {"", *LIVE})
 

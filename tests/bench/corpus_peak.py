@@ -1,4 +1,4 @@
-"""Statistics over a corpus in a process of its own: python -m attncli.checks.corpus_peak MODEL FILE DEVICE
+"""Count statistics over a corpus in a process of its own: python tests/bench/corpus_peak.py MODEL FILE DEVICE
 
 Prints JSON: how many tokens were counted, the seconds that took, and the process's peak of resident memory in bytes
 (null where the system does not tell).

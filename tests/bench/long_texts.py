@@ -1,10 +1,15 @@
-"""How fast long texts go through, and how much memory that adds, beside transformers; and what a window saves.
+"""Measure the time and memory of long texts beside transformers, and what a window saves.
+
+    python tests/bench/long_texts.py -m modernbert --tokens 512,1024 [--json]
 
 A whole walk that keeps no maps, of one text, with random weights. Each program runs once: that takes minutes. On a CPU
 the seconds are those of the processor, on one thread, so that what else a machine does counts for little.
 """
 
+import argparse
+import json
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,22 +17,35 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
+from rich.console import Console
+from rich.table import Table
 from torch import Tensor
 
 from attncli.base.errors import RequestError
-from attncli.checks.bench_maps import Case, architecture_document
-from attncli.checks.contestants import EAGER, PEERS, Contestants, Shape, padded, random_texts, run_peer
+from attncli.base.printable import printable
 from attncli.checks.machine import machine_document
 from attncli.checks.memory import peak_added
 from attncli.checks.timing import Run, finish, one_thread
+from attncli.features.bench import machine_text, megabytes, three_digits
+from attncli.features.bench.measuring import (
+    EAGER,
+    PEERS,
+    Case,
+    Contestants,
+    Shape,
+    architecture_document,
+    padded,
+    random_texts,
+    run_peer,
+)
 from attncli.models.block import Block, Tap
 from attncli.models.config import ModelConfig
 from attncli.models.engine import available
 from attncli.models.random import architecture
+from attncli.report.terminal import Prose, plain_table
 
 OURS = "attncli"
 PROGRAMS = (OURS, *PEERS)
-TOKENS, QUICK_TOKENS = (2048, 8192), (512, 2048)
 SCORES = 3  # copies of a layer's scores that eager attention has room for: it needs two, and some more for masks
 NUMBER = 4  # bytes of one in float32
 
@@ -62,7 +80,7 @@ def clock(device: torch.device) -> float:
 def bench_long(
     name: str, lengths: Sequence[int], device: str = "auto", done: Callable[[], None] = lambda: None
 ) -> dict[str, Any]:
-    """What `bench long --json` prints. `done` is called for each length and program.
+    """Measure one text of each length. `done` is called for each length and program.
 
     Raises RequestError for a model's name that means nothing, a device that is not there, and a length that the model
     has no room for.
@@ -143,3 +161,69 @@ def seconds_and_peak(run: Run, device: torch.device) -> tuple[float, int | None]
 
     peak = peak_added(timed, device)
     return seconds, peak
+
+
+# --- the table --------------------------------------------------------------------------------------------
+
+COLUMNS = (
+    *("attncli\ns", "eager\ns", "SDPA\ns"),
+    *("attncli\nMB", "eager\nMB", "SDPA\nMB"),
+    *("local\nms", "global\nms", "global\nof local"),
+)
+
+
+def long_table(document: dict[str, Any]) -> Table:
+    """Return a line for each length."""
+    table = plain_table("tokens", *COLUMNS, goes=("eager\nMB", "SDPA\nMB", "attncli\nMB"))
+    for row in document["rows"]:
+        seconds, peaks, layers = row["seconds"], row["peak_bytes"], row["layer_seconds"]
+        table.add_row(
+            f"{row['tokens']:,}",
+            *(number(seconds[name]) for name in PROGRAMS),
+            *("-" if seconds[name] is None else megabytes(peaks[name]) for name in PROGRAMS),
+            *("-" if layers[name] is None else three_digits(layers[name] * 1e3) for name in ("local", "global")),
+            number(row["saved"]),
+        )
+    return table
+
+
+def number(value: float | None) -> str:
+    return "-" if value is None else three_digits(value)
+
+
+def long_legend(document: dict[str, Any]) -> Prose:
+    """Say what the columns mean, and what it was measured on."""
+    [model], windows = document["models"], document["windows"]
+    near = f", of which {len(windows)} see {max(windows)} tokens to each side" if windows else ""
+    largest = max(row["eager_score_bytes"] for row in document["rows"])
+    whose = "of the processor" if document["device"] == "cpu" else "of the clock"
+    return Prose(
+        f"\n{printable(document['model'])}, {model['layers']} layers x {model['heads']} heads{near}. "
+        f"s: seconds {whose}, for one whole walk that keeps no maps; MB: the peak of what it adds to the memory in "
+        "use. -: the model has none, or there is no memory for it: eager attention has several copies of a layer's "
+        f"scores, {largest / 1e9:.2g} GB each at the longest.\n"
+        "local, global: one layer's attention with a window and without one, median over layers; of local: how many "
+        "times as long a global one takes.\n"
+        f"One run each, random weights, float32, {document['device']}, 1 thread; {machine_text(document['machine'])}; "
+        + ", ".join(f"{name} {release}" for name, release in document["versions"].items())
+        + "."
+    )
+
+
+def main() -> None:
+    """Measure, and print a table or a JSON document."""
+    asked = argparse.ArgumentParser(description="Measure the time and memory of long texts beside transformers.")
+    asked.add_argument("-m", "--model", default="modernbert")
+    asked.add_argument("--tokens", default="2048,8192", help="lengths, with commas between them")
+    asked.add_argument("--device", default="auto")
+    asked.add_argument("--json", action="store_true")
+    options = asked.parse_args()
+    document = bench_long(options.model, [int(length) for length in options.tokens.split(",")], options.device)
+    if options.json:
+        json.dump(document, sys.stdout)
+    else:
+        Console().print(long_table(document), long_legend(document))
+
+
+if __name__ == "__main__":
+    main()

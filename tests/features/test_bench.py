@@ -1,4 +1,4 @@
-"""What `attncli bench maps` measures: the same work on both sides, counted and timed as it says."""
+"""attncli bench: the same work on both sides, counted and timed; a table for people, a document for programs."""
 
 import json
 import shutil
@@ -12,10 +12,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from attncli.base.errors import RequestError
-from attncli.checks import bench_maps as measuring
 from attncli.checks import timing
-from attncli.checks.bench_maps import bench_maps, kept_flops, plan
-from attncli.checks.contestants import (
+from attncli.features.bench import measuring
+from attncli.features.bench.measuring import (
     ALL_MAPS,
     EAGER,
     FIRST_HEAD,
@@ -25,14 +24,18 @@ from attncli.checks.contestants import (
     SDPA,
     Contestants,
     Shape,
+    bench_maps,
+    encoder_flops,
+    kept_flops,
+    plan,
     random_texts,
 )
-from attncli.checks.flops import encoder_flops
 from attncli.models import network as linear
 from attncli.models import rows
 from attncli.models.aliases import ALIASES
 from attncli.models.config import ModelConfig
 
+MODELS = ("minilm", "bert-base")
 SMALL = {
     "num_hidden_layers": 3,
     "num_attention_heads": 4,
@@ -210,12 +213,12 @@ def test_a_document_holds_every_row_and_its_ratios(monkeypatch, tmp_path):
 
 
 def test_every_shape_through_both_models():
-    cases = [(case.model, case.shape) for case in plan(measuring.MODELS, False)]
+    cases = [(case.model, case.shape) for case in plan(MODELS, False)]
     assert cases == [(model, shape) for model in ("minilm", "bert-base") for shape in measuring.SHAPES]
 
 
 def test_quick_is_fewer_rounds_and_not_the_largest():
-    full, quick = (plan(measuring.MODELS, flag) for flag in (False, True))
+    full, quick = (plan(MODELS, flag) for flag in (False, True))
     rounds = {(case.model, case.shape): case.rounds for case in full}
     assert all(case.rounds < rounds[case.model, case.shape] for case in quick)
     left_out = rounds.keys() - {(case.model, case.shape) for case in quick}
@@ -244,3 +247,45 @@ def test_names_that_mean_nothing_are_refused(tmp_path):
         plan(["minilmm"], True)
     with pytest.raises(RequestError, match=r"config\.json"):
         plan([str(tmp_path)], True)
+
+
+# --- the command ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(monkeypatch, tiny):
+    """A model, and shapes, that take no time."""
+    monkeypatch.setattr(measuring, "SHAPES", (Shape(1, 8, 2, 1), Shape(2, 16, 2, 1)))
+    monkeypatch.setattr(timing, "PRODUCT", (64, 32, 48))
+    return tiny("bert")
+
+
+@pytest.mark.slow
+def test_json_is_all_there_is_on_stdout(attncli, small):
+    result = attncli("bench", "-m", small, "--quick", "--json", "--device", "cpu")
+    assert (result.code, result.err) == (0, "")
+    document = json.loads(result.out)
+    assert (document["device"], document["weights"], document["dtype"]) == ("cpu", "random", "float32")
+    assert [row["kept"] for row in document["rows"]] == [*KEPT, *KEPT]
+    assert {row["rounds"] for row in document["rows"]} == {1}
+
+
+@pytest.mark.slow
+def test_the_table_has_a_line_a_row_and_says_what_it_was_measured_on(attncli, small):
+    result = attncli("bench", "-m", small, "--device", "cpu")
+    assert (result.code, result.err) == (0, "")
+    names = [line[: len("   one, first layer")].strip() for line in result.out.splitlines()]
+    assert [name for name in names if name in KEPT] == [*KEPT, *KEPT]
+    assert "GFLOP/s" in result.out and "GB/s" in result.out
+    assert "transformers" in result.out
+
+
+def test_unknown_names_and_devices_are_refused(refused, small):
+    assert "bert-base" in refused("bench", "-m", "bert-bse")
+    assert "device" in refused("bench", "-m", small, "--device", "abacus")
+    assert "no benchmark 'speed'" in refused("bench", "speed")
+
+
+def test_former_subjects_say_where_they_are(refused):
+    assert "python tests/bench/corpus.py" in refused("bench", "stats", "-m", "minilm")
+    assert "python tests/bench/long_texts.py" in refused("bench", "long")

@@ -1,4 +1,6 @@
-"""How fast and how frugal statistics over a corpus are, beside transformers and numpy in the same run.
+"""Measure the time and memory of statistics over a corpus beside transformers and numpy.
+
+    python tests/bench/corpus.py [-m minilm] [--quick] [--json]
 
 - speed: texts of mixed lengths, all figures of all heads. The peer is what one would write: transformers with
   `output_attentions`, padded batches of 16 in the file's order, and the same figures in numpy. Reading the file,
@@ -8,6 +10,7 @@
 - long text: one of 8,192 tokens, through the same architecture with so many positions and random weights.
 """
 
+import argparse
 import json
 import random
 import subprocess
@@ -23,7 +26,7 @@ import numpy as np
 import torch
 
 from attncli.base.errors import RequestError
-from attncli.checks.contestants import BATCH, padded, run_peer
+from attncli.base.printable import printable
 from attncli.checks.machine import machine_document
 from attncli.checks.timing import Run, median_seconds
 from attncli.corpus.files import whole_files
@@ -31,6 +34,8 @@ from attncli.corpus.finding import find_inputs
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.sums import FIGURES, Sums, plain_part
 from attncli.corpus.texts import Reading
+from attncli.features.bench import machine_text, megabytes
+from attncli.features.bench.measuring import BATCH, padded, run_peer
 from attncli.models.aliases import find_alias
 from attncli.models.hub import NotOnThisMachine, locate
 from attncli.models.loading import load_own
@@ -66,7 +71,7 @@ WHOLE, QUICK = Plan(256, 5, (1000, 10_000), 8192), Plan(64, 3, (100, 1000), 2048
 def bench_stats(
     name: str, plan: Plan = WHOLE, device: str = "auto", done: Callable[[], None] = lambda: None
 ) -> dict[str, Any]:
-    """What `bench stats --json` prints. `done` is called after each of the plan's steps.
+    """Measure all of it. `done` is called after each of the plan's steps.
 
     With the model's own weights where they are on this machine, else with random ones.
 
@@ -228,8 +233,8 @@ def measure_long_text(model: Model, name: str, folder: Path, tokens: int) -> dic
 
 
 def run_apart(directory: Path, path: Path, device: torch.device) -> dict[str, Any]:
-    """What `attncli.checks.corpus_peak` prints. Raises RequestError with its last words when it fails."""
-    command = [sys.executable, "-m", "attncli.checks.corpus_peak", str(directory), str(path), str(device)]
+    """What `corpus_peak` prints. Raises RequestError with its last words when it fails."""
+    command = [sys.executable, str(Path(__file__).with_name("corpus_peak.py")), str(directory), str(path), str(device)]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     if finished.returncode != 0:
         raise RequestError(
@@ -237,3 +242,66 @@ def run_apart(directory: Path, path: Path, device: torch.device) -> dict[str, An
         )
     measured: dict[str, Any] = json.loads(finished.stdout)
     return measured
+
+
+# --- in words -------------------------------------------------------------------------------------------
+
+
+def stats_lines(document: dict[str, Any]) -> str:
+    """Describe the measurements in words."""
+    speed, half, memory, long = (document[name] for name in ("speed", "half", "memory", "long"))
+    lines = [
+        f"{printable(document['model'])}, {document['weights']} weights: {speed['texts']:,} texts of "
+        f"{document['lengths'][0]} to {document['lengths'][1]} tokens, {speed['tokens']:,} tokens"
+    ]
+    for name, seconds in speed["seconds"].items():
+        lines.append(f"  {name:<13}{seconds:8.2f} s{speed['tokens'] / seconds:10,.0f} tokens/s")
+    lines += [
+        f"  {speed['ratio']:.2f} x as fast as transformers and numpy; figures at most "
+        f"{speed['largest_difference']:.0e} apart",
+        f"  {half['dtype']:<13}{half['seconds']:8.2f} s",
+        f"  {half['ratio']:.2f} x as fast as float32, and at most so far from it:",
+        *("    " + ", ".join(f"{name} {moved:.1e}" for name, moved in some) for some in lines_of(half["moved"])),
+        "",
+        "peak memory of a whole process",
+    ]
+    corpora = [f"{one['lines']:,} lines, {one['tokens']:,} tokens" for one in memory]
+    for corpus, one in zip(corpora, memory, strict=True):
+        lines.append(f"  {corpus:<{max(map(len, corpora))}}{megabytes(one['peak_bytes']):>6} MB")
+    few, many = (one["peak_bytes"] for one in memory)
+    if few and many:
+        lines.append(f"  {many / few:.2f} x")
+    lines += [
+        "",
+        f"one text of {long['tokens']:,} tokens, {long['layers']} layers x {long['heads']} heads, random weights",
+        f"  {long['seconds']:.1f} s, peak of the process {megabytes(long['peak_bytes'])} MB; one layer's maps would be "
+        f"{megabytes(long['map_bytes'])} MB",
+        "",
+        f"float32 unless said, {document['device']}, {document['threads']} threads",
+        machine_text(document["machine"]),
+        ", ".join(f"{name} {number}" for name, number in document["versions"].items())
+        + f"; medians of {speed['rounds']} rounds",
+    ]
+    return "\n".join(lines)
+
+
+def lines_of(values: dict[str, float], most: int = 4) -> list[list[tuple[str, float]]]:
+    """Return names and values in lines of `most`."""
+    every = list(values.items())
+    return [every[start : start + most] for start in range(0, len(every), most)]
+
+
+def main() -> None:
+    """Measure, and print words or a JSON document."""
+    asked = argparse.ArgumentParser(description="Measure the time and memory of statistics over a corpus.")
+    asked.add_argument("-m", "--model", default="minilm")
+    asked.add_argument("--quick", action="store_true", help="fewer texts and rounds")
+    asked.add_argument("--device", default="auto")
+    asked.add_argument("--json", action="store_true")
+    options = asked.parse_args()
+    document = bench_stats(options.model, QUICK if options.quick else WHOLE, options.device)
+    print(json.dumps(document) if options.json else stats_lines(document))
+
+
+if __name__ == "__main__":
+    main()
