@@ -43,8 +43,7 @@ class Mechanisms(Feature):
     """Put one head under every score and in other designs.
 
     Designs are other positions, windows and shared keys. Parameters that this model never learned are drawn from the
-    seed and labelled "untrained". Claims of tutorials and papers are measured. A claim that does not hold is a finding,
-    and the exit code is 0.
+    seed and labelled "untrained". Claims of tutorials and papers are measured. One that fails is a finding, exit code 0.
 
     \b
     Examples:
