@@ -42,8 +42,8 @@ REACH = 2  # of a window, to each side
 class Mechanisms(Feature):
     """Put one head under every score and in other designs.
 
-    Designs are other positions, windows and shared keys. Parameters that this model never learned are drawn from the
-    seed and labelled "untrained". Claims of tutorials and papers are measured. One that fails is a finding, exit code 0.
+    Designs are other positions, windows and shared keys. Parameters that this model never learned are random and
+    labelled "untrained". Claims of tutorials and papers are measured; one that fails is a finding (exit code 0).
 
     \b
     Examples:
