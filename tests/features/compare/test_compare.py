@@ -7,8 +7,8 @@ import pytest
 import torch
 from foreign_checkpoints import make_foreign
 
-from attncli.checks.ways import WAYS
-from attncli.checks.ways_of_eager import WAYS as WAYS_OF_EAGER
+from attncli.features.compare.eager import WAYS_OF_EAGER
+from attncli.features.compare.ways import WAYS
 from attncli.models import transformers_peer as reference
 from attncli.models import transformers_place
 
@@ -29,7 +29,7 @@ def document(result):
 def ways(request, monkeypatch):
     """Two of the ways, save where the test is about all of them."""
     if "all_ways" not in request.fixturenames:
-        monkeypatch.setattr("attncli.checks.ways.WAYS", {name: WAYS[name] for name in SOME})
+        monkeypatch.setattr("attncli.features.compare.ways.WAYS", {name: WAYS[name] for name in SOME})
 
 
 @pytest.fixture
@@ -318,5 +318,5 @@ def test_what_can_not_be_compared_there_is_refused(refused, theirs):
     llama = theirs("llama")
     assert "--against has no effect" in refused("compare", "-q", "-m", llama, "--against", "torch", TEXT)
     assert "--which has no effect" in refused("compare", "-q", "-m", llama, "--which", "decoder", TEXT)
-    assert "leave --target out" in refused("compare", "-q", "-m", llama, "--target", "a cat", TEXT)
+    assert "omit --target" in refused("compare", "-q", "-m", llama, "--target", "a cat", TEXT)
     assert "calls no attention function" in refused("compare", "-q", "-m", theirs("gpt_neo"), TEXT)
