@@ -23,7 +23,7 @@ IMPORTED = [
     "attncli.cli.app",
     "attncli.cli.output",
     "attncli.models.loading",
-    "attncli.checks.ways",
+    "attncli.features.compare.ways",
 ]
 STARTING = multiprocessing.get_context("spawn")
 FORKING = multiprocessing.get_context("forkserver")

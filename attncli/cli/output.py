@@ -105,7 +105,7 @@ def text(pieces: Iterable[str]) -> None:
 
 
 def show(*renderables: "RenderableType") -> None:
-    """Pictures and tables made by `attncli.render`, on stdout; in a pipe without spaces at the ends of lines."""
+    """Pictures and tables made by `attncli.report`, on stdout; in a pipe without spaces at the ends of lines."""
     target = console()
     if target.is_terminal:
         target.print(*renderables, sep="\n")

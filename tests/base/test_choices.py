@@ -11,9 +11,9 @@ from attncli.analysis.patterns import PATTERNS
 from attncli.attention import MASKS
 from attncli.base import choices
 from attncli.base.choices import check, names, several
-from attncli.checks.agreement import THEIR_OWN
 from attncli.checks.tolerance import TOLERANCES
 from attncli.corpus.sums import FIGURES, LINEAR, MEANING, Counting
+from attncli.features.compare.agreement import THEIR_OWN
 from attncli.models.engine import DTYPES
 from attncli.record import Request
 

@@ -8,8 +8,8 @@ from checkpoints import make_checkpoint
 from torch import nn
 
 from attncli import load_model
-from attncli.checks.agreement import compare
 from attncli.checks.tolerance import STEPS, TOLERANCES, scaled_tolerance, vector_size, weight_size
+from attncli.features.compare.agreement import compare
 from attncli.models import walk
 from attncli.models.meeting import meet
 from attncli.models.transformers_peer import load_reference

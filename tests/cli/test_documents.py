@@ -22,10 +22,11 @@ from written_documents import PLAIN, ROW, Reader, sections, text
 
 from attncli import load_record
 from attncli.base.files import flat
-from attncli.checks import timing, ways
+from attncli.checks import timing
 from attncli.cli.app import app
 from attncli.features.bench import measuring
 from attncli.features.bench.measuring import Shape
+from attncli.features.compare import ways
 from attncli.models.families import FAMILIES
 from attncli.record.files import CSV_HEADER
 

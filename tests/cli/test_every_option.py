@@ -16,9 +16,9 @@ from own_attention import MINE
 from sentences import NORMALIZE, pooling, write_modules
 
 from attncli import load_model, save_records
-from attncli.checks import ways
 from attncli.cli.app import app
 from attncli.cli.given import written
+from attncli.features.compare import ways
 
 TEXT = "the cat sat on the unbelievable cat"
 OTHER = "it sat on the big cat"

@@ -8,7 +8,7 @@ import torch
 from checkpoints import FAMILIES, TURNED, make_config
 
 from attncli import RequestError
-from attncli.checks.agreement import compare
+from attncli.features.compare.agreement import compare
 from attncli.models.hub import NotOnThisMachine
 from attncli.models.random import random_model
 

@@ -7,9 +7,9 @@ from checkpoints import EACH
 
 from attncli import load_model, load_record
 from attncli.base.errors import RequestError
-from attncli.checks import agreement
 from attncli.corpus.reducer import corpus_statistics, count_files
 from attncli.corpus.running import Where
+from attncli.features.compare import agreement
 from attncli.models.taps import Gates
 from attncli.models.transformers_peer import load_reference
 

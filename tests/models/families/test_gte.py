@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from attncli import RequestError, load_model
 from attncli.base.errors import Notice
-from attncli.checks.agreement import compare
+from attncli.features.compare.agreement import compare
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Biases, NoEncoder, NoNetwork
 from attncli.models.network import layer_scores

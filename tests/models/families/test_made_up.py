@@ -9,9 +9,9 @@ from made_up_family import FAMILY, HEADS, LAYERS, NARROW, REACH, by_hand, made_u
 from windows import corpus
 
 from attncli import Request, RequestError, load_model, load_records
-from attncli.checks.agreement import compare
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.sums import Counting, factors, plain_part
+from attncli.features.compare.agreement import compare
 from attncli.features.mask import check_laws
 from attncli.models.config import ModelConfig
 from attncli.models.families import FAMILIES

@@ -11,8 +11,8 @@ from walks import CPU, made_up, network_of, walked
 
 from attncli import RequestError, load_model
 from attncli.attention import Rotary
-from attncli.checks.beside import Both
-from attncli.checks.ways import by_every_way
+from attncli.features.compare.beside import Both
+from attncli.features.compare.ways import by_every_way
 from attncli.features.explain import explain
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Turned

@@ -1,38 +1,260 @@
-"""Ways in which numbers are made here, beside transformers: what is proven is what is shown.
+"""The ways in which numbers are made, each compared with transformers: what is proven is what is shown.
 
-`attncli.checks.agreement` goes through the network layer by layer. Users see more than that: maps of one layer or one
-head, where the walk ends early; pairs, [PAD] and masks; silenced heads; vectors, norms, a head taken apart, gradients,
-and sums over a corpus. Each of these goes through the very call that the commands make, and is held against what
-transformers makes of the same text.
+`agreement` goes through the network layer by layer. Users see more than that: maps of one layer or one head, where the
+walk ends early; pairs, [PAD] and masks; silenced heads; vectors, norms, a head taken apart, gradients, and sums over a
+corpus. Each of these goes through the very call that the commands make, and is compared with transformers' numbers on
+the same text. `WAYS` has them as data.
 """
 
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from attncli.attention import MASKS
 from attncli.base.errors import Notice, RequestError
-from attncli.checks.agreement import Way, difference, worst
-from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
-from attncli.checks.lost import lost_rows
-from attncli.checks.passes import AttentionInputs
-from attncli.checks.ways_of_gradients import gradients
-from attncli.checks.ways_of_sums import distances, sums
-from attncli.checks.ways_of_vectors import half_precision, norms, taken_apart, vectors
+from attncli.checks.passes import AttentionInputs, is_half, lost_rows
+from attncli.corpus.reducer import Pace, Reducer
+from attncli.corpus.sums import Counting, Sums, plain_part
+from attncli.effects.change import Unchanged
+from attncli.effects.gradients import gate_gradients, slopes
+from attncli.effects.question import Left, Question
+from attncli.features.compare.agreement import Way, difference, worst
+from attncli.features.compare.beside import Both, NothingToCompare, allowed_by_hand, beginning
 from attncli.models.config import ModelConfig
+from attncli.models.head import one_head
 from attncli.models.hub import VOCABULARY_FILES
 from attncli.models.meeting import CACHED
-from attncli.models.taken import as_record, take_batch
+from attncli.models.model import Model
+from attncli.models.taken import Taken, as_record, take_batch
 from attncli.models.transformers_peer import Reference, peer_tokenizer
 from attncli.models.walk import CACHED_ROWS
 from attncli.record import Request
-from attncli.text.tokens import Tokens
+from attncli.text.tokens import Tokens, Unreadable
+from attncli.text.windows import Window, windows
+
+# --- vectors, norms and one head ---------------------------------------------------------------------
+
+
+def vectors(both: Both) -> float:
+    """Queries and keys as they meet, which are transformers'; and softmax(q·k / √d) of them, with what positions add,
+    which are the weights.
+    """
+    differences = []
+    for one in both.taken(both.texts, vectors="all"):
+        rows, theirs = both.rows(one.tokens), both.theirs(one.tokens)
+        # [layer, head, token, head_dim]
+        query, key = (part.unflatten(0, (len(both.layers), -1)).double() for part in one.vectors)
+        for part, ours in (("query", query), ("key", key)):
+            expected = both.their_meeting(one.tokens, part)[both.layers]
+            differences.append(difference(ours[:, :, rows], expected[:, :, rows]))
+        weights = weights_by_vectors(one)
+        differences.append(difference(weights[..., rows, :], theirs.weights[both.layers][..., rows, :]))
+    return worst(differences)
+
+
+def weights_by_vectors(taken: Taken) -> Tensor:
+    """The weights `[layer, head, query, key]` by what a record tells of all heads: vectors, scale, terms and mask."""
+    layers = taken.asked.layers
+    query, key, scale = (
+        one.unflatten(0, (len(layers), -1)).double() for one in (*taken.vectors, torch.from_numpy(taken.scales))
+    )
+    scores = query @ key.mT * scale.to(query.device)[..., None, None]
+    for term in taken.terms.values():
+        scores = scores + term.unflatten(0, (len(layers), -1))
+    return scores.masked_fill(~taken.masks[:, None], -torch.inf).softmax(dim=-1).nan_to_num(0.0)
+
+
+def half_precision(both: Both) -> float:
+    """The maps of the first layer in bfloat16: softmax(q·k / √d) of its own vectors, as exact as in float32."""
+    like = both.model
+    if like.device.type != "cpu":
+        raise NothingToCompare(f"on {like.device.type} maps have the precision of the model")
+    model = Model(like.place, like.config, like.tokenizer, like.checkpoint, like.sha256, like.device, torch.bfloat16)
+    taken = model.take(both.texts, Request([0], mask=both.mask, vectors="all"))
+    return worst(difference(one.weights, weights_by_vectors(one)) for one in taken)
+
+
+def norms(both: Both) -> float:
+    """`--measure norm`: all heads in one walk, and two heads alone."""
+    differences = []
+    for heads in ("all", both.outer_heads):
+        for one in both.taken(both.texts, heads=heads, measure="norm"):
+            rows = both.rows(one.tokens)
+            expected = both.their_norms(one.tokens)[both.layers][:, one.asked.heads]
+            differences.append(difference(one.weights[..., rows, :], expected[..., rows, :]))
+    return worst(differences)
+
+
+def taken_apart(both: Both) -> float:
+    """One head with what goes into it, its projections and its vectors: x W + b, which are transformers'."""
+    text, differences = both.texts[0], []
+    theirs = both.theirs(text)
+    rows = both.rows(text)
+    for layer in both.ends:
+        number = layer % both.model.config.heads
+        head = one_head(both.model, text, layer, number, both.mask)
+        expected = theirs.weights[layer, number]
+        differences.append(difference(torch.from_numpy(head.record.weights[0, 0, rows]), expected[rows]))
+        for part, kept in (("query", head.query), ("key", head.key), ("value", head.value)):
+            weight, bias = head.projections[part]
+            for made, wanted in (
+                (kept, both.their_meeting(text, part)),
+                (head.x @ weight.T + bias, theirs.parts[part]),
+            ):
+                differences.append(difference(torch.from_numpy(made[rows]), wanted[layer, number][rows]))
+    return worst(differences)
+
+
+# --- gradients of ablate and trust -------------------------------------------------------------------
+
+
+class Gradients(NamedTuple):
+    """The vectors `[token, hidden_size]` before the first layer, every layer's weights `[layer, head, query, key]`, and
+    the gradients of a number with respect to both.
+    """
+
+    first: Tensor
+    of_first: Tensor
+    weights: Tensor
+    of_weights: Tensor
+
+
+def their_gradients(reference: Reference, tokens: Tokens, mask: str, number: Callable[[Tensor], Tensor]) -> Gradients:
+    """Differentiate a number of transformers' last vectors `[1, token, hidden_size]` of one text."""
+    with torch.enable_grad():
+        made = reference.made_of(tokens, mask)
+        first, *_, last = made.hidden_states
+        of_first, *of_weights = torch.autograd.grad(number(last), [first, *made.attentions])
+    return Gradients(first[0].detach(), of_first[0], torch.cat(made.attentions).detach(), torch.cat(of_weights))
+
+
+class Along(Question):
+    """The last vectors of a text along a direction that was drawn, summed over the tokens that count."""
+
+    kind, about = "distance", "the last vectors along a direction"
+
+    def __init__(self, text: Unchanged, rows: Sequence[int]) -> None:
+        super().__init__([text])
+        drawn = torch.randn(text.last[0].shape, generator=torch.Generator().manual_seed(0))
+        self.rows = rows
+        self.direction = torch.zeros_like(drawn).index_copy(0, torch.tensor(rows), drawn[rows]).to(text.last.device)
+
+    @property
+    def reads(self) -> Sequence[int]:
+        return self.rows
+
+    def __call__(self, last: Sequence[Tensor]) -> Tensor:
+        return (last[0] * self.direction.to(last[0].dtype)).sum(dim=(1, 2))
+
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        raise NotImplementedError
+
+
+def gradients(both: Both) -> float:
+    """Of a number of the last vectors, as shares of the largest: by gates of heads, by what goes into the first layer,
+    and the relevance that the gradients by all weights make. Of a text with [PAD] under the causal mask.
+    """
+    if len(both.layers) < both.model.config.layers:
+        raise NothingToCompare("gradients go through all layers, and some are not compared")
+    if is_half(both.model.dtype):
+        raise NothingToCompare(f"gradients in {both.model.dtype_name} are mostly rounding")
+    text = Unchanged.of(both.model, both.model.tokenizer.pad_some(both.plain[0]), "causal")
+    asked = Along(text, both.rows(text.tokens))
+    theirs = their_gradients(both.reference, text.tokens, text.mask, lambda last: asked([last])[0])
+    weighted = theirs.weights.double() * theirs.of_weights.double()
+    expected = torch.eye(len(text.tokens), dtype=torch.float64, device=weighted.device)
+    for layer in weighted:
+        expected = expected + layer.clamp(min=0).mean(dim=0) @ expected
+    ours = slopes(asked)
+    return worst(
+        difference(made, wanted) / (float(wanted.abs().max()) or 1.0)
+        for made, wanted in (
+            (gate_gradients(asked), weighted.sum(dim=(-2, -1))),
+            (torch.from_numpy(ours.inputs), (theirs.of_first.double() * theirs.first.double()).sum(dim=-1)),
+            (torch.from_numpy(ours.relevance), expected),
+        )
+    )
+
+
+# --- sums of stats, and the same in numpy ------------------------------------------------------------
+
+
+FEW = 5000  # weights at once: of a text of 64 tokens a few queries
+
+
+def cut(both: Both) -> list[list[Window]]:
+    """The texts as `stats` has them. Raises NothingToCompare when every one is longer than the model reads at once."""
+    some: list[list[Window]] = []
+    for text in (text for one in both.inputs for text in variants(one.text)):
+        with suppress(Unreadable):  # half of a text may have nothing in it that the tokenizer keeps
+            made = list(windows(len(some), text, both.model.tokenizer))
+            if len(made) == 1:  # the first query does not count, as some don't in the windows of a long text
+                some.append([replace(made[0], counted=(1, len(made[0])))])
+    if not some:
+        raise NothingToCompare("every text is longer than the model reads at once")
+    return some
+
+
+def theirs(both: Both, texts: list[list[Window]], counting: Counting) -> Sums:
+    """The sums over these texts, in numpy from transformers' weights."""
+    expected = Sums.nothing(both.model.config.layers, both.model.config.heads, counting.distances)
+    for [window] in texts:
+        weights = both.theirs(window.tokens).weights.double()
+        if counting.measure == "norm":
+            norms = both.their_norms(window.tokens)
+            weights = norms / norms.sum(dim=-1, keepdim=True)
+        allowed = allowed_by_hand(window.tokens, both.mask, both.model.config.reach)
+        expected = expected + plain_part(window, weights.cpu().numpy(), allowed, counting.distances).of_text()
+    return expected
+
+
+def variants(text: str) -> list[str]:
+    """The first words of a text, the same in reverse, which are as long, and half of them."""
+    words = beginning(text).split()
+    return [" ".join(words), " ".join(reversed(words)), " ".join(words[: len(words) // 2 or 1])]
+
+
+def sums(both: Both, measure: str = "weight") -> float:
+    """Every figure, its spread between texts, and the most that entropy can be; relative to 1 where it is larger.
+
+    As they are added up for all queries at once, and, as for a long text, block by block.
+    """
+    texts, counting, layers = cut(both), Counting(both.mask, measure=measure), both.layers
+    few = Pace.on(both.model.device.type, block_weights=FEW)
+    expected = theirs(both, texts, counting)
+    found = [Reducer(both.model, counting, pace).reduce(texts) for pace in (None, few)]
+    return worst(
+        float((np.abs(ours - wanted) / np.maximum(1, np.abs(wanted))).max())
+        for one in found
+        for ours, wanted in (
+            (one.figures[layers], expected.figures[layers]),
+            (one.spread[layers], expected.spread[layers]),
+            ((one.limit / one.queries)[layers], (expected.limit / expected.queries)[layers]),
+        )
+    )
+
+
+def distances(both: Both) -> float:
+    """The mean Jensen-Shannon divergence between each two heads of these layers."""
+    texts, counting, heads = cut(both), Counting(both.mask, distances=True), both.model.config.heads
+    found, expected = Reducer(both.model, counting).reduce(texts), theirs(both, texts, counting)
+    chosen = [layer * heads + head for layer in both.layers for head in range(heads)]
+    assert found.divergence is not None and expected.divergence is not None
+    apart = (found.divergence - expected.divergence)[np.ix_(chosen, chosen)]
+    return float(np.abs(apart).max()) / expected.queries
+
+
+# --- tokens ------------------------------------------------------------------------------------------
+
 
 # --- tokens ---------------------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from foreign_checkpoints import make_foreign
 
-from attncli.checks.ways import WAYS
-from attncli.checks.ways_of_eager import WAYS as WAYS_OF_EAGER
+from attncli.features.compare.eager import WAYS_OF_EAGER
+from attncli.features.compare.ways import WAYS
 from attncli.models import transformers_peer as reference
 from attncli.models import transformers_place
 
@@ -29,7 +29,7 @@ def document(result):
 def ways(request, monkeypatch):
     """Two of the ways, save where the test is about all of them."""
     if "all_ways" not in request.fixturenames:
-        monkeypatch.setattr("attncli.checks.ways.WAYS", {name: WAYS[name] for name in SOME})
+        monkeypatch.setattr("attncli.features.compare.ways.WAYS", {name: WAYS[name] for name in SOME})
 
 
 @pytest.fixture

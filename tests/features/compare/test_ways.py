@@ -10,16 +10,13 @@ from checkpoints import FAMILIES, PECULIAR
 
 from attncli import RequestError, load_model
 from attncli.attention import MASKS, Window, attend, multihead
-from attncli.checks import ways
-from attncli.checks.beside import TEXTS, TOKENS, Both, NothingToCompare, fitting_threads
 from attncli.checks.tolerance import TOLERANCES
-from attncli.checks.ways import WAYS, Check, by_every_way
 from attncli.corpus import batch_sums
+from attncli.features.compare import ways
+from attncli.features.compare.beside import TEXTS, TOKENS, Both, NothingToCompare, fitting_threads
+from attncli.features.compare.ways import WAYS, Check, by_every_way
 from attncli.models import meeting, rows, taps, walk
-from attncli.models import meeting as kernels
-from attncli.models import taps as grouping
-from attncli.models import walk as walker
-from attncli.models.block import select_numbers as chosen
+from attncli.models.block import select_numbers
 from attncli.models.model import Model
 from attncli.models.transformers_peer import load_reference
 from attncli.record import Input
@@ -111,9 +108,8 @@ def swapped_in_sums(monkeypatch):
 
 
 def keys_for_values(monkeypatch):
-    monkeypatch.setattr(
-        meeting, "attend_output", lambda q, k, v, mask, scale: kernels.attend_output(q, k, k, mask, scale)
-    )
+    right = meeting.attend_output
+    monkeypatch.setattr(meeting, "attend_output", lambda q, k, v, mask, scale: right(q, k, k, mask, scale))
 
 
 def mask_forgotten(monkeypatch):
@@ -135,7 +131,7 @@ def transposed(monkeypatch):
         return right(block._replace(projection=lambda: own.flatten(1).T.unflatten(1, own.shape[1:])))
 
     right = taps.transformed_lengths
-    for module in (batch_sums, grouping, taps):
+    for module in (batch_sums, taps):
         monkeypatch.setattr(module, "transformed_lengths", wrong)
 
 
@@ -166,7 +162,7 @@ def padding_forgotten(monkeypatch):
 
 def heads_in_order(monkeypatch):
     def wrong(part, asked):
-        here, where = chosen(part, asked)
+        here, where = select_numbers(part, asked)
         return here, sorted(where)
 
     monkeypatch.setattr(taps, "select_numbers", wrong)
@@ -214,7 +210,7 @@ def later_rows_in_another_order(monkeypatch):
 
 
 def maps_in_half_precision(monkeypatch):
-    monkeypatch.setattr(walker, "map_dtype", lambda like: like.dtype)
+    monkeypatch.setattr(walk, "map_dtype", lambda like: like.dtype)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +245,7 @@ def test_gates_whose_gradients_forget_the_mask_are_found(tiny, terms, monkeypatc
     """Where positions add to the scores the formula has the gradients, else the fused kernel."""
     both = both_of(tiny(terms, max_position_embeddings=64))
     monkeypatch.setattr(ways, "WAYS", {"gradients": WAYS["gradients"]})
-    name, right = ("attend", attend) if terms == "mpnet" else ("attend_output", kernels.attend_output)
+    name, right = ("attend", attend) if terms == "mpnet" else ("attend_output", meeting.attend_output)
     monkeypatch.setattr(meeting, name, lambda q, k, v, mask, *more: right(q, k, v, None, *more))
     assert differing(both) == ["gradients"]
 

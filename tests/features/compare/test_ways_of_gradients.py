@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attncli import load_model
-from attncli.checks.ways_of_gradients import their_gradients
+from attncli.features.compare.ways import their_gradients
 from attncli.models.transformers_peer import load_reference
 
 

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.checks.tally import difference, rows_with_numbers, same_strongest, worst
+from attncli.features.compare.agreement import difference, rows_with_numbers, same_strongest, worst
 
 
 @given(numbers=st.lists(st.floats(allow_nan=True), min_size=1))

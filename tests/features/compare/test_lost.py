@@ -3,10 +3,10 @@
 import torch
 
 from attncli import load_model
-from attncli.checks.agreement import compare
-from attncli.checks.beside import Both
-from attncli.checks.lost import Lost, merge_lost, run_finite
-from attncli.checks.ways import by_every_way
+from attncli.checks.passes import Lost, merge_lost, run_finite
+from attncli.features.compare.agreement import compare
+from attncli.features.compare.beside import Both
+from attncli.features.compare.ways import by_every_way
 from attncli.models.transformers_peer import load_reference
 from attncli.record import Input
 

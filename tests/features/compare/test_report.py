@@ -1,10 +1,8 @@
-"""The table of `attncli compare`."""
+"""The table of `attncli compare`, of a document made up here."""
 
-import io
-
-from rich.console import Console
-
-from attncli.render.terminal.agreement import agreeing, agreement_table, agreement_title, ways_table
+from attncli.features.compare import _layers, _percent, _title, _ways
+from attncli.report import Cell
+from attncli.report.terminal import text_of
 
 DOCUMENT = {
     "model": {"name": "models/[bold]x\x1b[31m"},
@@ -37,12 +35,12 @@ WAYS = [
 ]
 
 
-def drawn(document, colour=None):
-    out = io.StringIO()
-    Console(file=out, width=200, force_terminal=colour is not None, color_system=colour, markup=False).print(
-        agreement_title(document), agreement_table(document)
-    )
-    return out.getvalue()
+def cells(table, style):
+    return [cell.text for row in table.rows for cell in row if isinstance(cell, Cell) and cell.style == style]
+
+
+def drawn(document):
+    return text_of([], [_layers(document)])
 
 
 def test_a_row_a_layer():
@@ -52,42 +50,32 @@ def test_a_row_a_layer():
     assert ["5", "NaN", "2.0e-04", "100%"] in lines
 
 
-def test_what_is_past_the_tolerance_is_red():
-    red = [part.split("\x1b")[0] for part in drawn(DOCUMENT, "truecolor").split("\x1b[1;31m")[1:]]
-    assert [cell.strip() for cell in red] == ["2.0e-05", "NaN", "2.0e-04"]
+def test_what_is_past_the_tolerance_is_marked():
+    assert cells(_layers(DOCUMENT), "wrong") == ["2.0e-05", "NaN", "2.0e-04"]
+    assert cells(_ways({"ways": WAYS}), "wrong") == ["3.0e-03", "NaN"]
 
 
-def test_half_precision_has_columns_for_the_errors_and_what_is_past_is_red():
+def test_half_precision_has_columns_for_the_errors():
     untold = {**ROUNDING, "weights": None, "hidden": 1.0, "scale": -0.001, "scale_allowed": None}
     layers = [{**DOCUMENT["layers"][0], "weights": 1e-6, "rounding": one} for one in (ROUNDING, untold)]
-    text = drawn({**DOCUMENT, "layers": layers}, "truecolor")
-    red = [part.split("\x1b")[0].strip() for part in text.split("\x1b[1;31m")[1:]]
-    assert red == ["2.60x", "+2.0%", "NaN"]
+    document = {**DOCUMENT, "layers": layers}
+    assert cells(_layers(document), "wrong") == ["2.60x", "+2.0%", "NaN"]
+    text = drawn(document)
     assert "0.62x" in text and "1.00x" in text and "-0.1%" in text and "scores' scale" in text
     assert "scores' scale" not in drawn(DOCUMENT)
 
 
-def test_a_line_a_way():
-    out = io.StringIO()
-    Console(file=out, width=120, force_terminal=True, color_system="truecolor", markup=False).print(
-        ways_table({"ways": WAYS})
-    )
-    text = out.getvalue()
-    red = [part.split("\x1b")[0].strip() for part in text.split("\x1b[1;31m")[1:]]
-    assert red == ["3.0e-03", "NaN"]
-    lines = [" ".join(line.split()) for line in text.splitlines()]
+def test_a_line_a_way_and_names_are_text():
+    lines = [" ".join(line.split()) for line in text_of([], [_ways({"ways": WAYS})]).splitlines()]
     assert "pair --pair 3.0e-06 1e-05" in lines
     assert "tokens theirs: no\\x1b[31m files not compared none" in lines
 
 
-def test_a_name_is_text():
-    assert "models/[bold]x\\x1b[31m beside transformers" in drawn(DOCUMENT)
+def test_the_title_says_what_is_compared_and_which_rows_do_not_count():
+    heading, about = _title(DOCUMENT)
+    assert heading.endswith(" beside transformers: the largest differences") and "[PAD]" not in about
+    assert "20 tokens (the rows of 8 [PAD] do not count" in _title({**DOCUMENT, "queries": 12})[1]
 
 
 def test_only_all_of_it_is_all():
-    assert [agreeing(part) for part in (1.0, 0.99999, 0.5, 0.0)] == ["100%", "99.9%", "50.0%", "0.0%"]
-
-
-def test_rows_that_do_not_count_are_said():
-    assert "[PAD]" not in drawn(DOCUMENT)
-    assert "20 tokens (the rows of 8 [PAD] do not count" in drawn({**DOCUMENT, "queries": 12})
+    assert [_percent(part) for part in (1.0, 0.99999, 0.5, 0.0)] == ["100%", "99.9%", "50.0%", "0.0%"]

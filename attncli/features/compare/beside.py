@@ -1,6 +1,7 @@
-"""The model and transformers' network on some texts: what both make of them, for `attncli.checks.ways`.
+"""The model and transformers' network on some texts: the numbers of both, for `ways`.
 
-What the other side gives is transformers' own: its weights and vectors, what its projections make, and norms of these.
+The other side's numbers are transformers' own: its weights and vectors, the outputs of its projections, and norms of
+these.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +14,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attncli.checks.agreement import difference, precision_of, rows_that_count
-from attncli.checks.lost import Lost, lost_rows
-from attncli.checks.passes import is_half
-from attncli.checks.rounding import LARGEST
+from attncli.checks.passes import Lost, is_half, lost_rows
 from attncli.checks.timing import one_thread
 from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
+from attncli.features.compare.agreement import LARGEST, difference, precision_of, rows_that_count
 from attncli.models.block import LEAST_QUERIES
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Source

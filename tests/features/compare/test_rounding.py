@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from attncli import load_model
-from attncli.checks.agreement import compare
-from attncli.checks.rounding import Errors, Scores
+from attncli.features.compare.agreement import Errors, Scores, compare
 from attncli.models import walk
 from attncli.models.meeting import meet
 from attncli.models.transformers_peer import load_reference

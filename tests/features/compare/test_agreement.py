@@ -14,8 +14,8 @@ from attncli import RequestError, load_model
 from attncli.attention.mistakes import MISTAKES, RIGHT
 from attncli.base import choices
 from attncli.checks import passes
-from attncli.checks.agreement import compare
 from attncli.checks.tolerance import scaled_tolerance, weight_size
+from attncli.features.compare.agreement import compare
 from attncli.models import transformers_peer
 from attncli.models.random import random_model
 from attncli.models.transformers_peer import load_reference

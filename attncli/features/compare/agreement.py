@@ -1,30 +1,286 @@
-"""Agreement: the project's own forward pass beside another program's, on the same tokens and the same weights.
+"""Compare the project's own forward pass with another program's, layer by layer, on the same tokens and weights.
 
-What the two programs are made to compute is in `attncli.checks.passes`.
+Half precision: rounding moves weights by up to 0.1, so the largest difference hides most mistakes. Three passes tell
+more: ours, transformers' in the same dtype, and transformers' in float32 with the same rounded weights. The last one
+is taken as exact. Correct programs are about equally far from it, and neither has scores that are larger throughout.
+
+`attncli.checks.passes` runs both programs.
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from attncli.base import choices
 from attncli.base.printable import short
-from attncli.checks.lost import Lost, merge_lost
-from attncli.checks.passes import BothPasses, beside_torch, beside_transformers, is_half
-from attncli.checks.rounding import LARGEST, Errors
-from attncli.checks.tally import LayerAgreement, LayerTally, finite
-from attncli.checks.tally import difference as difference
-from attncli.checks.tally import worst as worst
-from attncli.checks.tolerance import Tolerance, scaled_tolerance, vector_size
+from attncli.checks.passes import BothPasses, Lost, beside_torch, beside_transformers, is_half, merge_lost
+from attncli.checks.tolerance import Tolerance, scaled_tolerance, vector_size, weight_size
 from attncli.models.engine import Engine
 from attncli.models.model import require_own
 from attncli.models.tapped import TappedModel
 from attncli.models.transformers_peer import Reference
 from attncli.record.selection import Selection, select
 from attncli.text.tokens import Tokens
+
+# All measured on 11 families of random weights and on minilm, in bfloat16 and float16, on texts of 3 to 90 tokens.
+RATIO = 2.0  # Our root mean square error divided by transformers': up to 1.96 from 40 tokens on, mostly 0.5 to 1.3.
+FEW = 4.0  # Chance decides more for a few rows: n of them may have 1 + FEW / n times as much. 2.95 was seen for 3.
+LARGEST = 6.0  # The largest difference divided by the largest error of transformers: up to 3.8.
+SCALE = 1.25  # How far our scores may be larger throughout, in eps of the dtype. It is 1 % in bfloat16.
+DEVIATIONS = 6.0  # How many standard errors of the measured scale count as chance.
+LEAST = 1e-3  # of a weight: smaller ones say little of their score in half precision
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What half precision does in one layer.
+
+    weights, hidden: our root mean square error divided by transformers'. allowed: what chance explains of these two.
+    scale: how much larger our scores are than exact ones, as a share. scale_allowed: what rounding explains of it.
+    weights_allowed, hidden_allowed: what it explains of the largest difference.
+    """
+
+    weights: float
+    hidden: float
+    allowed: float
+    scale: float
+    scale_allowed: float
+    weights_allowed: float
+    hidden_allowed: float
+
+    def document(self) -> dict[str, Any]:
+        """As `compare --json` prints it. A number that is not finite is null."""
+        numbers = {
+            "weights": self.weights,
+            "hidden": self.hidden,
+            "allowed": self.allowed,
+            "scale": self.scale,
+            "scale_allowed": self.scale_allowed,
+        }
+        return {name: number if math.isfinite(number) else None for name, number in numbers.items()}
+
+    def faults(self, vectors: str, theirs: str) -> list[str]:
+        """What is more than rounding, in words. NaN always is."""
+        errors = (("weights", self.weights), (vectors, self.hidden))
+        found = [
+            f"{what} have errors {ratio:.1f} times {theirs}, past {self.allowed:.1f}"
+            for what, ratio in errors
+            if not ratio <= self.allowed
+        ]
+        if not abs(self.scale) <= self.scale_allowed:
+            found.append(f"scores are {self.scale:+.1%} off throughout, past {self.scale_allowed:.1%}")
+        return found
+
+
+@dataclass
+class Errors:
+    """Adds up errors of one kind of number: squares, and the largest one of transformers."""
+
+    eps: float
+    ours: float = 0.0
+    theirs: float = 0.0
+    exact: float = 0.0
+    largest: float = 0.0
+
+    def add(self, ours: Tensor, theirs: Tensor, exact: Tensor) -> None:
+        ours, theirs, exact = (part.double().cpu() for part in (ours, theirs, exact))
+        self.ours += float((ours - exact).square().sum())
+        self.theirs += float((theirs - exact).square().sum())
+        self.exact += float(exact.square().sum())
+        self.largest = max(self.largest, float((theirs - exact).abs().max()), self.eps * float(exact.abs().max()))
+
+    @property
+    def ratio(self) -> float:
+        """Our root mean square error divided by transformers'. Errors below a quarter of a step are not counted."""
+        least = (self.eps / 4) ** 2 * self.exact
+        return math.sqrt(self.ours / max(self.theirs, least)) if self.exact else 1.0
+
+
+@dataclass
+class Scores:
+    """Adds up how our scores grow with exact ones: the slope of one on the other, row by row around its mean."""
+
+    ours: float = 0.0
+    theirs: float = 0.0
+    exact: float = 0.0
+    rest: float = 0.0
+    rows: int = 0
+
+    def add(self, ours: Tensor, theirs: Tensor, exact: Tensor) -> None:
+        kept = exact > LEAST
+        wanted, found, other = (scores_of(one, kept) for one in (exact, ours, theirs))
+        self.ours += float(((found - wanted) * wanted).sum())
+        self.theirs += float(((other - wanted) * wanted).sum())
+        self.exact += float(wanted.square().sum())
+        self.rest += float((other - wanted).square().sum())
+        self.rows += math.prod(exact.shape[:-1])
+
+    def scale(self, eps: float) -> tuple[float, float]:
+        """Return how much larger our scores are, as a share, and what rounding explains of that."""
+        if not self.exact:
+            return 0.0, math.inf
+        # Errors of one row go together, so a row counts once.
+        error = DEVIATIONS * math.sqrt(self.rest / self.exact / self.rows)
+        return self.ours / self.exact, SCALE * eps + 2 * abs(self.theirs / self.exact) + error
+
+
+def scores_of(weights: Tensor, kept: Tensor) -> Tensor:
+    """Return the scores behind the weights, less their mean in the row. The weights that are not kept are 0."""
+    logarithms = torch.where(kept, weights.double().clamp(min=LEAST / 10).log(), 0.0)
+    mean = logarithms.sum(dim=-1, keepdim=True) / kept.sum(dim=-1, keepdim=True).clamp(min=1)
+    return torch.where(kept, logarithms - mean, 0.0).cpu()
+
+
+@dataclass
+class LayerErrors:
+    """Adds up what half precision does in one layer, text by text."""
+
+    dtype: torch.dtype
+    weights: Errors = field(init=False)
+    hidden: Errors = field(init=False)
+    scores: Scores = field(default_factory=Scores)
+
+    def __post_init__(self) -> None:
+        eps = torch.finfo(self.dtype).eps
+        self.weights, self.hidden = Errors(eps), Errors(eps)
+
+    def rounding(self, rows: int) -> Rounding:
+        """Return what was found in so many rows."""
+        scale, allowed = self.scores.scale(self.weights.eps)
+        return Rounding(
+            self.weights.ratio,
+            self.hidden.ratio,
+            RATIO * (1 + FEW / rows),
+            scale,
+            allowed,
+            LARGEST * self.weights.largest,
+            LARGEST * self.hidden.largest,
+        )
+
+
+# --- one layer, text by text -------------------------------------------------------------------------
+
+
+EQUAL = 32  # steps of the dtype: two keys whose weights are no further apart are equally strong
+
+
+@dataclass(frozen=True)
+class LayerAgreement:
+    """One layer, over all texts.
+
+    weights, hidden: the largest absolute difference of a weight, and of a number in the vectors after the layer, or in
+    the output of its attention (`Agreement.vectors`); NaN where either side has one.
+    agreement: the share of queries, of all heads, whose strongest key is the same (see `same_strongest`).
+    allowed: the differences that rounding explains. rounding: what half precision does; None in others.
+    """
+
+    layer: int
+    weights: float
+    hidden: float
+    agreement: float
+    allowed: Tolerance
+    rounding: Rounding | None = None
+
+    def document(self) -> dict[str, Any]:
+        """As `compare --json` prints it."""
+        return {
+            "layer": self.layer,
+            "weights": finite(self.weights),
+            "hidden": finite(self.hidden),
+            "agreement": self.agreement,
+            "weights_allowed": self.allowed.weights,
+            "hidden_allowed": self.allowed.hidden,
+            "rounding": None if self.rounding is None else self.rounding.document(),
+        }
+
+
+@dataclass
+class LayerTally:
+    """Adds up what is found in one layer, text by text."""
+
+    dtype: torch.dtype
+    weights: list[float] = field(default_factory=list)
+    hidden: list[float] = field(default_factory=list)
+    sizes: list[tuple[float, float]] = field(default_factory=list)
+    agreeing: int = 0
+    rows: int = 0
+    errors: LayerErrors | None = None
+
+    def add(
+        self, ours: tuple[Tensor, Tensor], theirs: tuple[Tensor, Tensor], exact: tuple[Tensor, Tensor] | None
+    ) -> None:
+        """Take one text's weights `[head, query, key]` and vectors `[token, size]`."""
+        rows = rows_with_numbers(ours, theirs)
+        if not len(rows):
+            return
+        kept = [(weights[:, rows], hidden[rows]) for weights, hidden in (ours, theirs)]
+        (our_weights, our_hidden), (their_weights, their_hidden) = kept
+        self.weights.append(difference(our_weights, their_weights))
+        self.hidden.append(difference(our_hidden, their_hidden))
+        self.sizes.append((weight_size(their_weights), vector_size(their_hidden)))
+        self.agreeing += same_strongest(our_weights, their_weights)
+        self.rows += len(rows)
+        if exact is not None:
+            self.errors = self.errors or LayerErrors(self.dtype)
+            self.errors.weights.add(our_weights, their_weights, exact[0][:, rows])
+            self.errors.hidden.add(our_hidden, their_hidden, exact[1][rows])
+            self.errors.scores.add(our_weights, their_weights, exact[0][:, rows])
+
+    def found(self, layer: int, heads: int, depth: int, precision: torch.dtype) -> LayerAgreement:
+        """NaN where transformers gives numbers in no row at all."""
+        if not self.rows:
+            return LayerAgreement(layer, math.nan, math.nan, 0.0, Tolerance(0.0, 0.0))
+        rounding = None if self.errors is None else self.errors.rounding(self.rows)
+        if rounding is None:
+            of_weights, of_hidden = (max(size) for size in zip(*self.sizes, strict=True))
+            allowed = Tolerance(
+                scaled_tolerance(precision, depth, of_weights), scaled_tolerance(precision, depth, of_hidden)
+            )
+        else:
+            allowed = Tolerance(rounding.weights_allowed, rounding.hidden_allowed)
+        agreement = self.agreeing / (self.rows * heads)
+        return LayerAgreement(layer, worst(self.weights), worst(self.hidden), agreement, allowed, rounding)
+
+
+def rows_with_numbers(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> list[int]:
+    """The rows to compare: all, except those in which the other program alone gives NaN."""
+    mine, other = (
+        weights.isnan().any(dim=-1).any(dim=0) | hidden.isnan().any(dim=-1) for weights, hidden in (ours, theirs)
+    )
+    return [int(row) for row in (mine | ~other).nonzero()[:, 0]]
+
+
+def difference(ours: Tensor, theirs: Tensor) -> float:
+    """max |ours - theirs|; NaN where either has one, or both are infinite."""
+    return float((ours.cpu().double() - theirs.cpu().double()).abs().max())
+
+
+def same_strongest(ours: Tensor, theirs: Tensor) -> int:
+    """In how many rows our strongest key is a strongest of theirs.
+
+    A row may have several: all [PAD] of RoBERTa are one vector. So keys whose weights differ by no more than EQUAL
+    are equally strong.
+    """
+    at_ours = theirs.gather(-1, ours.argmax(dim=-1, keepdim=True)).squeeze(-1)
+    return int((at_ours >= theirs.amax(dim=-1) * (1 - EQUAL * torch.finfo(theirs.dtype).eps)).sum())
+
+
+def worst(differences: Iterable[float]) -> float:
+    """The largest; NaN if any is."""
+    return float(torch.tensor(list(differences), dtype=torch.float64).max())
+
+
+def finite(number: float | None) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return number if number is not None and math.isfinite(number) else None
+
+
+# --- all layers --------------------------------------------------------------------------------------
+
 
 # A network with large weights multiplies rounding from layer to layer: seen up to 70 times past the tolerance. A
 # difference further past it than this is a mistake in float32 already.
@@ -35,7 +291,7 @@ THEIR_OWN: dict[choices.Against, str] = {"transformers": "transformers' own", "t
 
 @dataclass(frozen=True)
 class Way:
-    """A way in which numbers are made (`attncli.checks.ways`), over the first tokens of the first texts.
+    """A way in which numbers are made (`attncli.features.compare.ways`), over the first tokens of the first texts.
 
     of: what it is about, as the commands' options say it. difference: the largest absolute one that was found, NaN
     where something is no number; None where there was nothing to compare with, and `note` says why. allowed: what

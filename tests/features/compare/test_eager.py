@@ -13,9 +13,8 @@ from mistakes import IN_TRANSFORMERS
 
 import attncli
 from attncli import RequestError, load_model
-from attncli.checks.beside import NothingToCompare
-from attncli.checks.eager import BesideEager, Eager, compare_eager
-from attncli.checks.ways_of_eager import WAYS, by_every_way_of_eager
+from attncli.features.compare.beside import NothingToCompare
+from attncli.features.compare.eager import WAYS_OF_EAGER, BesideEager, Eager, by_every_way_of_eager, compare_eager
 from attncli.models.transformers_place import NAME
 from attncli.record import Input
 
@@ -66,7 +65,7 @@ def found_by(both):
     """The first thing that differs; None where nothing does."""
     if not compare_eager(both.eager, both.texts, both.mask).same:
         return "layers"
-    for name, check in WAYS.items():
+    for name, check in WAYS_OF_EAGER.items():
         try:
             if not check.find(both) <= both.allowed(check.kind):
                 return name
@@ -87,7 +86,7 @@ def test_it_is_the_same_in_every_way(made, case):
     assert [one.layer for one in agreement.layers] == both.layers and agreement.vectors == "attention outputs"
     ways, done = [], []
     ways = by_every_way_of_eager(both, lambda: done.append(None))
-    assert len(done) == len(ways) == len(WAYS)
+    assert len(done) == len(ways) == len(WAYS_OF_EAGER)
     assert all(way.same for way in ways), ways
     assert {way.name for way in ways if way.difference is None} == CASES[case]
     assert both.model.network.config._attn_implementation == NAME  # what was put aside is there again

@@ -1,0 +1,313 @@
+"""Compare what attncli computes with transformers, or with torch.
+
+`agreement` compares layer by layer, `ways` compares every other way in which numbers are made (`WAYS`, as data), on the
+two sides that `beside` has. `eager` does both for a network that transformers runs. They compute with torch and are
+imported when a report is made.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any
+
+from attncli.base import choices
+from attncli.base.files import DOCUMENTS
+from attncli.base.printable import printable, short
+from attncli.base.progress import Progress, counted, silent
+from attncli.features import options
+from attncli.features.feature import Feature
+from attncli.features.inputs import notify, open_tapped, read_inputs
+from attncli.models.opening import Opening
+from attncli.record import Input, Request
+from attncli.report import Cell, Column, NextCommand, Part, Report, Table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from attncli.features.compare.agreement import Agreement
+    from attncli.models.model import Model
+    from attncli.models.tapped import TappedModel
+    from attncli.models.transformers_engine import TransformersModel
+    from attncli.models.transformers_peer import Reference
+    from attncli.report.canvas import Canvas
+
+NOT_A_NUMBER = Cell("NaN", "wrong")
+
+
+@dataclass(eq=False)
+class Compare(Feature):
+    """Compare what attncli computes with transformers, or with torch.
+
+    For each layer: the largest absolute difference of weights and of hidden states, and the share of queries whose
+    strongest key is the same. Then, with transformers, on at most 3 texts: single layers, heads, masks, --without,
+    vectors, norms, gradients and more. [PAD]'s own rows count in float64. The exit code is 1 beyond rounding: 32 x eps
+    x layers x the size of the numbers; in half precision, errors larger than transformers' own. A network of
+    transformers (GPT-2, Llama, T5) is run with attncli's attention in it and with its own eager attention.
+
+    \b
+    Examples:
+      attncli compare
+      attncli compare --mask causal --pad-to 24 --dtype float64 "The cat sat."
+      attncli compare --against torch -l 0-2 "The cat sat on the mat."
+      attncli compare -m bert-base --weights random "The cat sat on the mat."
+    """
+
+    group = "The program itself"
+    saves = DOCUMENTS
+    saved_as = "a comparison"
+
+    text: options.Text = None
+    pair: options.Pair = None
+    file: options.File = None
+    target: options.Target = None
+    layer: options.Layer = None
+    which: options.Which = None
+    model: options.ModelName = "minilm"
+    mask: options.Mask = None
+    pad_to: options.PadTo = None
+    against: Annotated[
+        choices.Against,
+        options.option(
+            options.MODEL, "--against", metavar="NAME", help="transformers, or torch: each layer's attention alone."
+        ),
+    ] = "transformers"
+    weights: Annotated[
+        choices.Weights,
+        options.option(
+            options.MODEL,
+            "--weights",
+            rare=True,
+            metavar="NAME",
+            help="pretrained, random, auto (its own if they are here).",
+        ),
+    ] = "auto"
+    engine: options.Engine = "auto"
+    without: options.Without = None
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def report(self, progress: Progress = silent) -> Report:
+        if self.against == "torch":
+            self.refuse("beside torch's module, which is one attention and no network", "without")
+        inputs = read_inputs(self.text, self.pair, self.file)
+        model, reference = self._open()
+        random = reference is not None
+        # A bad request is refused before transformers is loaded, which takes seconds.
+        model.check(Request(mask=self.mask, which=self.which))
+        if self.target is not None:  # the decoder's output is compared together with the encoder's maps
+            model.check(Request(target=self.target, which="decoder" if len(model.parts) > 1 else self.which))
+        if self.without is not None:
+            model = model.without(self.without)
+        layers = model.select_layers("all" if self.layer is None else self.layer)
+        from attncli.models.model import Model
+        from attncli.models.transformers_engine import TransformersModel
+
+        if isinstance(model, Model):
+            found = self._with_peer(model, inputs, layers, reference, progress)
+        else:
+            assert isinstance(model, TransformersModel)
+            self.refuse(f"on {self.model}, which transformers runs", "against", "weights")
+            found = self._with_eager(model, inputs, layers, progress)
+        nowhere = {"path": None, "sha256": None} if random else {}
+        document = {
+            "model": {**model.info.document(), **nowhere},
+            "weights": "random" if random else "pretrained",
+            **found.document(),
+        }
+        if self.path is not None:
+            notify(found.verdict)
+        if not found.same and found.may_be_rounding:
+            notify("--dtype float64 tells a mistake, which stays, from rounding, which goes")
+        return _report(found, document, self.against == "torch")
+
+    def _open(self) -> "tuple[TappedModel, Reference | None]":
+        """Open the model with its own weights; or make it with random ones, and transformers' network with the same.
+
+        Raises RequestError as `open_tapped` does, except that with "auto" an alias needs no files.
+        """
+        from attncli.models.aliases import find_alias
+        from attncli.models.hub import NotOnThisMachine
+
+        why = "as asked"
+        if self.weights != "random":
+            try:
+                return open_tapped(Opening(self.model, self.device, self.dtype, self.engine), self.which), None
+            except NotOnThisMachine:
+                if self.weights == "pretrained" or find_alias(self.model) is None:
+                    raise
+                why = "because its own are not on this machine and can't be fetched"
+        from attncli.models.random import random_model
+
+        both = random_model(self.model, self.device, self.dtype)
+        notify(
+            f"{self.model}'s architecture gets RANDOM WEIGHTS (seed 0), {why}: this compares the programs, and says "
+            "nothing of the published model"
+        )
+        return both
+
+    def _with_peer(
+        self,
+        model: "Model",
+        inputs: Sequence[Input],
+        layers: Sequence[int],
+        reference: "Reference | None",
+        progress: Progress,
+    ) -> "Agreement":
+        """Compare attncli's own network with torch, or with transformers and then in every way."""
+        from attncli.checks.passes import merge_lost
+        from attncli.features.compare import agreement, ways
+        from attncli.features.compare.beside import Both, fitting_threads
+        from attncli.models.transformers_peer import load_reference
+
+        texts = list(model.tokenize(inputs, self.pad_to))
+        if self.against == "torch":
+            reference = None
+        elif reference is None:
+            reference = load_reference(model.place.path, model.device, model.dtype)
+        if reference is not None:
+            reference.silence(model.config, model.network.silenced)
+        with fitting_threads(model.config, texts):
+            every_text = counted(texts, len(texts), "texts", progress)
+            found = agreement.compare(model, every_text, self.mask, layers, reference)
+        if reference is None:
+            return found
+        with progress(len(ways.WAYS), "ways") as advance, fitting_threads(model.config, texts):
+            both = Both(model, reference, inputs, texts, self.pad_to, self.mask, layers)
+            every = tuple(ways.by_every_way(both, advance))
+            return replace(found, ways=every, lost=merge_lost([*found.lost, *both.lost]))
+
+    def _with_eager(
+        self, model: "TransformersModel", inputs: Sequence[Input], layers: Sequence[int], progress: Progress
+    ) -> "Agreement":
+        """Compare our place inside a network of transformers with its own eager attention, and then in every way."""
+        from attncli.features.compare.eager import (
+            WAYS_OF_EAGER,
+            BesideEager,
+            Eager,
+            by_every_way_of_eager,
+            compare_eager,
+        )
+
+        eager = Eager(model)
+        texts = [eager.ready(one, self.target) for one in model.tokenize(inputs, self.pad_to)]
+        found = compare_eager(eager, counted(texts, len(texts), "texts", progress), self.mask, layers)
+        with progress(len(WAYS_OF_EAGER), "ways") as advance:
+            return replace(
+                found, ways=tuple(by_every_way_of_eager(BesideEager(eager, texts, self.mask, layers), advance))
+            )
+
+
+# --- the report -----------------------------------------------------------------------------------------
+
+
+def _report(found: "Agreement", document: dict[str, Any], with_torch: bool) -> Report:
+    """Report a row a layer, a row a way, and the verdict."""
+    heading, about = _title(document)
+    parts: list[Part] = [_Line(heading), _Line(about), _layers(document)]
+    parts += [_ways(document)] if found.ways else []
+    parts += [_Line(words) for words in (found.unseen, found.verdict) if words]
+    following = (
+        NextCommand("how fast both are", "bench", {"quick": True})
+        if with_torch
+        else NextCommand("beside torch's attention", "compare", {"against": "torch"})
+    )
+    return Report(
+        [],
+        parts,
+        lambda: document,
+        itemgetter("layers"),
+        holds=found.same,
+        next=following if found.same else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Line(Part):
+    """A line that no pipe folds, so that scripts find it."""
+
+    text: str
+
+    def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
+        from rich.text import Text
+
+        return [Text(printable(self.text))]
+
+
+def _title(document: dict[str, Any]) -> tuple[str, str]:
+    """Say what is compared with what, and on what."""
+    model = document["model"]
+    name = f"{model['name']} {model.get('changes', '')}".strip()
+    if document["weights"] == "random":
+        name = f"{name}'s architecture with RANDOM WEIGHTS (seed 0)"
+    other = "transformers" if document["vectors"] == "hidden states" else "transformers' own eager attention"
+    if document["against"] == "torch":
+        other = "torch.nn.MultiheadAttention"
+    texts = "1 text" if document["texts"] == 1 else f"{document['texts']} texts"
+    left_out = document["tokens"] - document["queries"]
+    rows = f" (the rows of {left_out} [PAD] do not count: --dtype float64 has room for them)" if left_out else ""
+    return (
+        f"{name} beside {other}: the largest differences",
+        f"{document['dtype']}, mask {document['mask']}, {texts}, {document['tokens']} tokens{rows}",
+    )
+
+
+def _layers(document: dict[str, Any]) -> Table:
+    """Return a row a layer, with errors in half precision. What is past its tolerance is marked."""
+    of_hidden = document["vectors"] == "hidden states"
+    vectors = "hidden states" if of_hidden else "attention output"
+    half = any(layer["rounding"] for layer in document["layers"])
+    errors = ["weights' errors", f"{vectors}' errors", "scores' scale"] if half else []
+    columns = [Column("layer"), Column("weights"), Column(vectors), Column("same strongest key", leaves=1)]
+    rows: list[list[str | Cell]] = []
+    if of_hidden:
+        embeddings = _difference(document["embeddings"], document["embeddings_allowed"])
+        rows.append(["embeddings", "", embeddings, *[""] * (1 + len(errors))])
+    for layer in document["layers"]:
+        rows.append(
+            [
+                str(layer["layer"]),
+                _difference(layer["weights"], layer["weights_allowed"]),
+                _difference(layer["hidden"], layer["hidden_allowed"]),
+                _percent(layer["agreement"]),
+                *(_errors(layer["rounding"]) if layer["rounding"] else [""] * len(errors)),
+            ]
+        )
+    return Table([*columns, *map(Column, errors)], rows)
+
+
+def _errors(rounding: dict[str, Any]) -> list[Cell]:
+    """Return the sizes of errors, compared with those of the other program, and how far off the scores' scale is."""
+    scale, allowed = rounding["scale"], rounding["scale_allowed"]
+    found = [
+        (None if error is None else f"{error:.2f}x", error, rounding["allowed"])
+        for error in (rounding["weights"], rounding["hidden"])
+    ]
+    found.append((None if scale is None else f"{scale:+.1%}", scale, allowed))
+    return [
+        NOT_A_NUMBER if text is None else Cell(text, "" if most is None or abs(value) <= most else "wrong")
+        for text, value, most in found
+    ]
+
+
+def _ways(document: dict[str, Any]) -> Table:
+    """Return a row for each way in which numbers are made. What is past its tolerance is marked."""
+    rows: list[list[str | Cell]] = []
+    for way in document["ways"]:
+        skipped = way["same"] and way["difference"] is None
+        found = Cell("not compared") if skipped else _difference(way["difference"], way["allowed"])
+        about = f"{way['of']}: {way['note']}" if way["note"] else way["of"]
+        rows.append([way["way"], about, found, short(way["allowed"]) if way["allowed"] else "none"])
+    columns = [Column("way"), Column("what", "name", leaves=1), Column("difference"), Column("allowed", leaves=2)]
+    return Table(columns, rows)
+
+
+def _difference(difference: float | None, allowed: float) -> Cell:
+    """Return a difference with two digits; null stands for NaN."""
+    if difference is None:
+        return NOT_A_NUMBER
+    return Cell(f"{difference:.1e}" if difference else "0", "" if difference <= allowed else "wrong")
+
+
+def _percent(part: float) -> str:
+    """Return percent, rounded down: only all of it is 100%."""
+    return f"{int(part * 1000) / 10:.1f}%" if part < 1 else "100%"
