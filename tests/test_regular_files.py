@@ -20,13 +20,13 @@ from attncli.align.translate import load_aligner
 from attncli.base.held import HeldFile
 from attncli.base.untrusted import Tensors, check_regular, open_regular, read_json, read_npz, read_regular
 from attncli.checks.code.subject import open_code
-from attncli.cli.texts import read_lines
 from attncli.corpus.files import Input, stored
 from attncli.corpus.finding import find_inputs
 from attncli.corpus.folder import Local
 from attncli.corpus.statistics import load_statistics
 from attncli.features import completion as completion
 from attncli.features.align import model_of
+from attncli.features.inputs import read_lines
 from attncli.models import hub
 from attncli.models.config import read_config
 from attncli.models.outputs import modules_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from attncli.cli.options import GROUPS, MORE
+from attncli.features.options import GROUPS, MORE
 
 HELP_NAMES = ["-h", "--help", "--help-all"]
 EVERYTHING = "attncli.cli.help.everything"  # in a context: whether rare options are listed too

@@ -9,7 +9,7 @@ from typer import Context
 from attncli.base.printable import printable
 from attncli.cli import output
 from attncli.cli.given import given
-from attncli.cli.texts import STDIN
+from attncli.corpus.files import STDIN
 
 if TYPE_CHECKING:
     pass

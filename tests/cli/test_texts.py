@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from attncli.cli.app import main
-from attncli.cli.texts import SAMPLE
+from attncli.features.inputs import SAMPLE
 
 
 class Silent:
