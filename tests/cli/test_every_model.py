@@ -200,7 +200,7 @@ def without_terminal(patch: pytest.MonkeyPatch) -> None:
         async with app.run_test(size=(100, 30)) as pilot:
             while app.answer is None and not app.screen.query_one("#status", StatusPane).has_class("wrong"):
                 await pilot.pause(0.01)
-            return app.screen.query_one("#status", StatusPane).told
+            return app.screen.query_one("#status", StatusPane).message
 
     def show(app: Explorer) -> None:
         with ThreadPoolExecutor(1) as threads:
