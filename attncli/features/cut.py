@@ -591,7 +591,7 @@ def _single_report(found: EdgeEffects, top: int) -> Report:
     )
     seen_weights = np.where(np.isnan(found.effects), np.nan, found.weights)
     maps = Maps(
-        [[Panel("effect", found.effects), Panel("mean weight", seen_weights)]],
+        [[Panel("effect", found.effects), Panel("mean weight", seen_weights, weights=True)]],
         _axis("queries", where.tokens, found.queries),
         _axis("keys", where.keys, found.keys),
         scale="effect",

@@ -58,7 +58,12 @@ def panels_page(
     captions = [part.text for part in parts if isinstance(part, Sentence) and part.caption]
     heading = " · ".join(map(printable, title))
     shown = [
-        {"name": one.name, "about": one.about, "signed": signed, "chunk": chunks.add(floats(one.values))}
+        {
+            "name": one.name,
+            "about": one.about,
+            "signed": signed and not one.weights,
+            "chunk": chunks.add(floats(one.values)),
+        }
         for one in panels
     ]
     text = {"keys": axis_entry(columns), "title": "", "attention": "encoder", "note": "", "masks": [{"name": ""}]}

@@ -96,11 +96,15 @@ class Axis:
 
 @dataclass(frozen=True)
 class Panel:
-    """One map, `[row, column]`; NaN is a hidden cell. about: a sentence about it, for media with room for one."""
+    """One map, `[row, column]`; NaN is a hidden cell. about: a sentence about it, for media with room for one.
+
+    weights: the map has weights, which on a page have a scale of their own beside signed maps.
+    """
 
     name: str
     values: "Doubles | Floats"
     about: str = ""
+    weights: bool = False
 
     @property
     def heading(self) -> str:

@@ -47,7 +47,7 @@ COMMANDS = {
 DRAWN = set("▀░▒▓█▁▂▃▄▅▆▇─")
 # What only a narrow terminal says.
 SAID = """no room for what is left out: a wider terminal or --json has it; | less -S longer than turns pages
-all strongest keys the numbers in cells a cell is largest of weights shares that fall into of them:"""
+all strongest keys the numbers in cells a cell is largest of weights shares that fall into of them: The weight."""
 
 
 @pytest.fixture(autouse=True)

@@ -125,10 +125,10 @@ def test_a_closed_stdin_is_an_empty_one(command, tmp_path):
 
 @pytest.mark.slow
 def test_no_file_is_taken_for_a_stream_that_was_closed(tmp_path):
-    """The lowest number that is free is the next file's."""
-    for folder, kind in (("usual", "open"), ("odd", "closed")):
+    """The lowest number that is free is the next file's. Without a stdout its name can't be printed: an error."""
+    for folder, kind, code in (("usual", "open", 0), ("odd", "closed", 2)):
         command = ("run", "-q", "-o", "x.npz", TEXT)
-        assert attncli(tmp_path / folder, *command, stdin=kind, stdout=kind, stderr=kind)[0] == 0
+        assert attncli(tmp_path / folder, *command, stdin=kind, stdout=kind, stderr=kind)[0] == code
     usual, odd = tmp_path / "usual", tmp_path / "odd"
     assert {path.name for path in odd.iterdir()} == {path.name for path in usual.iterdir()}
     assert (odd / "x.npz").read_bytes() == (usual / "x.npz").read_bytes()
