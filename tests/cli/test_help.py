@@ -14,8 +14,9 @@ from readme import BLOCK, DOCUMENTS, commands
 from shell import run_line
 
 from attncli.base import choices
-from attncli.cli import given, options
+from attncli.cli import given
 from attncli.cli.app import app
+from attncli.features import options
 
 # These are run by tests/test_readme.py.
 IN_DOCUMENTS = {
