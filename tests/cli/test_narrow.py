@@ -67,7 +67,11 @@ def on_terminal(columns: int, *arguments) -> list[str]:
 
 def words(lines) -> set[str]:
     """What stands between spaces, without what is drawn, what was cut and paths, which may be longer than a line."""
-    there = {word.rstrip(",:;") for line in lines for word in re.findall(r"[^\s,]+", line)}
+    there, path = set(), False
+    for line in lines:
+        found = re.findall(r"[^\s,]+", line)
+        there |= {word.rstrip(",:;") for word in (found[1:] if path else found)}  # a path goes on at the head of a line
+        path = bool(found) and "/" in found[-1]
     return {word for word in there if not DRAWN & set(word) and "…" not in word and "/" not in word}
 
 
