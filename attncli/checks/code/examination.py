@@ -174,12 +174,27 @@ class Examination:
             yield self.compare("padding of the memory", self.padded(cross))
         texts = self.draw(batch=self.fit.heads, crosses=False, seed=14)
         masks = calling.random_pairs(texts.query.shape[0], keys, keys, seed=15, diagonal=True)
-        yield self.compare("a mask for each text, as many as heads", with_pairs(texts, masks))
+        each = with_pairs(texts, masks)
+        name, is_taken = "a mask for each text, as many as heads", self.form_for(each) is not None
+        yield self.compare(name, each) if is_taken else self.check_first_mask(name, each)
         yield self.compare("[PAD], as many texts as heads", self.padded(texts))
         yield self.compare("large scores, masked", self.masked_somehow(enlarged(self.draw(seed=5))))
         if "mask" in self.fit.accepted and {"padding", "lengths"} & self.fit.accepted.keys():
-            yield self.compare("both masks together", self.padded(with_pairs(texts, masks)))
+            of_all = calling.random_pairs(1, keys, keys, seed=15, diagonal=True)
+            both = [self.padded(with_pairs(texts, mask)) for mask in (masks, of_all)]
+            yield self.compare("both masks together", next((one for one in both if self.form_for(one)), None))
         yield self.check_nowhere(NOWHERE)
+
+    def check_first_mask(self, name: str, inputs: Inputs) -> Check:
+        """Check that code which takes a mask for each text does not apply the first one to all of them."""
+        first = inputs._replace(seen=Seen(pairs=inputs.seen.pairs[:1])) if inputs.seen.pairs is not None else inputs
+        for shape, known in product(calling.OF_TEXTS, self.fit.accepted.get("mask", ())[:1]):
+            form = self.fit.form._replace(encodings={**self.fit.form.encodings, "mask": known._replace(shape=shape)})
+            if inputs.query.shape[0] > 1 and form.can_express(inputs):
+                trial = replace(self.run(inputs, form=form), inputs=first)
+                if trial.result is not None and trial.fits(self.fit.formula, padded=False):
+                    return Check(name, False, note="the mask of the first text hides keys in all of them")
+        return Check(name, None, note=NO_SUCH_INPUT)
 
     def check_nowhere(self, name: str) -> Check:
         """Check a query that may see nothing: it gives 0 (and W_O's bias), NaN, or anything, as the options say."""
