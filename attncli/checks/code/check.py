@@ -89,7 +89,6 @@ def check_attention(subject: Subject, options: Options, layers: RealLayers | Non
         mistakes += [one for one in diagnose(fit, examination.trials, options.nowhere != "any") if one not in mistakes]
     return Result(
         subject.name,
-        "attention",
         tuple(checks),
         tuple(describe_conventions(fit, checks)),
         tuple(diagnosis_of(one, subject) for one in mistakes),
@@ -125,7 +124,8 @@ def is_never_given(parameter: Parameter, attention: Attention, fit: Fit) -> bool
 
 def is_random(attention: Attention, trial: Trial) -> bool:
     """Return whether the subject gives something else each time. Raises RequestError if it runs only once."""
-    first, second = trial.returned, attention.call(trial.form, trial.inputs, trial.dtype)
+    first = trial.returned
+    second = attention.run(trial.form, trial.reading, trial.inputs, trial.dtype).returned
     if second.error is not None:
         runs_once(second)
     pairs = zip(first.arrays, second.arrays, strict=False)

@@ -140,8 +140,9 @@ class Attention:
             shape = shape._replace(heads=reading.heads)
         return calling.draw(shape, reading and reading.read(self.weights), form.roles, crosses, seed)
 
-    def call(self, form: Form, inputs: Inputs, dtype: str, **how: Any) -> Returned:
-        return self.subject.call(form.call(inputs, dtype, dropout=self.dropout, **how))
+    def run(self, form: Form, reading: Reading | None, inputs: Inputs, dtype: str, **how: Any) -> Trial:
+        returned = self.subject.call(form.call(inputs, dtype, dropout=self.dropout, **how))
+        return Trial(form, reading, inputs, returned, dtype, self.precision)
 
     # --- without masks ------------------------------------------------------------------------------------
 
@@ -167,13 +168,12 @@ class Attention:
                 trials: list[Trial] = []
                 while len(trials) < 2 and all(one.returned.error is None for one in trials):
                     inputs = self.draw(form, reading, crosses, seed=len(trials))
-                    returned = self.call(form, inputs, dtype)
-                    trials.append(Trial(form, reading, inputs, returned, dtype, self.precision))
+                    trials.append(self.run(form, reading, inputs, dtype))
                 if all(one.result is not None for one in trials) and trials[0].is_exact:
                     found.append(trials)
                     break
                 if len(trials) == 2 and trials[1].returned.error is not None:
-                    runs_once(returned)
+                    runs_once(trials[1].returned)
                 failed.append(trials[0].returned)
         if not found and failed:
             remedy = "is it called otherwise? --map, --layout, or an adapter: attncli check --help has one to paste"
@@ -286,8 +286,7 @@ class Attention:
         mask = calling.random_mask(encoding, *sizes, is_causal(fit.conventions))
         inputs = inputs._replace(seen=Seen(pairs=mask) if mask.dim() == 4 else Seen(padding=mask))
         if form.can_express(inputs):
-            returned = self.call(form, inputs, fit.dtype)
-            yield Trial(form, fit.reading, inputs, returned, fit.dtype, fit.precision)
+            yield self.run(form, fit.reading, inputs, fit.dtype)
 
 
 def random_weights(shapes: Mapping[str, Any], seed: int = 0) -> dict[str, Tensor]:

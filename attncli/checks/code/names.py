@@ -167,7 +167,7 @@ def adapter(subject: Subject) -> str:
 
     roles = [role_of(one.name, CALL_ROLES) for one in subject.parameters]
     is_function = subject.kind == "function"
-    vectors = [role for role in INPUTS if role in roles] if "query" in roles or is_function else ["x"]
+    vectors: Sequence[str] = [role for role in INPUTS if role in roles] if "query" in roles or is_function else ["x"]
     vectors = INPUTS[:3] if is_function and len(vectors) < 3 else vectors
     given = (*vectors, "mask")
     head = f"{', '.join(vectors)}, mask=None"

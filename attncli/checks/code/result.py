@@ -53,7 +53,6 @@ class Result:
     """
 
     name: str
-    kind: str
     checks: tuple[Check, ...]
     conventions: tuple[str, ...] = ()
     diagnosis: tuple[Diagnosis, ...] = ()
@@ -78,18 +77,18 @@ class Result:
         if not wrong:
             under = f", {'; '.join(self.conventions)}" if self.conventions else ""
             missed = f"; not checked: {', '.join(self.unchecked)}" if self.unchecked else ""
-            return f"right: {self.name} is {self.kind}{under}{missed}"
+            return f"right: {self.name} is attention{under}{missed}"
         if not self.diagnosis:
             names = ", ".join(wrong[:FEW]) + (", ..." if len(wrong) > FEW else "")
             count = f"{len(wrong)} of {len(self.checks)} checks ({names})"
             return f"wrong: {self.name} differs in {count}, and no known mistake explains it"
-        return f"wrong: {self.name} is {self.kind} {', and '.join(one.says for one in self.diagnosis)}"
+        return f"wrong: {self.name} is attention {', and '.join(one.says for one in self.diagnosis)}"
 
     def document(self) -> dict[str, Any]:
         """Return the document that --json prints."""
         return {
             "name": self.name,
-            "kind": self.kind,
+            "kind": "attention",
             "checks": [check.document() for check in self.checks],
             "conventions": list(self.conventions),
             "diagnosis": [one._asdict() for one in self.diagnosis],
