@@ -20,7 +20,7 @@ from attncli.base.brief import titled
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.answer import signed, which_way
+from attncli.effects.asking import Asking, signed, which_way
 from attncli.features import options
 from attncli.features.ablate import Ablation, ablation, heads_table
 from attncli.features.feature import Feature
@@ -285,7 +285,7 @@ def similar(
     Raises RequestError as `pooled_as` does, where the embedding is no sum over tokens (without `inputs`), and where
     steps are no multiple of 4.
     """
-    from attncli.effects.question import Asking, Cosine, question
+    from attncli.effects.question import Cosine, question
     from attncli.features.similar.credit import (
         check_steps,
         credit_inputs,
