@@ -11,7 +11,7 @@ The names below are imported when they are first used, so that reading a record 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from attncli.base.version import __version__ as __version__
+from attncli.base import __version__ as __version__
 
 if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.base.errors import Notice, RequestError
 from attncli.models.opening import Opening
-from attncli.record.request import TOKENS, Grouping, Input, Request
+from attncli.record.selection import TOKENS, Grouping, Input, Request
 
 if TYPE_CHECKING:
-    from attncli.analysis.telling import Usual
+    from attncli.analysis.edges import Usual
     from attncli.models.engine import Engine
     from attncli.models.tapped import TappedModel
     from attncli.record import AttentionRecord
@@ -128,7 +128,7 @@ def notify(text: str) -> None:
 
 def notify_about(record: "AttentionRecord") -> "AttentionRecord":
     """Return the record, once the user was told of stretches, chosen tokens and sinks in it."""
-    from attncli.record.captions import notes
+    from attncli.record.display import notes
 
     for note in notes(record):
         notify(note)
@@ -138,7 +138,7 @@ def notify_about(record: "AttentionRecord") -> "AttentionRecord":
 def notify_sinks(engine: "Engine", which: str | None, measure: str) -> None:
     """Tell the user that rows sum to less than 1, if heads of the part that is counted have sinks."""
     from attncli.models.tapped import tapped
-    from attncli.record.captions import SINKS
+    from attncli.record.display import SINKS
 
     part = tapped(engine, engine.to_itself(which))
     if part is not None and part.has_sinks and measure == "weight":

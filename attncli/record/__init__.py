@@ -4,7 +4,7 @@ from attncli.record.loading import load_record, load_records
 from attncli.record.making import record_of, records_of
 from attncli.record.parts import ModelInfo, Vectors
 from attncli.record.record import AttentionRecord, save_records
-from attncli.record.request import Input, Request
+from attncli.record.selection import Input, Request
 
 __all__ = [
     "AttentionRecord",
