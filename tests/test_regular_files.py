@@ -17,7 +17,7 @@ import attncli
 from attncli import RequestError
 from attncli.align import checkpoint
 from attncli.align.translate import load_aligner
-from attncli.base.files import HeldFile
+from attncli.base.held import HeldFile
 from attncli.base.untrusted import Tensors, check_regular, open_regular, read_json, read_npz, read_regular
 from attncli.checks.code.subject import open_code
 from attncli.corpus.files import Input, stored

@@ -19,7 +19,8 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
 from attncli.base.printable import first_line
-from attncli.base.untrusted import Tensors, anything, fields, one_of, parse_json, whole
+from attncli.base.schema import anything, fields, one_of, whole
+from attncli.base.untrusted import Tensors, parse_json
 
 WEIGHTS = Path(__file__).parent / "weights"  # those that come with the package
 FORMAT = "attncli-align 2"  # changes when files of today could no longer be read

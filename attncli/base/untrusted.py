@@ -1,10 +1,7 @@
-"""Read files from outside (JSON, .npz and .safetensors) without trusting them, and check documents with schemas.
+"""Read files from outside (JSON, .npz and .safetensors) without trusting them.
 
 No pickle is ever read, and no size is believed before it is checked. Garbled content raises a ValueError that says what
 is wrong. OSError passes through if a file is missing or not readable. Callers interpret the content.
-
-Schemas are written as tables: `fields({"name": text(), "layers": whole(1)})`. Each function returns a check. A check
-takes a value and its name, and raises ValueError if the value is invalid. Checks change nothing.
 """
 
 import errno
@@ -25,10 +22,6 @@ from attncli.base.printable import first_line
 
 if TYPE_CHECKING:  # reading a configuration does not need numpy
     import numpy.typing as npt
-
-
-import reprlib
-from collections.abc import Callable
 
 LONGEST_JSON = 2**30  # bytes: fits the output of `run --json` for all heads and 1,024 tokens
 SMALL = 2**29  # bytes: every .npz may inflate to this size
@@ -243,123 +236,3 @@ class Tensors:
             return tensor
         except self.damage as error:
             raise ValueError(f"{name}: {first_line(error)}") from error
-
-
-# --- schemas of documents ----------------------------------------------------------------------------
-
-Check = Callable[[Any, str], None]
-
-LARGEST = 2**53  # whole numbers up to it are exact in every reader of JSON
-LONGEST_NAME = 5000  # characters: longer than any path
-
-
-def refuse(value: Any, what: str, wanted: str) -> None:
-    """Raises ValueError: "texts is -3, and not a whole number from 1"."""
-    raise ValueError(f"{what} is {reprlib.repr(value)}, and not {wanted}")
-
-
-def whole(least: int = 0, most: int = LARGEST) -> Check:
-    """Accept a whole number from `least` to `most`. True is not a number here, nor is 3.0."""
-
-    def check(value: Any, what: str) -> None:
-        if type(value) is not int or not least <= value <= most:
-            refuse(value, what, f"a whole number from {least}" + ("" if most == LARGEST else f" to {most}"))
-
-    return check
-
-
-def anything(value: Any, what: str) -> None:
-    """Accept any value: it is checked elsewhere."""
-
-
-def real() -> Check:
-    """Accept a number with an absolute value of at most LARGEST."""
-
-    def check(value: Any, what: str) -> None:
-        if type(value) not in (int, float) or not abs(value) <= LARGEST:
-            refuse(value, what, "a number")
-
-    return check
-
-
-def flag() -> Check:
-    """Accept True or False."""
-
-    def check(value: Any, what: str) -> None:
-        if type(value) is not bool:
-            refuse(value, what, "true or false")
-
-    return check
-
-
-def text(longest: int | None = None) -> Check:
-    """Accept text of at most `longest` characters that can be written as UTF-8."""
-
-    def check(value: Any, what: str) -> None:
-        name(longest)(value, what)
-        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-            refuse(value, what, "text: it has half of a character")
-
-    return check
-
-
-def name(longest: int | None = LONGEST_NAME) -> Check:
-    """Accept a name from a system, such as a file name, which on some systems need not be UTF-8."""
-
-    def check(value: Any, what: str) -> None:
-        if type(value) is not str:
-            refuse(value, what, "text")
-        if longest is not None and len(value) > longest:
-            refuse(value, what, f"text of at most {longest} characters")
-
-    return check
-
-
-def one_of(names: Collection[str]) -> Check:
-    """Accept one of these names."""
-
-    def check(value: Any, what: str) -> None:
-        if type(value) is not str or value not in names:
-            refuse(value, what, f"one of {', '.join(names)}")
-
-    return check
-
-
-def maybe(inner: Check) -> Check:
-    """Accept null or whatever `inner` accepts."""
-
-    def check(value: Any, what: str) -> None:
-        if value is not None:
-            inner(value, what)
-
-    return check
-
-
-def each(inner: Check, count: int | None = None) -> Check:
-    """Accept a list whose values `inner` accepts: `count` of them, by default any number."""
-
-    def check(value: Any, what: str) -> None:
-        if type(value) is not list or count not in (None, len(value)):
-            refuse(value, what, "a list" if count is None else f"a list of {count}")
-        for place, one in enumerate(value):
-            inner(one, f"{what} {place}")
-
-    return check
-
-
-def fields(inside: Mapping[str, Check], also: Mapping[str, Check] | None = None) -> Check:
-    """Accept an object with the `inside` fields, optionally the `also` fields, and no others."""
-    known = {**inside, **(also or {})}
-
-    def check(value: Any, what: str) -> None:
-        if type(value) is not dict:
-            refuse(value, what, f"an object with {', '.join(inside)}")
-        for field in inside:
-            if field not in value:
-                raise ValueError(f"{what} has no {field}")
-        for field, one in value.items():
-            if field not in known:
-                raise ValueError(f"{what} has {reprlib.repr(field)}, which this version does not know")
-            known[field](one, field if what == "it" else f"{what}: {field}")
-
-    return check

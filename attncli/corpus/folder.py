@@ -19,7 +19,8 @@ from attncli.base.errors import RequestError
 from attncli.base.files import making
 from attncli.base.held import HeldFile
 from attncli.base.printable import first_line, printable, shorten
-from attncli.base.untrusted import anything, each, fields, name, open_regular, parse_json, text, whole
+from attncli.base.schema import anything, each, fields, name, text, whole
+from attncli.base.untrusted import open_regular, parse_json
 from attncli.corpus.files import Input
 from attncli.corpus.shards import VERSION
 

@@ -18,7 +18,7 @@ import torch
 from attncli.analysis.patterns import row_shares
 from attncli.base.choices import check_texts, each_text
 from attncli.base.errors import Notice, RequestError
-from attncli.base.untrusted import fields, whole
+from attncli.base.schema import fields, whole
 from attncli.corpus.batch_sums import TOKENS_A_CORE, BatchSums
 from attncli.corpus.of_model import MOST_THREADS, OfModel, asked_of, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, silent

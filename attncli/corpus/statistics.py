@@ -21,20 +21,8 @@ from attncli.base.arrays import Doubles, titled
 from attncli.base.errors import RequestError
 from attncli.base.files import as_text, check_suffix, write_table, write_whole
 from attncli.base.printable import first_line
-from attncli.base.untrusted import (
-    anything,
-    each,
-    fields,
-    flag,
-    listed,
-    maybe,
-    one_of,
-    parse_json,
-    read_json,
-    read_npz,
-    real,
-    whole,
-)
+from attncli.base.schema import anything, each, fields, flag, maybe, one_of, real, whole
+from attncli.base.untrusted import listed, parse_json, read_json, read_npz
 from attncli.corpus.sums import FIGURES, LINEAR, MOST_CLUSTERS, USUAL, Counting, Distances, Sums, plain_part
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.record.grouping import merge_words

@@ -261,6 +261,6 @@ class Saved(Source):
     @cached_property
     def loaded(self) -> "list[AttentionRecord]":
         """The records of the file."""
-        from attncli.record import load_records
+        from attncli.record.loading import load_records
 
         return load_records(self.path)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from attncli.base import choices
-from attncli.base.untrusted import LARGEST
+from attncli.base.schema import LARGEST
 from attncli.features import completion
 
 GROUPS = TEXT, SELECTION, MODEL, OUTPUT, MORE = "Text", "Selection", "Model", "Output", "More"

@@ -19,8 +19,7 @@ from attncli.features.feature import Feature, options_of
 from attncli.features.inputs import Saved, Source, Texts, notify, notify_about, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, save_records
-from attncli.record.loading import LOADED, READ
-from attncli.record.record import SUFFIXES, check_record_count, document_text
+from attncli.record.record import LOADED, READ, SUFFIXES, check_record_count, document_text
 from attncli.record.selection import Grouping, Request, number_list
 from attncli.report import Axis, Maps, NextCommand, Panel, Part, Report, Sentence
 

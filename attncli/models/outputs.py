@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from attncli.base.choices import each_text
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, quoted
-from attncli.base.untrusted import LONGEST_NAME, Check, anything, each, fields, flag, maybe, read_json, text
+from attncli.base.schema import LONGEST_NAME, Check, anything, each, fields, flag, maybe, text
+from attncli.base.untrusted import read_json
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Dense, Head, Norm, whole
 from attncli.models.hub import (

@@ -14,33 +14,15 @@ from attncli.base import choices, untrusted
 from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix
 from attncli.base.printable import first_line
-from attncli.base.untrusted import (
-    Tensors,
-    anything,
-    check_regular,
-    each,
-    fields,
-    flag,
-    listed,
-    maybe,
-    name,
-    one_of,
-    parse_json,
-    read_json,
-    real,
-    refuse,
-    text,
-    whole,
-)
+from attncli.base.schema import anything, each, fields, flag, maybe, name, one_of, real, refuse, text, whole
+from attncli.base.untrusted import Tensors, check_regular, listed, parse_json, read_json
 from attncli.record.making import Known, as_maps, as_tokens, assembled, record_of
 from attncli.record.masks import MEASURES, check_hidden, check_maps, compact, masks_of, precision_of
 from attncli.record.parts import SCORE_ARRAYS, VECTOR_ARRAYS, ModelInfo, Said, Vectors, build_vectors, pairs_of, said_of
-from attncli.record.record import ARRAYS, FORMAT, SUFFIXES, AttentionRecord, Contents
+from attncli.record.record import ARRAYS, FORMAT, READ, SUFFIXES, AttentionRecord, Contents
 from attncli.record.selection import number_list
 from attncli.text.tokens import Tokens
 
-LOADED = (".safetensors", ".npz")  # formats that hold the complete record
-READ = (*LOADED, ".json")  # formats that can be loaded
 PLAIN = "attentions"  # the weights in another program's .npz, beside "tokens"
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SHOWN_TOKENS = 5  # in a record's repr
 SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
+LOADED = (".safetensors", ".npz")  # formats that hold the complete record
+READ = (*LOADED, ".json")  # formats that can be loaded
 CSV_HEADER = ("text", "layer", "head", "query", "key", "query_token", "key_token", "weight", "hidden")
 ARRAYS = ("weights", "layers", "heads", "segments", "mask")  # in every file
 FORMAT = "attncli-1"  # in the metadata of a safetensors file, to recognize attncli's own

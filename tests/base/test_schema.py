@@ -2,7 +2,7 @@
 
 import pytest
 
-from attncli.base.untrusted import each, fields, flag, maybe, name, one_of, real, text, whole
+from attncli.base.schema import each, fields, flag, maybe, name, one_of, real, text, whole
 
 PERSON = fields({"name": text(5), "born": whole(1800, 2100)}, {"tall": maybe(real()), "of": each(one_of(("a", "b")))})
 

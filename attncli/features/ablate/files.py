@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from attncli.base.errors import Notice, RequestError
-from attncli.base.untrusted import fields, text
+from attncli.base.schema import fields, text
 from attncli.corpus.files import whole_files
 from attncli.corpus.of_model import OfModel, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, silent

@@ -25,7 +25,7 @@ from attncli.features.inputs import Saved, Texts, check_one, notify, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
 from attncli.record.display import model_name, record_size
-from attncli.record.loading import READ
+from attncli.record.record import READ
 from attncli.record.selection import number_list
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.text.tokens import Tokens

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from attncli.base.errors import Notice, RequestError
-from attncli.base.untrusted import LARGEST, each, fields, name, text, whole
+from attncli.base.schema import LARGEST, each, fields, name, text, whole
 from attncli.corpus.files import TREEBANKS, shown
 from attncli.corpus.of_model import MOST_THREADS, OfModel, asked_of, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, silent

@@ -175,7 +175,7 @@ class Stats(CorpusFeature):
 
         Raises RequestError if the file is neither, and for options that have no effect on it.
         """
-        from attncli.record import load_records
+        from attncli.record.loading import load_records
 
         found = None
         if path.suffix.lower() in LOADED:

@@ -10,7 +10,8 @@ from exploring import Exploring, session_of
 from attncli.live import Session
 from attncli.live.explorer.app import Explorer
 from attncli.live.explorer.panes import Look
-from attncli.record import ModelInfo, record_of
+from attncli.record import ModelInfo
+from attncli.record.making import record_of
 from attncli.record.selection import Input
 
 MADE_WITH = "8.2."
