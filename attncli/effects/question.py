@@ -24,8 +24,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.base import choices
-from attncli.base.arguments import check_text
 from attncli.base.arrays import Doubles
+from attncli.base.choices import check_text
 from attncli.base.errors import RequestError
 from attncli.base.printable import SPACE, printable, quoted, shorten, visible
 from attncli.effects.asking import OPTIONS, Answer, Asking

@@ -13,10 +13,9 @@ from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.inputs import SAVED, RecordFeature, Source, Texts, notify, notify_about
 from attncli.record import AttentionRecord
-from attncli.record.captions import in_stretches, title_of_record
+from attncli.record.display import in_stretches, title_of_record
 from attncli.record.record import document_text
-from attncli.record.request import Grouping
-from attncli.record.selection import number_list
+from attncli.record.selection import Grouping, number_list
 from attncli.report import NextCommand, Part, Report
 
 LARGE = 20_000_000  # characters of a page whose size is announced before it is built, which takes long
@@ -137,8 +136,8 @@ class View(RecordFeature):
 
 def _first_head(source: Source, record: AttentionRecord) -> tuple[int, int]:
     """Return the head that `run` names first on this text."""
-    from attncli.analysis.shares import row_shares
-    from attncli.analysis.telling import Usual, edges, telling_head
+    from attncli.analysis.edges import Usual, edges, telling_head
+    from attncli.analysis.patterns import row_shares
 
     record = row_shares(record)
     over = Usual.with_text(record, None if in_stretches(record) else source.usual())

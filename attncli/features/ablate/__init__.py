@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.base import choices
-from attncli.base.arguments import check_texts, describe
-from attncli.base.arrays import Doubles
-from attncli.base.brief import Brief, titled
+from attncli.base.arrays import Brief, Doubles, titled
+from attncli.base.choices import check_texts, describe
 from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, silent
 from attncli.effects.asking import (
@@ -44,9 +43,8 @@ from attncli.features.asking import AskingFeature
 from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, check_either, read_inputs, read_lines
 from attncli.record import ModelInfo
-from attncli.record.captions import model_name
-from attncli.record.request import Input
-from attncli.record.selection import Selection, select
+from attncli.record.display import model_name
+from attncli.record.selection import Input, Selection, select
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
