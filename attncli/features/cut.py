@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from attncli.effects.change import Change
     from attncli.effects.question import Asking, Question
     from attncli.models.engine import Engine
-    from attncli.models.tapped import TappedModel
 
 Edge = tuple[int, int]
 
@@ -330,7 +329,7 @@ def cut(
     layers, and as `question` does.
     """
     from attncli.effects.question import merge_asking
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import require_tapped
 
     asking = merge_asking(
         asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
@@ -378,7 +377,7 @@ def cut_each(
     Raises RequestError as `cut` does.
     """
     from attncli.effects.question import merge_asking
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import require_tapped
 
     asking = merge_asking(
         asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
@@ -423,7 +422,7 @@ class Scissors:
 
     @classmethod
     def of(
-        cls, model: "TappedModel", text: str, layers: Selection, heads: Selection, asking: "Asking", keep_rest: bool
+        cls, model: "Engine", text: str, layers: Selection, heads: Selection, asking: "Asking", keep_rest: bool
     ) -> "Scissors":
         from attncli.effects.question import question
 

@@ -234,7 +234,7 @@ def patch(
     from attncli.effects.change import Unchanged, put
     from attncli.effects.question import merge_asking, question
     from attncli.effects.reference import of_batch, usual_reference
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import require_tapped
 
     asking = merge_asking(
         asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which

@@ -20,7 +20,7 @@ from attncli.attention import (
     masked_softmax,
     scaled_dot,
 )
-from attncli.attention.relative import (
+from attncli.attention.positions import (
     CONTENT_TO_POSITION,
     POSITION_TO_CONTENT,
     alibi_slopes,

@@ -108,7 +108,7 @@ def test_whatever_the_shape(family, data):
     if family != "distilbert":
         changes["layer_norm_eps"] = draw(st.sampled_from([1e-12, 1e-5, 1e-2]))
         changes["type_vocab_size"] = draw(st.integers(1, 4), label="segments")
-    if "embedding_size" in families.FAMILIES[family].types[family]:
+    if "embedding_size" in families.find_family(family).types[family]:
         changes["embedding_size"] = draw(st.sampled_from([changes["hidden_size"], 3, 30]))
     if family == "albert":
         changes["num_hidden_groups"] = draw(st.integers(1, changes["num_hidden_layers"]), label="groups")

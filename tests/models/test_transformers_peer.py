@@ -125,12 +125,11 @@ def test_every_form_of_a_checkpoint(tmp_path, form):
 
 
 def test_what_transformers_does_not_find_is_said(tmp_path):
-    # Names that attncli reads and transformers doesn't: two prefixes, one inside the other.
     make_checkpoint(tmp_path, form="bin")
     path = tmp_path / "pytorch_model.bin"
     torch.save({f"bert.electra.{name}": tensor for name, tensor in torch.load(path).items()}, path)
     with pytest.raises(RequestError, match=r"transformers does not find embeddings.*--against torch"):
-        load_both(tmp_path)
+        load_reference(tmp_path, CPU, torch.float32)
 
 
 def test_what_transformers_refuses_is_one_line(tmp_path):
@@ -198,6 +197,6 @@ def test_a_sentencepiece_model_alone_is_read_as_sentencepiece_reads_it(tmp_path)
     )
     model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "spm.model"))
     DebertaV2Config().save_pretrained(tmp_path)
-    made = transformers_peer.last_resort_tokenizer(tmp_path)
+    made = transformers_peer.peer_tokenizer(tmp_path).backend_tokenizer
     for line in lines:
         assert made.encode(line, add_special_tokens=False).ids == model.encode(line)

@@ -74,7 +74,7 @@ def test_parts_of_one_matrix_take_no_more_memory_than_it(dtype, tiny):
 def test_the_encoder_is_found_in_a_network_for_a_task(family, head, tmp_path):
     directory = make_checkpoint(tmp_path, family, head)
     names = open_checkpoint(directory).files.values()
-    assert any(name.startswith(families.FAMILIES[family].prefix) for _, name in names)
+    assert any(name.startswith(families.find_family(family).prefix) for _, name in names)
     expected = transformers_maps(make_network(make_config(family), head), directory)
     torch.testing.assert_close(maps(directory), expected)
 
