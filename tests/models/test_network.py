@@ -124,21 +124,6 @@ def test_whatever_the_shape(family, data):
     close(ours, theirs, 1e-9, 1e-8)
 
 
-@pytest.mark.parametrize("family", ["bert", "electra"])
-def test_embeddings_are_widened_only_where_they_are_narrow(family):
-    _, _, network = run_both(family, "none", **({"embedding_size": 32} if family == "electra" else {}))
-    assert network.embeddings.project is None
-    _, _, narrow = run_both("electra", "none", embedding_size=7)
-    assert narrow.embeddings.project.weight.shape == (32, 7)
-
-
-@pytest.mark.parametrize(("family", "matter"), [("bert", True), ("electra", True), ("roberta", False)])
-def test_segments_matter_where_the_network_is_told_of_them(family, matter):
-    network = run_both(family, "none", type_vocab_size=2)[2]
-    zero, one = walked(network, [made_up([3, 4, 5]), made_up([3, 4, 5], None, [0, 1, 1])], whole=True).states
-    assert torch.allclose(zero, one) != matter
-
-
 @pytest.mark.parametrize("family", EACH)
 def test_without_positions_the_order_of_the_tokens_does_not_matter(family):
     network = run_both(family, "none", **({"local_attention": 20} if family == "modernbert" else {}))[2]
