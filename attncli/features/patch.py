@@ -211,7 +211,7 @@ def patch(
     from attncli.effects.change import Unchanged, put
     from attncli.effects.question import question
     from attncli.effects.reference import of_batch, usual_reference
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import require_tapped
 
     asking = merge_asking(asking, fields)
     model = require_tapped(model, asking.which)

@@ -9,10 +9,9 @@ import torch
 
 from attncli.attention import Disentangled, PositionalScore, RelativeBias, Rotary, RotaryScore
 from attncli.base.arrays import Floats, Ints
-from attncli.models.engine import Engine
+from attncli.models.engine import Engine, require_tapped
 from attncli.models.network import Network
 from attncli.models.taken import as_record
-from attncli.models.tapped import TappedModel, require_tapped
 from attncli.models.taps import Given
 from attncli.record import AttentionRecord, Request
 from attncli.record.selection import Input
@@ -59,7 +58,7 @@ class OneHead:
         return self.record.vectors.key[0]
 
 
-def read_text(model: TappedModel, text: Input, options: Mapping[str, Any]) -> Tokens:
+def read_text(model: Engine, text: Input, options: Mapping[str, Any]) -> Tokens:
     """Return the query tokens of a part: the text, or the decoder's output for it.
 
     options: "mask", "pad_to", "which" and "target" of a command. Raises RequestError if the model does not support

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from attncli.effects.question import Question
     from attncli.effects.reference import Reference
     from attncli.models.engine import Engine
-    from attncli.models.tapped import TappedModel
 
 DRAWS = 5  # of a resampled head; the effect is their mean
 STEPS = 8  # numbers of silenced heads at which the output is measured
@@ -187,7 +186,7 @@ class Ways:
         if self.texts is not None:
             check_texts("reference", self.texts)
 
-    def reference(self, model: "TappedModel", mask: str | None) -> "Reference | None":
+    def reference(self, model: "Engine", mask: str | None) -> "Reference | None":
         """Run the other texts; None for "zero" alone."""
         if set(self.names) <= {"zero"}:
             return None
@@ -365,7 +364,7 @@ def ablate(
     `question` does.
     """
     from attncli.effects.question import question
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import require_tapped
 
     asking = merge_asking(asking, fields)
     model = require_tapped(model, asking.which)
@@ -383,7 +382,7 @@ def ablate(
 
 
 def ablation(
-    model: "TappedModel",
+    model: "Engine",
     questions: "Iterable[Question]",
     ways: Ways = Ways(),
     layers: Selection = "all",
@@ -453,7 +452,7 @@ class Silencing:
     heads: list[int]
 
     @classmethod
-    def of(cls, model: "TappedModel", ways: Ways, layers: Selection, heads: Selection) -> "Silencing":
+    def of(cls, model: "Engine", ways: Ways, layers: Selection, heads: Selection) -> "Silencing":
         """Raises RequestError for a layer or a head that does not exist."""
         return cls(list(ways.names), model.select_layers(layers), select(heads, model.heads, "head"))
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from attncli.features.mechanisms.designs import Design, Variant
     from attncli.features.mechanisms.head import Figures
     from attncli.features.mechanisms.mistakes import Made, Mistakes, Moved
+    from attncli.models.engine import Engine
     from attncli.models.head import OneHead
-    from attncli.models.tapped import TappedModel
 
 WINDOWS: tuple[choices.Design, ...] = ("window", "causal-window")  # designs that are masks and need no projections
 SHARED: tuple[choices.Design, ...] = ("grouped", "multi-query")
@@ -163,7 +163,7 @@ class Measured:
 
 
 def measure(
-    model: "TappedModel",
+    model: "Engine",
     head: "OneHead",
     temperature: float = 1.0,
     seed: int = 0,
@@ -196,7 +196,7 @@ def measure(
     return replace(result, variants=variants(head, temperature, seed), claims=claims)
 
 
-def measure_mistakes(model: "TappedModel", head: "OneHead") -> Measured:
+def measure_mistakes(model: "Engine", head: "OneHead") -> Measured:
     """Measure the effects of every known mistake on a head. Raises RequestError as `make_mistakes` does."""
     from attncli.features.mechanisms.head import HeadInLayer
     from attncli.features.mechanisms.mistakes import make_mistakes
@@ -212,7 +212,7 @@ def check_temperature(temperature: float) -> None:
         )
 
 
-def _check_design(model: "TappedModel", head: "OneHead", design: str) -> None:
+def _check_design(model: "Engine", head: "OneHead", design: str) -> None:
     """Raises RequestError where a design needs projections that are not known, or the keys are of another text."""
     if head.record.key_tokens is not None:
         raise RequestError(

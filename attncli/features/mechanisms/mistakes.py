@@ -28,9 +28,9 @@ from attncli.attention.mistakes import (
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
 from attncli.features.mechanisms.head import SAME, HeadInLayer
+from attncli.models.engine import Engine
 from attncli.models.head import OneHead
 from attncli.models.model import Model
-from attncli.models.tapped import TappedModel
 
 
 class Moved(NamedTuple):
@@ -114,7 +114,7 @@ def finite_rows(weights: Floats) -> list[list[float | None]]:
     return [[finite(weight) for weight in row] for row in weights.tolist()]
 
 
-def make_mistakes(model: TappedModel, head: OneHead) -> Mistakes:
+def make_mistakes(model: Engine, head: OneHead) -> Mistakes:
     """Make each of `MISTAKES` in the layer of this head: in its own projections, on its input, with its mask.
 
     Raises RequestError where the formula has no step for the layer's positions, or the projections are not known.

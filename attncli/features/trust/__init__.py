@@ -510,8 +510,7 @@ def trust(
     from attncli.features.trust import erasing as erase
     from attncli.features.trust.rankings import drawn, importances, read
     from attncli.features.trust.weights import reordered, shuffled
-    from attncli.models.engine import check_model
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import check_model, require_tapped
 
     asking = merge_asking(asking, fields)
     check_model(model)
