@@ -1,6 +1,5 @@
 """Credits of tokens sum to the embedding: last vectors exactly for every pooling, input tokens by integration."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -211,15 +210,3 @@ def test_the_reference_is_the_text_with_padding_in_place_of_its_words(asked):
     rows = replace(model.rows([tokens], "padding"), ids=torch.tensor(ids))
     expected = next(walk(model.network, rows))
     torch.testing.assert_close(reference(text), expected)
-
-
-@pytest.mark.parametrize("steps", [0, 2, 30])
-def test_steps_that_have_no_half_are_refused(steps, asked):
-    with pytest.raises(RequestError, match=f"--steps {steps}: a multiple of 4"):
-        integrated(*asked(), steps)
-
-
-def test_every_step_is_told(asked):
-    told = []
-    integrated(*asked(), 4, lambda: told.append(math.nan))
-    assert len(told) == 5

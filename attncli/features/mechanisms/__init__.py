@@ -21,7 +21,6 @@ from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.captions import model_name, record_size
 from attncli.record.cells import drawn, drawn_map
-from attncli.record.selection import select_one
 from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -108,12 +107,10 @@ class Mechanisms(Feature):
         # In float32: where a claim says that two ways give the same, their difference is compared with its rounding.
         model = open_tapped(Opening(self.model, self.device, "float32"), self.which)
         check_temperature(self.temperature)
-        model.check(Request(mask=self.mask, which=self.which, target=self.target))
-        tokens = model.ready(model.tokenizer.encode(*inputs[0], self.pad_to), self.target)
-        layer, head = select_one(self.layer, model.layers, "layer"), select_one(self.head, model.heads, "head")
-        from attncli.models.head import one_head
+        from attncli.models.head import head_of_text
 
-        taken = one_head(model, tokens, layer, head, self.mask)
+        request = Request(self.layer, self.head, self.mask, pad_to=self.pad_to, which=self.which, target=self.target)
+        taken = head_of_text(model, inputs[0], request)
         if self.mistakes:
             return _report(measure_mistakes(model, taken))
         return _report(measure(model, taken, self.temperature, self.seed, self.reach, self.design))
