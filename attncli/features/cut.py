@@ -600,3 +600,42 @@ def _correlated(found: EdgeEffects) -> str:
 def _next(found: _Cuts, edge: Edge) -> NextCommand:
     query, key = found.names(edge)
     return NextCommand("the heads that look along it", "find", {"query": query, "key": key})
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### cut
+
+model | model
+output | output
+tokens | [str] | `[token]` | of the text whose edges are cut
+layers | [int] | `[layer]` | the layers in which edges are cut
+heads | [int] | `[head]` | the heads, in each of these layers
+keep_rest | bool | | true: the row's other weights stay as they are; false: they sum to 1 again
+edges | [object] | | with `--cut` the edges that are cut together; otherwise every edge, each cut alone: those that
+    can matter first, the largest effect first
+edges.query | place | | the query of the edge
+edges.key | place | | the key of the edge
+edges.weight | float | share of the weight | mean over these heads and layers
+edges.effect | float? | in that unit | the output with this edge cut minus the output without a cut, 0 if rounding
+    explains it; without `--cut`
+edges.can_matter | bool? | | true if a path leads from the edge to the output; otherwise its effect is 0. Without
+    `--cut`
+effects | [object]? | | with `--cut`: all these edges together
+effects.layer | int or null | | the only layer with the cut; null: all of `layers`
+effects.effect | float | in that unit | the output with the cut minus the output without it
+effects.control | object or null | in that unit | as many other edges of the same queries, drawn 20 times; null if
+    there are not enough
+effects.control.mean | float | in that unit
+effects.control.low | float | in that unit | the smallest
+effects.control.high | float | in that unit | the largest
+correlation | object or null? | | without `--cut`: Spearman's, of weights and sizes of effects, over the edges that
+    can matter; null if these are fewer than 3 or all equal
+correlation.rho | float | -1 to 1
+correlation.low | float | -1 to 1 | lower end of the range that holds 19 of 20 correlations with freely permuted
+    effects
+correlation.high | float | -1 to 1 | its upper end
+correlation.count | int | | number of edges that can matter
+
+`.csv`: a row per entry of `edges`; with `--cut`, of `effects`.
+"""

@@ -393,3 +393,35 @@ def _token_pair(found: PatchResult, place: int) -> str:
     """Return a token, with the token of the second text where that is another one."""
     one, other = (visible(name_of(place, tokens)) for tokens in (found.tokens, found.other_tokens))
     return one if found.tokens.text[place] == found.other_tokens.text[place] else f"{one} <- {other}"
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### patch
+
+model | model
+output | output | | for the first text; a divergence or a distance is from the second text's run
+output.other | float | in that unit | for the second text; 0 for a divergence or a distance
+tokens | [str] | `[token]` | of the first text
+other_tokens | [str] | `[token]` | of the second text, equally many
+by | str | | what is patched alone: head, layer or token
+layers | [int] | `[layer]`
+heads | [int] | `[head]`
+patches | [object] | | by layer
+patches.layer | int
+patches.head | int? | | with `--by head`
+patches.index | int? | | with `--by token`: its position in both texts
+patches.token | str? | | the first text's token there
+patches.other_token | str? | | the second text's token there
+patches.effect | float | in that unit | the first text's output with the patch minus the output without it
+patches.share | float | share of the way | effect / (other - value): 0 is the first text's output, 1 the second's
+patches.control | float | share of the way | the same with head outputs at random tokens of other texts, mean of 5
+    draws
+together | object | | all these heads of all these layers together
+together.effect | float | in that unit
+together.share | float | share of the way
+together.control | float | share of the way
+together.itself | float | in that unit | the effect of patching the first text's own outputs into it
+
+`.csv`: a row per entry of `patches`.
+"""

@@ -662,3 +662,36 @@ def _can_run(files: list[str]) -> bool:
     [one, *others] = files
     lines = not (is_compressed(one) or is_json(one) or is_table(one))
     return not others and lines and (one == STDIN or Path(one).is_file())
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### ablate
+
+model | model
+output | output
+texts | int | | number of texts
+partial | bool? | | true if it was interrupted and there are more texts; otherwise missing
+effects | [head] | | by way, then by layer
+effects.way | str | | the replacement of the head's output: zero, mean or resample
+effects.effect | float | in that unit | the output without the head minus the output with it; the mean over several
+    texts
+effects.interval | [float]? | `[2]` | the ends of an interval for the mean over all texts like these (Student's t),
+    which contains it about 19 times in 20; for at least 3 texts
+effects.importance | float? | in that unit | mean over texts of the absolute derivative by the head's gate (Michel
+    et al. 2019); missing for a divergence or a distance
+layers | [object] | | all these heads of a layer together
+layers.layer | int
+layers.way | str
+layers.effect | float | in that unit
+together | [object] | | all these heads of all these layers together
+together.way | str
+together.effect | float | in that unit
+curves | [object]? | | for several texts: the output as more and more heads are silenced
+curves.by | str | | the order: effect, importance (on every second text), or random
+curves.heads | [[int]] | `[head][2]` | the order as layer and head, first silenced first; for random the first draw
+curves.removed | [int] | `[step]` | number of silenced heads
+curves.effects | [[float]] | `[draw][step]` | mean over the other texts
+
+`.csv`: a row per entry of `effects`.
+"""

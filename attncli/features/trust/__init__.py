@@ -790,3 +790,64 @@ def _random_note(found: TrustResult) -> str:
     if found.exact is None:
         return f"{note}; it counts as better, or not better, where its 95% interval lies on one side of that"
     return note
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### trust
+
+model | model
+output | output | | for the whole text
+tokens | [str] | `[token]` | of the text; for two texts, of the first
+read | [int] | `[place]` | positions of the tokens whose last vectors the output reads
+erased | [int] | `[erasable]` | positions of the tokens that were ranked and erased
+sizes | [int] | `[size]` | how many tokens were erased together
+permutations | int | | number of permutations of the weights
+weights | [object] | | other weights in all heads, in all layers or in one
+weights.layer | int or null | | null for all layers together
+weights.permuted | float | in that unit | median size of the change when the weights of every row are permuted
+weights.interval | [float] | `[2]` | the range that holds 95% of these sizes
+weights.uniform | float | in that unit | the output with uniform weights minus the output without
+reordered | object or null | | the control: the tokens in another order in each draw, and weights permuted in all
+    layers; null if all tokens are equal
+reordered.permuted | float | in that unit | median size of the change
+reordered.interval | [float] | `[2]` | the range that holds 95% of these sizes
+reordered.more | int | draws | draws in which permuting changes the text itself more
+reordered.less | int | draws | draws in which it changes the text itself less
+alone | {[float]} | `[erasable]` | the change when each token is erased alone, by the way of erasing: mask, deletion
+rankings | [scores] | | rankings of the tokens, by what is said to explain the output
+rankings.by | str | | attention, norms, rollout, ALTI, gradient x attention (not for a divergence or a distance),
+    gradient x input (not for a divergence)
+rankings.as_good | float | share | share of all orders of the tokens with at least this gap, if `random.exact`;
+    otherwise of the random rankings, (1 + those) / (1 + all)
+rankings.beats | bool or null | | true if the share is at most `level`, which beats random rankings; null if the
+    drawn rankings leave it open
+rankings.importance | [float] | `[erasable]` | the values that rank the tokens
+random | object | | the random rankings
+random.rankings | int | | how many were drawn
+random.exact | bool | | true if `as_good` counts all orders, since all sets of tokens were tried
+random.low | scores | | 2.5% of them are lower, figure by figure
+random.mean | scores
+random.high | scores | | 2.5% are higher
+limits | object | | the smallest and the largest value that any order of the tokens reaches, by the way of erasing
+limits.mask | {[float]}? | `[2]` | by measure: comprehensiveness, sufficiency; empty if they were not searched;
+    missing if the vocabulary has no [MASK]
+limits.deletion | {[float]} | `[2]`
+beam | int or null | | number of candidates that the search for limits kept; 0 if all were tried, null if limits
+    were not searched
+level | float | share | a ranking with at most this `as_good` beats random: 0.05 divided by the number of rankings
+verdict | str | | in words, from these figures
+
+`.csv`: a row per entry of `rankings`.
+
+### scores
+
+The scores of a ranking of tokens (`trust`; defined in [features](../features/README.md)).
+
+gap | float | in the output's unit | comprehensiveness minus sufficiency, mean over the ways of erasing
+tau | {float} | from -1 to 1 | Kendall's tau with the effect of erasing each token alone (mask, deletion) and with
+    gradient x input (gradient); an undefined one is missing
+mask | {float}? | in the output's unit | comprehensiveness and sufficiency with [MASK] in place of tokens; also
+    normalised_comprehensiveness and normalised_sufficiency, from 0 to 1, if there are limits
+deletion | {float} | in the output's unit | the same with tokens deleted
+"""
