@@ -22,7 +22,7 @@ import numpy as np
 
 from attncli.base import choices
 from attncli.base.arguments import check_text
-from attncli.base.arrays import Doubles
+from attncli.base.arrays import Doubles, largest_first
 from attncli.base.brief import titled
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
@@ -137,13 +137,6 @@ class PatchResult:
     def control_shares(self) -> Doubles:
         """The mean share over draws, as `effects`."""
         return self.controls.mean(axis=0) / self.difference
-
-    def ranked(self) -> list[tuple[int, int]]:
-        """Return the places in `effects`, the largest effect first."""
-        order = np.argsort(-np.abs(self.effects), axis=None, kind="stable")
-        return [
-            (int(row), int(column)) for row, column in zip(*np.unravel_index(order, self.effects.shape), strict=True)
-        ]
 
     def document(self) -> dict[str, Any]:
         """Return what --json prints."""
@@ -370,7 +363,7 @@ def _maps(found: PatchResult, panels: list[Panel]) -> Part:
 
 def _table(found: PatchResult, top: int) -> Table:
     """Return a row per part; below, all parts together, and the first text's own outputs as a check."""
-    places = [(row, 0) for row in range(len(found.layers))] if found.by == "layer" else found.ranked()[:top]
+    places = np.ndindex(*found.effects.shape) if found.by == "layer" else largest_first(found.effects)[:top]
     rows = [
         (_part_name(found, *place), f"{found.shares[place]:+.3f}", f"{found.control_shares[place]:+.3f}")
         for place in places

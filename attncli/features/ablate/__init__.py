@@ -24,7 +24,7 @@ import numpy as np
 
 from attncli.base import choices
 from attncli.base.arguments import check_texts, describe
-from attncli.base.arrays import Doubles
+from attncli.base.arrays import Doubles, largest_first
 from attncli.base.brief import Brief, titled
 from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, silent
@@ -270,9 +270,7 @@ class Ablation:
 
     def ranked(self) -> list[tuple[int, int]]:
         """Return the heads as (layer, head), the largest effect of the first way first."""
-        order = np.argsort(-np.abs(self.mean[0]), axis=None, kind="stable")
-        places = zip(*np.unravel_index(order, self.mean[0].shape), strict=True)
-        return [(self.layers[layer], self.heads[head]) for layer, head in places]
+        return [(self.layers[layer], self.heads[head]) for layer, head in largest_first(self.mean[0])]
 
     def document(self) -> dict[str, Any]:
         """Return what --json prints."""

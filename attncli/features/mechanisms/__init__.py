@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from attncli.features.mechanisms.claims import Claim
     from attncli.features.mechanisms.designs import Design, Variant
     from attncli.features.mechanisms.head import Figures
-    from attncli.features.mechanisms.mistakes import Made, Mistakes, Moved
+    from attncli.features.mechanisms.mistakes import Mistakes, Moved
     from attncli.models.head import OneHead
     from attncli.models.tapped import TappedModel
 
@@ -51,7 +51,6 @@ class Mechanisms(Feature):
       attncli mechanisms "The cat sat on the mat." -l 4 -H 3 --design alibi
     """
 
-    group = "Understand"
     saves = (*PICTURES, *DOCUMENTS)
     saved_as = "what is measured"
 
@@ -441,18 +440,14 @@ def _mistakes(mistakes: "Mistakes") -> Table:
     rows.append(None)
     for one in mistakes.made:
         if one.moved is None:
-            words = f"{_unseen(one)}\n  {one.mistake.says}\n  {one.mistake.where}"
-            rows.append([one.mistake.name, "-", "-", words])
+            needs = one.mistake.needs
+            why = f"shows only with {needs}" if needs else "does not show here"
+            rows.append([one.mistake.name, "-", "-", f"{why}\n  {one.mistake.says}\n  {one.mistake.where}"])
     columns = [
         Column("mistake"), Column("moved (other heads)"), Column("output"),
         Column("this is attention ..., and where people make it", "prose", leaves=1),
     ]  # fmt: skip
     return Table(columns, rows)
-
-
-def _unseen(made: "Made") -> str:
-    """Say why a mistake changes nothing here."""
-    return f"shows only with {made.mistake.needs}" if made.mistake.needs else "does not show here"
 
 
 def _harm(moved: "Moved") -> tuple[str, str]:

@@ -34,7 +34,7 @@ from attncli.models.tapped import TappedModel
 
 
 class Moved(NamedTuple):
-    """How far a layer is from the right one; NaN where numbers have become NaN.
+    """The distances of a layer from the right one; NaN where numbers have become NaN.
 
     own, others: the weight that would have to move to make this head's map, and each other head's, the right one (total
     variation, mean over the queries that count); above 1 where rows sum to more than 1. output: ‖output - right‖ /
@@ -97,7 +97,9 @@ class Mistakes:
                     "others_moved": None,
                     "output": None,
                     **({} if one.moved is None else one.moved.document()),
-                    "weights": None if one.weights is None else finite_rows(one.weights),
+                    "weights": None
+                    if one.weights is None
+                    else [[finite(weight) for weight in row] for row in one.weights.tolist()],
                 }
                 for one in self.made
             ],
@@ -107,11 +109,6 @@ class Mistakes:
 def finite(number: float | None) -> float | None:
     """Return a number as JSON can have it, which has no NaN and no infinity."""
     return number if number is not None and math.isfinite(number) else None
-
-
-def finite_rows(weights: Floats) -> list[list[float | None]]:
-    """Return a map as JSON can have it."""
-    return [[finite(weight) for weight in row] for row in weights.tolist()]
 
 
 def make_mistakes(model: TappedModel, head: OneHead) -> Mistakes:

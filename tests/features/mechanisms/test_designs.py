@@ -223,16 +223,6 @@ def test_every_variant_is_attention(head, seed, temperature):
             assert set(np.unique(one.found.weights)) <= {0, 1} and one.found.entropy == 0
 
 
-@given(st.integers(0, 2**32 - 1))
-def test_a_query_that_may_look_nowhere_has_no_weights_and_does_not_count(seed):
-    mask = np.random.default_rng(seed).random((7, 7)) < 0.4
-    mask[0], mask[1] = False, True
-    for one in variants(made_up(seed, 7, mask=mask)):
-        np.testing.assert_allclose(one.found.weights.sum(axis=-1), mask.any(axis=-1), atol=1e-5)
-        assert not one.found.weights[~mask].any()
-        assert np.isfinite([one.found.entropy, one.found.moved, one.found.same_key]).all()
-
-
 def test_figures_are_means_over_the_queries_that_are_real_tokens(trained):
     one = trained()
     real = counted_queries(one.record, 4)
