@@ -220,7 +220,7 @@ def patch(
     asked = _measured_from(asked, aim)
     answer = Answer(asked.kind, FROM_B.get(asked.kind, asked.about), asked.of([ours]), ours.mask)
     other = asked.of([aim])
-    check_apart(answer, other, ours.last.dtype)
+    _check_apart(answer, other, ours.last.dtype)
 
     own, theirs = (of_batch(model, [one], asking.mask) for one in (ours.tokens, tokens))
     texts = usual_reference(model, asking.mask)
@@ -277,7 +277,7 @@ def _measured_from(asked: "Question", aim: "Unchanged") -> "Question":
     return Divergence(aim, asked.output, asked.places) if isinstance(asked, Divergence) else asked
 
 
-def check_apart(answer: Answer, other: float, dtype: "dtype") -> None:
+def _check_apart(answer: Answer, other: float, dtype: "dtype") -> None:
     """Raises RequestError where the two outputs are closer to each other than rounding, or than LEAST."""
     import torch
 

@@ -401,7 +401,7 @@ def ablation(
         advance()
     if not asked:
         raise RequestError("there is no text to ask about")
-    texts = join_rows(rows)
+    texts = _join_rows(rows)
     found = silencing.ablation(model.info, mask, texts)
     if len(asked) == 1:
         return found
@@ -434,10 +434,10 @@ class Rows:
         return len(next(iter(self.arrays.values())))
 
     def __add__(self, other: "Rows") -> "Rows":
-        return join_rows([self, other])
+        return _join_rows([self, other])
 
 
-def join_rows(parts: Sequence[Rows]) -> Rows:
+def _join_rows(parts: Sequence[Rows]) -> Rows:
     """Put rows after each other."""
     first = next((part for part in parts if len(part)), parts[0])
     arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0].arrays}

@@ -105,7 +105,7 @@ class Mechanisms(Feature):
         check_one(len(inputs), "give the one to measure as TEXT")
         # In float32: where a claim says that two ways give the same, their difference is compared with its rounding.
         model = open_tapped(Opening(self.model, self.device, "float32"), self.which)
-        check_temperature(self.temperature)
+        _check_temperature(self.temperature)
         from attncli.models.head import head_of_text
 
         request = Request(self.layer, self.head, self.mask, pad_to=self.pad_to, which=self.which, target=self.target)
@@ -172,13 +172,13 @@ def measure(
 
     The model should compute in float32 or better, because differences are compared with the rounding of float32.
 
-    Raises RequestError as `check_temperature` does, and where this head can't be in that design.
+    Raises RequestError as `_check_temperature` does, and where this head can't be in that design.
     """
     from attncli.features.mechanisms.claims import Trial, check_claims
     from attncli.features.mechanisms.designs import designs, variants
     from attncli.features.mechanisms.head import HeadInLayer
 
-    check_temperature(temperature)
+    _check_temperature(temperature)
     if design is not None:
         _check_design(model, head, design)
     inside, known = HeadInLayer.of(model, head), head.x is not None
@@ -201,7 +201,7 @@ def measure_mistakes(model: "TappedModel", head: "OneHead") -> Measured:
     return Measured(head.record, HeadInLayer.of(model, head).own_figures, mistakes=make_mistakes(model, head))
 
 
-def check_temperature(temperature: float) -> None:
+def _check_temperature(temperature: float) -> None:
     """Raises RequestError when softmax can't be computed at this temperature."""
     if not COLDEST <= temperature <= HOTTEST:  # NaN is not either
         raise RequestError(
