@@ -335,9 +335,3 @@ def test_pictures_say_what_they_show(attncli, tmp_path, line):
 def test_what_is_refused(attncli, line, said):
     result = attncli("cut", *line, MAT)
     assert result.code == 2 and result.out == "" and said in result.err
-
-
-def test_one_text_alone_is_cut(attncli, tmp_path):
-    (tmp_path / "two.txt").write_text("one\ntwo\n", encoding="utf-8")
-    result = attncli("cut", "-f", str(tmp_path / "two.txt"))
-    assert result.code == 2 and "there are 2 texts and one is needed" in result.err

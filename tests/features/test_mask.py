@@ -41,15 +41,7 @@ TEXT = "The trophy does not fit in the suitcase."
 def test_maps_effects_and_laws_are_shown(attncli):
     result = attncli("mask", "-l", "2", "-H", "9", TEXT)
     assert result.code == 0 and result.err == ""
-    for words in (
-        "layer 2 head 9",
-        "unmasked",
-        "causal",
-        "padding\n",
-        "4 [PAD]",
-        "forgetting the padding mask",
-        "holds",
-    ):
+    for words in ("layer 2 head 9", "unmasked", "causal", "padding\n", "4 [PAD]", "forgetting the padding", "holds"):
         assert words in result.out
 
 

@@ -240,11 +240,7 @@ def library(minilm):
 def test_the_document_is_the_librarys(attncli, library):
     result = attncli("trust", *QUICK, "--json", SENTENCE, "--similar-to", SECOND)
     assert (result.code, result.err) == (0, "")
-    document, ours = json.loads(result.out), library.document()
-    assert document["verdict"] == ours["verdict"]
-    assert [entry["by"] for entry in document["rankings"]] == [entry["by"] for entry in ours["rankings"]]
-    for entry, own in zip(document["rankings"], ours["rankings"], strict=True):
-        assert entry["mask"] == pytest.approx(own["mask"]) and entry["as_good"] == own["as_good"]
+    assert json.loads(result.out) == json.loads(json.dumps(library.document()))
 
 
 @pytest.mark.slow
@@ -252,15 +248,8 @@ def test_every_ranking_stands_in_the_table_beside_random_ones(attncli, library):
     result = attncli("trust", *QUICK, SENTENCE, "--similar-to", SECOND)
     assert result.code == 0
     lines = result.out.splitlines()
-    for name in (
-        *library.methods,
-        "random, mean",
-        "random, 95% from",
-        "random, 95% to",
-        "all layers",
-        "layer 5",
-        "random order",
-    ):
+    others = ("random, mean", "random, 95% from", "random, 95% to", "all layers", "layer 5", "random order")
+    for name in (*library.methods, *others):
         assert any(line.strip().startswith(name) for line in lines), name
     document = library.document()
     for entry in document["rankings"]:

@@ -55,6 +55,10 @@ def test_every_design_is_attention(seed, real, padding, causal, head_dim, reach)
         assert len(one.controls) == (3 if one.name in ("grouped", "multi-query") else DRAWS)
         assert one.trained == (one.name not in ("relative", "disentangled"))
         assert one.trained != one.verdict.endswith("as drawn")
+        document = one.document()
+        assert document["control_moved"] == pytest.approx(np.mean([look.moved for look in one.controls]))
+        assert document["control_distance"] == pytest.approx(np.mean([look.distance for look in one.controls]))
+        assert document["control_weights"] == one.controls[0].weights.tolist()
         for look in (one.found, *one.controls):
             np.testing.assert_allclose(look.weights[head.counted].sum(axis=-1), 1, atol=1e-5)
             assert not look.weights[~head.mask.numpy()].any()
@@ -147,10 +151,13 @@ def test_heads_share_keys_by_twos_and_all_together():
     assert designs(alone, only="grouped") == []
 
 
-def test_a_heads_own_group_is_nearer_than_other_heads(minilm, trained):
-    found = designs(HeadInLayer.of(minilm, trained()), only="grouped")[0]
-    assert found.verdict == "nearer than any other's"
-    assert found.found.moved < min(control.moved for control in found.controls) and len(found.controls) == 11
+def test_verdicts_on_real_heads(minilm, trained):
+    """The keys of its own group are nearer than other heads', and ALiBi knows where tokens stand."""
+    [grouped] = designs(HeadInLayer.of(minilm, trained()), only="grouped")
+    assert grouped.verdict == "nearer than any other's" and len(grouped.controls) == 11
+    assert grouped.found.moved < min(control.moved for control in grouped.controls)
+    [alibi] = designs(HeadInLayer.of(minilm, trained(3, 1)), only="alibi")
+    assert alibi.verdict == "looks nearer" and alibi.found.distance < alibi.control_distance - 1
 
 
 # --- verdicts -------------------------------------------------------------------------------------------
@@ -174,20 +181,6 @@ def seen(distance: float, moved: float = 0.5) -> Figures:
 def test_nearer_is_nearer_than_the_head_and_all_controls(monkeypatch, own, distance, controls, verdict):
     monkeypatch.setattr(HeadInLayer, "own_figures", seen(own))
     assert verdict_on_distance(in_layer(), seen(distance), [seen(one) for one in controls]) == verdict
-
-
-def test_alibi_looks_nearer_because_it_knows_where_tokens_stand(minilm, trained):
-    found = designs(HeadInLayer.of(minilm, trained(3, 1)), only="alibi")[0]
-    assert found.verdict == "looks nearer" and found.found.distance < found.control_distance - 1
-
-
-def test_a_document_has_the_means_of_the_controls_and_the_map_of_the_first():
-    [one] = designs(in_layer(), only="alibi")
-    document = one.document()
-    assert document["control_moved"] == pytest.approx(np.mean([look.moved for look in one.controls]))
-    assert document["control_distance"] == pytest.approx(np.mean([look.distance for look in one.controls]))
-    assert document["control_weights"] == one.controls[0].weights.tolist()
-    assert document["weights"] == one.found.weights.tolist() and document["entropy"] == one.found.entropy
 
 
 # --- scores ---------------------------------------------------------------------------------------------

@@ -26,19 +26,8 @@ def test_json_gives_the_library_s_numbers(attncli, minilm):
     document = json.loads(attncli("mechanisms", TEXT, *WHERE, *options, "--json").out)
     head = one_head(minilm, minilm.tokenizer.encode(TEXT, None, 18), 4, 3, "causal")
     np.testing.assert_array_equal(np.float32(document["weights"]), head.record.map(4, 3))
-    assert document["tokens"] == head.record.tokens.text
-    assert [document[name] for name in ("layer", "head", "mask", "temperature", "seed")] == [4, 3, "causal", 0.5, 3]
-    assert document["model"]["name"] == "minilm"
-    expected = json.loads(json.dumps(measure(minilm, head, 0.5, 3).document(), allow_nan=False))
-    assert len(document["variants"]) == len(SCORES) * len(NORMALISERS)
-    for kind in ("variants", "designs"):
-        for found, other in zip(document[kind], expected[kind], strict=True):
-            for weights in ("weights", "control_weights"):
-                np.testing.assert_allclose(found.pop(weights, 0), other.pop(weights, 0), atol=1e-6)
-            assert found == pytest.approx(other, abs=1e-6)
-    for found, other in zip(document["claims"], expected["claims"], strict=True):
-        assert found.pop("figures") == pytest.approx(other.pop("figures"), abs=1e-5)
-        assert found == other
+    expected = measure(minilm, head, 0.5, 3).document()
+    assert document == json.loads(json.dumps(expected, allow_nan=False)) and document["mask"] == "causal"
 
 
 def test_maps_figures_and_claims_are_shown(attncli):
@@ -96,13 +85,7 @@ def test_mistakes_as_json_are_the_library_s(attncli, minilm):
     document = json.loads(attncli("mechanisms", TEXT, *WHERE, "--mistakes", "--json").out)
     found = make_mistakes(minilm, one_head(minilm, minilm.tokenizer.encode(TEXT), 4, 3, "padding")).document()
     assert [document[name] for name in ("variants", "designs", "claims")] == [[], [], []]
-    assert document["mistakes"]["exchanged"] == pytest.approx(found["exchanged"], abs=1e-6)
-    for one, expected in zip(document["mistakes"]["made"], found["made"], strict=True):
-        weights, expected_weights = one.pop("weights"), expected.pop("weights")
-        assert one == pytest.approx(expected, abs=1e-5)
-        assert (weights is None) == (expected_weights is None)
-        if weights is not None:
-            np.testing.assert_allclose(weights, expected_weights, atol=1e-6)
+    assert document["mistakes"] == json.loads(json.dumps(found, allow_nan=False))
 
 
 @pytest.mark.slow
