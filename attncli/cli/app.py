@@ -57,7 +57,7 @@ def summary_of(name: str) -> str:
     path = FEATURES / name.replace("-", "_")
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    found = re.search(rf'^class {name.title().replace("-", "")}\(\w*Feature\):\n    """(.*)$', text, re.MULTILINE)
+    found = re.search(rf'^class {name.title().replace("-", "")}\([\w, ]*Feature\):\n    """(.*)$', text, re.MULTILINE)
     return found[1] if found else ""
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.base import choices
-from attncli.base.arrays import Brief, Doubles, titled
+from attncli.base.arrays import Brief, Doubles, largest_first, titled
 from attncli.base.choices import check_texts, describe
 from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, silent
@@ -267,9 +267,7 @@ class Ablation:
 
     def ranked(self) -> list[tuple[int, int]]:
         """Return the heads as (layer, head), the largest effect of the first way first."""
-        order = np.argsort(-np.abs(self.mean[0]), axis=None, kind="stable")
-        places = zip(*np.unravel_index(order, self.mean[0].shape), strict=True)
-        return [(self.layers[layer], self.heads[head]) for layer, head in places]
+        return [(self.layers[layer], self.heads[head]) for layer, head in largest_first(self.mean[0])]
 
     def document(self) -> dict[str, Any]:
         """Return what --json prints."""
@@ -400,7 +398,7 @@ def ablation(
         advance()
     if not asked:
         raise RequestError("there is no text to ask about")
-    texts = join_rows(rows)
+    texts = _join_rows(rows)
     found = silencing.ablation(model.info, mask, texts)
     if len(asked) == 1:
         return found
@@ -433,10 +431,10 @@ class Rows:
         return len(next(iter(self.arrays.values())))
 
     def __add__(self, other: "Rows") -> "Rows":
-        return join_rows([self, other])
+        return _join_rows([self, other])
 
 
-def join_rows(parts: Sequence[Rows]) -> Rows:
+def _join_rows(parts: Sequence[Rows]) -> Rows:
     """Put rows after each other."""
     first = next((part for part in parts if len(part)), parts[0])
     arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0].arrays}
