@@ -4,7 +4,19 @@ import re
 from pathlib import Path
 
 import pytest
-from readme import BLOCK, DOCUMENTS, PICTURE, ROOT, commands, picture, scripts, session, without_rounding
+from readme import (
+    BLOCK,
+    DOCUMENTS,
+    FIELDS,
+    PICTURE,
+    ROOT,
+    commands,
+    picture,
+    scripts,
+    session,
+    tables,
+    without_rounding,
+)
 
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in DOCUMENTS}
 
@@ -21,6 +33,10 @@ def blocks():
 @pytest.mark.parametrize(("block", "before"), blocks())
 def test_commands_print_what_stands_under_them(block, before):
     assert without_rounding(session(commands(block), before)) == without_rounding(block)
+
+
+def test_the_tables_of_fields_are_what_the_features_state():
+    assert TEXTS["attncli/cli/README.md"].partition(FIELDS)[2] == tables()
 
 
 def test_every_command_is_in_the_readme_once_in_the_groups_of_the_help():

@@ -310,3 +310,31 @@ class _Alignment(Part):
                     line.append(*cell_text(weight, CELL, canvas))
                 lines.append(line)
         return lines
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### align
+
+model | model
+model.attention | str | | as in `--attention`
+model.seed | int | | of the training
+model.steps | int | | of the training
+model.sizes | {int} | | sizes of its parts
+alignments | [object] | | one per text, in order
+alignments.text | str | | the input
+alignments.output | str | | the output: an ISO date, or `none` for a text that is no date
+alignments.date | str or null | | the output, if it is a day from 1950 to 2049
+alignments.probability | float | | of the whole output
+alignments.doubt | str or null | | why the output may be wrong, in words
+alignments.characters | [str] | `[character]` | the input, with [END]
+alignments.emitted | [str] | `[emitted]` | the output, with [END] unless it never ended
+alignments.probabilities | [float] | `[emitted]` | of each character, given those before
+alignments.attention | [head]
+alignments.attention.kind | str | | cross, encoder or decoder
+alignments.attention.weights | [[float]] | `[query][key]`
+records | [record] | | the same maps: for each text the cross-attention, then for a Transformer the self-attention
+    of encoder and decoder
+
+`.csv`: a row per cell, as for `run`.
+"""

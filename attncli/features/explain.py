@@ -586,3 +586,56 @@ class _Bars(Part):
 
 
 explain = as_function(Explain)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### explain
+
+model | model
+layer | int | | layer of the head
+head | int
+kind | str? | | decoder or cross; missing for encoder attention
+mask | str | | padding, causal or none
+tokens | [str] | `[token]` | of the whole text
+query | place | | the query of the row
+scale | float | | the factor of q · k
+group | [int]? | `[head]` | heads of the layer that share these keys and values, if any; missing for a saved record
+rotary | object? | | how positions rotate q and k, if they do; missing for a saved record
+rotary.rotated | int | | number of rotated elements, from the first
+rotary.base | float | | pair i at position p is rotated by p / stretch · base^(-2i / rotated)
+rotary.interleaved | bool | | true: pairs are elements 2i and 2i + 1; false: i and i + rotated / 2
+rotary.values | bool | | true if values are rotated too
+rotary.exact | bool | | true if angles are computed in float64, whatever the dtype
+rotary.stretch | float | | divisor of the positions; 1 for none
+query.x | [float]? | `[hidden_size]` | input of its projections; missing for a saved record (as are values) and for
+    networks that transformers runs
+query.before | [float]? | `[head_dim]` | the query before rotation, with `rotary`
+query.q | [float] | `[head_dim]` | the query
+keys | [place] | | all keys
+keys.allowed | bool | | true if the mask shows it
+keys.score | float | | q · k
+keys.unturned | float? | | q · k before rotation, with `rotary`
+keys.scaled | float | | score · scale
+keys.row | int? | | row of the position table for this distance, from which the terms come; missing for a saved
+    record
+keys.terms | {float}? | | what positions, a bias or a softcap add to the score, by name
+keys.added | float? | | scaled plus terms, if there are terms
+keys.raised | float | | exp(added - largest), or exp(scaled - largest) without terms; 0 if hidden
+keys.weight | float | | as the model computed it
+keys.computed | float | | raised / total: equal to weight but for rounding
+keys.value_norm | float? | | length of v
+keys.contribution | float? | | length of weight · v: what it adds to the output
+keys.before | [float]? | `[head_dim]` | k before rotation, with `rotary`
+keys.k | [float] | `[head_dim]`
+keys.v | [float]? | `[head_dim]`
+largest | float | | the largest exponent among visible keys
+sink | object? | | the head's sink, if any: a further score without a key
+sink.score | float
+sink.raised | float | | exp(score - largest), part of `total`
+total | float | | the sum of raised
+output | [float]? | `[head_dim]` | Σ weight · v
+output_norm | float? | | length of output
+
+`.csv`: a row per entry of `keys`.
+"""

@@ -326,3 +326,32 @@ def _weights(head: Mapping[str, Any]) -> tuple[str, str]:
 
 
 find = as_function(Find)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### find
+
+model | model
+from | str? | | QUERY; missing for a statistic
+to | str? | | KEY; missing for a statistic
+by | str | | weight, content, or a statistic of `stats`
+mask | str | | padding, causal or none
+measure | str | | weight, or share of norm
+texts | int | | number of texts with both tokens; for a statistic all texts
+of | int | | number of texts in all
+tokens | [str]? | `[query]` | if there is one text
+heads | [head] | | all heads, best first
+heads.weight | float? | share of the weight | from QUERY to KEY: the largest per text, mean over texts
+heads.usual | float? | share of the weight | the usual weight there
+heads.texts | int? | | number of texts in which the mask allows the edge
+heads.sinks | int? | | number of texts in which KEY is a sink: a special token, the first token of a causal model,
+    or a key with a mean weight of at least 0.3 from the other tokens
+heads.query | place? | | the query's place, if there is one text
+heads.key | place? | | the key's place, likewise
+heads.value | float? | as in `stats` | the statistic
+heads.spread | float? | as in `stats` | its spread between texts
+heads.label | str? | | as in `stats`, for a statistic
+
+`.csv`: a row per entry of `heads`.
+"""

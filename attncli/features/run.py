@@ -362,3 +362,15 @@ def _terms_report(record: AttentionRecord) -> RecordReport:
     equation = Sentence(f"{SCORE} = {' + '.join(name for name in parts if name != SCORE)}", caption=True)
     title = title_of_record(record, f"layer {layer} head {head}")
     return _report(title, [*prediction, equation, maps], [record], terms=True)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### run
+
+model | model
+records | [record] | | one per text, in order; for an encoder-decoder the attention of `--which`
+
+`.csv`: a row per cell: `text,layer,head,query,key,query_token,key_token,weight,hidden`. `text` is the number of the
+record. `hidden` is 1 if the layer's mask hides the key, so that its weight is 0.
+"""

@@ -125,11 +125,12 @@ def warm(place: Path, lines: Sequence[str]) -> None:
 
     import torch
     import typer.main
-    import written_documents  # noqa: F401
     from shell import in_process
 
+    from attncli.features.document import sections
     from attncli.models import loading
 
+    sections()
     torch.set_num_threads(1)
     loading.load_model = remembering_minilm(loading.load_model)
     typer.main.get_command = functools.cache(typer.main.get_command)

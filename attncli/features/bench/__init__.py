@@ -124,3 +124,43 @@ def three_digits(value: float) -> str:
 def megabytes(count: int | None) -> str:
     """Return bytes as megabytes; "?" where they are not known."""
     return "?" if count is None else f"{count / 1e6:.0f}"
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### bench
+
+versions | {str} | | by program
+device | str
+machine | machine
+dtype | str | | unless a row says otherwise
+threads | int
+weights | str | | random
+models | [model] | | the measured models
+rows | [object] | | one for each model, shape and choice of maps
+rows.model | str | | the name of one of `models`
+rows.texts | int
+rows.tokens | int | | of the longest text
+rows.shortest | int | tokens | of the shortest text
+rows.dtype | str | | of the computation
+rows.kept | str | | the maps that are kept
+rows.rounds | int
+rows.seconds | program | s | median
+rows.ratio | object | | attncli's time divided by the other's: below 1 attncli is faster
+rows.ratio.eager | float
+rows.ratio.sdpa | float
+rows.peak_bytes | program | bytes | memory that a run adds at its peak
+
+### program
+
+Seconds or bytes for each program that `bench` runs.
+
+attncli | float or null | | null: not known on this machine; the same below
+eager | float or null | | transformers' eager attention; with maps
+sdpa | float or null | | transformers without maps, with torch's fused kernel
+
+### machine
+
+processor | str
+instructions | [str] | `[set]` | instruction sets for matrix products, as Linux names them
+"""

@@ -414,3 +414,34 @@ def _exactness(scale: "Scale", keys: int) -> str:
 
 
 diff = as_function(Diff)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### diff
+
+first | side
+second | side
+heads | [head] | | those that differ most first
+heads.moved | float | share of the weight | weight that must move to turn one map into the other, mean over queries
+cells | [head] | | the `--top` cells that differ most
+cells.query | int | | index in `tokens` of both sides
+cells.key | int | | index in the keys of both sides
+cells.query_token | str | | the first side's
+cells.key_token | str | | the first side's
+cells.first | float | | weight
+cells.second | float | | weight
+cells.change | float | | second - first
+
+`.csv`: a row per entry of `heads`.
+
+### side
+
+One side of a comparison.
+
+model | model
+measure | str | | weight, or share of norm
+mask | str | | padding, causal or none
+tokens | [str] | `[query]` | as in a record
+key_tokens | [str]? | `[key]` | as in a record
+"""

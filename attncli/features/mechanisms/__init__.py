@@ -506,3 +506,68 @@ def _three_digits(value: float) -> str:
     if abs(value) < 1e-3:
         return f"{value:.1e}"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### mechanisms
+
+model | model
+layer | int | | layer of the head
+head | int
+mask | str | | padding, causal or none
+temperature | float | | of softmax
+reach | int | tokens | of windows, to each side
+seed | int | | of everything random
+tokens | [str] | `[token]`
+weights | [[float]] | `[query][key]` | the head's own map
+variants | [object] | | its queries and keys with every scoring function and normaliser
+variants.score | str | | the scoring function
+variants.normaliser | str
+variants.trained | bool | | false: parameters of the score are random
+variants.weights | [[float]] | `[query][key]`
+variants.entropy | float | nats | mean over queries
+variants.moved | float | share of the weight | weight that would have to move to get the head's own map
+variants.same_key | float | share of queries | queries with the same strongest key as in the head's own map
+designs | [object] | | its queries and keys in other designs, with controls
+designs.name | str | | as in `--design`
+designs.described | str | | in words
+designs.trained | bool | | false: some parameters are random
+designs.weights | [[float]] | `[query][key]`
+designs.entropy | float | nats | mean over queries
+designs.distance | float | tokens | mean distance of the weight, over queries
+designs.moved | float | share of the weight | as in `variants`
+designs.same_key | float | share of queries | as in `variants`
+designs.control | str | | a description of the controls
+designs.control_distance | float | tokens | mean over the controls
+designs.control_moved | float | share of the weight | mean over the controls
+designs.control_weights | [[float]] | `[query][key]` | the first control's map
+designs.verdict | str | | its figures compared with those of the head and the controls
+claims | [object] | | the claims of tutorials and papers
+claims.name | str
+claims.statement | str | | in words
+claims.figures | {float} | | the measured figures, by name
+claims.holds | bool | | true if the figures agree with the claim
+claims.finding | str | | further findings, in words; otherwise empty
+mistakes | object or null | | with `--mistakes`: the effect of known mistakes on the head
+mistakes.exchanged | object or null | | the control: heads of the layer exchange their maps; null if the layer has
+    one head
+mistakes.exchanged.moved | float | share of the weight | as below, mean over all exchanges
+mistakes.exchanged.others_moved | float | share of the weight | as below, mean over all exchanges
+mistakes.exchanged.output | float | | as below, mean over all exchanges
+mistakes.made | [object] | | each mistake, in its first variant that changes something here
+mistakes.made.name | str
+mistakes.made.says | str | | continues "this is attention"
+mistakes.made.where | str | | where people make it
+mistakes.made.remedy | str | | how to fix it
+mistakes.made.needs | str or null | | what a text needs to show it; null: every text shows it
+mistakes.made.moved | float or null | share of the weight | as in `variants`, above 1 if a row sums to more; null,
+    as the next three, if it does not show here or gives NaN
+mistakes.made.others_moved | float or null | share of the weight | the same for the layer's other heads, mean
+mistakes.made.output | float or null | | for the layer's attention, ‖changed - own‖ / ‖own‖
+mistakes.made.weights | [[float]] or null | `[query][key]` | the head's map
+records | [record] | | the record of the head's own map
+
+With `--design` the document has only that entry of `designs`, and with `--mistakes` only `mistakes`. `.csv`: a row
+per entry of `variants`, with `--design` of `designs`, with `--mistakes` of `mistakes.made`.
+"""

@@ -20,7 +20,7 @@ from attncli.base.brief import titled
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.answer import signed, which_way
+from attncli.effects.asking import Asking, signed, which_way
 from attncli.features import options
 from attncli.features.ablate import Ablation, ablation, heads_table
 from attncli.features.feature import Feature
@@ -285,7 +285,7 @@ def similar(
     Raises RequestError as `pooled_as` does, where the embedding is no sum over tokens (without `inputs`), and where
     steps are no multiple of 4.
     """
-    from attncli.effects.question import Asking, Cosine, question
+    from attncli.effects.question import Cosine, question
     from attncli.features.similar.credit import (
         check_steps,
         credit_inputs,
@@ -436,3 +436,34 @@ def _sums(found: Similarity) -> list[str]:
     )
     added = f"cells {cells:+.6f}, with the first two terms added and the third taken away {found.sum:.6f}, {close}"
     return [terms, f"{added} with {references.steps} steps, {references.half_difference:.1e} with half of them"]
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### similar
+
+model | model
+cosine | float? | | of two texts, A and B, like all fields but the last two
+sum | float? | | sum of all `contributions`, plus the terms of `references` if present
+difference | float? | | `sum` minus `cosine`: the error of rounding and integration
+credited | str? | | vectors: the last, contextual vectors; inputs: the input tokens (`--inputs`)
+pooling | [str]? | `[pooling]` | the steps from a text's vectors to its embedding
+tokens | [str]? | `[token]` | of A; words with `--words`
+key_tokens | [str]? | `[key token]` | of B
+contributions | [[float]]? | `[token][key token]` | contribution of a pair to the cosine
+effects | [head]? | | as in `ablate`, for the cosine: without the head minus with it
+effects.way | str | | zero
+effects.effect | float
+effects.importance | float | | the absolute derivative by the head's gate
+references | object? | | for `inputs`: the terms of the reference texts
+references.first | float | | cosine of A's reference and B
+references.second | float | | cosine of A and B's reference
+references.both | float | | cosine of both references, which is subtracted from the sum
+references.steps | int | | number of integration steps
+references.half_difference | float | | `difference` with half the steps
+texts | [str]? | `[text]` | for several texts (`-f`)
+cosines | [[float]]? | `[text][text]`
+
+`.csv`: a row per pair of tokens, `index,key_index,token,key_token,contribution`; for several texts a row per pair of
+texts, `text,other,cosine`.
+"""
