@@ -2,17 +2,14 @@
 
 import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer import Context
 
 from attncli.base.printable import printable
 from attncli.cli import output
 from attncli.cli.given import given
-from attncli.corpus.files import STDIN
-
-if TYPE_CHECKING:
-    pass
+from attncli.features.options import STDIN
 
 # What says which maps a command is about: where another can't take one of these, it would be about others.
 SAME = ("saved", "model", "engine", "pair", "file", "mask", "pad_to", "measure", "which", "target")

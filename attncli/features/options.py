@@ -13,6 +13,7 @@ from attncli.base.schema import LARGEST
 from attncli.features import completion
 
 GROUPS = TEXT, SELECTION, MODEL, OUTPUT, MORE = "Text", "Selection", "Model", "Output", "More"
+STDIN = "-"  # as the name of a file
 Use = Literal["", "record", "terminal", "files"]
 
 
