@@ -14,9 +14,9 @@ import typer.main
 from attncli import __version__, features
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable, quoted, shorten
-from attncli.cli import given, output
+from attncli.cli import output
 from attncli.cli.command import command_of
-from attncli.cli.help import HELP_NAMES, Command, Commands
+from attncli.cli.help import HELP_NAMES, Command, Commands, long_name
 
 REFUSED = 2
 SETTINGS = {"help_option_names": HELP_NAMES}
@@ -45,11 +45,7 @@ class Program(Commands):
 
 
 app = typer.Typer(
-    name="attncli",
-    cls=Program,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings=SETTINGS,
+    name="attncli", cls=Program, rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=SETTINGS
 )
 
 
@@ -65,7 +61,7 @@ def attncli(
         bool, typer.Option("--version", "-V", help="Print the version.", callback=show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """See what every attention head of a BERT does to your text.
+    """See what every attention head does to your text.
 
     \b
     Examples:
@@ -150,7 +146,7 @@ def usage_line(error: Any) -> str:
     message = error.format_message().rstrip(".")
     choice = CHOICE.fullmatch(message)
     if choice is not None:
-        option = given.written(error.param).lstrip("-")
+        option = long_name(error.param).lstrip("-")
         message = f"no {option} {quoted(choice['given'])}: it is one of {choice['names'].replace(chr(39), '')}"
     message = LONG.sub(lambda word: shorten(printable(word[0])), message)
     return f"{message} (see {command} --help)"
