@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.analysis.shares import row_shares
-from attncli.analysis.words import merge_words
-from attncli.base.arguments import check_texts, each_text
+from attncli.analysis.patterns import row_shares
+from attncli.base.choices import check_texts, each_text
 from attncli.base.errors import Notice, RequestError
 from attncli.base.schema import fields, whole
 from attncli.corpus.batch_sums import TOKENS_A_CORE, BatchSums
@@ -35,6 +34,7 @@ from attncli.models.opening import Opening
 from attncli.models.tapped import check_every_layer, tapped
 from attncli.models.walk import BATCH_TOKENS
 from attncli.record import AttentionRecord, ModelInfo, Request
+from attncli.record.grouping import merge_words
 from attncli.text.tokens import Unreadable
 from attncli.text.windows import Window, windows
 

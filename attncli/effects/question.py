@@ -15,7 +15,6 @@ import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import NamedTuple
 
@@ -25,10 +24,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.base import choices
-from attncli.base.arguments import check_instance, check_optional_text, check_text
 from attncli.base.arrays import Doubles
+from attncli.base.choices import check_text
 from attncli.base.errors import RequestError
 from attncli.base.printable import SPACE, printable, quoted, shorten, visible
+from attncli.effects.asking import OPTIONS, Answer, Asking
 from attncli.effects.change import Change, Unchanged, under
 from attncli.models.output import SIGMOID, Output
 from attncli.models.outputs import last_real, manner_of, masked, output_of
@@ -104,6 +104,11 @@ class Question(ABC):
     def value(self) -> float:
         """The number without a change."""
         return self.of(self.texts)
+
+    @property
+    def answer(self) -> Answer:
+        """The number without a change, and what it is."""
+        return Answer(self.kind, self.about, self.value, self.texts[0].mask)
 
     def of(self, texts: Sequence[Unchanged]) -> float:
         """Compute the number without a change, with these texts in place of the first ones."""
@@ -370,52 +375,8 @@ def _log_probabilities(output: Output, logits: Tensor) -> Tensor:
 # --- which question is asked ----------------------------------------------------------------------------
 
 _ONE = ("logit", "probability", "log-probability")  # of one label
-OPTIONS = {
-    "pair": "--pair", "similar_to": "--similar-to", "target": "--target", "at": "--at", "kind": "--ask",
-    "output": "--task", "mask": "--mask", "which": "--which",
-}  # fmt: skip
 _WORD_BEGINS = ("Ġ", "▁")  # how vocabularies write a word after a space
 _NAMED = 5  # labels in an error
-
-
-@dataclass(frozen=True)
-class Asking:
-    """The output of a text to measure.
-
-    pair: its second segment. similar_to: another text, for the cosine of the two. target: a class, a word for [MASK],
-    the next token, the text that an encoder-decoder is to write, or the label of the token `at`. kind: of
-    `choices.Asked`; by default it follows from the other fields. output: the name of an output, for a checkpoint with
-    several. mask: of `choices.Mask`; None is the one that the network was trained with. which: the attention of an
-    encoder-decoder to change: "encoder", "decoder" or "cross" (the default).
-    """
-
-    pair: str | None = None
-    similar_to: str | None = None
-    target: str | None = None
-    at: str | None = None
-    kind: str | None = None
-    output: str | None = None
-    mask: str | None = None
-    which: str | None = None
-
-    def __post_init__(self) -> None:
-        """Raises TypeError for a value that is no text."""
-        for field in fields(self):
-            check_optional_text(field.name, getattr(self, field.name))
-        if self.which is not None:
-            choices.check("part", self.which, choices.Kind)
-
-
-def merge_asking(asking: Asking | None, **named: str | None) -> Asking:
-    """Return an `Asking`, given as such or by the names of its fields. Raises TypeError where both are given."""
-    if asking is None:
-        return Asking(**named)  # type: ignore[arg-type]  # only mask has no None
-    check_instance("asking", asking, Asking, "give an attncli.Asking, or its fields by name, as in similar_to=...")
-    usual = Asking()
-    for name, value in named.items():
-        if value != getattr(usual, name):
-            raise TypeError(f"{name} is a field of asking too: give asking=... or {name}=..., not both")
-    return asking
 
 
 def question(model: TappedModel, text: str, asking: Asking = Asking()) -> Question:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attncli.base import choices
-from attncli.base.arguments import check_instance, check_optional_text, check_text, check_texts
+from attncli.base.choices import check_instance, check_optional_text, check_text, check_texts
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, quoted
 from attncli.models.config import ModelConfig
@@ -21,8 +21,7 @@ from attncli.models.hub import CONFIG_FILE, Place
 from attncli.models.output import Numbers, Output, Prediction
 from attncli.record.parts import ModelInfo
 from attncli.record.record import AttentionRecord
-from attncli.record.request import TOKENS, Grouping, Input, Request, inputs_of
-from attncli.record.selection import NamedHeads, Selection, select
+from attncli.record.selection import TOKENS, Grouping, Input, NamedHeads, Request, Selection, inputs_of, select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
 

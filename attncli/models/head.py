@@ -15,7 +15,7 @@ from attncli.models.taken import as_record
 from attncli.models.tapped import TappedModel, require_tapped
 from attncli.models.taps import Given
 from attncli.record import AttentionRecord, Request
-from attncli.record.request import Input
+from attncli.record.selection import Input
 from attncli.text.tokens import Tokens
 
 

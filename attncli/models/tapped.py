@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from attncli.base.arguments import check_optional_text, check_text, check_texts
+from attncli.base.choices import check_optional_text, check_text, check_texts
 from attncli.base.errors import Notice, RequestError
 from attncli.models.block import Tap
 from attncli.models.engine import Engine, check_model, vector_bytes

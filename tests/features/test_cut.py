@@ -78,7 +78,7 @@ def test_each_edge_by_itself_is_that_edge_cut(tiny):
     model = load_model(str(tiny("modernbert")), device="cpu", dtype="float64")
     asking, where = Asking(mask="causal"), {"layers": "1,2", "heads": "3,1"}
     every = cut_each(model, TEXT, asking=asking, **where)
-    tokens = every.where.tokens
+    tokens = every.record.tokens
     hidden = np.isnan(every.effects)
     window = np.subtract.outer(range(len(tokens)), range(len(tokens)))
     assert (hidden == ((window < 0) | (window > 4))).all()  # ModernBERT's layers 1 and 2 see four tokens to each side
@@ -142,7 +142,7 @@ def test_edges_can_matter_where_a_cut_in_transformers_moves_a_vector_that_is_rea
     mask = model.usual_mask(asking.mask)
     before = reference.run(tokens, mask)[1][-1]
     for query, key in np.ndindex(*found.effects.shape):
-        edges = {(layer, 1): [(query, key)] for layer in found.where.layers}
+        edges = {(layer, 1): [(query, key)] for layer in found.record.layers}
         with edges_cut(edges, keep_rest):
             moved_by = (reference.run(tokens, mask)[1][-1] - before)[list(reads)].abs().max()
         if np.isnan(found.effects[query, key]):

@@ -8,7 +8,7 @@ from attncli.models import engine as room
 from attncli.models.engine import available, cgroup_room, check_room, record_bytes, vector_bytes
 from attncli.models.tapped import under_masks
 from attncli.record import Input
-from attncli.record.request import Grouping
+from attncli.record.selection import Grouping
 
 GIGA = 10**9
 

@@ -23,27 +23,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.base import choices
-from attncli.base.arguments import check_texts, describe
-from attncli.base.arrays import Doubles
-from attncli.base.brief import Brief, titled
+from attncli.base.arrays import Brief, Doubles, titled
+from attncli.base.choices import check_texts, describe
 from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, silent
-from attncli.effects.answer import FROM_NOTHING, Answer, answered, numbered, signed, which_way
+from attncli.effects.asking import (
+    FROM_NOTHING,
+    Answer,
+    Asking,
+    answered,
+    merge_asking,
+    numbered,
+    signed,
+    takes_fields,
+    which_way,
+)
 from attncli.features import completion, corpora, options
+from attncli.features.asking import AskingFeature
 from attncli.features.corpora import CorpusFeature
-from attncli.features.inputs import STDIN, check_either, open_tapped, read_inputs, read_lines
-from attncli.models.opening import Opening
+from attncli.features.inputs import STDIN, check_either, read_inputs, read_lines
 from attncli.record import ModelInfo
-from attncli.record.captions import model_name
-from attncli.record.request import Input
-from attncli.record.selection import Selection, select
+from attncli.record.display import model_name
+from attncli.record.selection import Input, Selection, select
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from typing_extensions import Unpack
 
+    from attncli.effects.asking import AskingFields
     from attncli.effects.change import Head
-    from attncli.effects.question import Asking, Question
+    from attncli.effects.question import Question
     from attncli.effects.reference import Reference
     from attncli.models.engine import Engine
     from attncli.models.tapped import TappedModel
@@ -55,7 +65,7 @@ ORDERING, MEASURING = slice(0, None, 2), slice(1, None, 2)  # texts that make th
 
 
 @dataclass(eq=False)
-class Ablate(CorpusFeature):
+class Ablate(AskingFeature, CorpusFeature):
     """Measure what the output does without a head.
 
     Effect: the output without a head minus the output with it, for each head, each layer and all heads. The output is
@@ -70,12 +80,9 @@ class Ablate(CorpusFeature):
       attncli ablate -l 5 -f sample_inputs/negation.txt
     """
 
-    group = "Does it matter"
     saved_as = "effects"
 
     text: options.Text = None
-    pair: options.Pair = None
-    similar_to: options.SimilarTo = None
     file: Annotated[
         list[str] | None,
         options.option(
@@ -92,10 +99,6 @@ class Ablate(CorpusFeature):
     ] = None
     sample: corpora.Sample = None
     seed: corpora.Seed = 0
-    ask: options.Ask = None
-    target: options.Label = None
-    at: options.At = None
-    task: options.Task = None
     way: Annotated[
         str,
         options.option(
@@ -120,16 +123,11 @@ class Ablate(CorpusFeature):
     layer: options.Layer = None
     head: options.Head = None
     top: Annotated[int, options.top("List N heads.")] = 5
-    model: options.ModelName = "minilm"
-    mask: options.Mask = None
-    which: options.Which = None
     state: Annotated[str | None, corpora.state(rare=True)] = None
     shard_mb: Annotated[float | None, corpora.shard_mb("1/16")] = None
     workers: corpora.Workers = None
     on: corpora.On = "here"
     worker_gpus: corpora.WorkerGpus = 0.0
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         names = choices.several("way", self.way, choices.Way)
@@ -141,13 +139,10 @@ class Ablate(CorpusFeature):
         where = self.where()
         texts = [] if self.file else [one.text for one in read_inputs(self.text, self.pair, None)]
         ways = Ways(names, None if self.reference is None else read_lines(self.reference))
-        from attncli.effects.question import Asking
-
-        asking = Asking(self.pair, self.similar_to, self.target, self.at, self.ask, self.task, self.mask, self.which)
-        opened = open_tapped(Opening(self.model, self.device, self.dtype), self.which)
+        opened = self.open_model()
         layers, heads = self.layer or "all", self.head or "all"
         if not self.file:
-            return _report(ablate(opened, texts, ways, layers, heads, asking, progress), self.top, [])
+            return _report(ablate(opened, texts, ways, layers, heads, self.asking, progress), self.top, [])
         from attncli.corpus.texts import Reading
         from attncli.features.ablate.files import ablate_files
 
@@ -155,7 +150,7 @@ class Ablate(CorpusFeature):
             field=self.field, skip_bad=self.skip_bad, limit=self.limit, sample=self.sample, seed=self.seed
         )
         with corpora.show_counts(progress) as show:
-            found = ablate_files(opened, self.file, reading, ways, layers, heads, asking, where, show)
+            found = ablate_files(opened, self.file, reading, ways, layers, heads, self.asking, where, show)
         return _report(found, self.top, self.file)
 
 
@@ -344,24 +339,18 @@ def student(share: float, freedom: int) -> float:
 # --- what is computed -----------------------------------------------------------------------------------
 
 
+@takes_fields
 def ablate(
     model: "Engine",
     texts: str | Sequence[str],
     ways: Ways | str | Sequence[str] = "zero",
     layers: Selection = "all",
     heads: Selection = "all",
-    asking: "Asking | None" = None,
+    asking: Asking | None = None,
     progress: Progress = silent,
     *,
-    pair: str | None = None,
-    similar_to: str | None = None,
-    target: str | None = None,
-    at: str | None = None,
-    kind: str | None = None,
-    output: str | None = None,
-    mask: str | None = None,
-    which: str | None = None,
     reference: Sequence[str] | None = None,
+    **fields: "Unpack[AskingFields]",
 ) -> Ablation:
     """Measure the effects of each head by itself, of these heads of each layer together, and of all of them.
 
@@ -375,12 +364,10 @@ def ablate(
     Raises RequestError for a layer, head or way that does not exist, TypeError for arguments of other types, and as
     `question` does.
     """
-    from attncli.effects.question import merge_asking, question
+    from attncli.effects.question import question
     from attncli.models.tapped import require_tapped
 
-    asking = merge_asking(
-        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
-    )
+    asking = merge_asking(asking, fields)
     model = require_tapped(model, asking.which)
     if not isinstance(ways, Ways):
         ways = Ways(ways, reference)

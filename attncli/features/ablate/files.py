@@ -31,7 +31,8 @@ from attncli.corpus.of_model import OfModel, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, silent
 from attncli.corpus.shards import Arrays, Counts, Seen, Shard
 from attncli.corpus.texts import Line, Reading
-from attncli.effects.question import OPTIONS, Asking, Question, question
+from attncli.effects.asking import OPTIONS, Asking
+from attncli.effects.question import Question, question
 from attncli.features.ablate import (
     MEASURING,
     ORDERING,

@@ -19,8 +19,7 @@ from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, open_tapped, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
-from attncli.record.captions import model_name, record_size
-from attncli.record.cells import drawn, drawn_map
+from attncli.record.display import drawn, drawn_map, model_name, record_size
 from attncli.record.selection import select_one
 from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 

@@ -14,20 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 
 from attncli.base import choices
-from attncli.base.arguments import check_text, check_texts
-from attncli.base.arrays import Doubles
-from attncli.base.brief import titled
+from attncli.base.arrays import Doubles, titled
+from attncli.base.choices import check_text, check_texts
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.answer import signed, which_way
+from attncli.effects.asking import Asking, signed, which_way
 from attncli.features import options
 from attncli.features.ablate import Ablation, ablation, heads_table
 from attncli.features.feature import Feature
 from attncli.features.inputs import notify, read_lines
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo
-from attncli.record.captions import model_name
+from attncli.record.display import model_name
 from attncli.record.selection import select
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
 from attncli.text.tokens import Tokens, word_groups, word_tokens
@@ -285,7 +284,7 @@ def similar(
     Raises RequestError as `pooled_as` does, where the embedding is no sum over tokens (without `inputs`), and where
     steps are no multiple of 4.
     """
-    from attncli.effects.question import Asking, Cosine, question
+    from attncli.effects.question import Cosine, question
     from attncli.features.similar.credit import (
         check_steps,
         credit_inputs,

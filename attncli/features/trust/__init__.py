@@ -16,31 +16,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.analysis.luck import LEVEL, fewest_draws, is_at_most, sign_test
-from attncli.base.arguments import check_instance
-from attncli.base.arrays import Doubles, Floats
-from attncli.base.brief import Brief, titled
+from attncli.base.arrays import Brief, Doubles, Floats, titled
+from attncli.base.choices import check_instance
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.answer import Answer, answered
+from attncli.effects.asking import Answer, Asking, answered, merge_asking, takes_fields
 from attncli.features import options
-from attncli.features.feature import Feature
-from attncli.features.inputs import check_one, open_tapped, read_inputs
-from attncli.models.opening import Opening
+from attncli.features.asking import AskingFeature
+from attncli.features.inputs import check_one, read_inputs
 from attncli.record import ModelInfo
-from attncli.record.captions import model_name, token_count
+from attncli.record.display import model_name, token_count
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from attncli.effects.question import Asking, Question
+    from typing_extensions import Unpack
+
+    from attncli.effects.asking import AskingFields
+    from attncli.effects.question import Question
     from attncli.features.trust.erasing import Erasing, Places
     from attncli.models.engine import Engine
 
 
 @dataclass(eq=False)
-class Trust(Feature):
+class Trust(AskingFeature):
     """Ask whether attention explains an output here.
 
     Weights are replaced by permuted and by uniform ones. Tokens are ranked by attention, norms, rollout, ALTI and
@@ -54,18 +55,11 @@ class Trust(Feature):
       attncli trust -o trust.png "The cat sat on the mat."
     """
 
-    group = "Does it matter"
     saves = (*PICTURES, *DOCUMENTS)
     saved_as = "a measurement"
 
     text: options.Text = None
-    pair: options.Pair = None
-    similar_to: options.SimilarTo = None
     file: options.File = None
-    ask: options.Ask = None
-    target: options.Label = None
-    at: options.At = None
-    task: options.Task = None
     permutations: Annotated[
         int,
         options.option(
@@ -97,11 +91,7 @@ class Trust(Feature):
     seed: Annotated[
         int, options.option(options.MODEL, "--seed", rare=True, metavar="N", min=0, help="The seed of all draws.")
     ] = 0
-    model: options.ModelName = "minilm"
-    mask: options.Mask = None
     which: options.OwnWhich = None
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         if self.path is not None and self.path.suffix.lower() in PICTURES:
@@ -109,12 +99,8 @@ class Trust(Feature):
             self.refuse(why, "permutations", "rankings", "beam", "seed")
         inputs = read_inputs(self.text, self.pair, self.file)
         check_one(len(inputs), "give the one to ask about as TEXT")
-        from attncli.effects.question import Asking
-
-        asking = Asking(self.pair, self.similar_to, self.target, self.at, self.ask, self.task, self.mask, self.which)
-        opened = open_tapped(Opening(self.model, self.device, self.dtype), self.which)
         controls = Controls(self.permutations, self.rankings, self.beam, self.seed)
-        found = trust(opened, inputs[0].text, asking, controls, progress)
+        found = trust(self.open_model(), inputs[0].text, self.asking, controls, progress)
         same = {
             "similar_to": self.similar_to, "ask": self.ask, "target": self.target, "at": self.at, "task": self.task,
         }  # fmt: skip
@@ -496,25 +482,19 @@ class Controls:
     seed: int = 0
 
 
+@takes_fields
 def trust(
     model: "Engine",
     text: str,
-    asking: "Asking | None" = None,
+    asking: Asking | None = None,
     controls: Controls | None = None,
     progress: Progress = silent,
     *,
-    pair: str | None = None,
-    similar_to: str | None = None,
-    target: str | None = None,
-    at: str | None = None,
-    kind: str | None = None,
-    output: str | None = None,
-    mask: str | None = None,
-    which: str | None = None,
     permutations: int = Controls.permutations,
     rankings: int = Controls.rankings,
     beam: int | None = Controls.beam,
     seed: int = Controls.seed,
+    **fields: "Unpack[AskingFields]",
 ) -> TrustResult:
     """Put other weights in, erase tokens, and compare rankings of them with random ones (`attncli/features/README.md`).
 
@@ -526,16 +506,14 @@ def trust(
 
     Raises RequestError as `question` does, and for a text with fewer than two tokens that can be erased.
     """
-    from attncli.effects.question import merge_asking, question
+    from attncli.effects.question import question
     from attncli.features.trust import erasing as erase
     from attncli.features.trust.rankings import drawn, importances, read
     from attncli.features.trust.weights import reordered, shuffled
     from attncli.models.engine import check_model
     from attncli.models.tapped import require_tapped
 
-    asking = merge_asking(
-        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
-    )
+    asking = merge_asking(asking, fields)
     check_model(model)
     model = require_tapped(model, model.to_itself(asking.which))
     named = Controls(permutations, rankings, beam, seed)
@@ -569,7 +547,7 @@ def trust(
         erased = [_erased(one, ranked, width, advance) for one in erasings]
         made = TrustResult(
             model=model.info,
-            answer=Answer(asked.kind, asked.about, asked.value, asked.texts[0].mask),
+            answer=asked.answer,
             tokens=asked.texts[0].tokens,
             read=read(asked),
             erasable=places,
@@ -591,7 +569,7 @@ def trust(
     return made
 
 
-def likeliest(asked: "Question", asking: "Asking") -> "Question":
+def likeliest(asked: "Question", asking: Asking) -> "Question":
     """Ask for the probability of the predicted label, where a text has one prediction and `asking` names no kind."""
     from attncli.effects.question import Divergence, Target
     from attncli.models.output import SIGMOID

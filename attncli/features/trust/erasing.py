@@ -32,7 +32,7 @@ import torch
 
 from attncli.base.arrays import Doubles, Ints
 from attncli.base.errors import RequestError
-from attncli.effects.answer import FROM_NOTHING
+from attncli.effects.asking import FROM_NOTHING
 from attncli.effects.question import Left, Question
 from attncli.models.outputs import MASKS
 from attncli.models.rows import batches

@@ -15,7 +15,7 @@ from attncli.models.opening import Opening
 from attncli.models.tapped import under_masks
 from attncli.page import Start, advice, document
 from attncli.page.payload import payload
-from attncli.record.request import Grouping, Input, Request
+from attncli.record.selection import Grouping, Input, Request
 
 MASKS = ("padding", "causal")
 VIEWED = Request(grouping=Grouping(stretches=True))
