@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 GROUPS = ("Look", "Understand", "Does it matter", "Corpora and comparisons", "The program itself")
-_FEATURE = re.compile(r'^class \w+\(\w*Feature\):\n    """([^\n]+)\n.*?^    group = "(.+?)"$', re.MULTILINE | re.DOTALL)
 
 
 def commands() -> dict[str, dict[str, str]]:
@@ -36,12 +35,19 @@ def is_command(name: str) -> bool:
 def find_feature(name: str) -> "type[Feature]":
     """Import the feature of a command."""
     module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
-    found: type[Feature] = getattr(module, name.title().replace("-", ""))
+    found: type[Feature] = getattr(module, _class_of(name))
     return found
 
 
 def _group_and_summary(name: str) -> tuple[str, str] | None:
+    """Return what the class of a command says in its own file: its group, and the first line of its docstring."""
     path = FOLDER / name.replace("-", "_")
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    found = _FEATURE.search(path.read_text(encoding="utf-8")) if path.is_file() else None
+    stated = rf'^class {_class_of(name)}\([^)]*Feature[^)]*\):\n    """([^\n]+)\n.*?^    group = "(.+?)"$'
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    found = re.search(stated, text, re.MULTILINE | re.DOTALL)
     return None if found is None else (found[2], found[1])
+
+
+def _class_of(name: str) -> str:
+    return name.title().replace("-", "")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 class AskingFeature(Feature):
     """A feature that changes attention and measures an output: which output, and of which model."""
 
-    group = "Does it matter"
-
     pair: options.Pair = None
     similar_to: options.SimilarTo = None
     ask: options.Ask = None

@@ -124,7 +124,7 @@ RECORDS = {"run", "align", "flow"}  # their .csv is that of records
 TABLES = {
     name: found[1]
     for name in CALLS
-    if (found := re.search(r"a row per entry of\s`(\w+)`", sections()[name].after)) and name != "stats"
+    if (found := re.search(r"a row\s+per entry of\s`(\w+)`", sections()[name].after)) and name != "stats"
 }
 
 
