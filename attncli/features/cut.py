@@ -75,6 +75,7 @@ class Cut(AskingFeature):
       attncli cut -l 0-2 -o edges.png "The cat sat on the mat."
     """
 
+    group = "Does it matter"
     saved_as = "effects"
 
     text: options.Text = None

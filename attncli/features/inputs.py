@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from attncli.base.errors import Notice, RequestError
 from attncli.features import options
 from attncli.features.feature import Feature
+from attncli.features.options import STDIN as STDIN
 from attncli.models.opening import Opening
 from attncli.record.selection import TOKENS, Grouping, Input, Request
 
@@ -31,7 +32,6 @@ SAVED = "with --from, which takes what was saved"
 PATIENCE = 1.0  # seconds until the user hears that stdin is waited for
 
 SAMPLE = "The trophy does not fit in the suitcase because it is too big."
-STDIN = "-"
 MOST_BYTES = 20_000_000  # of texts that are all kept: some five million tokens, which are hours of a model's work
 
 

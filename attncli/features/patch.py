@@ -70,6 +70,7 @@ class Patch(AskingFeature):
     """
 
     saves = (*PICTURES, *DOCUMENTS)
+    group = "Does it matter"
     saved_as = "patches"
 
     first: Annotated[str | None, options.argument("A", "The text whose run is patched.")] = None

@@ -63,8 +63,7 @@ class Run(Feature):
     mask: options.Mask = None
     pad_to: options.PadTo = None
     vectors: Annotated[
-        str | None,
-        options.vectors("Save q and k of these heads too: 4.7, or 4.0-3, or 4.all, or all."),
+        str | None, options.vectors("Save q and k of these heads too: 4.7, or 4.0-3, or 4.all, or all.")
     ] = None
     tokens: options.SomeTokens = None
     words: options.Words = False
@@ -77,13 +76,7 @@ class Run(Feature):
     top_k: Annotated[
         int,
         options.option(
-            options.OUTPUT,
-            "--top-k",
-            rare=True,
-            metavar="N",
-            min=1,
-            help="Name the N strongest keys.",
-            use="terminal",
+            options.OUTPUT, "--top-k", rare=True, metavar="N", min=1, help="Name the N strongest keys.", use="terminal"
         ),
     ] = 3
     device: options.Device = "auto"

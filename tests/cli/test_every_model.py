@@ -103,7 +103,7 @@ def calls(name: str) -> list[list[str]]:
         if option.param_type_name == "argument" or option.name in {*GENERAL, *NOT_TRIED, *FEWER}:
             continue
         values = SEVERAL.get(option.name) or [() if is_flag(option) else VALUES[option.name]]
-        if option.name in ("output_path", "output_paths"):
+        if option.name == "output_path":
             values = [(f"a{suffix}",) for suffix in re.findall(r"\.[a-z]+\b", option.help)]
         opt = max(option.opts, key=len)
         found += [[*plain, opt, *value] for value in values]

@@ -105,7 +105,6 @@ def test_unknown_characters_are_said_and_escape_sequences_stay_harmless(attncli)
 def test_a_map_wider_than_the_terminal_comes_in_parts(attncli, monkeypatch):
     whole = attncli("align", TEXT).out.splitlines()
     monkeypatch.setattr("attncli.cli.output.PAGE_WIDTH", 40)
-    monkeypatch.setattr("attncli.cli.output.canvas.__defaults__", (40,))
     parts = attncli("align", TEXT).out.splitlines()
     maps = [line for line in parts if line and not line.startswith((TEXT, "additive", "weight"))]
     assert max(len(line) for line in maps) <= 40

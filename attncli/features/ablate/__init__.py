@@ -79,6 +79,7 @@ class Ablate(AskingFeature, CorpusFeature):
       attncli ablate -l 5 -f sample_inputs/negation.txt
     """
 
+    group = "Does it matter"
     saved_as = "effects"
 
     text: options.Text = None

@@ -56,6 +56,7 @@ class Trust(AskingFeature):
     """
 
     saves = (*PICTURES, *DOCUMENTS)
+    group = "Does it matter"
     saved_as = "a measurement"
 
     text: options.Text = None
