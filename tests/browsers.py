@@ -235,7 +235,7 @@ class Opened:
             return None
         read = "row => [row.querySelector('bdi').textContent, row.cells[0].lastChild.data, row.cells[1].textContent]"
         rows = self.tab.eval_on_selector_all("#values tbody tr", f"rows => rows.map({read})")
-        return [(name, int(place), float(weight.lstrip("≈"))) for name, place, weight in rows]
+        return [(name, int(place), float(weight)) for name, place, weight in rows]
 
     def options(self, menu):
         """A menu's options: `[(value, label)]`."""
