@@ -1,6 +1,6 @@
 // What stands along the two axes of a map, tokens or words, after the filters; and the map between them.
 
-import { blockOf, countOf, errorOf, isWhole, tokensOf, weightsOf } from "./data.js";
+import { blockOf, countOf, isWhole, tokensOf, weightsOf } from "./data.js";
 import { Recent } from "./recent.js";
 import { state } from "./state.js";
 
@@ -67,9 +67,9 @@ function between(queries, keys, weights, whole) {
   return shown;
 }
 
-/** Weights from this on are worth a mark: it is relative to 1 / keys, and not less than the error of what is stored. */
+/** Weights from this on are worth a mark: it is relative to 1 / keys. */
 export function leastDrawn() {
-  return Math.max(SHARE / countOf(state.text, "key"), errorOf(state.text, state.mask, state.layer, state.head));
+  return SHARE / countOf(state.text, "key");
 }
 
 /** The threshold at a place of its slider, from 0, none, in equal factors from the least that is drawn to 1. */
