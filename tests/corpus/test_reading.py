@@ -5,17 +5,12 @@ import os
 import sys
 
 import pytest
+from corpora import pieces
 
 from attncli import Notice, RequestError
 from attncli.corpus import texts as corpus_texts
-from attncli.corpus.files import whole_files
-from attncli.corpus.finding import find_inputs
 from attncli.corpus.texts import Reading
 from attncli.text import tokenizer as stretches
-
-
-def pieces(*paths):
-    return whole_files(find_inputs([str(path) for path in paths]))
 
 
 def texts(path, **options):
