@@ -43,7 +43,7 @@ BY_VALUE = ("value_norm", "contribution")  # by key too, where values are known
 
 @dataclass(eq=False)
 class Explain(Feature):
-    """Explain one row of a map, every number from end to end.
+    """Explain one row of a map: every number in it.
 
     For each key: q·k, divided by the root of the head's size, the terms of positions, the mask, exp, the weight, and
     how much the token brings to the output: the length of weight times value, which can be small where the weight is

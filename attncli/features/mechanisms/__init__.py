@@ -39,7 +39,7 @@ REACH = 2  # of a window, to each side
 
 @dataclass(eq=False)
 class Mechanisms(Feature):
-    """Put one head under every score and in other designs.
+    """Run one head with other scores and in other designs.
 
     Designs are other positions, windows and shared keys. Parameters that this model never learned are random and
     labelled "untrained". Claims of tutorials and papers are measured; one that fails is a finding (exit code 0).
