@@ -53,3 +53,9 @@ def listed(entries: list[str]) -> str:
 def titled(thing: object, of: str, *facts: str) -> str:
     """<Cosines of minilm: 3 texts>"""
     return printable(f"<{type(thing).__name__} of {of}: {', '.join(fact for fact in facts if fact)}>")
+
+
+def largest_first(numbers: Doubles) -> list[tuple[int, ...]]:
+    """Return the places of numbers, those of the largest sizes first; equal ones as they stand."""
+    order = np.argsort(-np.abs(numbers), axis=None, kind="stable")
+    return list(zip(*(places.tolist() for places in np.unravel_index(order, numbers.shape)), strict=True))

@@ -385,7 +385,7 @@ class Scissors:
         cls, model: "Engine", text: str, layers: Selection, heads: Selection, asking: Asking, keep_rest: bool
     ) -> "Scissors":
         from attncli.effects.question import question
-        from attncli.models.tapped import require_tapped
+        from attncli.models.engine import require_tapped
 
         model = require_tapped(model, asking.which)
         asked = question(model, text, asking)

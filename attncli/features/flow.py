@@ -131,7 +131,7 @@ class Flow(Feature):
         request = Request("all", "all", self.mask, self.pad_to, self.measure, which=self.which, target=self.target)
         opening = Opening(self.model, self.device, self.dtype, self.engine)
         source = Texts(read_inputs(self.text, self.pair, self.file), opening, request)
-        from attncli.models.tapped import check_every_layer
+        from attncli.models.engine import check_every_layer
 
         check_every_layer(source.engine, self.which, "flow")
         return source.one("give the one to follow as TEXT")

@@ -26,7 +26,6 @@ from attncli.record.selection import TOKENS, Grouping, Input, Request
 if TYPE_CHECKING:
     from attncli.analysis.edges import Usual
     from attncli.models.engine import Engine
-    from attncli.models.tapped import TappedModel
     from attncli.record import AttentionRecord
 
 SAVED = "with --from, which takes what was saved"
@@ -140,7 +139,7 @@ def notify_about(record: "AttentionRecord") -> "AttentionRecord":
 
 def notify_sinks(engine: "Engine", which: str | None, measure: str) -> None:
     """Tell the user that rows sum to less than 1, if heads of the part that is counted have sinks."""
-    from attncli.models.tapped import tapped
+    from attncli.models.engine import tapped
     from attncli.record.display import SINKS
 
     part = tapped(engine, engine.to_itself(which))
@@ -162,13 +161,13 @@ def open_part(opening: Opening, which: str | None) -> "Engine":
     return engine
 
 
-def open_tapped(opening: Opening, which: str | None = None) -> "TappedModel":
+def open_tapped(opening: Opening, which: str | None = None) -> "Engine":
     """Open the model as the part that --which names, for a feature whose taps look into it.
 
     Raises RequestError as `open_part` does, and where nothing can be tapped.
     """
     engine = open_part(opening, which)
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import require_tapped
 
     return require_tapped(engine, which)
 

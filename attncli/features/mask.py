@@ -65,7 +65,6 @@ class Mask(Feature):
       attncli mask -l 0 -H 2 -o masks.png "The cat sat on the mat."
     """
 
-    group = "Understand"
     saves = (*PICTURES, *DOCUMENTS)
     saved_as = "what masks do"
 
@@ -308,10 +307,6 @@ def _prefix(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
     return max(found)._replace(note=f"prefixes of {' and '.join(map(str, lengths))} tokens")
 
 
-def _permutation(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
-    return measure_permutation(engine, tokens)
-
-
 def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0) -> Measured:
     """Compare the vectors of permuted tokens with permuted vectors, without positions in the input.
 
@@ -339,7 +334,7 @@ LAWS: Sequence[tuple[str, str, bool, Callable[["Engine", Tokens, Tokens], Measur
         "permutation",
         "without positions in the input, permuting the tokens permutes the vectors and does no more",
         False,
-        _permutation,
+        lambda engine, tokens, padded: measure_permutation(engine, tokens),
     ),
 )
 

@@ -80,7 +80,7 @@ class View(RecordFeature):
         start = Start(self.start, self.query, self.segments, not self.no_special, self.words, self.threshold)
         source = self.source(grouping=Grouping(self.tokens, stretches=True), vectors=self.vectors)
         if isinstance(source, Texts):
-            from attncli.models.tapped import NEURONS, under_masks
+            from attncli.models.engine import NEURONS, under_masks
 
             names = [None] if self.masks is None else choices.several("mask", self.masks, choices.Mask)
             texts = under_masks(source.engine, source.inputs, source.request, names, NEURONS, COPIES)
@@ -150,7 +150,7 @@ def _advice(source: Source, record: AttentionRecord) -> str:
 
     if not isinstance(source, Texts):
         return advice.of_saved(record)
-    from attncli.models.tapped import tapped
+    from attncli.models.engine import tapped
 
     if record.measure != "weight":
         return advice.NORMS

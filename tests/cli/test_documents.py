@@ -23,7 +23,6 @@ from written_documents import paths, problems, unseen
 
 from attncli import load_record
 from attncli.base.files import flat
-from attncli.checks import timing
 from attncli.cli.app import app
 from attncli.features.bench import measuring
 from attncli.features.bench.measuring import Shape
@@ -114,10 +113,7 @@ ODD: dict[str, Any] = {
 SLOW = {"bench"}
 APART = {"check"}  # starts a process
 # Measured is something small: modules, names in them, and what they have here.
-SMALL = (
-    (measuring.__name__, "SHAPES", (Shape(1, 8, 2, 1),)),
-    (timing.__name__, "PRODUCT", (64, 32, 48)),
-)
+SMALL = ((measuring.__name__, "SHAPES", (Shape(1, 8, 2, 1),)),)
 NEVER_SAVED = {"check", "models", "samples", "models show", "bench"}
 RECORDS = {"run", "align", "flow"}  # their .csv is that of records
 # The list that is in a command's .csv, as its feature states it.

@@ -29,12 +29,11 @@ from attncli.features.probe.tally import (
     check_tally,
     tally,
 )
-from attncli.models.engine import Engine
+from attncli.models.engine import Engine, check_every_layer
 from attncli.models.model import Model
 from attncli.models.network import lay_out
 from attncli.models.opening import Opening
 from attncli.models.rows import batches, read_ahead
-from attncli.models.tapped import check_every_layer
 from attncli.record import AttentionRecord, Request
 from attncli.text.tokens import NothingKept, Tokens
 
