@@ -57,6 +57,7 @@ class Explain(Feature):
       attncli explain "The cat sat on the mat." -l 1 -H 8 --query 3 -o row.png
     """
 
+    group = "Understand"
     saves = (*PICTURES, *DOCUMENTS)
     saved_as = "the row"
 

@@ -50,6 +50,7 @@ class Mechanisms(Feature):
       attncli mechanisms "The cat sat on the mat." -l 4 -H 3 --design alibi
     """
 
+    group = "Understand"
     saves = (*PICTURES, *DOCUMENTS)
     saved_as = "what is measured"
 
