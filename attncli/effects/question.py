@@ -24,15 +24,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.base import choices
-from attncli.base.arguments import check_text
 from attncli.base.arrays import Doubles
+from attncli.base.choices import check_text
 from attncli.base.errors import RequestError
 from attncli.base.printable import SPACE, printable, quoted, shorten, visible
 from attncli.effects.asking import OPTIONS, Answer, Asking
 from attncli.effects.change import Change, Unchanged, under
+from attncli.models.engine import Engine
 from attncli.models.output import SIGMOID, Output
 from attncli.models.outputs import last_real, manner_of, masked, output_of
-from attncli.models.tapped import TappedModel
 from attncli.record.selection import select_token
 from attncli.text.tokens import Fed, Read, Tokens
 
@@ -356,7 +356,7 @@ _WORD_BEGINS = ("Ġ", "▁")  # how vocabularies write a word after a space
 _NAMED = 5  # labels in an error
 
 
-def question(model: TappedModel, text: str, asking: Asking = Asking()) -> Question:
+def question(model: Engine, text: str, asking: Asking = Asking()) -> Question:
     """Choose the output to measure.
 
     It is the cosine if there is another text, the probability of the target if one is named, the divergence if the
@@ -397,7 +397,7 @@ def _written_question(text: Unchanged, output: Output, kind: str, goal: Sequence
     return Target(text, output, kind, goal[place], place)
 
 
-def _output_asked(model: TappedModel, tokens: Tokens, asking: Asking) -> Output | None:
+def _output_asked(model: Engine, tokens: Tokens, asking: Asking) -> Output | None:
     """Return the output that is asked for, None for the last vectors. Raises RequestError where there is none."""
     if asking.kind == "distance":
         return None
@@ -446,7 +446,7 @@ def _check_fields(kind: str, asking: Asking) -> None:
         raise RequestError("a cosine is of two texts: name the other one with --similar-to")
 
 
-def _places_asked(model: TappedModel, output: Output, tokens: Tokens, at: str | None) -> list[int] | None:
+def _places_asked(model: Engine, output: Output, tokens: Tokens, at: str | None) -> list[int] | None:
     """Return the tokens whose labels are asked for: the named one, or all [MASK], or all that are not special.
 
     None for an output that has one label per text. Raises RequestError where a token is named then.

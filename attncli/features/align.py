@@ -22,7 +22,7 @@ from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, notify, read_inputs
 from attncli.record import AttentionRecord, ModelInfo, save_records
-from attncli.record.files import SUFFIXES, check_record_count
+from attncli.record.record import SUFFIXES, check_record_count
 from attncli.report import NextCommand, Part, Report
 from attncli.text.tokens import Tokens
 
@@ -188,8 +188,8 @@ class _Translations:
         save_page(page(self.records(), advice=ALIGN), path)
 
     def save_picture(self, path: Path) -> None:
+        from attncli.report.figure.drawing import save_figure
         from attncli.report.figure.record import heatmap
-        from attncli.report.figure.saving import save_figure
 
         [chosen] = [record for record in self.records() if record.kind == self.which]
         save_figure(heatmap(chosen), path)

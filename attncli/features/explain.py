@@ -28,7 +28,7 @@ from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, check_one, notify, open_tapped, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
-from attncli.record.captions import model_shown
+from attncli.record.display import model_shown
 from attncli.record.selection import select_one, select_token
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
@@ -477,7 +477,7 @@ class _Bars(Part):
         self, canvas: "Axes", step: _Step, shown: Sequence[int], left: float, right: float, top: float
     ) -> None:
         """Draw the bars of one step from a line at 0, and right of them their numbers."""
-        from attncli.base.palette import HEAD_COLOURS
+        from attncli.record.display import HEAD_COLOURS
         from attncli.report.figure.drawing import FAINT, INK, write
 
         values = [step.values[place] for place in shown]

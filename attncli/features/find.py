@@ -1,7 +1,7 @@
 """Find the heads that look from one token to another.
 
 Every head has its strongest weight from QUERY to KEY, in one text or as the mean over many. Beside it stands its usual
-weight (`attncli.analysis.telling`), because a head that always looks at the token before is strong everywhere. `--by`
+weight (`attncli.analysis.edges`), because a head that always looks at the token before is strong everywhere. `--by`
 orders heads by that weight, by its distance above the usual one, or by a figure of `stats`.
 """
 
@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attncli.analysis.finding import ANY, SINK, Rank, places, ranking, strongest_edges
-from attncli.analysis.shares import row_shares
-from attncli.analysis.telling import Edge, Usual
-from attncli.analysis.words import merge_words
+from attncli.analysis.edges import ANY, SINK, Edge, Rank, Usual, places, ranking, strongest_edges
+from attncli.analysis.patterns import row_shares
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS
@@ -24,7 +22,8 @@ from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, Source, Texts, notify_about, notify_sinks, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
-from attncli.record.captions import model_shown
+from attncli.record.display import model_shown
+from attncli.record.grouping import merge_words
 from attncli.record.selection import Selection, select, select_token
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 

@@ -20,12 +20,11 @@ from attncli.base.errors import Notice, RequestError
 from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.models.opening import Opening
-from attncli.record.request import TOKENS, Grouping, Input, Request
+from attncli.record.selection import TOKENS, Grouping, Input, Request
 
 if TYPE_CHECKING:
-    from attncli.analysis.telling import Usual
+    from attncli.analysis.edges import Usual
     from attncli.models.engine import Engine
-    from attncli.models.tapped import TappedModel
     from attncli.record import AttentionRecord
 
 SAVED = "with --from, which takes what was saved"
@@ -131,7 +130,7 @@ def notify(text: str) -> None:
 
 def notify_about(record: "AttentionRecord") -> "AttentionRecord":
     """Return the record, once the user was told of stretches, chosen tokens and sinks in it."""
-    from attncli.record.captions import notes
+    from attncli.record.display import notes
 
     for note in notes(record):
         notify(note)
@@ -140,8 +139,8 @@ def notify_about(record: "AttentionRecord") -> "AttentionRecord":
 
 def notify_sinks(engine: "Engine", which: str | None, measure: str) -> None:
     """Tell the user that rows sum to less than 1, if heads of the part that is counted have sinks."""
-    from attncli.models.tapped import tapped
-    from attncli.record.captions import SINKS
+    from attncli.models.engine import tapped
+    from attncli.record.display import SINKS
 
     part = tapped(engine, engine.to_itself(which))
     if part is not None and part.has_sinks and measure == "weight":
@@ -162,13 +161,13 @@ def open_part(opening: Opening, which: str | None) -> "Engine":
     return engine
 
 
-def open_tapped(opening: Opening, which: str | None = None) -> "TappedModel":
+def open_tapped(opening: Opening, which: str | None = None) -> "Engine":
     """Open the model as the part that --which names, for a feature whose taps look into it.
 
     Raises RequestError as `open_part` does, and where nothing can be tapped.
     """
     engine = open_part(opening, which)
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import require_tapped
 
     return require_tapped(engine, which)
 
@@ -264,7 +263,7 @@ class Saved(Source):
     @cached_property
     def loaded(self) -> "list[AttentionRecord]":
         """The records of the file."""
-        from attncli.record import load_records
+        from attncli.record.loading import load_records
 
         return load_records(self.path)
 

@@ -33,8 +33,7 @@ from attncli.features.inputs import check_one, notify, open_part, read_inputs
 from attncli.models.block import Block, Tap
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
-from attncli.record.captions import model_name, record_size
-from attncli.record.cells import drawn_map
+from attncli.record.display import drawn_map, model_name, record_size
 from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.base import choices
-from attncli.base.arguments import check_text
-from attncli.base.arrays import Doubles, largest_first
-from attncli.base.brief import titled
+from attncli.base.arrays import Doubles, largest_first, titled
+from attncli.base.choices import check_text
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
@@ -32,7 +31,7 @@ from attncli.effects.asking import Answer, Asking, merge_asking, numbered, takes
 from attncli.features import options
 from attncli.features.asking import AskingFeature
 from attncli.record import ModelInfo
-from attncli.record.captions import model_name
+from attncli.record.display import model_name
 from attncli.record.selection import Selection, name_of, number_list, select
 from attncli.report import Axis, Column, HeadGrid, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.text.tokens import Fed, Tokens
@@ -205,7 +204,7 @@ def patch(
     from attncli.effects.change import Unchanged, put
     from attncli.effects.question import question
     from attncli.effects.reference import of_batch, usual_reference
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import require_tapped
 
     asking = merge_asking(asking, fields)
     model = require_tapped(model, asking.which)

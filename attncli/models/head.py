@@ -7,14 +7,12 @@ import torch
 
 from attncli.attention import Disentangled, PositionalScore, RelativeBias, Rotary, RotaryScore
 from attncli.base.arrays import Floats, Ints
-from attncli.models.engine import Engine
+from attncli.models.engine import Engine, require_tapped
 from attncli.models.network import Network
 from attncli.models.taken import as_record
-from attncli.models.tapped import TappedModel, require_tapped
 from attncli.models.taps import Given
 from attncli.record import AttentionRecord, Request
-from attncli.record.request import Input
-from attncli.record.selection import select_one
+from attncli.record.selection import Input, select_one
 from attncli.text.tokens import Tokens
 
 
@@ -58,7 +56,7 @@ class OneHead:
         return self.record.vectors.key[0]
 
 
-def head_of_text(model: TappedModel, text: Input, request: Request) -> OneHead:
+def head_of_text(model: Engine, text: Input, request: Request) -> OneHead:
     """Take apart the one head that a request names, on one text. Raises RequestError for several, and as a run does."""
     model.check(request)
     tokens = model.ready(model.tokenizer.encode(*text, request.pad_to), request.target)

@@ -30,7 +30,7 @@ from attncli.features.bench.measuring import Shape
 from attncli.features.compare import ways
 from attncli.features.document import PLAIN, schema_of, sections
 from attncli.models.families import FAMILIES
-from attncli.record.files import CSV_HEADER
+from attncli.record.record import CSV_HEADER
 
 TEXT, OTHER = "the cat sat on the unbelievable cat", "it sat on the big cat it is"
 TREES = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"

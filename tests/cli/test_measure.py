@@ -10,8 +10,8 @@ from nearness import same_weights
 from transformers import T5ForConditionalGeneration
 
 from attncli import load_model, load_record
-from attncli.analysis.words import merge_words
-from attncli.record.request import Grouping
+from attncli.record.grouping import merge_words
+from attncli.record.selection import Grouping
 
 WRITTEN = "a cat on"
 TEXT = "The embeddings fit in the suitcase."

@@ -12,10 +12,10 @@ from windows import corpus, sums_of
 
 import attncli
 from attncli import Notice, RequestError, load_model
-from attncli.analysis.words import merge_words
 from attncli.corpus import reducer
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.sums import FIGURES, Counting
+from attncli.record.grouping import merge_words
 
 TEXTS = ["the cat sat on the mat", "a mat", "in the cat, the mat. a cat sat", "on a mat the cat sat on a mat"]
 

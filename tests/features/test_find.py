@@ -8,7 +8,7 @@ import pytest
 from records import record_of
 
 import attncli as package
-from attncli.analysis.finding import ANY, SINK
+from attncli.analysis.edges import ANY, SINK
 from attncli.base.errors import RequestError
 from attncli.features.find import find_edges
 

@@ -10,7 +10,7 @@ from pictures import check_nothing_overlaps, said
 
 from attncli.features.probe import percent, relation_cells
 from attncli.features.probe.picture import COMPARED, FAINT, FOUND, INK, MOST_ROWS, UNSURE, WHOLE, draw_bars
-from attncli.report.figure.saving import save_figure
+from attncli.report.figure.drawing import save_figure
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 

@@ -9,9 +9,9 @@ import pytest
 from treebanks import chain
 
 from attncli.corpus.of_model import pool
+from attncli.corpus.treebank import Sentence
 from attncli.features.probe import counting
 from attncli.features.probe.counting import NOT_WRITTEN, _read
-from attncli.text.trees import Sentence
 
 TREEBANK = str(Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu")
 

@@ -10,7 +10,7 @@ import pytest
 
 import attncli as library
 from attncli import Request
-from attncli.analysis.telling import Usual, edges
+from attncli.analysis.edges import Usual, edges
 from attncli.corpus.usual import lines, usual_of
 
 TEXT = "The trophy does not fit in the suitcase."

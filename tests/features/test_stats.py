@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attncli.analysis.shares import row_shares
-from attncli.analysis.words import merge_words
+from attncli.analysis.patterns import row_shares
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.statistics import load_statistics
 from attncli.corpus.sums import FIGURES
+from attncli.record.grouping import merge_words
 
 LINES = ["The cat sat on the mat.", "No.", "The dog, the cat and the mouse did not sit.", "It is too big."] * 3
 

@@ -107,15 +107,6 @@ def test_disentangled_terms_are_transformers(taken, monkeypatch, kinds):
     assert explained["scale"] == pytest.approx((8 * (1 + len(kinds))) ** -0.5)
 
 
-def test_heads_in_another_order_keep_their_own_terms(tiny):
-    """As many heads as there are, and not in the order of the network."""
-    for family, changes in (("mpnet", {}), ("deberta-v2", DISENTANGLED), ("modernbert", {})):
-        model = load_model(str(tiny(family, **changes)), "cpu", engine="attncli")
-        plain, turned = model.attend(TEXT), model.attend(TEXT, layers=0, heads=[1, 0, 3, 2])
-        for head in range(4):
-            np.testing.assert_allclose(turned.map(0, head), plain.map(0, head), atol=1e-6)
-
-
 def test_without_positions_that_enter_scores_there_is_nothing_of_them(taken):
     head, *_ = taken("bert")
     assert head.rotary is None and head.rows is None and head.record.vectors.terms == {}

@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.base import choices
-from attncli.base.arguments import check_texts, describe
-from attncli.base.arrays import Doubles, largest_first
-from attncli.base.brief import Brief, titled
+from attncli.base.arrays import Brief, Doubles, largest_first, titled
+from attncli.base.choices import check_texts, describe
 from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, silent
 from attncli.effects.asking import (
@@ -44,9 +43,8 @@ from attncli.features.asking import AskingFeature
 from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, check_either, read_inputs, read_lines
 from attncli.record import ModelInfo
-from attncli.record.captions import model_name
-from attncli.record.request import Input
-from attncli.record.selection import Selection, select
+from attncli.record.display import model_name
+from attncli.record.selection import Input, Selection, select
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -58,7 +56,6 @@ if TYPE_CHECKING:
     from attncli.effects.question import Question
     from attncli.effects.reference import Reference
     from attncli.models.engine import Engine
-    from attncli.models.tapped import TappedModel
 
 DRAWS = 5  # of a resampled head; the effect is their mean
 STEPS = 8  # numbers of silenced heads at which the output is measured
@@ -189,7 +186,7 @@ class Ways:
         if self.texts is not None:
             check_texts("reference", self.texts)
 
-    def reference(self, model: "TappedModel", mask: str | None) -> "Reference | None":
+    def reference(self, model: "Engine", mask: str | None) -> "Reference | None":
         """Run the other texts; None for "zero" alone."""
         if set(self.names) <= {"zero"}:
             return None
@@ -365,7 +362,7 @@ def ablate(
     `question` does.
     """
     from attncli.effects.question import question
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import require_tapped
 
     asking = merge_asking(asking, fields)
     model = require_tapped(model, asking.which)
@@ -383,7 +380,7 @@ def ablate(
 
 
 def ablation(
-    model: "TappedModel",
+    model: "Engine",
     questions: "Iterable[Question]",
     ways: Ways = Ways(),
     layers: Selection = "all",
@@ -453,7 +450,7 @@ class Silencing:
     heads: list[int]
 
     @classmethod
-    def of(cls, model: "TappedModel", ways: Ways, layers: Selection, heads: Selection) -> "Silencing":
+    def of(cls, model: "Engine", ways: Ways, layers: Selection, heads: Selection) -> "Silencing":
         """Raises RequestError for a layer or a head that does not exist."""
         return cls(list(ways.names), model.select_layers(layers), select(heads, model.heads, "head"))
 

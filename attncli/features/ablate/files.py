@@ -47,11 +47,10 @@ from attncli.features.ablate import (
     mean_slope,
     removal_orders,
 )
-from attncli.models.engine import Engine
+from attncli.models.engine import Engine, require_tapped
 from attncli.models.model import Model
 from attncli.models.network import lay_out
 from attncli.models.opening import Opening
-from attncli.models.tapped import TappedModel, require_tapped
 from attncli.record.selection import Selection
 from attncli.text.tokens import Unreadable
 
@@ -113,7 +112,7 @@ def ablate_files(
 class LineQuestions:
     """Asks a model about the texts on the lines of files."""
 
-    model: TappedModel
+    model: Engine
     reading: Reading
     asking: Asking
 
@@ -156,7 +155,7 @@ class AblatedTexts(OfModel[Rows]):
 
     @classmethod
     def of(
-        cls, model: TappedModel, reading: Reading, ways: Ways, layers: Selection, heads: Selection, asking: Asking
+        cls, model: Engine, reading: Reading, ways: Ways, layers: Selection, heads: Selection, asking: Asking
     ) -> "AblatedTexts":
         """Raises RequestError for a layer or a head that does not exist."""
         silencing = Silencing.of(model, ways, layers, heads)
@@ -200,7 +199,7 @@ class AblatedTexts(OfModel[Rows]):
         """Return whether a text of a shard gets a row."""
         return True
 
-    def row(self, model: TappedModel) -> Callable[[Question], Rows]:
+    def row(self, model: Engine) -> Callable[[Question], Rows]:
         """Return the function that makes the row of a text."""
         other = self.ways.reference(model, self.asking.mask)
         return lambda asked: self.silencing.row(asked, other)
@@ -282,7 +281,7 @@ class HeldTexts(AblatedTexts):
     def wanted(self, shard: Shard, number: int) -> bool:
         return number in self.measured[shard.number]
 
-    def row(self, model: TappedModel) -> Callable[[Question], Rows]:
+    def row(self, model: Engine) -> Callable[[Question], Rows]:
         return lambda asked: Rows.of(asked, held=effects_in_order(asked, self.orders))
 
     def begin(self, cores: int | None) -> Counts[Rows]:

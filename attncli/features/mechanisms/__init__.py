@@ -19,8 +19,7 @@ from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, open_tapped, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
-from attncli.record.captions import model_name, record_size
-from attncli.record.cells import drawn, drawn_map
+from attncli.record.display import drawn, drawn_map, model_name, record_size
 from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from attncli.features.mechanisms.designs import Design, Variant
     from attncli.features.mechanisms.head import Figures
     from attncli.features.mechanisms.mistakes import Mistakes, Moved
+    from attncli.models.engine import Engine
     from attncli.models.head import OneHead
-    from attncli.models.tapped import TappedModel
 
 WINDOWS: tuple[choices.Design, ...] = ("window", "causal-window")  # designs that are masks and need no projections
 SHARED: tuple[choices.Design, ...] = ("grouped", "multi-query")
@@ -160,7 +159,7 @@ class Measured:
 
 
 def measure(
-    model: "TappedModel",
+    model: "Engine",
     head: "OneHead",
     temperature: float = 1.0,
     seed: int = 0,
@@ -193,7 +192,7 @@ def measure(
     return replace(result, variants=variants(head, temperature, seed), claims=claims)
 
 
-def measure_mistakes(model: "TappedModel", head: "OneHead") -> Measured:
+def measure_mistakes(model: "Engine", head: "OneHead") -> Measured:
     """Measure the effects of every known mistake on a head. Raises RequestError as `make_mistakes` does."""
     from attncli.features.mechanisms.head import HeadInLayer
     from attncli.features.mechanisms.mistakes import make_mistakes
@@ -209,7 +208,7 @@ def _check_temperature(temperature: float) -> None:
         )
 
 
-def _check_design(model: "TappedModel", head: "OneHead", design: str) -> None:
+def _check_design(model: "Engine", head: "OneHead", design: str) -> None:
     """Raises RequestError where a design needs projections that are not known, or the keys are of another text."""
     if head.record.key_tokens is not None:
         raise RequestError(

@@ -35,9 +35,9 @@ from attncli.attention import (
 from attncli.features.mask import Measured, measure_permutation
 from attncli.features.mechanisms.designs import group_sizes, with_shared_keys
 from attncli.features.mechanisms.head import SAME, HeadInLayer, mask_of, own_score
+from attncli.models.engine import Engine
 from attncli.models.head import OneHead
 from attncli.models.model import Model
-from attncli.models.tapped import TappedModel
 from attncli.text.tokens import Tokens
 
 SIZES = (4, 16, 64, 256, 1024)  # of random queries and keys
@@ -56,7 +56,7 @@ Numbers: TypeAlias = dict[str, float]
 class Trial:
     """A head that claims are measured on, among those of its layer. seed: of random vectors and weights."""
 
-    model: TappedModel
+    model: Engine
     head: OneHead
     inside: HeadInLayer
     seed: int = 0

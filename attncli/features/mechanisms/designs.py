@@ -30,7 +30,7 @@ from attncli.attention import (
     masked_softmax,
     window_mask,
 )
-from attncli.attention.normalise import Normaliser
+from attncli.attention.attend import Normaliser
 from attncli.attention.scores import ScoreFunction
 from attncli.base import choices
 from attncli.features.mechanisms import REACH, WINDOWS

@@ -28,9 +28,9 @@ from attncli.attention.mistakes import (
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
 from attncli.features.mechanisms.head import SAME, HeadInLayer
+from attncli.models.engine import Engine
 from attncli.models.head import OneHead
 from attncli.models.model import Model
-from attncli.models.tapped import TappedModel
 
 
 class Moved(NamedTuple):
@@ -111,7 +111,7 @@ def _finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def make_mistakes(model: TappedModel, head: OneHead) -> Mistakes:
+def make_mistakes(model: Engine, head: OneHead) -> Mistakes:
     """Make each of `MISTAKES` in the layer of this head: in its own projections, on its input, with its mask.
 
     Raises RequestError where the formula has no step for the layer's positions, or the projections are not known.

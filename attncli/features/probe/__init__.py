@@ -28,7 +28,7 @@ from attncli.features.feature import as_function
 from attncli.features.inputs import STDIN, open_part
 from attncli.features.probe.tally import Probed
 from attncli.models.opening import Opening
-from attncli.record.captions import model_shown
+from attncli.record.display import model_shown
 from attncli.report import Cell, Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:

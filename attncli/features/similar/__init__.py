@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.base import choices
-from attncli.base.arguments import check_text, check_texts
-from attncli.base.arrays import Doubles, largest_first
-from attncli.base.brief import titled
+from attncli.base.arrays import Doubles, largest_first, titled
+from attncli.base.choices import check_text, check_texts
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
@@ -27,7 +26,7 @@ from attncli.features.feature import Feature
 from attncli.features.inputs import notify, read_lines
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo
-from attncli.record.captions import model_name
+from attncli.record.display import model_name
 from attncli.record.selection import select
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
 from attncli.text.tokens import Tokens, word_groups, word_tokens

@@ -41,17 +41,16 @@ from attncli.base.errors import RequestError
 from attncli.effects.change import Unchanged
 from attncli.effects.gradients import ByFormula
 from attncli.features.similar import References
-from attncli.models.engine import Engine
+from attncli.models.engine import Engine, require_tapped
 from attncli.models.network import NO_ACTIVATION, Linear
 from attncli.models.output import LAST, MEAN, POOLINGS, Found, Output
-from attncli.models.tapped import TappedModel, require_tapped
 from attncli.models.walk import Beginning
 from attncli.text.tokens import Tokens
 
 POOLS = {"mean": MEAN, "last": LAST}  # names of --pool, and those of checkpoints
 
 
-def pooled_as(model: Engine, pool: str | None) -> TappedModel:
+def pooled_as(model: Engine, pool: str | None) -> Engine:
     """Return the model whose output "embedding" pools the last vectors as asked, of `choices.Pool`.
 
     None: as the checkpoint says. Raises RequestError where the checkpoint says nothing and pool is None, and where both

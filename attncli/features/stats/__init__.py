@@ -32,7 +32,7 @@ from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, notify_sinks, open_part, stdin_is_piped
 from attncli.models.opening import Opening
-from attncli.record.captions import model_name
+from attncli.record.display import model_name
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class Stats(CorpusFeature):
 
         Raises RequestError if the file is neither, and for options that have no effect on it.
         """
-        from attncli.record import load_records
+        from attncli.record.loading import load_records
 
         found = None
         if path.suffix.lower() in LOADED:

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.analysis.luck import LEVEL, fewest_draws, is_at_most, sign_test
-from attncli.base.arguments import check_instance
-from attncli.base.arrays import Doubles, Floats
-from attncli.base.brief import Brief, titled
+from attncli.base.arrays import Brief, Doubles, Floats, titled
+from attncli.base.choices import check_instance
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
@@ -28,7 +27,7 @@ from attncli.features import options
 from attncli.features.asking import AskingFeature
 from attncli.features.inputs import check_one, read_inputs
 from attncli.record import ModelInfo
-from attncli.record.captions import model_name, token_count
+from attncli.record.display import model_name, token_count
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
@@ -502,8 +501,7 @@ def trust(
     from attncli.features.trust import erasing as erase
     from attncli.features.trust.rankings import drawn, importances, read
     from attncli.features.trust.weights import reordered, shuffled
-    from attncli.models.engine import check_model
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import check_model, require_tapped
 
     asking = merge_asking(asking, fields)
     check_model(model)
