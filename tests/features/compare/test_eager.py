@@ -1,16 +1,11 @@
 """Our place inside networks of transformers beside their own eager attention: without and with a mistake in it."""
 
-import ast
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from checkpoints import FAMILIES, make_checkpoint
 from foreign_checkpoints import make_foreign
-from mistakes import plant, read_mistakes
+from mistakes import put_in_place, read_mistakes
 
-import attncli
 from attncli import RequestError, load_model
 from attncli.features.compare.beside import NothingToCompare
 from attncli.features.compare.eager import BesideEager, Eager, compare_eager
@@ -148,24 +143,6 @@ AT_ONCE = (
     "pass ends a layer too soon",
     "heads put together in reverse",
 )
-
-
-def put_in_place(monkeypatch, mistake):
-    """Put the function with the mistake in the place of the right one, wherever it is known."""
-    package = Path(attncli.__file__).parent
-    path, text = plant(mistake, package)
-    module = sys.modules[".".join(path.relative_to(package.parent).with_suffix("").parts)]
-    *outer, name = mistake.where.split(".")
-    owner, body, namespace = module, ast.parse(text).body, {}
-    for one in outer:
-        owner, body = getattr(owner, one), next(node for node in body if getattr(node, "name", "") == one).body
-    node = next(node for node in body if getattr(node, "name", "") == name)
-    exec(compile(ast.Module([node], []), str(path), "exec"), vars(module), namespace)
-    right, wrong = vars(owner)[name], namespace[name]
-    monkeypatch.setattr(owner, name, wrong)
-    for other in [one for known, one in sys.modules.items() if known.startswith("attncli.")]:
-        if owner is module and vars(other).get(name) is right:
-            monkeypatch.setattr(other, name, wrong)
 
 
 @pytest.mark.parametrize(
