@@ -38,7 +38,7 @@ from attncli.features.bench import machine_text, megabytes
 from attncli.features.bench.measuring import BATCH, padded, run_peer
 from attncli.models.aliases import find_alias
 from attncli.models.hub import NotOnThisMachine, locate
-from attncli.models.loading import load_own
+from attncli.models.loading import load_model
 from attncli.models.model import Model
 from attncli.models.random import architecture, write_random_checkpoint
 from attncli.models.transformers_peer import Reference, load_reference
@@ -81,7 +81,7 @@ def bench_stats(
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
         directory, weights = checkpoint(name, folder)
-        model = load_own(str(directory), device)
+        model = load_model(str(directory), device)
         corpus = make_corpus(model, folder / "speed.txt", plan.texts)
         speed, half = measure_speed(model, corpus, plan.rounds, done)
         memory = []
@@ -151,7 +151,7 @@ def measure_speed(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Both over the same file, in turns, and attncli in HALF too; and how far their figures are apart."""
     reference = load_reference(model.place.path, model.device, torch.float32)
-    reducer, halved = Reducer(model), Reducer(load_own(str(model.place.path), str(model.device), HALF))
+    reducer, halved = Reducer(model), Reducer(load_model(str(model.place.path), str(model.device), HALF))
 
     def ours() -> Sums:
         return reducer.reduce(read(model, path))

@@ -13,11 +13,11 @@ from attncli.corpus.files import whole_files
 from attncli.corpus.finding import find_inputs
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.texts import Reading
-from attncli.models.loading import load_own
+from attncli.models.loading import load_model
 
 
 def main(name: str, path: str, device: str) -> None:
-    model = load_own(name, device)
+    model = load_model(name, device)
     reducer = Reducer(model)
     begun = time.perf_counter()
     sums = reducer.reduce(Reading().windows(whole_files(find_inputs([path])), model.tokenizer))

@@ -19,7 +19,6 @@ from attncli import RequestError, load_model
 from attncli.effects.question import Asking
 from attncli.features.ablate import ablate
 from attncli.features.similar import Cosines, References, _cosines_report, _report, cosines, similar
-from attncli.models.loading import load_own
 from attncli.report.canvas import Canvas
 from attncli.report.figure import figure_of
 from attncli.report.page import page_of
@@ -63,7 +62,7 @@ def test_minilm_sums_to_the_cosine_of_sentence_transformers(minilm):
 @pytest.mark.parametrize("modules", MADE.values(), ids=MADE)
 def test_it_sums_to_the_cosine_of_sentence_transformers(modules, folder):
     directory = folder(*modules)
-    found = similar(load_own(str(directory), "cpu"), *SMALL)
+    found = similar(load_model(str(directory), "cpu"), *SMALL)
     expected = theirs(directory, *SMALL)
     assert found.contributions.sum() == pytest.approx(expected, abs=1e-6)
     assert found.cosine == pytest.approx(expected, abs=1e-6)
@@ -85,7 +84,7 @@ def test_it_sums_to_the_cosine_of_the_embeddings(minilm):
 
 
 def test_it_does_so_without_normalize_and_with_a_bias(folder):
-    found = similar(load_own(str(folder(pooling("mean_tokens"), dense(32, 20, LINEAR))), "cpu"), *SMALL)
+    found = similar(load_model(str(folder(pooling("mean_tokens"), dense(32, 20, LINEAR))), "cpu"), *SMALL)
     assert abs(found.difference) < 1e-12 and found.biased
     assert found.sum == found.contributions.sum() != 0
 
@@ -113,18 +112,18 @@ def test_input_tokens_and_references_sum_to_the_cosine(minilm):
 
 @pytest.mark.slow
 def test_in_float64_they_do_so_to_the_last_digits(folder):
-    model = load_own(str(folder(pooling("mean_tokens"), dense(32, 20), NORMALIZE)), "cpu", "float64")
+    model = load_model(str(folder(pooling("mean_tokens"), dense(32, 20), NORMALIZE)), "cpu", "float64")
     found = similar(model, "the cat sat", "it is big", inputs=True, steps=128)
     assert abs(found.difference) < 1e-6
 
 
 def test_a_sum_that_there_is_not_is_refused(folder, tiny):
     with pytest.raises(RequestError, match=r"a Dense with tanh .* --inputs"):
-        similar(load_own(str(folder(pooling("mean_tokens"), dense(32, 20))), "cpu"), *SMALL)
+        similar(load_model(str(folder(pooling("mean_tokens"), dense(32, 20))), "cpu"), *SMALL)
     with pytest.raises(RequestError, match="do not say how the vectors of a text become one: add --pool mean, or"):
-        similar(load_own(str(tiny("bert")), "cpu"), *SMALL)
+        similar(load_model(str(tiny("bert")), "cpu"), *SMALL)
     with pytest.raises(RequestError, match="a multiple of 4"):
-        similar(load_own(str(tiny("bert")), "cpu"), *SMALL, inputs=True, steps=6)
+        similar(load_model(str(tiny("bert")), "cpu"), *SMALL, inputs=True, steps=6)
 
 
 def test_cosines_of_several_texts(minilm):
