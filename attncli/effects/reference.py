@@ -13,7 +13,7 @@ from attncli.corpus.usual import lines
 from attncli.models.engine import Engine
 from attncli.models.rows import batches
 from attncli.models.taps import Outputs
-from attncli.record.request import Input
+from attncli.record.selection import Input
 from attncli.text.tokens import Tokens
 
 MOST_TOKENS = 2**14  # more tokens would change a mean by less than texts differ

@@ -11,13 +11,13 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from attncli.analysis.shares import row_shares
-from attncli.analysis.telling import Edge, Usual, edges
+from attncli.analysis.edges import Edge, Usual, edges
+from attncli.analysis.patterns import row_shares
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord
-from attncli.record.request import Input, Request
+from attncli.record.selection import Input, Request
 
 if TYPE_CHECKING:
     from attncli.models.block import Tap

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from attncli.base import choices
-from attncli.base.arguments import check_instance, check_optional_text, check_text, check_texts
+from attncli.base.choices import check_instance, check_optional_text, check_text, check_texts
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable, quoted
 from attncli.models import outputs
@@ -26,8 +26,18 @@ from attncli.models.walk import Walker
 from attncli.record.grouping import axes_of
 from attncli.record.parts import ModelInfo
 from attncli.record.record import AttentionRecord
-from attncli.record.request import TOKENS, Grouping, Input, Request, inputs_of
-from attncli.record.selection import NamedHeads, Selection, number_list, select, select_heads
+from attncli.record.selection import (
+    TOKENS,
+    Grouping,
+    Input,
+    NamedHeads,
+    Request,
+    Selection,
+    inputs_of,
+    number_list,
+    select,
+    select_heads,
+)
 from attncli.text.tokens import Tokens
 
 # --- devices and dtypes --------------------------------------------------------------------------------

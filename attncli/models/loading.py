@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attncli.base import choices
-from attncli.base.arguments import check_text
+from attncli.base.choices import check_text
 from attncli.base.errors import Notice, RequestError
 from attncli.models.config import ModelConfig, native, read_config
 from attncli.models.engine import Engine, only_maps, pick_device, pick_dtype, why_no_encoder

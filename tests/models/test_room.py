@@ -6,7 +6,7 @@ from attncli import Request, RequestError, load_model
 from attncli.models import engine
 from attncli.models.engine import available, cgroup_room, check_room, record_bytes, under_masks, vector_bytes
 from attncli.record import Input
-from attncli.record.request import Grouping
+from attncli.record.selection import Grouping
 
 GIGA = 10**9
 

@@ -20,7 +20,7 @@ from attncli.models.taken import read_by
 from attncli.models.taps import Gates, Given, GroupedMaps, Lengths, Maps, Outputs, QueriesAndKeys, Terms
 from attncli.models.walk import walk
 from attncli.record.grouping import axes_of
-from attncli.record.request import Grouping
+from attncli.record.selection import Grouping
 
 TEXTS = ["the cat sat", "it, too", "un believ able cat on the cat", "a", "the big cat"]
 KEEPERS = (

@@ -31,7 +31,8 @@ from attncli.corpus.of_model import OfModel, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, silent
 from attncli.corpus.shards import Arrays, Counts, Seen, Shard
 from attncli.corpus.texts import Line, Reading
-from attncli.effects.question import OPTIONS, Asking, Question, question
+from attncli.effects.asking import OPTIONS, Asking
+from attncli.effects.question import Question, question
 from attncli.features.ablate import (
     MEASURING,
     ORDERING,
@@ -225,7 +226,8 @@ class AblatedTexts(OfModel[Rows]):
             number, line, asked = one
             made = questions.tried(line, lambda: row(asked))
             tokens = sum(len(text.tokens) for text in asked.texts)
-            return None if made is None else _counted(made, number, tokens)
+            counted = dict(zip(COUNTED, np.array([[0], [number], [tokens]]), strict=True))
+            return None if made is None else replace(made, arrays={**made.arrays, **counted})
 
         def counts(shard: Shard) -> Iterator[Rows]:
             total = self.nothing()
@@ -297,10 +299,6 @@ class HeldTexts(AblatedTexts):
                 raise RequestError(f"{shard.where} has changed meanwhile: run the same again")
 
         return counts
-
-
-def _counted(row: Rows, number: int, tokens: int) -> Rows:
-    return replace(row, arrays={**row.arrays, **dict(zip(COUNTED, np.array([[0], [number], [tokens]]), strict=True))})
 
 
 def _side_by_side(function: Callable[[T], U], things: Iterator[T], threads: int, cores: int) -> Iterator[U]:

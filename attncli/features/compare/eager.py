@@ -36,8 +36,7 @@ from attncli.models.transformers_peer import Reference
 from attncli.models.transformers_place import NAME, set_attention
 from attncli.record import Request
 from attncli.record.grouping import axes_of
-from attncli.record.request import Grouping
-from attncli.record.selection import Selection
+from attncli.record.selection import Grouping, Selection
 from attncli.text.tokens import Fed, Read, Tokens
 
 MASKS_OF_MODULES = ("attention_mask", "mask")  # what modules of attention call their mask

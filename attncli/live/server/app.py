@@ -24,8 +24,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from attncli.analysis.shares import row_shares
-from attncli.analysis.telling import telling_head
+from attncli.analysis.edges import telling_head
+from attncli.analysis.patterns import row_shares
 from attncli.base import choices, schema
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable
@@ -38,7 +38,7 @@ from attncli.page import Start, advice, document
 from attncli.page.live import LivePage
 from attncli.page.payload import plain_payload
 from attncli.record import AttentionRecord
-from attncli.record.request import Grouping, Input, Request
+from attncli.record.selection import Grouping, Input, Request
 
 if TYPE_CHECKING:
     from attncli.models.engine import Engine
