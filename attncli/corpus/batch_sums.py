@@ -149,7 +149,7 @@ class BlockSums(Tap):
         for counted in self.blocks_of(block.run.number, block.window):
             within = block.some_queries(counted.queries).some_keys(counted.keys)
             for places in self.together(within):
-                part = within.some_heads(places)
+                part = within.only(places)
                 self.part = counted, self.memory.room(*part.query.shape[:3], part.key.shape[2])
                 yield part
 
