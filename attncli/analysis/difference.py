@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attncli.analysis.patterns import counted_queries, total_variation
-from attncli.analysis.shares import row_shares
-from attncli.base.arrays import Bools, Doubles
-from attncli.base.brief import Brief
+from attncli.analysis.patterns import counted_queries, row_shares, total_variation
+from attncli.base.arrays import Bools, Brief, Doubles
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
 from attncli.record.selection import number_list

@@ -1,12 +1,12 @@
-"""Kinds of heads: entropy, the shares of weight by pattern, and the pattern with the largest share.
+"""Patterns of heads: entropy, the shares of weight by pattern, and the pattern with the largest share.
 
-All figures are means over the queries that are real tokens; [PAD] never counts as a query. Rows in which
-nothing may be attended to, by the mask of the head's layer, do not count either. The patterns are those of `attncli
-stats` (`attncli.corpus.reducer`).
+All figures are means over the queries that are real tokens; [PAD] never counts as a query. Rows in which nothing may be
+attended to, by the mask of the head's layer, do not count either. The patterns are those of `attncli stats`
+(`attncli.corpus.reducer`).
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -153,3 +153,16 @@ def strongest(row: Floats, count: int) -> list[tuple[int, float]]:
     """The largest weights of a row and their keys, strongest first; keys with no weight are left out."""
     order = np.argsort(-row, kind="stable")[:count]
     return [(int(key), float(row[key])) for key in order if row[key] > 0]
+
+
+def row_shares(record: AttentionRecord) -> AttentionRecord:
+    """A record of norms with every row divided by its sum; any other record as it is.
+
+    Norms have no upper limit and rows of them no common sum. Colours and shades of weights, patterns and entropies
+    need both. A row of zeros stays one.
+    """
+    if record.measure != "norm":
+        return record
+    sums = record.weights.sum(axis=-1, keepdims=True)
+    shares = np.divide(record.weights, sums, out=np.zeros_like(record.weights), where=sums > 0)
+    return replace(record, weights=shares, measure="share of norm")

@@ -18,9 +18,9 @@ from attncli.attention import Window as Reach
 from attncli.base.arrays import Doubles
 from attncli.corpus.sums import FIGURES, LINEAR, Counting, Sums, divergence_sums, factors
 from attncli.models.block import Block, Tap, bands
+from attncli.models.engine import Engine
 from attncli.models.meeting import weigh
 from attncli.models.rows import LayerMask, Rows
-from attncli.models.tapped import TappedModel
 from attncli.models.taps import transformed_lengths
 from attncli.models.walk import Ending
 from attncli.text.tokenizer import Tokenizer
@@ -51,7 +51,7 @@ class BatchSums:
     taps: read or change the blocks before they are counted.
     """
 
-    def __init__(self, model: TappedModel, counting: Counting, block_weights: int, taps: Sequence[Tap] = ()) -> None:
+    def __init__(self, model: Engine, counting: Counting, block_weights: int, taps: Sequence[Tap] = ()) -> None:
         self.model = model
         self.counting = counting
         self.block_weights = block_weights

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.analysis.shares import row_shares
-from attncli.analysis.words import merge_words
-from attncli.base.arguments import check_texts, each_text
+from attncli.analysis.patterns import row_shares
+from attncli.base.choices import check_texts, each_text
 from attncli.base.errors import Notice, RequestError
 from attncli.base.schema import fields, whole
 from attncli.corpus.batch_sums import TOKENS_A_CORE, BatchSums
@@ -28,13 +27,13 @@ from attncli.corpus.statistics import Statistics, check_sums
 from attncli.corpus.sums import USUAL, Counting, Sums, plain_part
 from attncli.corpus.texts import Reading
 from attncli.models import rows
-from attncli.models.engine import Engine, check_model
+from attncli.models.engine import Engine, check_every_layer, check_model, tapped
 from attncli.models.model import OFTEN, Model
 from attncli.models.network import lay_out
 from attncli.models.opening import Opening
-from attncli.models.tapped import check_every_layer, tapped
 from attncli.models.walk import BATCH_TOKENS
 from attncli.record import AttentionRecord, ModelInfo, Request
+from attncli.record.grouping import merge_words
 from attncli.text.tokens import Unreadable
 from attncli.text.windows import Window, windows
 

@@ -15,12 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS
-from attncli.analysis.shares import row_shares
-from attncli.analysis.words import merge_words
+from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS, row_shares
 from attncli.base import choices
-from attncli.base.arrays import Doubles
-from attncli.base.brief import titled
+from attncli.base.arrays import Doubles, titled
 from attncli.base.errors import RequestError
 from attncli.base.files import as_text, check_suffix, write_table, write_whole
 from attncli.base.printable import first_line
@@ -28,7 +25,8 @@ from attncli.base.schema import anything, each, fields, flag, maybe, one_of, rea
 from attncli.base.untrusted import listed, parse_json, read_json, read_npz
 from attncli.corpus.sums import FIGURES, LINEAR, MOST_CLUSTERS, USUAL, Counting, Distances, Sums, plain_part
 from attncli.record import AttentionRecord, ModelInfo
-from attncli.record.schema import MODEL
+from attncli.record.grouping import merge_words
+from attncli.record.loading import MODEL
 from attncli.text.windows import Window
 
 CLEARLY = 2  # times the share that uniform attention gives, from which on a head does something clearly

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from attncli.analysis.patterns import EVERY, pattern_keys
 from attncli.base import choices
-from attncli.base.arrays import Bools, Doubles, Floats
-from attncli.base.brief import Brief
+from attncli.base.arrays import Bools, Brief, Doubles, Floats
 from attncli.base.errors import RequestError, install_hint
 from attncli.text.windows import Window
 

@@ -24,7 +24,7 @@ from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, notify, read_inputs
 from attncli.features.options import MODEL, OUTPUT, argument, choice, option
 from attncli.record import AttentionRecord, ModelInfo, save_records
-from attncli.record.files import SUFFIXES, check_record_count
+from attncli.record.record import SUFFIXES, check_record_count
 from attncli.report import NextCommand, Part, Report
 from attncli.text.tokens import Tokens
 
@@ -163,8 +163,8 @@ def _save_page(records: Sequence[AttentionRecord], path: Path) -> None:
 
 
 def _save_picture(records: Sequence[AttentionRecord], which: str, path: Path) -> None:
+    from attncli.report.figure.drawing import save_figure
     from attncli.report.figure.record import heatmap
-    from attncli.report.figure.saving import save_figure
 
     save_figure(heatmap(next(record for record in records if record.kind == which)), path)
 
@@ -277,3 +277,31 @@ class _Alignment(Part):
                     line.append(*cell_text(weight, CELL, canvas))
                 lines.append(line)
         return lines
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### align
+
+model | model
+model.attention | str | | as in `--attention`
+model.seed | int | | of the training
+model.steps | int | | of the training
+model.sizes | {int} | | sizes of its parts
+alignments | [object] | | one per text, in order
+alignments.text | str | | the input
+alignments.output | str | | the output: an ISO date, or `none` for a text that is no date
+alignments.date | str or null | | the output, if it is a day from 1950 to 2049
+alignments.probability | float | | of the whole output
+alignments.doubt | str or null | | why the output may be wrong, in words
+alignments.characters | [str] | `[character]` | the input, with [END]
+alignments.emitted | [str] | `[emitted]` | the output, with [END] unless it never ended
+alignments.probabilities | [float] | `[emitted]` | of each character, given those before
+alignments.attention | [head]
+alignments.attention.kind | str | | cross, encoder or decoder
+alignments.attention.weights | [[float]] | `[query][key]`
+records | [record] | | the same maps: for each text the cross-attention, then for a Transformer the self-attention
+    of encoder and decoder
+
+`.csv`: a row per cell, as for `run`.
+"""

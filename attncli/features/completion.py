@@ -57,7 +57,7 @@ def device(incomplete: str) -> list[str]:
 
 
 def segments(incomplete: str) -> list[str]:
-    from attncli.analysis.filters import SEGMENTS
+    from attncli.record.selection import SEGMENTS
 
     return begun(SEGMENTS, incomplete)
 

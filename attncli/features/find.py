@@ -1,7 +1,7 @@
 """Find the heads that look from one token to another.
 
 Every head has its strongest weight from QUERY to KEY, in one text or as the mean over many. Beside it stands its usual
-weight (`attncli.analysis.telling`), because a head that always looks at the token before is strong everywhere. `--by`
+weight (`attncli.analysis.edges`), because a head that always looks at the token before is strong everywhere. `--by`
 orders heads by that weight, by its distance above the usual one, or by a figure of `stats`.
 """
 
@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attncli.analysis.finding import ANY, SINK, Rank, places, ranking, strongest_edges
-from attncli.analysis.shares import row_shares
-from attncli.analysis.telling import Edge, Usual
-from attncli.analysis.words import merge_words
+from attncli.analysis.edges import ANY, SINK, Edge, Rank, Usual, places, ranking, strongest_edges
+from attncli.analysis.patterns import row_shares
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS
@@ -24,7 +22,8 @@ from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, Source, Texts, notify_about, notify_sinks, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
-from attncli.record.captions import model_shown
+from attncli.record.display import model_shown
+from attncli.record.grouping import merge_words
 from attncli.record.selection import Selection, select, select_token
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
@@ -287,9 +286,7 @@ def _report(document: dict[str, Any], text: str | None, top: int) -> Report:
         lambda: document,
         itemgetter("heads"),
         next=NextCommand(
-            "the first of these heads",
-            "run",
-            {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": text},
+            "the first of these heads", "run", {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": text}
         ),
     )
 
@@ -326,3 +323,32 @@ def _weights(head: Mapping[str, Any]) -> tuple[str, str]:
 
 
 find = as_function(Find)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### find
+
+model | model
+from | str? | | QUERY; missing for a statistic
+to | str? | | KEY; missing for a statistic
+by | str | | weight, content, or a statistic of `stats`
+mask | str | | padding, causal or none
+measure | str | | weight, or share of norm
+texts | int | | number of texts with both tokens; for a statistic all texts
+of | int | | number of texts in all
+tokens | [str]? | `[query]` | if there is one text
+heads | [head] | | all heads, best first
+heads.weight | float? | share of the weight | from QUERY to KEY: the largest per text, mean over texts
+heads.usual | float? | share of the weight | the usual weight there
+heads.texts | int? | | number of texts in which the mask allows the edge
+heads.sinks | int? | | number of texts in which KEY is a sink: a special token, the first token of a causal model,
+    or a key with a mean weight of at least 0.3 from the other tokens
+heads.query | place? | | the query's place, if there is one text
+heads.key | place? | | the key's place, likewise
+heads.value | float? | as in `stats` | the statistic
+heads.spread | float? | as in `stats` | its spread between texts
+heads.label | str? | | as in `stats`, for a statistic
+
+`.csv`: a row per entry of `heads`.
+"""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, shorten
 from attncli.base.untrusted import read_json
-from attncli.models.families import FAMILIES
+from attncli.models.families import find_family
 from attncli.models.families.family import (
     Biased,
     Biases,
@@ -212,7 +212,7 @@ class ModelConfig:
 def family_of(data: Mapping[str, Any]) -> Family | None:
     """Return the family of encoders that a config.json names, or None."""
     model_type = data.get("model_type")
-    return FAMILIES.get(model_type) if isinstance(model_type, str) else None
+    return find_family(model_type) if isinstance(model_type, str) else None
 
 
 def native(data: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -17,8 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.attention import attend
-from attncli.attention.attend import check_shapes
-from attncli.attention.normalise import Normaliser, masked_softmax
+from attncli.attention.attend import Normaliser, check_shapes, masked_softmax
 from attncli.attention.scores import ScoreFunction
 from attncli.models.block import Block, Tap, bands
 

@@ -32,7 +32,6 @@ from attncli.models.outputs import (
     sources_of,
 )
 from attncli.models.rows import OwnRows, Rows, as_rows, every_text
-from attncli.models.tapped import TappedModel
 from attncli.models.walk import Beginning, Ending, walk
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters
 from attncli.record import ModelInfo, Request
@@ -45,7 +44,7 @@ USUAL = "padding"
 OFTEN = 8  # walks: packing weights takes as long as this many walks lose without it (Xeon: 40 ms, and 5 ms each)
 
 
-class Model(TappedModel):
+class Model(Engine):
     """An encoder of the BERT family. Layers are read from the checkpoint when a request first needs them."""
 
     network: Network
@@ -76,9 +75,7 @@ class Model(TappedModel):
         """Return the heads, (layer, head), whose outputs are 0."""
         return self.network.silenced
 
-    @property
-    def info(self) -> ModelInfo:
-        """Return the model's description in records."""
+    def info_of(self, which: str | None) -> ModelInfo:
         return ModelInfo(
             name=self.place.name,
             path=str(self.place.path),
@@ -183,9 +180,6 @@ class Model(TappedModel):
         if which not in (None, "encoder"):
             raise RequestError(f"--which is for encoder-decoders, but {self.place.name} is an encoder: omit it")
         return self
-
-    def info_of(self, which: str | None) -> ModelInfo:
-        return self.info
 
     def silencing(self, heads: Sequence[tuple[int, int]]) -> "Model":
         made = copy(self)

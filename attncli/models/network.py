@@ -35,7 +35,7 @@ from attncli.attention import (
     Rotary,
     RotaryScore,
 )
-from attncli.attention.relative import PROJECTIONS
+from attncli.attention.positions import PROJECTIONS
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Biased, Conv, Disentangling, Positions, Turned
 

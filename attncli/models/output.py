@@ -8,8 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.base.arrays import Doubles, Floats
-from attncli.base.brief import Brief
+from attncli.base.arrays import Brief, Doubles, Floats
 from attncli.base.choices import Output as Kind
 from attncli.text.tokens import Tokens
 

@@ -52,7 +52,7 @@ def random_model(name: str, device: str = "auto", dtype: str = "float32", seed: 
         place,
         config,
         random_tokenizer(place, config),
-        Checkpoint([StateDict(tensors)], f"the random weights of {name}"),
+        Checkpoint([StateDict(tensors)], f"the random weights of {name}", config.family.prefixes),
         sha256="",
         device=chosen,
         dtype=number,
@@ -125,7 +125,7 @@ def peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: 
 
     def draw(name: str, shape: torch.Size) -> Tensor:
         normal = torch.empty(shape).normal_(generator=generator)
-        module, _, kind = plain_name(name).rpartition(".")
+        module, _, kind = plain_name(name, config.family.prefixes).rpartition(".")
         if len(shape) == 1:
             return (0.0 if kind.endswith("bias") else 1.0) + 0.1 * normal
         rows = normal.flatten(1)

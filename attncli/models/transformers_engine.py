@@ -21,11 +21,10 @@ from attncli.attention import self_mask
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.models.block import Tap
-from attncli.models.engine import closed, pick_device, pick_dtype, why_no_encoder
+from attncli.models.engine import Engine, closed, pick_device, pick_dtype, why_no_encoder
 from attncli.models.hub import Place, check_sha256, weight_files, weights_sha256
 from attncli.models.output import Found
 from attncli.models.rows import Rows, Run, every_text
-from attncli.models.tapped import TappedModel
 from attncli.models.taps import Gates
 from attncli.models.transformers_network import Backend, load_network, on_text_alone, pieces, takes
 from attncli.models.transformers_outputs import Headed, find_outputs
@@ -85,7 +84,7 @@ class TheirRows(Rows):
         return self.in_order(part.unflatten(0, (len(run.texts), -1)) for run, part in parts)
 
 
-class TransformersModel(TappedModel):
+class TransformersModel(Engine):
     """A network of transformers with its tokenizer, ready to compute the attention of texts.
 
     theirs: transformers' own tokenizer. part: the tapped attention.
@@ -237,10 +236,6 @@ class TransformersModel(TappedModel):
             changes = f"without {heads_list(self.gone)}" if self.gone else ""
             self.infos[part] = ModelInfo(self.place.name, str(self.place.path), self.sha256, *sizes, size, changes)
         return self.infos[part]
-
-    @property
-    def info(self) -> ModelInfo:
-        return self.info_of(None)
 
     def fed_to(self, part: str) -> bool:
         """Return True if a decoder needs input besides the encoder's."""

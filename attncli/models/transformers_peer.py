@@ -33,18 +33,6 @@ PARTLY_SINGLE = (
 PADDING_ROWS_LOST = ("modernbert", "deberta", "deberta-v2")
 
 
-def last_resort_tokenizer(directory: Path) -> Any:
-    """Return a `tokenizers.Tokenizer` built by transformers from files that this program can't read (sentencepiece).
-
-    Raises RequestError if there are no such files.
-    """
-    if not any(directory.glob("*.model")):
-        raise RequestError(
-            f"{directory} has no tokenizer: neither tokenizer.json, nor vocab.txt, nor vocab.json with merges.txt"
-        )
-    return peer_tokenizer(directory).backend_tokenizer
-
-
 def tensor_shapes(config: dict[str, Any]) -> dict[str, torch.Size]:
     """Return the names and shapes of an architecture's parameters in transformers, without taking memory."""
     from transformers import AutoModel

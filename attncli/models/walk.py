@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncli.attention import MultiHeadAttention, PositionalScore, Where
-from attncli.attention.positional import Turning as Turned
+from attncli.attention.positions import Turning as Turned
 from attncli.base.errors import RequestError
 from attncli.models.block import Array, Block, Tap
 from attncli.models.hub import Place

@@ -6,7 +6,7 @@ file). Only the needed tensors are read.
 
 import math
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +19,6 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.base.untrusted import Tensors, check_regular
 from attncli.models.config import ModelConfig
-from attncli.models.families import FAMILIES
 from attncli.models.families.family import Source, whole
 from attncli.models.hub import weight_files
 from attncli.models.network import Network
@@ -34,12 +33,10 @@ BUFFERS = (  # 0, 1, 2, ...; 0, 0, 0, ...; and RoFormer's sines and cosines
 )
 
 
-def plain_name(name: str) -> str:
+def plain_name(name: str, prefixes: Iterable[str]) -> str:
     """Return a checkpoint's name for a tensor without the larger model's prefix and with current endings."""
-    for family in FAMILIES.values():
-        name = name.removeprefix(family.prefix)
-        if family.published is not None:
-            name = name.removeprefix(family.published.prefix)
+    for prefix in prefixes:
+        name = name.removeprefix(prefix)
     for old, new in OLD_ENDINGS.items():
         if name.endswith(old):
             return name.removesuffix(old) + new
@@ -139,14 +136,15 @@ def all_finite(tensor: Tensor) -> bool:
 class Checkpoint:
     """The tensors of one model from any number of files, under the names of `plain_name`."""
 
-    def __init__(self, files: Iterable[TensorFile], where: str) -> None:
+    def __init__(self, files: Iterable[TensorFile], where: str, prefixes: Collection[str] = ()) -> None:
         self.where = where
         self.files: dict[str, tuple[TensorFile, str]] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         for file in files:
             for name, shape in file.shapes().items():
-                self.files[plain_name(name)] = (file, name)
-                self.shapes[plain_name(name)] = shape
+                plain = plain_name(name, prefixes)
+                self.files[plain] = (file, name)
+                self.shapes[plain] = shape
 
     def read(self, name: str, source: Source, dtype: torch.dtype) -> Tensor:
         """Return the part of a tensor that a source selects, in this dtype; a view of the file if nothing changes.
@@ -172,13 +170,16 @@ def describe_flaw(stored: Tensor, dtype: torch.dtype) -> str:
     return "infinite" if stored.isinf().any() else f"too large for {dtype}"
 
 
-def open_checkpoint(directory: Path) -> Checkpoint:
-    """Open the weights in a directory. Raises RequestError if there are none, or they can't be read."""
+def open_checkpoint(directory: Path, prefixes: Collection[str] = ()) -> Checkpoint:
+    """Open the weights in a directory. Raises RequestError if there are none, or they can't be read.
+
+    prefixes: the family's (`Family.prefixes`).
+    """
     paths = weight_files(directory)
     files: list[TensorFile] = [
         SafetensorsFile(path) if path.suffix == ".safetensors" else read_pickle(path) for path in paths
     ]
-    return Checkpoint(files, str(directory))
+    return Checkpoint(files, str(directory), prefixes)
 
 
 # --- into the network -----------------------------------------------------------------------------------

@@ -15,8 +15,7 @@ from attncli.base.arrays import Doubles, Ints
 from attncli.base.printable import shorten
 from attncli.record.parts import Part
 from attncli.record.record import AttentionRecord
-from attncli.record.request import Grouping
-from attncli.record.selection import number_list, select
+from attncli.record.selection import Grouping, number_list, select
 from attncli.text.tokens import Tokens, joined, word_groups, word_tokens
 
 LONG = 1024  # tokens: longer texts show stretches, since a line or page element per token would be too much
@@ -214,3 +213,13 @@ def counted_from(first: int, places: Ints) -> list[int] | slice:
     if len(places) and places[-1] - places[0] == len(places) - 1:
         return slice(int(places[0]) - first, int(places[-1]) + 1 - first)
     return [int(place) - first for place in places]
+
+
+def merge_words(record: AttentionRecord) -> AttentionRecord:
+    """The record between words instead of pieces; its tokens are words.
+
+    Weights to the pieces of a word add up, weights from them are averaged (Clark et al. 2019, section 4.1), so
+    that rows still sum to 1. In a layer a word may attend to a word when any of its pieces may to any. Queries and
+    keys (`vectors`) are of pieces only and are left out.
+    """
+    return grouped(record, Grouping(words=True))

@@ -8,12 +8,11 @@ import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
+from attncli.analysis.edges import STRONG, Edge, Usual, clear_patterns, first_is_sink
 from attncli.analysis.patterns import BROAD, HeadSummary, counted_queries, most_attended, strongest, summarise
-from attncli.analysis.sinks import first_is_sink
-from attncli.analysis.telling import STRONG, Edge, Usual, clear_patterns
 from attncli.base.arrays import Floats
 from attncli.record import AttentionRecord
-from attncli.record.cells import drawn_map
+from attncli.record.display import drawn_map
 from attncli.record.selection import numbered_names
 from attncli.report.canvas import Canvas, cut, to_width
 from attncli.report.terminal import (

@@ -19,11 +19,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from attncli.base.arrays import Doubles, Floats
-from attncli.base.palette import ABOVE, BELOW
 from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
-from attncli.record.captions import model_name, record_size
-from attncli.record.cells import HIDDEN, hides, pool
+from attncli.record.display import ABOVE, BELOW, HIDDEN, hides, model_name, pool, record_size
 from attncli.report.canvas import Canvas, cut, to_width
 from attncli.report.parts import Axis, Cell, HeadGrid, Maps, Part, Sentence, Style
 from attncli.report.parts import Table as ReportTable

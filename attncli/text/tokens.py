@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attncli.base.brief import Brief
+from attncli.base.arrays import Brief
 from attncli.base.errors import RequestError, quiet_panics
 from attncli.base.printable import shorten
 

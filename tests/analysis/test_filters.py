@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from records import tokens_of
 
-from attncli.analysis.filters import kept
 from attncli.base.errors import RequestError
+from attncli.record.selection import kept
 
 # [CLS] cat ##s [SEP] [x] é [SEP]
 PAIR = replace(

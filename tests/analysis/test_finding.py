@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import attention_records, layered_records, record_of
 
-from attncli.analysis.finding import ANY, by_content, strongest_edges
-from attncli.analysis.telling import Usual
+from attncli.analysis.edges import ANY, Usual, by_content, strongest_edges
 
 
 @given(attention_records() | layered_records(), st.data())

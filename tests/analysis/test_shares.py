@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import attention_records
 
-from attncli.analysis.shares import row_shares
+from attncli.analysis.patterns import row_shares
 
 
 def norms_of(record, lengths):

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from records import record_of, tokens
 
 from attncli import load_record
-from attncli.analysis.sinks import first_is_sink, sinks
-from attncli.analysis.words import merge_words
-from attncli.record.grouping import grouped
-from attncli.record.request import Grouping
+from attncli.analysis.edges import first_is_sink, sinks
+from attncli.record.grouping import grouped, merge_words
+from attncli.record.selection import Grouping
 
 TEXT = "the cat sat on the mat"
 BACK_ONLY = ["gpt2", "llama-no-bos", "gpt_neo"]  # without a special first token; the last has windows

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from records import attention_records, cross_records, layered_records, record_of, tokens
 
-from attncli.analysis.telling import (
+from attncli.analysis.edges import (
     BINS,
     BORDERS,
     FEW,
@@ -18,9 +18,8 @@ from attncli.analysis.telling import (
     distance_bins,
     edges,
 )
-from attncli.analysis.words import merge_words
-from attncli.record.grouping import grouped
-from attncli.record.request import Grouping
+from attncli.record.grouping import grouped, merge_words
+from attncli.record.selection import Grouping
 
 LENGTH = 14
 

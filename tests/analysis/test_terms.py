@@ -7,8 +7,8 @@ import pytest
 from records import record_of
 
 from attncli import RequestError
-from attncli.analysis.terms import score_terms, with_terms
 from attncli.record import Vectors
+from attncli.record.display import score_terms, with_terms
 
 NUMBERS = np.random.default_rng(0)
 MASK = np.tri(5, dtype=bool)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import attention_records, cross_records, layered_records, record_of, tokens
 
-from attncli.analysis.words import merge_words
 from attncli.record import Vectors
+from attncli.record.grouping import merge_words
 from attncli.text.tokens import word_groups
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attncli.base.palette import WEIGHTS
+from attncli.record.display import WEIGHTS
 
 # Linear red, green, blue as they look without green cones: Machado, Oliveira and Fernandes 2009, table 1, severity 1.
 DEUTERANOPIA = np.array(

@@ -10,8 +10,8 @@ from nearness import same_weights
 from transformers import T5ForConditionalGeneration
 
 from attncli import load_model, load_record
-from attncli.analysis.words import merge_words
-from attncli.record.request import Grouping
+from attncli.record.grouping import merge_words
+from attncli.record.selection import Grouping
 
 WRITTEN = "a cat on"
 TEXT = "The embeddings fit in the suitcase."
@@ -60,11 +60,6 @@ def test_view_draws_shares_of_rows_under_every_mask(attncli, tmp_path):
     assert attncli("view", TEXT, *NORM, "--mask", "none,causal", "-o", str(path)).code == 0
     page = path.read_text()
     assert '"measure":"share of norm"' in page and '"causal"' in page and '"none"' in page
-
-
-@pytest.mark.parametrize("command", ["run", "heatmap", "view"])
-def test_what_can_t_be_met_is_refused(refused, command):
-    assert "it is one of weight, norm" in refused(command, TEXT, "--measure", "length")
 
 
 def test_vectors_are_of_weights_between_pieces(refused, tmp_path):

@@ -11,12 +11,12 @@ from windows import corpus, sums_of
 
 import attncli
 from attncli import RequestError
-from attncli.analysis.shares import row_shares
-from attncli.analysis.words import merge_words
+from attncli.analysis.patterns import row_shares
 from attncli.corpus.batch_sums import reduced
 from attncli.corpus.reducer import Pace, Reducer
 from attncli.corpus.sums import FIGURES, Counting, divergence_sums
 from attncli.models import meeting
+from attncli.record.grouping import merge_words
 
 TEXTS = [
     "The cat sat on the mat, and the dog did not.",

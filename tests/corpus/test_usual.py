@@ -5,10 +5,10 @@ import pytest
 from foreign_checkpoints import make_foreign
 
 from attncli import Request, load_model
-from attncli.analysis.shares import row_shares
-from attncli.analysis.telling import Usual
-from attncli.analysis.words import merge_words
+from attncli.analysis.edges import Usual
+from attncli.analysis.patterns import row_shares
 from attncli.corpus.usual import lines, usual_of
+from attncli.record.grouping import merge_words
 
 
 @pytest.mark.slow

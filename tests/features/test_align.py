@@ -13,7 +13,8 @@ from terminals import PLAIN, canvases
 from attncli.align.translate import load_aligner
 from attncli.base import choices
 from attncli.features.align import _Alignment, records_of_alignment
-from attncli.record import load_records, save_records
+from attncli.record import save_records
+from attncli.record.loading import load_records
 from attncli.report.terminal import shade
 
 TEXT = "Wednesday, the 3rd of March 2021"
@@ -97,7 +98,6 @@ def test_unknown_characters_are_said_and_escape_sequences_stay_harmless(attncli)
 def test_a_map_wider_than_the_terminal_comes_in_parts(attncli, monkeypatch):
     whole = attncli("align", TEXT).out.splitlines()
     monkeypatch.setattr("attncli.cli.output.PAGE_WIDTH", 40)
-    monkeypatch.setattr("attncli.cli.output.canvas.__defaults__", (40,))
     parts = attncli("align", TEXT).out.splitlines()
     maps = [line for line in parts if line and not line.startswith((TEXT, "additive", "weight"))]
     assert max(len(line) for line in maps) <= 40
@@ -124,7 +124,7 @@ def test_bad_requests_are_refused_in_one_line(refused, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("attention", ["additive", "transformer"])
 def test_a_record_a_page_and_a_picture(attncli, tmp_path, attention):
-    from attncli.record import load_records
+    from attncli.record.loading import load_records
 
     record, page = tmp_path / "date.safetensors", tmp_path / "date.html"
     options = ["3 March 2021", "--attention", attention]

@@ -11,10 +11,9 @@ from treebanks import chain, conllu, plain
 
 from attncli import Notice, RequestError
 from attncli.corpus.running import Where
-from attncli.corpus.treebank import TreebankReading
+from attncli.corpus.treebank import Sentence, TreebankReading, words_of
 from attncli.features.probe.counting import probe_treebank
 from attncli.features.probe.tally import Tally, word_maps
-from attncli.text.trees import Sentence, words_of
 
 TREEBANK = str(Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu")
 

@@ -7,9 +7,9 @@ import corpora
 import numpy as np
 import pytest
 
+from attncli.corpus.treebank import Sentence
 from attncli.features.probe import counting
 from attncli.features.probe.counting import NOT_WRITTEN, _read
-from attncli.text.trees import Sentence
 
 TREEBANK = str(Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu")
 

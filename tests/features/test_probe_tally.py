@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from records import record_of
 from treebanks import CAT, corpora, plain, pointing, tally_of
 
-from attncli.analysis.words import merge_words
+from attncli.corpus.treebank import Sentence
 from attncli.features.probe.tally import (
     ALL,
     Skipped,
@@ -21,7 +21,7 @@ from attncli.features.probe.tally import (
     tally,
     word_maps,
 )
-from attncli.text.trees import Sentence
+from attncli.record.grouping import merge_words
 
 
 def test_both_directions_by_hand():

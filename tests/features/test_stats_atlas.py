@@ -9,13 +9,13 @@ from matplotlib.figure import Figure
 from windows import text_sums
 
 from attncli.analysis.patterns import PATTERNS
-from attncli.base.palette import head_colour
 from attncli.corpus.statistics import Statistics
 from attncli.corpus.sums import FIGURES, Distances
 from attncli.features.stats import Heads
 from attncli.features.stats.atlas import LETTERS, draw_atlas
 from attncli.record import ModelInfo
-from attncli.report.figure.saving import save_figure
+from attncli.record.display import head_colour
+from attncli.report.figure.drawing import save_figure
 
 LAYERS, HEADS = 3, 4
 

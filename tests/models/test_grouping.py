@@ -16,7 +16,7 @@ from attncli.checks.memory import peak_added
 from attncli.models import taps as blocks
 from attncli.record import Request, grouping
 from attncli.record.grouping import grouped
-from attncli.record.request import Grouping
+from attncli.record.selection import Grouping
 
 WORDS = ("the", "cat", "sat", "on", "big", "it", "unbelievable", "cats", ",")
 TOLERANCE = {"atol": 1e-6, "rtol": 5e-5}  # float32, added up in another order

@@ -22,7 +22,7 @@ from attncli.models.taken import read_by
 from attncli.models.taps import Gates, Given, GroupedMaps, Lengths, Maps, Outputs, QueriesAndKeys, Terms
 from attncli.models.walk import walk
 from attncli.record.grouping import axes_of
-from attncli.record.request import Grouping
+from attncli.record.selection import Grouping
 
 TEXTS = ["the cat sat", "it, too", "un believ able cat on the cat", "a", "the big cat"]
 KEEPERS = (
@@ -110,30 +110,6 @@ def test_what_is_kept_does_not_depend_on_what_else_is_kept(model, names, layers,
             torch.testing.assert_close(one, other)
         for one, other in zip(together.states, alone.states, strict=True):
             torch.testing.assert_close(one, other)
-
-
-@pytest.mark.parametrize("head", [(0, 1), (3, 2)])
-def test_a_silenced_head_is_one_whose_output_projection_is_zero(minilm, head):
-    """Beside transformers, whose columns of W_O for this head are set to 0, in stats as in the maps."""
-    from transformers import BertModel
-
-    layer, number = head
-    texts = ["The cat sat on the mat.", "It did not, and the dog slept on in the warm sun.", "No."]
-    theirs = BertModel.from_pretrained(minilm.place.path, attn_implementation="eager").eval()
-    with torch.no_grad():
-        theirs.encoder.layer[layer].attention.output.dense.weight[:, 32 * number : 32 * (number + 1)] = 0
-    tokens = [minilm.tokenizer.encode(text) for text in texts]
-    found = [one.weights for one in minilm.take(tokens, taps=[Gates({head: [0.0] * 3})])]
-    reducer = BatchSums(minilm, Counting(), 2**20, taps=[Gates({head: [0.0] * 3})])
-    sums = reducer.parts([one for [one] in corpus(minilm, texts)])
-    for one, weights, part in zip(tokens, found, sums, strict=True):
-        with torch.no_grad():
-            expected = torch.cat(theirs(torch.tensor([one.ids]), output_attentions=True).attentions)
-        torch.testing.assert_close(weights, expected, atol=1e-5, rtol=0)
-        strongest = expected.amax(-1).sum(-1).double().numpy()
-        np.testing.assert_allclose(part.totals[..., 1], strongest, atol=1e-4)
-        plain = next(minilm.attend_tokens([one])).weights
-        assert np.abs(plain[layer + 1 :] - expected[layer + 1 :].numpy()).max() > 1e-3
 
 
 def test_a_gate_is_of_its_text(model):

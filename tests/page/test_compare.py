@@ -15,11 +15,11 @@ from matplotlib.colors import to_rgb
 from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
 
 from attncli.analysis.difference import difference
-from attncli.base.palette import CHANGES_DARK, CHANGES_LIGHT
-from attncli.base.palette import SIGNED as CHANGES
 from attncli.features.diff import difference_report
 from attncli.page.packing import SCALES, unpack_layer
 from attncli.page.payload import scale_entry
+from attncli.record.display import CHANGES_DARK, CHANGES_LIGHT
+from attncli.record.display import SIGNED as CHANGES
 from attncli.report.page import page_of
 
 PAPER = {"light": "#ffffff", "dark": "#14161a"}

@@ -11,9 +11,9 @@ from pictures import maps, said
 from records import attention_records, layered_records, record_of
 
 from attncli.analysis.difference import difference
-from attncli.analysis.words import merge_words
 from attncli.features.diff import difference_report
-from attncli.record.cells import drawn, drawn_map, hides, largest_weight, pool
+from attncli.record.display import drawn, drawn_map, hides, largest_weight, pool
+from attncli.record.grouping import merge_words
 from attncli.report.canvas import Canvas
 from attncli.report.heads import one_head, small_maps
 from attncli.report.terminal import ASCII_HATCH, GREY, HATCH, cell_text, colour, picture

@@ -9,7 +9,7 @@ from hypothesis import given
 from saved_records import any_records
 
 from attncli import RequestError
-from attncli.record.files import CSV_HEADER
+from attncli.record.record import CSV_HEADER
 
 
 def csv_can_hold(record):

@@ -19,7 +19,7 @@ from attncli.checks.memory import peak_added
 from attncli.record import grouping
 from attncli.record.grouping import Axis, grouped, stretches
 from attncli.record.parts import Part
-from attncli.record.request import Grouping
+from attncli.record.selection import Grouping
 
 IN_STRETCHES = Grouping(stretches=True)
 

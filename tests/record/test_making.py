@@ -255,7 +255,7 @@ def test_an_option_that_there_is_not_is_a_mistake_of_the_program():
 @given(record=attention_records() | cross_records())
 def test_all_that_takes_records_takes_them(record, tmp_path_factory):
     from attncli.analysis.patterns import summarise
-    from attncli.analysis.words import merge_words
+    from attncli.record.grouping import merge_words
 
     own = record_of(record.weights, record.tokens.text, None if record.key_tokens is None else record.key_tokens.text)
     assert len(summarise(own)) == own.weights.shape[0] * own.weights.shape[1]

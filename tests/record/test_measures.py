@@ -11,7 +11,7 @@ from saved_records import same
 from attncli import RequestError, load_model, load_record, load_records, save_records
 from attncli import record_of as record_of_maps
 from attncli.record.masks import HALVES, LEAST, holds, precision_of, room
-from attncli.record.request import Grouping, Input, Request
+from attncli.record.selection import Grouping, Input, Request
 
 SUFFIXES = ("npz", "safetensors", "json")
 LONG = "The trophy does not fit in the suitcase because the unbelievably overstuffed thing is too big. " * 12

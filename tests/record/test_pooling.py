@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.record.cells import pool
+from attncli.record.display import pool
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 30), st.integers(1, 30))

@@ -8,10 +8,9 @@ import pytest
 from records import record_of
 
 from attncli import RequestError, load_record
-from attncli.analysis.words import merge_words
-from attncli.record.grouping import grouped
+from attncli.record.grouping import grouped, merge_words
 from attncli.record.parts import Answer, Said
-from attncli.record.request import Grouping
+from attncli.record.selection import Grouping
 
 SAID = Said("classes", "classes", True, [Answer("yes\x1b[31m", 2.5, 0.75), Answer("[bold]no", -1e-9, 0.25)])
 PLACES = Said("tokens", "tokens", True, [Answer(f"label {place}", 1.0, 0.5, place, place + 1) for place in range(1, 4)])

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from records import attention_records, cross_records, layered_records, record_of
 
 from attncli import RequestError, load_record
-from attncli.analysis.words import merge_words
+from attncli.record.grouping import merge_words
 from attncli.record.masks import mask_of, runs_of
 
 

@@ -9,7 +9,7 @@ from saved_records import same
 
 from attncli import load_record, record_of
 from attncli.base.errors import RequestError
-from attncli.record.captions import notes
+from attncli.record.display import notes
 
 TEXT = "the cat sat on the mat"
 TOKENS = ["a", "b", "c"]

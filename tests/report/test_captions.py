@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from records import cross_records, record_of, tokens_of
 
-from attncli.record.captions import model_name, record_size, token_count
+from attncli.record.display import model_name, record_size, token_count
 
 
 @pytest.mark.parametrize("name", ["/very/long/path/to/model", "model", "C:\\models\\mine\\"])

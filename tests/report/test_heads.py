@@ -11,8 +11,8 @@ from records import attention_records, cross_records, layered_records, record_of
 from rich.cells import cell_len
 from terminals import canvases
 
+from attncli.analysis.edges import Usual, edges
 from attncli.analysis.patterns import summarise
-from attncli.analysis.telling import Usual, edges
 from attncli.record.selection import numbered_names
 from attncli.report.canvas import Canvas
 from attncli.report.heads import (

@@ -6,9 +6,9 @@ import numpy as np
 from records import record_of
 
 from attncli.record import grouping
-from attncli.record.captions import notes
+from attncli.record.display import notes
 from attncli.record.grouping import grouped
-from attncli.record.request import Grouping
+from attncli.record.selection import Grouping
 
 
 def test_how_much_of_their_weight_is_said():

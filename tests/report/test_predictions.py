@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from records import record_of
 
-from attncli.record.captions import describe_prediction
+from attncli.record.display import describe_prediction
 from attncli.record.parts import Answer, Said
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli import Notice
+from attncli.corpus.treebank import Sentence, words_of
 from attncli.text.tokens import Tokens
-from attncli.text.trees import Sentence, words_of
 
 
 def pieces(text, spans):

@@ -10,7 +10,7 @@ from typing import Any
 from attncli.attention.mistakes import MISTAKES
 from attncli.attention.mistakes.known import DROPOUT
 from attncli.base import choices
-from attncli.base.arguments import check_instance, check_optional_text
+from attncli.base.choices import check_instance, check_optional_text
 from attncli.base.errors import RequestError
 from attncli.checks.code.calling import BY_HEADS, Trial, describe_encodings, difference
 from attncli.checks.code.examination import GIVES_ZERO, NOWHERE, Examination

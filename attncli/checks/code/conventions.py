@@ -20,8 +20,7 @@ from attncli.attention.mistakes.steps import (
     split_interleaved,
     with_temperature,
 )
-from attncli.attention.relative import alibi_slopes
-from attncli.attention.rotary import Rotary
+from attncli.attention.positions import Rotary, alibi_slopes
 from attncli.checks.code.calling import NO_FORMULA, Trial, difference
 
 CAUSAL: Change = {"seen": lambda seen: seen._replace(causal=True)}

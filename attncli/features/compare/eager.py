@@ -1,6 +1,6 @@
 """A network that transformers runs, with our place in it and with its own eager attention, on the same texts.
 
-    ours: texts ──► TappedModel.take, last_hidden ──► network with our attention function ──┐
+    ours: texts ──► Engine.take, last_hidden ──► network with our attention function ──┐
                                                                                             ├──► the same?
     theirs: token numbers ──► network with its eager attention, and hooks on its modules ───┘
 
@@ -36,8 +36,7 @@ from attncli.models.transformers_peer import Reference
 from attncli.models.transformers_place import NAME, set_attention
 from attncli.record import Request
 from attncli.record.grouping import axes_of
-from attncli.record.request import Grouping
-from attncli.record.selection import Selection
+from attncli.record.selection import Grouping, Selection
 from attncli.text.tokens import Fed, Read, Tokens
 
 MASKS_OF_MODULES = ("attention_mask", "mask")  # what modules of attention call their mask

@@ -18,7 +18,7 @@ from attncli.corpus.files import TREEBANKS, display_name
 from attncli.corpus.of_model import MOST_THREADS, OfModel, asked_of, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, notify_partial, silent
 from attncli.corpus.shards import Arrays, Counts, Seen, Shard
-from attncli.corpus.treebank import TreebankReading
+from attncli.corpus.treebank import Sentence, TreebankReading, words_of
 from attncli.features.probe.tally import (
     DIRECTIONS,
     Ints,
@@ -29,15 +29,13 @@ from attncli.features.probe.tally import (
     check_tally,
     tally,
 )
-from attncli.models.engine import Engine
+from attncli.models.engine import Engine, check_every_layer
 from attncli.models.model import Model
 from attncli.models.network import lay_out
 from attncli.models.opening import Opening
 from attncli.models.rows import batches, read_ahead
-from attncli.models.tapped import check_every_layer
 from attncli.record import AttentionRecord, Request
 from attncli.text.tokens import NothingKept, Tokens
-from attncli.text.trees import Sentence, words_of
 
 SHUFFLED = 2**15  # sentences that are shuffled together; all of them are in memory
 ENDLESS = 10**9  # tokens: the limit that tokenizers name for models without one

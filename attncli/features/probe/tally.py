@@ -1,7 +1,7 @@
 """Tally what heads find in the sentences of a treebank: syntactic heads by relation, and edges of trees.
 
 Of each head of the model, and in both directions, the strongest weight between a word and the other words is its guess
-at the word's syntactic head. Weight from a word to itself and to a sink (`attncli.analysis.sinks`) does not count.
+at the word's syntactic head. Weight from a word to itself and to a sink (`attncli.analysis.edges`) does not count.
 Punctuation can be guessed. Roots and punctuation are not asked for their syntactic head.
 """
 
@@ -14,12 +14,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from attncli.analysis.edges import first_is_sink
 from attncli.analysis.luck import LEVEL, sign_test, wilson
-from attncli.analysis.sinks import first_is_sink
-from attncli.analysis.words import merge_words
 from attncli.base.arrays import Bools, Floats
+from attncli.corpus.treebank import Sentence
 from attncli.record import AttentionRecord, ModelInfo
-from attncli.text.trees import Sentence
+from attncli.record.grouping import merge_words
 
 Ints = npt.NDArray[np.int64]
 

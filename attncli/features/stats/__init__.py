@@ -32,7 +32,7 @@ from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, notify_sinks, open_part, stdin_is_piped
 from attncli.models.opening import Opening
-from attncli.record.captions import model_name
+from attncli.record.display import model_name
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class Stats(CorpusFeature):
 
         Raises RequestError if the file is neither, and for options that have no effect on it.
         """
-        from attncli.record import load_records
+        from attncli.record.loading import load_records
 
         found = None
         if path.suffix.lower() in LOADED:
@@ -314,3 +314,41 @@ class Heads(Part):
         from attncli.features.stats.atlas import draw_atlas
 
         return draw_atlas(self)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### stats
+
+model | model
+kind | str? | | decoder; missing for encoder attention
+mask | str | | padding, causal or none
+measure | str | | weight, or share of norm
+words | bool | | true if tokens were merged into words
+texts | int | | number of texts
+tokens | int | | number of tokens in them, or of words if merged
+partial | bool | | true if it was interrupted and there are more texts
+entropy_limit | float or [float] | nats | entropy of uniform attention; by layer if layers differ
+heads | [head]
+heads.label | str | | the pattern with the largest share, or broad
+heads.strength | float | share of the weight | share of that pattern
+heads.figures | {float} | nats, tokens, shares | means over all tokens, by the names of `--by`
+heads.spread | {float} | the figure's own | standard deviation of the means per text
+alike | [{float}] or null | `[layer]` of nats, tokens, shares | the figures of uniform attention, by the names of
+    `--by`; null in statistics of an older version
+patterns | {pattern} | | the heads of each pattern, by its name
+distances | object? | | with `--distances`; head h of layer l has the number l · heads + h
+distances.divergence | [[float]] | nats, `[head][head]` | mean Jensen-Shannon divergence
+distances.embedding | [[float]] | `[head][2]` | points in a plane
+distances.clusters | [int] | `[head]` | number of its cluster
+
+`.csv`: a row per entry of `heads`: `layer,head,label,strength`, the figures by name, and their spreads
+(`entropy_spread` ...).
+
+### pattern
+
+A pattern over all heads.
+
+clearest | head or null | | the clearest head; null if no head shows the pattern
+labelled | int | | number of heads with this label
+"""

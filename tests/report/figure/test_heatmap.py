@@ -10,7 +10,7 @@ from pictures import check_nothing_overlaps, frames, maps, random_record, said, 
 from records import attention_records, cross_records, layered_records
 
 from attncli import RequestError
-from attncli.analysis.words import merge_words
+from attncli.record.grouping import merge_words
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 

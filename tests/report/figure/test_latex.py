@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from pictures import random_record, with_tokens
 
-from attncli.report.figure.saving import save_figure
+from attncli.report.figure.drawing import save_figure
 
 STRANGE = [
     "[CLS]", "50%", "$x$", "a_b", "#1", "{", "}", "\\", "&", "~", "^^5c", "\\input{none}", "--",

@@ -14,9 +14,9 @@ from pictures import check_nothing_overlaps, random_record
 from records import attention_records, record_of
 
 from attncli import RequestError
-from attncli.base.palette import head_colour
+from attncli.record.display import head_colour
 from attncli.report.figure import lines as strands
-from attncli.report.figure.saving import save_figure
+from attncli.report.figure.drawing import save_figure
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 

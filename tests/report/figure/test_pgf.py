@@ -10,9 +10,8 @@ from pictures import maps, random_record, said
 
 from attncli import RequestError
 from attncli.report.figure import latex
-from attncli.report.figure.drawing import STROKES, hatched
+from attncli.report.figure.drawing import STROKES, hatched, save_figure
 from attncli.report.figure.latex import OVERLAP, rectangles, tex
-from attncli.report.figure.saving import save_figure
 
 
 def saved(drawn, path):
