@@ -120,7 +120,7 @@ def _report(found: Probed) -> Report:
             *map(Sentence, explain_verdicts(document)),
             _tree_table(document),
             Sentence(explain_trees(document)),
-            Bars(document),
+            _Bars(document),
         ],
         lambda: document,
         itemgetter("relations"),
@@ -228,7 +228,7 @@ def percent(share: float | None) -> str:
 
 
 @dataclass(frozen=True)
-class Bars(Part):
+class _Bars(Part):
     """The relations and the trees as bars, in pictures only."""
 
     document: dict[str, Any]
