@@ -62,7 +62,7 @@ NAMED = 3  # edges in a title
 
 @dataclass(eq=False)
 class Cut(AskingFeature):
-    """Cut edges of attention, and measure what the output does.
+    """Cut edges of attention, and measure how an output changes.
 
     A cut edge hides the key from the query (attention knock-out, Geva et al. 2023). --cut cuts some edges together,
     compared with as many other edges. Without it each edge is cut by itself, and weights are compared with effects by

@@ -43,7 +43,7 @@ APART = 0.02  # a larger difference means that weights are not made of q and k a
 
 @dataclass(eq=False)
 class Explain(Feature):
-    """Explain one row of a map, every number from end to end.
+    """Explain one row of a map: every number in it.
 
     For each key: q·k, divided by the root of the head's size, the terms of positions, the mask, exp, the weight, and
     how much the token brings to the output: the length of weight times value, which can be small where the weight is
@@ -57,6 +57,7 @@ class Explain(Feature):
       attncli explain "The cat sat on the mat." -l 1 -H 8 --query 3 -o row.png
     """
 
+    group = "Understand"
     saves = (*PICTURES, *DOCUMENTS)
     saved_as = "the row"
 

@@ -65,6 +65,7 @@ class Mask(Feature):
       attncli mask -l 0 -H 2 -o masks.png "The cat sat on the mat."
     """
 
+    group = "Understand"
     saves = (*PICTURES, *DOCUMENTS)
     saved_as = "what masks do"
 

@@ -65,7 +65,7 @@ ORDERING, MEASURING = slice(0, None, 2), slice(1, None, 2)  # texts that make th
 
 @dataclass(eq=False)
 class Ablate(AskingFeature, CorpusFeature):
-    """Measure what the output does without a head.
+    """Measure how an output changes without a head.
 
     Effect: the output without a head minus the output with it, for each head, each layer and all heads. The output is
     the cosine of two texts, the probability of a label, the divergence of the prediction, or how far the last vectors

@@ -38,7 +38,7 @@ REACH = 2  # of a window, to each side
 
 @dataclass(eq=False)
 class Mechanisms(Feature):
-    """Put one head under every score and in other designs.
+    """Run one head with other scores and in other designs.
 
     Designs are other positions, windows and shared keys. Parameters that this model never learned are random and
     labelled "untrained". Claims of tutorials and papers are measured; one that fails is a finding (exit code 0).
@@ -50,6 +50,7 @@ class Mechanisms(Feature):
       attncli mechanisms "The cat sat on the mat." -l 4 -H 3 --design alibi
     """
 
+    group = "Understand"
     saves = (*PICTURES, *DOCUMENTS)
     saved_as = "what is measured"
 

@@ -54,6 +54,7 @@ class Similar(Feature):
       attncli similar -f sample_inputs/similarity.txt --apart 2,3 --words
     """
 
+    group = "Does it matter"
     saved_as = "similarity"
 
     first: Annotated[str | None, options.argument("A", "A text. Without both: two samples.")] = None

@@ -49,7 +49,7 @@ NONE = "none"
 
 @dataclass(eq=False)
 class Stats(CorpusFeature):
-    """Count what every head does in general, over a corpus.
+    """Describe every head over a corpus.
 
     The figures are means over all tokens (Clark et al. 2019: over documents): entropy, strongest weight, distance, and
     the weight on the token itself, the previous, next and first one, [CLS] (cls), [SEP] (separator), all punctuation

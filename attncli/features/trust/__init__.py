@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Trust(AskingFeature):
-    """Ask whether attention explains an output here.
+    """Test whether attention explains an output.
 
     Weights are replaced by permuted and by uniform ones. Tokens are ranked by attention, norms, rollout, ALTI and
     gradients, and erased by [MASK] and by deletion: does the output depend on the first tokens of a ranking more than
