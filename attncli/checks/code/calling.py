@@ -407,12 +407,16 @@ class Trial:
         rounded = RIGHT(as_dtype(self.inputs, getattr(torch, dtype))).output
         return 4 * difference(rounded, ours) + HALF_STEPS * epsilon * largest
 
+    @cached_property
+    def rounded_inputs(self) -> Inputs:
+        return as_dtype(self.inputs, getattr(torch, self.dtype))
+
     def fits(self, formula: Formula, padded: bool = True, nowhere: bool = True) -> bool:
         """Return whether the formula gives the same, or fails as well.
 
         padded: compare queries that are [PAD] too. nowhere: compare queries that may see nothing too.
         """
-        inputs = as_dtype(self.inputs, getattr(torch, self.dtype))
+        inputs = self.rounded_inputs
         try:
             ours = formula(inputs)
         except NO_FORMULA:

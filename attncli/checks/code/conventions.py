@@ -34,6 +34,7 @@ HEADS: Mapping[str, Change] = {
     "": {},
     "heads take turns: element i is of head i mod heads": {"split": split_interleaved, "join": join_interleaved},
 }
+FAR = 0.1  # a difference of outputs of about 1, for a temperature that is right within a thousandth
 TIMES_FINER = 26  # by 4 each time: as fine as float64 is
 MOST = 8  # conventions under which mistakes are looked for
 FEW = 3  # ways of making each of two mistakes
@@ -113,9 +114,11 @@ def nearest_temperature(trial: Trial, base: Formula) -> float:
         return torch.inf if theirs is None else difference(theirs, ours.output, ours.nowhere)
 
     best, step = 0.0, 1.3
-    for _ in range(TIMES_FINER):
+    for finer in range(TIMES_FINER):
         best = min((best + step * place / 8 for place in range(-8, 9)), key=gap)
         step /= 4
+        if finer == 4 and gap(best) > FAR:  # no temperature comes near
+            break
     return float(10**best)
 
 

@@ -17,7 +17,8 @@ NAMES = {
     "query": "q query queries x_q xq q_x query_states target tgt decoder_state x1",
     "key": "k key keys x_k xk k_x key_states",
     "value": "v value values x_v xv v_x value_states",
-    "memory": "memory context ctx encoder_output enc_output encoder_out encoder_hidden_states kv x_kv other x2 y z",
+    "memory": "memory context ctx encoder_output encoder_outputs enc_output encoder_out encoder_hidden_states "
+    "kv x_kv other x2 y z",
     "x": "x input inputs hidden_states hidden embeddings embedded embeds src tokens sequence seq xs h features",
     "mask": "mask masks attn_mask attention_mask att_mask src_mask tgt_mask m causal_mask valid_mask attn_bias",
     "padding": "key_padding_mask padding_mask pad_mask src_key_padding_mask src_padding_mask key_mask kv_mask pad",

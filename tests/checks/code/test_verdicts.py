@@ -321,6 +321,21 @@ def test_any_temperature_is_named(temperature):
     assert mistakes(lambda query, key, value: right(query / temperature, key, value)) == ["temperature"]
 
 
+class Head(nn.Module):
+    """Divides by the root of the model's size, which no head and no sum of heads has."""
+
+    def __init__(self, n_embd, head_size):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(n_embd, head_size) for _ in range(3))
+
+    def forward(self, x):
+        return kernel(self.query(x), self.key(x), self.value(x), scale=x.shape[-1] ** -0.5)
+
+
+def test_the_size_of_the_input_is_the_wrong_scale():
+    assert mistakes(Head) == ["scale by d_model"]
+
+
 @pytest.mark.parametrize(
     ("thing", "law"),
     [
