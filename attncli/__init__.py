@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
     from attncli.checks.code.check import check
     from attncli.corpus.reducer import corpus_statistics
-    from attncli.effects.question import Asking
+    from attncli.effects.asking import Asking
     from attncli.features.ablate import Ways, ablate
     from attncli.features.cut import cut, cut_each
     from attncli.features.diff import diff
@@ -43,7 +43,7 @@ HOMES = {
     "corpus_statistics": "attncli.corpus.reducer",
     "Ways": "attncli.features.ablate",
     "ablate": "attncli.features.ablate",
-    "Asking": "attncli.effects.question",
+    "Asking": "attncli.effects.asking",
     "cut": "attncli.features.cut",
     "cut_each": "attncli.features.cut",
     "diff": "attncli.features.diff",

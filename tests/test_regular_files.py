@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from attncli.corpus.finding import find_inputs
 from attncli.corpus.folder import Local
 from attncli.corpus.statistics import load_statistics
 from attncli.features import completion as completion
-from attncli.features.align import model_of
+from attncli.features.align import _model_of
 from attncli.features.inputs import read_lines
 from attncli.models import hub
 from attncli.models.config import read_config
@@ -128,11 +129,10 @@ def test_a_file_that_became_a_pipe_after_it_was_looked_at_is_not_waited_for(tmp_
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_hash_of_an_aligner_is_of_a_file(kind, tmp_path):
-    aligner = load_aligner("dot")
-    aligner.path = tmp_path / "dot.safetensors"
+    aligner = replace(load_aligner("dot"), path=tmp_path / "dot.safetensors")
     make_irregular(aligner.path, kind)
     with guarded(aligner.path), pytest.raises(OSError, match=f"{KINDS[kind]}|directory"):
-        model_of(aligner)
+        _model_of(aligner)
 
 
 # --- checkpoints ----------------------------------------------------------------------------------------

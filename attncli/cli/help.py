@@ -85,6 +85,13 @@ class Commands(InGroups, TyperGroup):
         super().format_options(ctx, formatter)
 
 
+def long_name(one: Any) -> str:
+    """Return an option by its long name, and an argument by its metavar."""
+    if one.param_type_name == "argument":
+        return str(one.metavar)
+    return str(max(one.opts, key=lambda option: option.startswith("--")))
+
+
 def written(one: Any) -> str:
     """ "-l, --layer N", "    --pair TEXT", "TEXT" """
     if one.param_type_name == "argument":

@@ -2,24 +2,26 @@
 
 import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer import Context
 
 from attncli.base.printable import printable
 from attncli.cli import output
-from attncli.cli.given import given
-from attncli.corpus.files import STDIN
-
-if TYPE_CHECKING:
-    pass
+from attncli.features.options import STDIN
 
 # What says which maps a command is about: where another can't take one of these, it would be about others.
 SAME = ("saved", "model", "engine", "pair", "file", "mask", "pad_to", "measure", "which", "target")
 # The text, and what is looked at in its maps.
 ALSO = ("text", "layer", "head", "query", "words", "no_special", "segments")
-NOT_AGAIN = ("output_path", "output_paths", "quiet", "debug")
+NOT_AGAIN = ("output_path", "quiet", "debug")
 TEXT = "TEXT"  # stands for a text that is too long for a line, or was piped in
+
+
+def is_given(context: Context, name: str) -> bool:
+    """Return whether a parameter stands on the command line; an environment variable counts as a default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def offer(context: Context, what: str, command: str, **options: Any) -> None:
@@ -44,7 +46,7 @@ def typed(context: Context, command: str, options: dict[str, Any]) -> list[str]:
     kinds = {one.name: one.param_type_name for one in context.command.params}
     taken = {one.name: one for one in target.params}
     again = kinds.keys() - NOT_AGAIN if target is context.command else kinds.keys() & {*SAME, *ALSO}
-    kept = {name for name in again - options.keys() if given(context, name)}
+    kept = {name for name in again - options.keys() if is_given(context, name)}
     fitting = {name for name in kept if name in taken and taken[name].param_type_name == kinds[name]}
     if (kept - fitting) & {*SAME}:
         return []

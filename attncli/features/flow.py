@@ -131,7 +131,7 @@ class Flow(Feature):
         request = Request("all", "all", self.mask, self.pad_to, self.measure, which=self.which, target=self.target)
         opening = Opening(self.model, self.device, self.dtype, self.engine)
         source = Texts(read_inputs(self.text, self.pair, self.file), opening, request)
-        from attncli.models.tapped import check_every_layer
+        from attncli.models.engine import check_every_layer
 
         check_every_layer(source.engine, self.which, "flow")
         return source.one("give the one to follow as TEXT")
@@ -476,3 +476,27 @@ class _Strongest(_LayerTable):
 
 
 flow = as_function(Flow)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### flow
+
+model | model
+measure | str | | the measure that was followed: weight, norm or share of norm
+mask | str | | padding, causal or none
+heads | [int] | `[head]` | the heads whose mean was followed
+tokens | [str] | `[token]`
+layers | [object] | | the starting layers
+layers.layer | int
+layers.queries | [place] | | all tokens, or that of `--query`
+layers.queries.query | int | | equal to `index`
+layers.queries.raw | [float]? | `[token of the layer below]` | mean weights, with this method
+layers.queries.rollout | [float]? | `[input token]` | shares that sum to 1, with this method
+layers.queries.flow | [float]? | `[input token]` | shares that sum to 1, with this method
+layers.queries.maximum_flow | [float]? | `[input token]` | the maximum flows themselves, with `flow`
+records | [record] | | one record of the same shares, with the methods as its heads, in order
+records.attention.method | str | | raw, rollout or flow
+
+`.csv`: a row per cell, as for `run`, with every query.
+"""

@@ -9,13 +9,11 @@ from attncli.base import choices
 from attncli.base.files import LATEX, PICTURES
 from attncli.base.progress import Progress, silent
 from attncli.features import options
-from attncli.features.feature import Feature
-from attncli.features.inputs import Saved, Source, Texts, notify, notify_about, read_inputs
-from attncli.models.opening import Opening
+from attncli.features.inputs import RecordFeature, notify, notify_about
 from attncli.record import AttentionRecord
 from attncli.record.display import SIGNED, WEIGHTS_NAME, title_of_record
 from attncli.record.record import document_text
-from attncli.record.selection import Grouping, Request, number_list
+from attncli.record.selection import Grouping, number_list
 from attncli.report import NextCommand, Part, Report
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ COPIES = 3  # of the maps, that drawing them makes (4 layers x 12 heads x 1,024 
 
 
 @dataclass(eq=False)
-class Heatmap(Feature):
+class Heatmap(RecordFeature):
     """Draw attention maps into a file, and print the file's name.
 
     Without a selection: the heads of the last layer. As a matrix, several heads are a grid with one colour scale; as
@@ -49,20 +47,7 @@ class Heatmap(Feature):
     json = False
     output = "attention.png"
 
-    text: options.Text = None
-    pair: options.Pair = None
-    file: options.File = None
-    saved: options.Saved = None
-    model: options.ModelName = "minilm"
-    layer: options.Layer = None
-    head: options.Head = None
     mask: options.Mask = None
-    pad_to: options.PadTo = None
-    measure: options.Measure = "weight"
-    engine: options.Engine = "auto"
-    without: options.Without = None
-    which: options.Which = None
-    target: options.Target = None
     style: Annotated[
         choices.Style,
         options.choice(options.OUTPUT, choices.Style, "--style", help="Drawn as "),
@@ -130,8 +115,6 @@ class Heatmap(Feature):
             show_default="model, layer, head, mask",
         ),
     ] = None
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         from attncli.report.figure.record import Look, What, left_out
@@ -140,7 +123,9 @@ class Heatmap(Feature):
         cmap = SIGNED if self.terms and not self.is_given("cmap") else self.cmap
         look = Look(self.style, self.vmax, self.scale, cmap, self.title, self.width, self.font, self.font_size)
         what = What(self.mean, not self.no_special, self.words, self.segments, self.query, self.terms)
-        record = notify_about(self._source().one(self._otherwise(), COPIES))
+        grouping = Grouping(self.tokens, self.words, stretches=not self.terms)
+        source = self.source(self.mask, "-1", grouping, vectors="all" if self.terms else None)
+        record = notify_about(source.one(self._otherwise(), COPIES))
         if self.saved is not None and self.layer is None:
             record = record.select(layers=[max(record.layers)])
         if len(record.heads) == 1:
@@ -175,25 +160,6 @@ class Heatmap(Feature):
         if self.saved is None:
             return "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"
         return "save the one to draw by itself (attncli run -o one.safetensors TEXT)"
-
-    def _source(self) -> Source:
-        grouping = Grouping(self.tokens, self.words, stretches=not self.terms)
-        if self.saved is not None:
-            self.refuse_use("record", "with --from, which takes what was saved")
-            return Saved(self.saved, self.layer, self.head, grouping)
-        request = Request(
-            layers="-1" if self.layer is None else self.layer,
-            heads="all" if self.head is None else self.head,
-            mask=self.mask,
-            pad_to=self.pad_to,
-            measure=self.measure,
-            vectors="all" if self.terms else None,
-            which=self.which,
-            target=self.target,
-            grouping=grouping,
-        )
-        opening = Opening(self.model, self.device, self.dtype, self.engine, self.without)
-        return Texts(read_inputs(self.text, self.pair, self.file), opening, request)
 
     def _next(self, record: AttentionRecord) -> NextCommand:
         if self.terms:

@@ -17,19 +17,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attncli.base.errors import Notice, RequestError
+from attncli.features import options
+from attncli.features.feature import Feature
+from attncli.features.options import STDIN as STDIN
 from attncli.models.opening import Opening
 from attncli.record.selection import TOKENS, Grouping, Input, Request
 
 if TYPE_CHECKING:
     from attncli.analysis.edges import Usual
     from attncli.models.engine import Engine
-    from attncli.models.tapped import TappedModel
     from attncli.record import AttentionRecord
 
+SAVED = "with --from, which takes what was saved"
 PATIENCE = 1.0  # seconds until the user hears that stdin is waited for
 
 SAMPLE = "The trophy does not fit in the suitcase because it is too big."
-STDIN = "-"
 MOST_BYTES = 20_000_000  # of texts that are all kept: some five million tokens, which are hours of a model's work
 
 
@@ -137,7 +139,7 @@ def notify_about(record: "AttentionRecord") -> "AttentionRecord":
 
 def notify_sinks(engine: "Engine", which: str | None, measure: str) -> None:
     """Tell the user that rows sum to less than 1, if heads of the part that is counted have sinks."""
-    from attncli.models.tapped import tapped
+    from attncli.models.engine import tapped
     from attncli.record.display import SINKS
 
     part = tapped(engine, engine.to_itself(which))
@@ -159,13 +161,13 @@ def open_part(opening: Opening, which: str | None) -> "Engine":
     return engine
 
 
-def open_tapped(opening: Opening, which: str | None = None) -> "TappedModel":
+def open_tapped(opening: Opening, which: str | None = None) -> "Engine":
     """Open the model as the part that --which names, for a feature whose taps look into it.
 
     Raises RequestError as `open_part` does, and where nothing can be tapped.
     """
     engine = open_part(opening, which)
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import require_tapped
 
     return require_tapped(engine, which)
 
@@ -264,3 +266,61 @@ class Saved(Source):
         from attncli.record.loading import load_records
 
         return load_records(self.path)
+
+
+# --- features on records --------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class RecordFeature(Feature):
+    """A feature that takes records: a model computes them from texts, or --from names a file of them.
+
+    Fields of a subclass come after these, on the command line as well. A mixin after this class in the bases puts
+    fields first.
+    """
+
+    text: options.Text = None
+    pair: options.Pair = None
+    file: options.File = None
+    saved: options.Saved = None
+    model: options.ModelName = "minilm"
+    layer: options.Layer = None
+    head: options.Head = None
+    pad_to: options.PadTo = None
+    measure: options.Measure = "weight"
+    engine: options.Engine = "auto"
+    without: options.Without = None
+    which: options.Which = None
+    target: options.Target = None
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def source(
+        self,
+        mask: str | None = None,
+        layers: str = "all",
+        grouping: Grouping = TOKENS,
+        stdin: bool = False,
+        **request: Any,
+    ) -> "Saved | Texts":
+        """Return the saved record, or the texts and the request to the model.
+
+        layers: the layers to compute without -l. stdin: whether texts may be piped in. request: further fields of the
+        request. Raises RequestError for an option that has no effect with --from, and as `read_inputs` does.
+        """
+        if self.saved is not None:
+            self.refuse_use("record", SAVED)
+            return Saved(self.saved, self.layer, self.head, grouping)
+        made = Request(
+            layers=layers if self.layer is None else self.layer,
+            heads="all" if self.head is None else self.head,
+            mask=mask,
+            pad_to=self.pad_to,
+            measure=self.measure,
+            which=self.which,
+            target=self.target,
+            grouping=grouping,
+            **request,
+        )
+        opening = Opening(self.model, self.device, self.dtype, self.engine, self.without)
+        return Texts(read_inputs(self.text, self.pair, self.file, stdin), opening, made)

@@ -15,12 +15,11 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import printable
 from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
-from attncli.features.feature import Feature, options_of
-from attncli.features.inputs import Saved, Source, Texts, notify, notify_about, read_inputs
-from attncli.models.opening import Opening
+from attncli.features.feature import options_of
+from attncli.features.inputs import RecordFeature, notify, notify_about
 from attncli.record import AttentionRecord, save_records
 from attncli.record.record import LOADED, READ, SUFFIXES, check_record_count, document_text
-from attncli.record.selection import Grouping, Request, number_list
+from attncli.record.selection import Grouping, number_list
 from attncli.report import Axis, Maps, NextCommand, Panel, Part, Report, Sentence
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ ENDLESS = 10_000  # columns of a large map in a pipe
 
 
 @dataclass(eq=False)
-class Run(Feature):
+class Run(RecordFeature):
     """Show what the attention heads of a model do with a text.
 
     Without a selection: the pattern of every head, and the heads worth a closer look on this text. With -l: the heads
@@ -54,40 +53,19 @@ class Run(Feature):
     saved_as = "a record"
 
     text: options.PipedText = None
-    pair: options.Pair = None
-    file: options.File = None
-    saved: options.Saved = None
-    model: options.ModelName = "minilm"
-    layer: options.Layer = None
-    head: options.Head = None
     mask: options.Mask = None
-    pad_to: options.PadTo = None
     vectors: Annotated[
-        str | None,
-        options.vectors("Save q and k of these heads too: 4.7, or 4.0-3, or 4.all, or all."),
+        str | None, options.vectors("Save q and k of these heads too: 4.7, or 4.0-3, or 4.all, or all.")
     ] = None
     tokens: options.SomeTokens = None
     words: options.Words = False
     terms: options.Terms = False
-    measure: options.Measure = "weight"
-    engine: options.Engine = "auto"
-    without: options.Without = None
-    which: options.Which = None
-    target: options.Target = None
     top_k: Annotated[
         int,
         options.option(
-            options.OUTPUT,
-            "--top-k",
-            rare=True,
-            metavar="N",
-            min=1,
-            help="Name the N strongest keys.",
-            use="terminal",
+            options.OUTPUT, "--top-k", rare=True, metavar="N", min=1, help="Name the N strongest keys.", use="terminal"
         ),
     ] = 3
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         """Report one text. Raises RequestError for several: `reports` yields a report for each."""
@@ -101,7 +79,11 @@ class Run(Feature):
     def _reports(self, progress: Progress, one: bool) -> Iterator[Report]:
         self._check()
         overview = self.layer is None and self.head is None and self.shown
-        source = self._source("all" if overview else "-1")
+        grouping = Grouping(self.tokens, self.words, stretches=self.shown and not self.terms)
+        vectors = "all" if self.terms else self.vectors
+        source = self.source(
+            self.mask, "all" if overview else "-1", grouping, stdin=True, vectors=vectors, predict=True
+        )
         if one and len(source) != 1:
             raise RequestError(f"there are {len(source)} texts and one is needed: reports() yields one for each")
         if self.path is not None:
@@ -142,27 +124,6 @@ class Run(Feature):
                 raise RequestError("-o has no effect with --terms: run --vectors L.H -o maps.safetensors saves them")
         if self.path is not None:
             self.refuse("on a saved record, which has whole rows", "tokens")
-
-    def _source(self, layers: str) -> Source:
-        """Return the source of the records. layers: the selection without -l."""
-        grouping = Grouping(self.tokens, self.words, stretches=self.shown and not self.terms)
-        if self.saved is not None:
-            self.refuse_use("record", "with --from, which takes what was saved")
-            return Saved(self.saved, self.layer, self.head, grouping)
-        request = Request(
-            layers=layers if self.layer is None else self.layer,
-            heads="all" if self.head is None else self.head,
-            mask=self.mask,
-            pad_to=self.pad_to,
-            measure=self.measure,
-            vectors="all" if self.terms else self.vectors,
-            which=self.which,
-            target=self.target,
-            predict=True,
-            grouping=grouping,
-        )
-        inputs = read_inputs(self.text, self.pair, self.file, stdin=True)
-        return Texts(inputs, Opening(self.model, self.device, self.dtype, self.engine, self.without), request)
 
 
 # --- records --------------------------------------------------------------------------------------------
@@ -359,3 +320,15 @@ def _terms_report(record: AttentionRecord) -> RecordReport:
     equation = Sentence(f"{SCORE} = {' + '.join(name for name in parts if name != SCORE)}", caption=True)
     title = title_of_record(record, f"layer {layer} head {head}")
     return _report(title, [*prediction, equation, maps], [record], terms=True)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### run
+
+model | model
+records | [record] | | one per text, in order; for an encoder-decoder the attention of `--which`
+
+`.csv`: a row per cell: `text,layer,head,query,key,query_token,key_token,weight,hidden`. `text` is the number of the
+record. `hidden` is 1 if the layer's mask hides the key, so that its weight is 0.
+"""

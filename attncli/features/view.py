@@ -11,13 +11,11 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
-from attncli.features.feature import Feature
-from attncli.features.inputs import Saved, Source, Texts, notify, notify_about, read_inputs
-from attncli.models.opening import Opening
+from attncli.features.inputs import SAVED, RecordFeature, Source, Texts, notify, notify_about
 from attncli.record import AttentionRecord
 from attncli.record.display import in_stretches, title_of_record
 from attncli.record.record import document_text
-from attncli.record.selection import Grouping, Request, number_list
+from attncli.record.selection import Grouping, number_list
 from attncli.report import NextCommand, Part, Report
 
 LARGE = 20_000_000  # characters of a page whose size is announced before it is built, which takes long
@@ -26,7 +24,7 @@ SHARE = 0.1  # of a page: q and k that take more are named as a way to a smaller
 
 
 @dataclass(eq=False)
-class View(Feature):
+class View(RecordFeature):
     """Make a page of every head, in one file that needs no network.
 
     All layers and heads are in it unless -l and -H keep a part. Four views: lines between tokens (heads), all heads as
@@ -47,26 +45,13 @@ class View(Feature):
     json = False
     output = "attention.html"
 
-    text: options.Text = None
-    pair: options.Pair = None
-    file: options.File = None
-    saved: options.Saved = None
-    model: options.ModelName = "minilm"
-    layer: options.Layer = None
-    head: options.Head = None
     masks: options.Masks = None
-    pad_to: options.PadTo = None
-    measure: options.Measure = "weight"
     vectors: Annotated[
         str | None,
         options.vectors(
             "Heads with q and k: 4.7, or 4.0-3, or 4.all; all; none. Without it all up to 128 tokens, then a few."
         ),
     ] = None
-    engine: options.Engine = "auto"
-    without: options.Without = None
-    which: options.Which = None
-    target: options.Target = None
     start: Annotated[choices.PageView, options.choice(options.OUTPUT, choices.PageView, "--view")] = "heads"
     query: options.Query = None
     segments: options.Segments = "all"
@@ -88,16 +73,14 @@ class View(Feature):
         ),
     ] = None
     open_it: Annotated[bool, options.option(options.OUTPUT, "--open", help="Open the page in the browser.")] = False
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         from attncli.page import Start, document
 
         start = Start(self.start, self.query, self.segments, not self.no_special, self.words, self.threshold)
-        source = self._source()
+        source = self.source(grouping=Grouping(self.tokens, stretches=True), vectors=self.vectors)
         if isinstance(source, Texts):
-            from attncli.models.tapped import NEURONS, under_masks
+            from attncli.models.engine import NEURONS, under_masks
 
             names = [None] if self.masks is None else choices.several("mask", self.masks, choices.Mask)
             texts = under_masks(source.engine, source.inputs, source.request, names, NEURONS, COPIES)
@@ -119,24 +102,6 @@ class View(Feature):
         opened = None if self.open_it else NextCommand("in the browser", "view", {"open_it": True})
         return _SavedPage(title, [_Page(page)], document_of, next=opened, records=records, opens=self.open_it)
 
-    def _source(self) -> Source:
-        grouping = Grouping(self.tokens, stretches=True)
-        if self.saved is not None:
-            self.refuse_use("record", "with --from, which takes what was saved")
-            return Saved(self.saved, self.layer, self.head, grouping)
-        request = Request(
-            layers="all" if self.layer is None else self.layer,
-            heads="all" if self.head is None else self.head,
-            pad_to=self.pad_to,
-            measure=self.measure,
-            vectors=self.vectors,
-            which=self.which,
-            target=self.target,
-            grouping=grouping,
-        )
-        opening = Opening(self.model, self.device, self.dtype, self.engine, self.without)
-        return Texts(read_inputs(self.text, self.pair, self.file), opening, request)
-
     def _with_masks(self, records: list[AttentionRecord]) -> list[AttentionRecord]:
         """Return the records with one of these masks. Raises RequestError where the file has not all of them."""
         there = list(dict.fromkeys(record.mask_name for record in records))
@@ -144,7 +109,7 @@ class View(Feature):
         if not set(wanted) <= set(there):
             raise RequestError(f"{self.saved} was made with --mask {', '.join(there)}: --mask can't change that")
         if set(wanted) == set(there):
-            self.refuse(f"with --from, which takes what was saved: mask {', '.join(there)}", "masks")
+            self.refuse(f"{SAVED}: mask {', '.join(there)}", "masks")
         return [record for record in records if record.mask_name in wanted]
 
     def _announce_size(self, records: Sequence[AttentionRecord]) -> None:
@@ -185,7 +150,7 @@ def _advice(source: Source, record: AttentionRecord) -> str:
 
     if not isinstance(source, Texts):
         return advice.of_saved(record)
-    from attncli.models.tapped import tapped
+    from attncli.models.engine import tapped
 
     if record.measure != "weight":
         return advice.NORMS

@@ -212,7 +212,7 @@ class Session:
         return self.running[model]
 
     def made(self, asked: Asked, watch: Watch | None) -> list[AttentionRecord]:
-        from attncli.models.tapped import under_masks
+        from attncli.models.engine import under_masks
 
         engine = self.engine(asked.model, asked.without)
         request = asked.request if asked.vectors else no_vectors(asked.request)
@@ -275,7 +275,7 @@ def no_vectors(request: Request) -> Request:
 
 def watching(engine: "Engine", asked: Asked, watch: Watch | None) -> list["Tap"]:
     """Return the taps that report the progress on a long text; none if the network can't be tapped."""
-    from attncli.models.tapped import tapped
+    from attncli.models.engine import tapped
     from attncli.models.taps import Progress
 
     part = tapped(engine, asked.request.which)

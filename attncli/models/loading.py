@@ -2,6 +2,8 @@
 
 import os
 import warnings
+from pathlib import Path
+from typing import Any
 
 from attncli.base import choices
 from attncli.base.choices import check_text
@@ -75,10 +77,22 @@ def load_own(name: str = "minilm", device: str = "auto", dtype: str = "float32")
     return load_own_from(locate(name), device, dtype)
 
 
+def _tokenizer_of_transformers(directory: Path) -> Any:
+    """Return a `tokenizers.Tokenizer` built by transformers from files that this program can't read (sentencepiece).
+
+    Raises RequestError if there are no such files.
+    """
+    if not any(directory.glob("*.model")):
+        raise RequestError(
+            f"{directory} has no tokenizer: neither tokenizer.json, nor vocab.txt, nor vocab.json with merges.txt"
+        )
+    from attncli.models.transformers_peer import peer_tokenizer
+
+    return peer_tokenizer(directory).backend_tokenizer
+
+
 def load_own_from(place: Place, device: str, dtype: str) -> Model:
     """Load a model whose files have been located, as `load_own` does."""
-    from attncli.models.transformers_peer import last_resort_tokenizer
-
     chosen, number = pick_device(device), pick_dtype(dtype)
     config_file = place.path / CONFIG_FILE
     with needing_own(place.name):
@@ -87,9 +101,14 @@ def load_own_from(place: Place, device: str, dtype: str) -> Model:
     sha256 = weights_sha256(paths)
     check_sha256(place, sha256)
     tokenizer = Tokenizer.from_directory(
-        place.path, config.max_tokens, config.vocab_size, config.pad_id, last_resort_tokenizer, config.family.tokenizer
+        place.path,
+        config.max_tokens,
+        config.vocab_size,
+        config.pad_id,
+        _tokenizer_of_transformers,
+        config.family.tokenizer,
     )
-    checkpoint = open_checkpoint(place.path)
+    checkpoint = open_checkpoint(place.path, config.family.prefixes)
     with left_aside(place.name, native(read_config(config_file))) as code:
         model = Model(place, config, tokenizer, checkpoint, sha256, chosen, number)
         if model.surplus and code is not None:

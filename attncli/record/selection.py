@@ -368,6 +368,6 @@ class Request:
         if self.which is not None:
             choices.check("part", self.which, choices.Kind)
         check_optional_text("target", self.target)
-        check_instance("grouping", self.grouping, Grouping, "give an attncli.record.request.Grouping")
+        check_instance("grouping", self.grouping, Grouping, "give an attncli.record.selection.Grouping")
         if self.pad_to is not None and not hasattr(self.pad_to, "__index__"):
             raise TypeError(f"pad_to is a number of tokens, not {describe(self.pad_to)}: give an int, or None")

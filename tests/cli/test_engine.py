@@ -86,13 +86,6 @@ def test_json_is_what_the_library_gives(attncli, checkpoint, expected, which):
         assert np.array_equal(np.float32(part["weights"]), record.map(part["layer"], part["head"]))
 
 
-def test_its_own_output_through_the_command_is_the_same_each_time(attncli, checkpoint, expected):
-    command = ("run", *OTHER, "-m", checkpoint("t5"), "--json", TEXT)
-    first = attncli(*command)
-    assert attncli(*command).out == first.out
-    assert json.loads(first.out)["records"][0]["tokens"] == expected("t5").tokens.text
-
-
 @pytest.mark.parametrize(
     "family", ["gpt2", "t5", *(pytest.param(one, marks=pytest.mark.slow) for one in ("llama", "bart", "marian"))]
 )
@@ -160,29 +153,6 @@ def test_several_texts_and_a_pair(attncli, checkpoint, tmp_path):
     assert set(entry["segments"]) == {0, 1}
 
 
-def test_a_bert_gives_the_same_with_both_engines(attncli):
-    ours, theirs = (
-        json.loads(attncli("run", "--json", "-H", "0", TEXT, *engine).out)["records"][0] for engine in ((), OTHER)
-    )
-    assert ours["tokens"] == theirs["tokens"] and ours["mask"] == theirs["mask"]
-    weights = [entry["attention"][0]["weights"] for entry in (ours, theirs)]
-    assert np.allclose(*weights, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["run", "view", "heatmap"])
-def test_what_attncli_has_no_encoder_for_is_run_by_transformers_without_a_word(
-    attncli, refused, checkpoint, command, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    result = attncli(command, "-m", checkpoint("gpt2"), TEXT)
-    why = "model type 'gpt2' is not supported by attncli's encoders"
-    assert result.code == 0
-    assert "transformers" not in result.err
-    assert attncli(command, "-m", checkpoint("gpt2"), "--engine", "transformers", TEXT).out == result.out
-    assert why in refused(command, "-m", checkpoint("gpt2"), "--engine", "attncli", TEXT)
-
-
 def test_a_network_with_random_weights_is_not_made_up_for_a_model_that_transformers_runs(refused, checkpoint):
     line = refused("compare", "--weights", "random", "-m", checkpoint("gpt2"), TEXT)
     assert f"{NEEDS_OWN}, but none exists for" in line
@@ -239,17 +209,6 @@ def test_advice_does_not_lead_in_a_circle(attncli, refused, checkpoint):
     line = refused("run", "-m", checkpoint("gpt2"), "--engine", "attncli", TEXT)
     assert line.endswith("omit --engine attncli, so that transformers runs it")
     assert attncli("run", "-m", checkpoint("gpt2"), TEXT).code == 0
-
-
-def test_every_mask_is_put_on_a_bert_by_transformers(attncli):
-    for mask in ("padding", "causal", "none"):
-        ours, theirs = (
-            json.loads(attncli("run", "--json", "--mask", mask, "--pad-to", "12", TEXT, *engine).out)["records"][0]
-            for engine in ((), OTHER)
-        )
-        assert ours["mask"] == theirs["mask"] == mask
-        for one, other in zip(ours["attention"], theirs["attention"], strict=True):
-            np.testing.assert_allclose(one["weights"], other["weights"], atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -409,13 +368,6 @@ def test_mask_shows_every_mask_on_a_decoder_and_an_encoder_decoder(attncli, chec
     path = tmp_path / "masks.svg"
     assert attncli("mask", "-m", checkpoint("gpt2"), "-o", path, TEXT).code == 0
     assert {"causal", "unmasked"} <= {*words_of(path)}
-
-
-def test_mask_of_several_texts_says_it_once_and_a_target_is_for_one(attncli, refused, checkpoint, lines):
-    result = attncli("mask", *OTHER, "-m", checkpoint("bart"), "--json", "-f", lines)
-    assert result.code == 0 and not result.err
-    line = refused("mask", *OTHER, "-m", checkpoint("bart"), "--which", "decoder", "--target", "a", "-f", lines)
-    assert "--target is what becomes of one text" in line
 
 
 @pytest.mark.slow

@@ -19,7 +19,6 @@ from cli.test_every_option import GENERAL, VALUES, commands, is_flag
 from foreign_checkpoints import NO_TEXT, TEXT, make_foreign
 from own_attention import MINE
 
-from attncli.checks import timing
 from attncli.features.bench import measuring
 from attncli.models import loading
 from attncli.models.engine import NEEDS_OWN
@@ -104,7 +103,7 @@ def calls(name: str) -> list[list[str]]:
         if option.param_type_name == "argument" or option.name in {*GENERAL, *NOT_TRIED, *FEWER}:
             continue
         values = SEVERAL.get(option.name) or [() if is_flag(option) else VALUES[option.name]]
-        if option.name in ("output_path", "output_paths"):
+        if option.name == "output_path":
             values = [(f"a{suffix}",) for suffix in re.findall(r"\.[a-z]+\b", option.help)]
         opt = max(option.opts, key=len)
         found += [[*plain, opt, *value] for value in values]
@@ -222,7 +221,6 @@ def short_bench(monkeypatch):
 def small_bench(patch: pytest.MonkeyPatch) -> None:
     """Let `bench` take no time."""
     patch.setattr(measuring, "SHAPES", (measuring.SHAPES[0]._replace(texts=1, tokens=8),))
-    patch.setattr(timing, "PRODUCT", (64, 32, 48))
 
 
 def each(names: Any, quick: Any) -> list[Any]:

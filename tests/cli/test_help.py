@@ -14,8 +14,8 @@ from readme import BLOCK, DOCUMENTS, commands
 from shell import run_line
 
 from attncli.base import choices
-from attncli.cli import given
 from attncli.cli.app import app
+from attncli.cli.help import long_name
 from attncli.features import options
 
 # These are run by tests/test_readme.py.
@@ -64,7 +64,7 @@ def parameters(command):
     found = typer.main.get_command(app)
     for name in command:
         found = found.get_command(CONTEXT, name)
-    return {given.written(one): one for one in found.params}
+    return {long_name(one): one for one in found.params}
 
 
 def groups(page):

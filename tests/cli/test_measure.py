@@ -62,11 +62,6 @@ def test_view_draws_shares_of_rows_under_every_mask(attncli, tmp_path):
     assert '"measure":"share of norm"' in page and '"causal"' in page and '"none"' in page
 
 
-@pytest.mark.parametrize("command", ["run", "heatmap", "view"])
-def test_what_can_t_be_met_is_refused(refused, command):
-    assert "it is one of weight, norm" in refused(command, TEXT, "--measure", "length")
-
-
 def test_vectors_are_of_weights_between_pieces(refused, tmp_path):
     path = str(tmp_path / "maps.npz")
     assert "of pieces, not of words" in refused("run", TEXT, "--words", "--vectors", "5.0", "-o", path)

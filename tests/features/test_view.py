@@ -6,7 +6,7 @@ import re
 import pytest
 
 from attncli.features import view
-from attncli.models import tapped as collecting
+from attncli.models.engine import tapped as collecting
 from attncli.page import Start, advice, page
 from attncli.record import save_records
 from attncli.record.loading import load_record

@@ -57,28 +57,6 @@ def test_robertas_positions_start_behind_its_padding(family):
     assert (config.padding_position, config.max_tokens) == (3, 510)
 
 
-@pytest.mark.parametrize("family", ["bert", "distilbert", "electra"])
-def test_the_others_start_at_zero_whatever_their_padding(family):
-    config = ModelConfig.from_dict({"model_type": family, "pad_token_id": 7})
-    assert (config.padding_position, config.max_tokens) == (None, 512)
-
-
-def test_distilbert_has_no_segments_and_the_others_have():
-    assert ModelConfig.from_dict({"model_type": "distilbert"}).segments == 0
-    assert ModelConfig.from_dict({"model_type": "bert", "type_vocab_size": 3}).segments == 3
-
-
-@pytest.mark.parametrize(
-    ("family", "told"), [("bert", True), ("electra", True), ("roberta", False), ("camembert", False)]
-)
-def test_robertas_are_told_of_one_segment_only(family, told):
-    assert ModelConfig.from_dict({"model_type": family, "type_vocab_size": 2}).tells_segments == told
-
-
-def test_no_padding_token_is_number_zero():
-    assert ModelConfig.from_dict({"model_type": "bert", "pad_token_id": None}).pad_id == 0
-
-
 WRONG = [
     ({"model_type": "gpt2"}, "gpt2.*encoder"),
     ({"model_type": None}, "model type None"),

@@ -57,7 +57,7 @@ def case(request, foreign):
 
 def test_its_steps_lead_to_their_weights_and_outputs(case):
     model, tokens, taken, maps, joined, _, terms = case
-    explained = explain_row(taken.record, 2, taken.x, taken.value)
+    explained = explain_row(taken.record, 2, taken)
     for key in explained["keys"]:
         assert key["score"] == pytest.approx(float(np.dot(explained["query"]["q"], key["k"])), abs=1e-4)
         added = key["scaled"] + sum(key.get("terms", {}).values())
@@ -139,7 +139,7 @@ def test_what_needs_projections_is_refused_in_one_line(case):
 def test_a_sink_is_a_part_of_the_row_s_total(foreign):
     model = foreign("gpt_oss")
     taken = one_head(model, model.tokenizer.encode(TEXT), LAYER, HEAD, None)
-    explained = explain_row(taken.record, 3, None, taken.value)
+    explained = explain_row(taken.record, 3, taken)
     sinks = dict(model.network.named_parameters())[f"model.layers.{LAYER}.self_attn.sinks"]
     assert explained["sink"]["score"] == pytest.approx(sinks[HEAD].item())
     raised = [key["raised"] for key in explained["keys"]]

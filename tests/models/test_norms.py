@@ -72,15 +72,6 @@ def part_of(attention, x, head):
         return value @ attention.output.weight[:, part].T
 
 
-def test_a_norm_is_the_weight_times_the_length_of_its_key_whoever_asks(minilm):
-    tokens = minilm.tokenizer.encode(TEXT, None, 14)
-    record, weights = norms(minilm, tokens), next(minilm.attend_tokens([tokens])).weights
-    lengths = record.weights / np.where(weights > 0, weights, np.nan)  # [layer, head, query, key]
-    real = lengths[..., :-2]
-    np.testing.assert_allclose(real, np.broadcast_to(real[:, :, :1], real.shape), rtol=1e-4)
-    assert (record.weights[..., -2:] == 0).all()  # [PAD]
-
-
 def test_the_record_is_that_of_attend_in_all_else_and_says_norm(minilm):
     tokens = minilm.tokenizer.encode(TEXT)
     record = norms(minilm, tokens, layers="2,0", heads="3,-1", mask="causal")
@@ -93,24 +84,6 @@ def test_the_record_is_that_of_attend_in_all_else_and_says_norm(minilm):
     np.testing.assert_allclose(record.weights, every.weights, atol=1e-5)
 
 
-def test_many_texts_are_as_one_by_one(minilm):
-    texts = ["A cat.", "The dog sat on the mat."]
-    found = list(minilm.attend_many(texts, [None, "Why?"], layers=1, measure="norm"))
-    for record, text, pair in zip(found, texts, [None, "Why?"], strict=True):
-        alone = norms(minilm, minilm.tokenizer.encode(text, pair), layers=1)
-        np.testing.assert_array_equal(record.weights, alone.weights)
-
-
 def test_norms_have_no_queries_and_keys(minilm):
     with pytest.raises(RequestError, match="belong to weights, not norms"):
         minilm.attend(TEXT, vectors="0.0", measure="norm")
-
-
-def test_a_measure_that_is_not_there_is_refused(minilm):
-    with pytest.raises(RequestError, match="no measure 'length': it is one of weight, norm"):
-        minilm.attend(TEXT, measure="length")
-
-
-def test_a_layer_that_is_not_there_is_refused(minilm):
-    with pytest.raises(RequestError, match="layer 6 is out of range"):
-        norms(minilm, minilm.tokenizer.encode(TEXT), layers=6)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from foreign_checkpoints import TEXT
 
 from attncli import Engine, load_model
@@ -51,15 +50,6 @@ def test_heads_that_are_silenced_stay_so(tiny):
     assert Opening.of(engine).without == "0.0-2,3.1" and Opening.of(plain).without is None
     assert_same(reopened(engine), engine)
     assert_same(reopened(plain), plain)
-
-
-def test_what_is_computed_on_is_the_one_that_auto_found(tiny):
-    engine = load_model(str(tiny("bert")))
-    assert torch.device(Opening.of(engine).device) == engine.device
-
-
-def test_an_alias_stays_one():
-    assert Opening.of(load_model("minilm", "cpu")) == Opening("minilm", "cpu", "float32", "attncli")
 
 
 def test_a_directory_is_found_from_elsewhere(tiny, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from foreign_checkpoints import TEXT
 import attncli
 from attncli import RequestError, load_model
 from attncli.features.similar import cosines
-from attncli.models.engine import NEEDS_OWN, why_no_encoder
+from attncli.models.engine import NEEDS_OWN
 from attncli.models.head import one_head
 from attncli.models.loading import load_own
 from attncli.models.model import require_own
@@ -61,10 +61,6 @@ def test_so_does_everything_else_that_taps(closed, ask):
         ask(closed)
 
 
-def test_maps_of_a_closed_network_are_shown(closed):
-    assert closed.attend(TEXT).weights.shape[:2] == (3, 4)
-
-
 @pytest.mark.parametrize(
     "ask", [lambda model: load_own(model.place.name), lambda model: random_model(model.place.name)]
 )
@@ -86,14 +82,6 @@ def test_a_closed_network_of_a_family_of_ours_is_led_to_our_own(tiny):
     with pytest.raises(RequestError, match=r": omit --engine transformers, so that attncli's own network .*$"):
         attncli.ablate(model, TEXT)
     assert len(attncli.ablate(load_model(model.place.name, "cpu"), TEXT).layers) == 4
-
-
-def test_our_own_model_is_what_is_required_of_it(minilm):
-    assert require_own(minilm) is minilm
-
-
-def test_there_is_no_reason_where_there_is_an_encoder(minilm):
-    assert why_no_encoder(minilm.place) is None
 
 
 @pytest.fixture(scope="module")

@@ -112,30 +112,6 @@ def test_what_is_kept_does_not_depend_on_what_else_is_kept(model, names, layers,
             torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("head", [(0, 1), (3, 2)])
-def test_a_silenced_head_is_one_whose_output_projection_is_zero(minilm, head):
-    """Beside transformers, whose columns of W_O for this head are set to 0, in stats as in the maps."""
-    from transformers import BertModel
-
-    layer, number = head
-    texts = ["The cat sat on the mat.", "It did not, and the dog slept on in the warm sun.", "No."]
-    theirs = BertModel.from_pretrained(minilm.place.path, attn_implementation="eager").eval()
-    with torch.no_grad():
-        theirs.encoder.layer[layer].attention.output.dense.weight[:, 32 * number : 32 * (number + 1)] = 0
-    tokens = [minilm.tokenizer.encode(text) for text in texts]
-    found = [one.weights for one in minilm.take(tokens, taps=[Gates({head: [0.0] * 3})])]
-    reducer = BatchSums(minilm, Counting(), 2**20, taps=[Gates({head: [0.0] * 3})])
-    sums = reducer.parts([one for [one] in corpus(minilm, texts)])
-    for one, weights, part in zip(tokens, found, sums, strict=True):
-        with torch.no_grad():
-            expected = torch.cat(theirs(torch.tensor([one.ids]), output_attentions=True).attentions)
-        torch.testing.assert_close(weights, expected, atol=1e-5, rtol=0)
-        strongest = expected.amax(-1).sum(-1).double().numpy()
-        np.testing.assert_allclose(part.totals[..., 1], strongest, atol=1e-4)
-        plain = next(minilm.attend_tokens([one])).weights
-        assert np.abs(plain[layer + 1 :] - expected[layer + 1 :].numpy()).max() > 1e-3
-
-
 def test_a_gate_is_of_its_text(model):
     """A number for each text: of 1 it changes nothing, of 0 it silences the head for that text alone."""
     tokens = [model.tokenizer.encode(text) for text in TEXTS]

@@ -152,11 +152,8 @@ class Along(Question):
     def reads(self) -> Sequence[int]:
         return self.rows
 
-    def __call__(self, last: Sequence[Tensor]) -> Tensor:
-        return (last[0] * self.direction.to(last[0].dtype)).sum(dim=(1, 2))
-
-    def of_left(self, left: Sequence[Left]) -> Tensor:
-        raise NotImplementedError
+    def of_left(self, left: Sequence[Left], *others: Tensor) -> Tensor:
+        return torch.stack([(one.vectors * self.direction.to(one.vectors.dtype)).sum() for one in left])
 
 
 def gradients(both: Both) -> float:

@@ -237,3 +237,49 @@ class Bars(Part):
         from attncli.features.probe.picture import draw_bars
 
         return draw_bars(self.document)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### probe
+
+model | model
+kind | str? | | decoder; missing for encoder attention
+partial | bool | | true if it was interrupted and there are more sentences
+treebank | treebank | | the sentences that chose the heads
+test | treebank or null | | the sentences that measured them, if others
+candidates | int | | number of heads and directions from which the same words chose the measured one; 1 if other
+    words chose it
+relations | [head] | | all relations together, then each by falling frequency: the head that finds most words
+relations.relation | str | | as in the treebank, or all
+relations.direction | str | | which word attends to which
+relations.accuracy | float or null | share of the words | share whose syntactic head it finds; null if there is none
+relations.offset | int | words | the fixed distance that finds most
+relations.offset_accuracy | float or null | share of the words | share that this offset finds
+relations.count | int | words | number of words with this relation
+relations.interval | object | share of the words | 95% interval of the accuracy on all such words (Wilson); wider if
+    the same words chose the head
+relations.interval.low | float or null | share of the words | null if there is no word
+relations.interval.high | float or null | share of the words
+relations.chance | float | probability | upper bound of the probability that luck makes the best candidate that much
+    better than the offset
+relations.verdict | str | | head, offset, unclear or too few
+trees | object
+trees.edges | int | | in all sentences
+trees.neighbours | float | share of the edges | between neighbours
+trees.layers | [head] | | for each layer the head whose spanning trees have most of the edges
+trees.layers.uuas | float | share of the edges | share in the trees of the layer's mean map
+trees.layers.best_head | int | | equal to `head`
+trees.layers.best_head_uuas | float | share of the edges | share in the trees of this head
+
+`.csv`: a row per entry of `relations`.
+
+### treebank
+
+The sentences read from a treebank.
+
+path | str | | the file, or stdin
+sentences | int | | number of sentences read
+words | int | | number of words in them
+skipped | int | | number of sentences that could not be read
+"""

@@ -49,7 +49,7 @@ NONE = "none"
 
 @dataclass(eq=False)
 class Stats(CorpusFeature):
-    """Count what every head does in general, over a corpus.
+    """Describe every head over a corpus.
 
     The figures are means over all tokens (Clark et al. 2019: over documents): entropy, strongest weight, distance, and
     the weight on the token itself, the previous, next and first one, [CLS] (cls), [SEP] (separator), all punctuation
@@ -314,3 +314,41 @@ class Heads(Part):
         from attncli.features.stats.atlas import draw_atlas
 
         return draw_atlas(self)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### stats
+
+model | model
+kind | str? | | decoder; missing for encoder attention
+mask | str | | padding, causal or none
+measure | str | | weight, or share of norm
+words | bool | | true if tokens were merged into words
+texts | int | | number of texts
+tokens | int | | number of tokens in them, or of words if merged
+partial | bool | | true if it was interrupted and there are more texts
+entropy_limit | float or [float] | nats | entropy of uniform attention; by layer if layers differ
+heads | [head]
+heads.label | str | | the pattern with the largest share, or broad
+heads.strength | float | share of the weight | share of that pattern
+heads.figures | {float} | nats, tokens, shares | means over all tokens, by the names of `--by`
+heads.spread | {float} | the figure's own | standard deviation of the means per text
+alike | [{float}] or null | `[layer]` of nats, tokens, shares | the figures of uniform attention, by the names of
+    `--by`; null in statistics of an older version
+patterns | {pattern} | | the heads of each pattern, by its name
+distances | object? | | with `--distances`; head h of layer l has the number l · heads + h
+distances.divergence | [[float]] | nats, `[head][head]` | mean Jensen-Shannon divergence
+distances.embedding | [[float]] | `[head][2]` | points in a plane
+distances.clusters | [int] | `[head]` | number of its cluster
+
+`.csv`: a row per entry of `heads`: `layer,head,label,strength`, the figures by name, and their spreads
+(`entropy_spread` ...).
+
+### pattern
+
+A pattern over all heads.
+
+clearest | head or null | | the clearest head; null if no head shows the pattern
+labelled | int | | number of heads with this label
+"""

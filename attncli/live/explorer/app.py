@@ -194,7 +194,7 @@ def save(session: Session, look: Look, path: Path, pad_to: int | None) -> None:
     suffix = check_suffix(path, SUFFIXES, "a picture, a page or a record")
     asked = look.asked(pad_to)
     if suffix in document.SUFFIXES:
-        from attncli.models.tapped import NEURONS
+        from attncli.models.engine import NEURONS
 
         held = look.held()
         record = row_shares(session.record(replace(asked, vectors=NEURONS)))

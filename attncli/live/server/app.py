@@ -33,7 +33,7 @@ from attncli.base.untrusted import parse_json
 from attncli.live.server import guard
 from attncli.live.server.guard import POLICY, Guard, Lock, Receive, Scope, Send
 from attncli.live.session import Asked, Newest, Session, SupersededError, Watch
-from attncli.models.tapped import SHORT
+from attncli.models.engine import SHORT
 from attncli.page import Start, advice, document
 from attncli.page.live import LivePage
 from attncli.page.payload import plain_payload
@@ -246,7 +246,7 @@ def has_vectors(site: Site, wish: Wish) -> bool:
 
 
 def can_be_tapped(engine: "Engine") -> bool:
-    from attncli.models.tapped import tapped
+    from attncli.models.engine import tapped
 
     return tapped(engine) is not None
 

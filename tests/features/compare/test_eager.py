@@ -2,14 +2,13 @@
 
 import ast
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 import torch
 from checkpoints import FAMILIES, make_checkpoint
 from foreign_checkpoints import make_foreign
-from mistakes import IN_TRANSFORMERS
+from mistakes import plant, read_mistakes
 
 import attncli
 from attncli import RequestError, load_model
@@ -150,44 +149,37 @@ AT_ONCE = (
 )
 
 
-def plant(monkeypatch, mistake):
-    """Put what a function says with the mistake in its place, wherever it is known."""
-    [(path, source)] = [
-        (one, text)
-        for one in sorted(Path(attncli.__file__).parent.rglob("*.py"))
-        if mistake.old in (text := one.read_text(encoding="utf-8"))
-    ]
-    name = ".".join(path.relative_to(Path(attncli.__file__).parents[1]).with_suffix("").parts)
-    module, line = sys.modules[name], source[: source.index(mistake.old)].count("\n") + 1
-    owner, tree = module, ast.parse(source).body
-    node = next(one for one in tree if one.lineno <= line <= one.end_lineno)
-    if isinstance(node, ast.ClassDef):
-        owner = getattr(module, node.name)
-        node = next(one for one in node.body if one.lineno <= line <= one.end_lineno)
-    first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-    lines = source.replace(mistake.old, mistake.new).split("\n")
-    longer = mistake.new.count("\n") - mistake.old.count("\n")
-    namespace = {}
-    exec(textwrap.dedent("\n".join(lines[first - 1 : node.end_lineno + longer])), vars(module), namespace)
-    right, wrong = vars(owner)[node.name], namespace[node.name]
-    monkeypatch.setattr(owner, node.name, wrong)
+def put_in_place(monkeypatch, mistake):
+    """Put the function with the mistake in the place of the right one, wherever it is known."""
+    package = Path(attncli.__file__).parent
+    path, text = plant(mistake, package)
+    module = sys.modules[".".join(path.relative_to(package.parent).with_suffix("").parts)]
+    *outer, name = mistake.where.split(".")
+    owner, body, namespace = module, ast.parse(text).body, {}
+    for one in outer:
+        owner, body = getattr(owner, one), next(node for node in body if getattr(node, "name", "") == one).body
+    node = next(node for node in body if getattr(node, "name", "") == name)
+    exec(compile(ast.Module([node], []), str(path), "exec"), vars(module), namespace)
+    right, wrong = vars(owner)[name], namespace[name]
+    monkeypatch.setattr(owner, name, wrong)
     for other in [one for known, one in sys.modules.items() if known.startswith("attncli.")]:
-        if owner is module and vars(other).get(node.name) is right:
-            monkeypatch.setattr(other, node.name, wrong)
+        if owner is module and vars(other).get(name) is right:
+            monkeypatch.setattr(other, name, wrong)
 
 
 @pytest.mark.parametrize(
     "mistake",
     [
         pytest.param(one, marks=[] if one.name.endswith(AT_ONCE) else pytest.mark.slow, id=one.name)
-        for one in IN_TRANSFORMERS
+        for one in read_mistakes("tests", "compare")
+        if one.name.startswith("in transformers: ")
     ],
 )
 def test_a_mistake_is_found(made, monkeypatch, mistake):
-    plant(monkeypatch, mistake)
-    options = dict(zip(*[iter(mistake.options.split())] * 2, strict=True))
+    put_in_place(monkeypatch, mistake)
+    options = mistake.options
     try:
-        both = both_of(made(mistake.family), options.get("--which"), options.get("--mask"))
+        both = both_of(made(options["-m"]), options.get("--which"), options.get("--mask"))
         found = found_by(both)
     except Exception as error:  # noqa: BLE001  (which ends the command with another code than 0)
         found = repr(error)

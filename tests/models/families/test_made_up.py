@@ -1,11 +1,9 @@
 """A family that only its own file knows: everything that is shown of it is what its formula, written out, gives."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 import torch
-from made_up_family import FAMILY, HEADS, LAYERS, NARROW, REACH, by_hand, made_up_checkpoint, made_up_tensors
+from made_up_family import FAMILY, LAYERS, REACH, by_hand, made_up_checkpoint, made_up_tensors
 from windows import corpus
 
 from attncli import Request, RequestError, load_model, load_records
@@ -128,22 +126,6 @@ def test_a_law_that_a_window_breaks_is_not_put_to_the_test(model):
     laws = {law.name: law for law in check_laws(model, tokens, model.tokenizer.pad_some(tokens))}
     assert laws["permutation"].holds is None and "window" in laws["permutation"].note
     assert laws["padding"].holds and laws["causal"].holds
-
-
-def test_its_configuration_is_read_in_its_own_words(directory):
-    config = ModelConfig.from_file(directory / "config.json")
-    assert (config.layers, config.heads, config.embedding_size) == (LAYERS, HEADS, NARROW)
-    assert config.reach == (None, REACH, None, REACH)
-    assert "made up" in config.document()["family"]
-
-
-def test_layers_share_what_their_family_says(model):
-    model.need(LAYERS)
-    downs = [model.network.layer(layer).feed_forward.down.weight for layer in range(LAYERS)]
-    assert all(torch.equal(one, downs[0]) for one in downs)
-    queries = [model.network.layer(layer).attention.query.weight for layer in range(LAYERS)]
-    assert not any(torch.equal(*pair) for pair in combinations(queries[:3], 2)) and queries[3] is queries[2]
-    assert model.network.parts_of(LAYERS) == ["embeddings", "layers.0", "layers.1", "layers.2", "final_norm"]
 
 
 def test_what_lacks_a_tensor_or_has_one_too_many_is_told(directory):

@@ -1,6 +1,5 @@
 """Which outputs a checkpoint has: by its tensors and its config.json; what can't be had, and why."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -143,13 +142,6 @@ def test_a_damaged_head_is_told_of_when_it_is_read(made):
         model.predict("the cat")
 
 
-def test_old_names_are_read_too(made, with_head):
-    """gamma and beta, in a pickle of 2018."""
-    directories = made("ForMaskedLM", form="2018"), with_head("bert", "ForMaskedLM")
-    old, new = (opened(one).predict("the [MASK]") for one in directories)
-    assert (old.values == new.values).all()
-
-
 def test_heads_are_not_read_before_they_are_used(made, monkeypatch):
     """`run` on an encoder starts no slower for a head that nobody asks for."""
     model = opened(made("ForSequenceClassification", num_labels=3))
@@ -163,12 +155,6 @@ def test_an_architecture_with_random_weights_has_none():
 
     model, _ = random_model("electra-small", "cpu")
     assert model.outputs() == {}
-
-
-def test_labels_are_read_from_json_as_they_are(made):
-    directory = made("ForSequenceClassification", id2label={0: "no\x1b[31m", 1: "[bold]yes"})
-    assert json.loads((directory / "config.json").read_text())["id2label"]["0"] == "no\x1b[31m"
-    assert opened(directory).outputs()["classes"].labels == ["no\x1b[31m", "[bold]yes"]
 
 
 def test_what_a_config_leaves_out_is_what_transformers_takes(tmp_path):
