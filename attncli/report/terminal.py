@@ -521,12 +521,7 @@ class PanelSize:
     numbered: bool = False
 
     @classmethod
-    def of(cls, record: AttentionRecord, width: int, lines: int = LINES, caption: int = NARROWEST) -> "PanelSize":
-        """Fit a record's maps into at most `width` columns, with room for so many columns of a caption."""
-        return cls.fitted(len(record.keys), width, lines, caption)
-
-    @classmethod
-    def fitted(cls, keys: int, width: int, lines: int = LINES, caption: int = NARROWEST) -> "PanelSize":
+    def of(cls, keys: int, width: int, lines: int = LINES, caption: int = NARROWEST) -> "PanelSize":
         """Fit maps of so many keys into at most `width` columns."""
         numbered = keys + NUMBERS_WIDTH <= width
         columns = min(keys, width)
@@ -698,7 +693,7 @@ def weight_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
     across = max(map(len, part.panels))
     width = max((canvas.width - APART * (across - 1)) // across, NARROWEST)
     caption = max(NARROWEST, *(cell_len(panel.name) for panel in part.every))
-    size = PanelSize.fitted(len(part.columns.labels), width, LONGEST_LIST, caption)
+    size = PanelSize.of(len(part.columns.labels), width, LONGEST_LIST, caption)
     if any(size.columns < panel.values.shape[1] for panel in part.every):
         yield Text(POOLED)
     yield Text()
