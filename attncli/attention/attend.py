@@ -42,7 +42,7 @@ def hard_max(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     No gradient reaches the scores, since a small change of them does not change the selected key.
     """
     hidden = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
-    return only_allowed(hidden.argmax(dim=-1), scores, mask)
+    return _only_allowed(hidden.argmax(dim=-1), scores, mask)
 
 
 def hard_sample(scores: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -54,10 +54,10 @@ def hard_sample(scores: Tensor, mask: Tensor | None = None, generator: torch.Gen
     nothing = probabilities.sum(dim=-1, keepdim=True) == 0  # rows where nothing may be attended to draw from all keys
     rows = (probabilities + nothing).flatten(0, -2).float()  # [rows, key]
     drawn = torch.multinomial(rows, 1, generator=generator).reshape(scores.shape[:-1])
-    return only_allowed(drawn, scores, mask)
+    return _only_allowed(drawn, scores, mask)
 
 
-def only_allowed(chosen: Tensor, scores: Tensor, mask: Tensor | None) -> Tensor:
+def _only_allowed(chosen: Tensor, scores: Tensor, mask: Tensor | None) -> Tensor:
     """Return weights of 1 at the chosen key of each query, `chosen` `[..., query]`, and 0 at forbidden keys."""
     weights = F.one_hot(chosen, scores.shape[-1]).to(scores.dtype)
     return weights if mask is None else weights.masked_fill(~mask, 0.0)

@@ -24,7 +24,7 @@ from attncli.attention.attend import Attention
 from attncli.attention.multihead import MultiHeadAttention
 from attncli.attention.scores import ScoreFunction, scaled_dot
 
-Activation = Callable[[Tensor], Tensor]
+_Activation = Callable[[Tensor], Tensor]
 
 
 class FeedForward(nn.Module):
@@ -38,7 +38,7 @@ class FeedForward(nn.Module):
         self,
         d_model: int,
         d_hidden: int,
-        function: Activation = torch.relu,
+        function: _Activation = torch.relu,
         bias: bool = True,
         linear: type[nn.Linear] = nn.Linear,
         down_bias: bool | None = None,
@@ -65,7 +65,7 @@ class GatedFeedForward(nn.Module):
         self,
         d_model: int,
         d_hidden: int,
-        function: Activation = F.gelu,
+        function: _Activation = F.gelu,
         bias: bool = True,
         linear: type[nn.Linear] = nn.Linear,
         down_bias: bool | None = None,

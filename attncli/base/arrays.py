@@ -1,4 +1,4 @@
-"""Types of numpy arrays, and results that print in one line without pages of numbers.
+"""Types of numpy arrays, the order of numbers, and results that print in one line without pages of numbers.
 
 Shapes stand in the docstrings of the functions that use the arrays.
 """
@@ -16,6 +16,12 @@ Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+
+def largest_first(numbers: Doubles) -> list[tuple[int, ...]]:
+    """Return the places of numbers, those of the largest sizes first; equal ones as they stand."""
+    order = np.argsort(-np.abs(numbers), axis=None, kind="stable")
+    return list(zip(*(places.tolist() for places in np.unravel_index(order, numbers.shape)), strict=True))
 
 
 # --- results in one line -----------------------------------------------------------------------------
@@ -53,9 +59,3 @@ def listed(entries: list[str]) -> str:
 def titled(thing: object, of: str, *facts: str) -> str:
     """<Cosines of minilm: 3 texts>"""
     return printable(f"<{type(thing).__name__} of {of}: {', '.join(fact for fact in facts if fact)}>")
-
-
-def largest_first(numbers: Doubles) -> list[tuple[int, ...]]:
-    """Return the places of numbers, those of the largest sizes first; equal ones as they stand."""
-    order = np.argsort(-np.abs(numbers), axis=None, kind="stable")
-    return list(zip(*(places.tolist() for places in np.unravel_index(order, numbers.shape)), strict=True))

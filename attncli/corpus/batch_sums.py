@@ -16,7 +16,7 @@ from torch import Tensor
 from attncli.analysis.patterns import EVERY
 from attncli.attention import Window as Reach
 from attncli.base.arrays import Doubles
-from attncli.corpus.sums import FIGURES, LINEAR, Counting, Part, divergence_sums, factors
+from attncli.corpus.sums import FIGURES, LINEAR, Counting, Sums, divergence_sums, factors
 from attncli.models.block import Block, Tap, bands
 from attncli.models.engine import Engine
 from attncli.models.meeting import weigh
@@ -63,7 +63,7 @@ class BatchSums:
     def tokenizer(self) -> Tokenizer:
         return self.model.tokenizer
 
-    def parts(self, batch: Sequence[Window]) -> list[Part]:
+    def parts(self, batch: Sequence[Window]) -> list[Sums]:
         """Return the sums over the queries of each window, from one walk."""
         model = self.model
         texts = [window.tokens for window in batch]
@@ -79,7 +79,7 @@ class BatchSums:
             divergences = sums.divergences() if self.counting.distances else [None] * len(batch)
         limits, alike = sums.alike()
         return [
-            Part(1, window.queries, limits[number], sums.totals[number], divergences[number], alike[number])
+            Sums.of_part(window.queries, limits[number], sums.totals[number], divergences[number], alike[number])
             for number, window in enumerate(sums.windows)
         ]
 
@@ -364,13 +364,13 @@ class Units:
     def allowed(self, mask: LayerMask | None, block: slice, keys: slice) -> Tensor:
         """Return 1 where a query of a block may attend to a key, else 0: float `[window, query, key]`."""
         rows = self.rows(block)
-        shown = None if mask is None else mask.of(block, keys, self.device)
-        if shown is None:
+        visible = None if mask is None else mask.of(block, keys, self.device)
+        if visible is None:
             lengths = torch.tensor([len(window) for window in self.windows], device=self.device)
             seen = torch.arange(self.longest, device=self.device) < lengths[:, None]
             return seen[:, None].float().expand(-1, rows.stop - rows.start, -1)
         size = len(self.windows), 1, block.stop - block.start, keys.stop - keys.start
-        return (self.merged(shown.expand(size).float(), block) > 0)[:, 0].float()
+        return (self.merged(visible.expand(size).float(), block) > 0)[:, 0].float()
 
 
 # --- sums of weights ----------------------------------------------------------------------------------

@@ -123,9 +123,9 @@ class Input:
         return self.size == 0 and not self.stamp and not is_address(self.at)
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """The name in messages."""
-        return shown(self.name)
+        return display_name(self.name)
 
 
 class Piece(NamedTuple):
@@ -148,7 +148,7 @@ def whole_files(inputs: Iterable[Input]) -> list[Piece]:
     return [Piece(one) for one in inputs]
 
 
-def shown(name: str) -> str:
+def display_name(name: str) -> str:
     """Return the name of a file in messages."""
     return "stdin" if name == STDIN else shorten(printable(name), 150)
 
@@ -173,7 +173,7 @@ def reading_of(name: str) -> Iterator[None]:
     except RequestError:
         raise
     except Exception as error:
-        raise BadFile(f"can't read {shown(name)}: {said(error)}{where_to_find(name)}") from error
+        raise BadFile(f"can't read {display_name(name)}: {said(error)}{where_to_find(name)}") from error
 
 
 @contextmanager
@@ -213,7 +213,7 @@ def _regular_size(file: BinaryIO) -> int | None:
 
 def _check_size(one: Input, size: int | None) -> None:
     if size not in (None, one.size):
-        raise BadFile(f"{one.shown} has changed: it had {one.size:,} bytes and has {size:,} now")
+        raise BadFile(f"{one.display_name} has changed: it had {one.size:,} bytes and has {size:,} now")
 
 
 def _decompressed(name: str, file: BinaryIO) -> BinaryIO:
@@ -349,5 +349,5 @@ def _content_digest(one: Input) -> str:
             while chunk := file.read(CHUNK):
                 found.update(chunk)
         if one.stamp and not is_address(one.at) and stamp_of(Path(one.at).stat()) != one.stamp:
-            raise BadFile(f"{one.shown} has changed since it was found: run the command again")
+            raise BadFile(f"{one.display_name} has changed since it was found: run the command again")
     return found.hexdigest()

@@ -187,6 +187,12 @@ def go_through(work: Work[Total], corpus: Corpus, where: Where = Where(), show: 
         return run(work, plan, where.engine(), folder, corpus.reading.skip_bad, show)
 
 
+def notify_partial(figures: str, where: Where) -> None:
+    """Say in a Notice that a run was interrupted. figures: what it left, as in "figures are PARTIAL, of 3 texts"."""
+    more = "" if where.state is None else "; the same command goes on from here"
+    warnings.warn(f"interrupted: these {figures}{more}", Notice, stacklevel=3)
+
+
 def _shard_bytes(where: Where, fixed: dict[str, int] | None, usual: int) -> int:
     """Return the size of a shard. Raises RequestError if the folder was begun with another size."""
     if fixed is None:

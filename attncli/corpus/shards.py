@@ -37,7 +37,7 @@ class Shard(NamedTuple):
         """The place as messages name it."""
         first, more = self.pieces[0], len(self.pieces) - 1
         begin = f" from {first.start:,}" if first.start else ""
-        return f"{first.input.shown}{begin}{f' and {more} more' if more else ''}"
+        return f"{first.input.display_name}{begin}{f' and {more} more' if more else ''}"
 
     def name(self, request: str) -> str:
         """Return the name of the file with its sums: a digest of its place, its pieces and the request."""

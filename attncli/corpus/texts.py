@@ -47,7 +47,7 @@ class Spot(NamedTuple):
         return _lines_before(self.input, self.origin) + self.nth
 
     def __str__(self) -> str:
-        return f"{self.input.shown}, {self.unit} {self.number}"
+        return f"{self.input.display_name}, {self.unit} {self.number}"
 
 
 class RawLine(NamedTuple):
@@ -225,7 +225,7 @@ def end_of(reading: Choosing, inputs: Sequence[Input]) -> tuple[int, int] | None
         warnings.simplefilter("ignore", Notice)  # the user hears of bad texts when they are read
         for number, one in enumerate(inputs):
             if one.is_stream:
-                raise RequestError(f"--limit reads files twice, and {one.shown} can be read once: name it alone")
+                raise RequestError(f"--limit reads files twice, and {one.display_name} can be read once: name it alone")
             count = 0
             try:
                 for count, place in enumerate(islice(reading.places(Piece(one)), left), 1):
@@ -312,7 +312,7 @@ class Reading(Choosing):
         name, json = piece.input.name, self.json or is_json(piece.input.name)
         if self.paragraphs and (json or is_table(name)):
             raise RequestError(
-                f"{piece.input.shown} has one text a {'line' if json else 'row'}: leave out --paragraphs"
+                f"{piece.input.display_name} has one text a {'line' if json else 'row'}: leave out --paragraphs"
             )
         if is_table(name):
             return self._rows(piece)

@@ -95,7 +95,7 @@ class TreebankReading(Choosing):
             try:
                 block = list(_word_lines(line for _, line in lines))
                 if block and self.takes(place, "\n".join(line for _, line in block)):
-                    yield place, _read_sentence(piece.input.shown, block)
+                    yield place, _read_sentence(piece.input.display_name, block)
             except BadFile:
                 raise
             except RequestError as error:
@@ -120,7 +120,7 @@ def _word_lines(lines: Iterable[RawLine]) -> Iterator[tuple[int, str]]:
     for line in lines:
         first = first or (line.where, line.where.number)
         number = first[1] + line.where.nth - first[0].nth
-        where = f"{line.where.input.shown}, line {number}"
+        where = f"{line.where.input.display_name}, line {number}"
         if line.content is None:
             raise RequestError(f"{where}: too long for a word with its columns: CoNLL-U is needed")
         room -= len(line.content)

@@ -78,28 +78,28 @@ def pick_device(name: str) -> torch.device:
 # --- memory --------------------------------------------------------------------------------------------
 
 
-MEMORY = Path("/proc/meminfo")
+_MEMORY = Path("/proc/meminfo")
 CGROUP, OLD_CGROUP = Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/memory")
 SMALL = 2**28  # bytes that are never checked
-RECORDED = 4  # bytes per weight in a record
+_RECORDED = 4  # bytes per weight in a record
 
 
-def record_bytes(tokens: int, layers: int, heads: int, computed: int = RECORDED) -> int:
+def record_bytes(tokens: int, layers: int, heads: int, computed: int = _RECORDED) -> int:
     """Return the memory of a record's maps: weights `[layer, head, query, key]` and masks `[layer, query, key]`.
 
     computed: bytes per weight during the computation; if it is not a record's, both copies exist.
     """
-    weight = RECORDED if computed == RECORDED else RECORDED + computed
+    weight = _RECORDED if computed == _RECORDED else _RECORDED + computed
     return tokens**2 * layers * (heads * weight + 1)
 
 
 def vector_bytes(tokens: int, heads: int, head_dim: int, terms: int) -> int:
     """Return the memory of the queries and keys of `heads` heads, and of `terms` score terms `[query, key]` each."""
-    return heads * RECORDED * (2 * tokens * head_dim + terms * tokens**2)
+    return heads * _RECORDED * (2 * tokens * head_dim + terms * tokens**2)
 
 
 def check_room(
-    lengths: list[int], layers: int, heads: int, computed: int = RECORDED, vectors: int = 0, copies: float = 0
+    lengths: list[int], layers: int, heads: int, computed: int = _RECORDED, vectors: int = 0, copies: float = 0
 ) -> None:
     """Raises RequestError if records of texts of these lengths, all in memory together, exceed the available memory.
 
@@ -121,15 +121,15 @@ def check_room(
         what += ", with q and k,"
         ways.append("no q and k (--vectors, --terms)")
     if layers * heads > 1:
-        one = giga(record_bytes(longest, 1, 1, computed))
+        one = _giga(record_bytes(longest, 1, 1, computed))
         ways.append(f"some with -l and -H (-l 0 -H 0 takes {one} GB{'' if len(lengths) == 1 else ' a text'})")
     ways.append("stats, which keeps no maps" if ways else "a shorter text")
     raise RequestError(
-        f"{what} {giga(needed)} GB{drawn} but {giga(free)} GB are available: request {', or '.join(ways)}"
+        f"{what} {_giga(needed)} GB{drawn} but {_giga(free)} GB are available: request {', or '.join(ways)}"
     )
 
 
-def giga(size: int) -> str:
+def _giga(size: int) -> str:
     """Format bytes in gigabytes with the digits that matter: 71, 3.4, 0.02."""
     return f"{size / 1e9:.0f}" if size >= 9.5e9 else f"{size / 1e9:.{2 if size >= 1e9 else 1}g}"
 
@@ -139,13 +139,13 @@ def available() -> int | None:
 
     None if the system does not report it.
     """
-    known = [size for size in (system_room(), *map(cgroup_room, (CGROUP, OLD_CGROUP))) if size is not None]
+    known = [size for size in (_system_room(), *map(cgroup_room, (CGROUP, OLD_CGROUP))) if size is not None]
     return min(known, default=None)
 
 
-def system_room() -> int | None:
-    if MEMORY.is_file():
-        for line in MEMORY.read_text().splitlines():
+def _system_room() -> int | None:
+    if _MEMORY.is_file():
+        for line in _MEMORY.read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     try:
@@ -191,10 +191,10 @@ def needing_own(name: str) -> Iterator[None]:
     try:
         yield
     except NoEncoder as error:
-        raise NoEncoder(error.why, no_network(name, error.why)) from error
+        raise NoEncoder(error.why, _no_network(name, error.why)) from error
 
 
-def no_network(name: str, why: str) -> str:
+def _no_network(name: str, why: str) -> str:
     """Return the error text for code that needs attncli's own network of a model without one."""
     return f"{NEEDS_OWN}, but none exists for {name}: {why}. Use a model of the BERT family (attncli models lists some)"
 
@@ -204,7 +204,7 @@ def refuse_theirs(place: Place) -> RequestError:
     why = why_no_encoder(place)
     if why is None:
         return RequestError(f'{NEEDS_OWN}, but transformers runs {place.name}: load it without engine="transformers"')
-    return RequestError(no_network(place.name, why))
+    return RequestError(_no_network(place.name, why))
 
 
 def closed(what: str, place: Place, instead: str) -> RequestError:
@@ -233,9 +233,9 @@ def only_maps(place: Place) -> str:
 # --- the engine ----------------------------------------------------------------------------------------
 
 
-DTYPE_BYTES = {"float64": 8}  # per weight during the computation; CPUs compute half precision in float32
+_DTYPE_BYTES = {"float64": 8}  # per weight during the computation; CPUs compute half precision in float32
 FORMER = "neurons"  # the name of `vectors` before version 0.2
-EVERYTHING = Request()
+_ALL = Request()
 
 
 class Engine(Walker):
@@ -373,7 +373,7 @@ class Engine(Walker):
         """
         check_text("text", text, "use attend_many(texts) for several")
         check_optional_text("pair", pair)
-        vectors = vectors if not former else renamed("attend", former)
+        vectors = vectors if not former else _renamed("attend", former)
         request = Request(layers, heads, mask, pad_to, measure, vectors, which, target, predict, grouping)
         return next(self.answer([Input(text, pair)], request))
 
@@ -401,10 +401,10 @@ class Engine(Walker):
         check_texts("texts", texts, "use attend(text) for one")
         if pairs is not None:
             check_texts("pairs", pairs, "give a second segment, or None, for each text")
-        vectors = vectors if not former else renamed("attend_many", former)
+        vectors = vectors if not former else _renamed("attend_many", former)
         request = Request(layers, heads, mask, pad_to, measure, vectors, which, target, predict, grouping)
         records = self.answer(inputs_of(texts, pairs), request)
-        yield from with_bar(records, texts) if progress else records
+        yield from _with_bar(records, texts) if progress else records
 
     def answer(
         self, inputs: Iterable[Input], request: Request, together: bool = False, copies: float = 0
@@ -454,7 +454,7 @@ class Engine(Walker):
             texts = list(group)
             units = [len(axes_of(request.grouping, one).queries) for one in texts] * masks
             vectors = masks * sum(self._vector_bytes(one, request) for one in texts)
-            check_room(units, layers, heads, DTYPE_BYTES.get(self.dtype_name, RECORDED), vectors, copies)
+            check_room(units, layers, heads, _DTYPE_BYTES.get(self.dtype_name, _RECORDED), vectors, copies)
             yield from texts
 
     def _vector_bytes(self, tokens: Tokens, request: Request) -> int:
@@ -467,14 +467,14 @@ class Engine(Walker):
         return vector_bytes(len(tokens), len(heads), part.head_dim, terms)
 
     def attend_tokens(
-        self, texts: Iterable[Tokens], request: Request = EVERYTHING, taps: Sequence[Tap] = ()
+        self, texts: Iterable[Tokens], request: Request = _ALL, taps: Sequence[Tap] = ()
     ) -> Iterator[AttentionRecord]:
         """Yield a record of each text. Neighbouring texts share batches. taps: as for `take`."""
         part = self.of_part(request.which)
         for taken in part.take(texts, request, taps):
             yield as_record(part, taken, request)
 
-    def take(self, texts: Iterable[Tokens], request: Request = EVERYTHING, taps: Sequence[Tap] = ()) -> Iterator[Taken]:
+    def take(self, texts: Iterable[Tokens], request: Request = _ALL, taps: Sequence[Tap] = ()) -> Iterator[Taken]:
         """Yield the requested results for each text in order, on the model's device.
 
         Texts are read ahead, so that those of similar length share batches. taps: read or change blocks before the
@@ -538,14 +538,14 @@ def check_model(model: object) -> None:
     check_instance("model", model, Engine, "open one with attncli.load_model(name)")
 
 
-def with_bar(records: Iterator[AttentionRecord], texts: Iterable[str]) -> Iterable[AttentionRecord]:
+def _with_bar(records: Iterator[AttentionRecord], texts: Iterable[str]) -> Iterable[AttentionRecord]:
     """Yield the records with a progress bar on stderr, one step per text."""
     from tqdm.auto import tqdm
 
     return tqdm(records, total=len(texts) if isinstance(texts, Sized) else None, unit=" texts")
 
 
-def renamed(called: str, former: dict[str, Any]) -> NamedHeads:
+def _renamed(called: str, former: dict[str, Any]) -> NamedHeads:
     """Return `vectors` passed under its former name. Raises TypeError for any other name."""
     for name in former:
         if name != FORMER:

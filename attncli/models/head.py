@@ -93,11 +93,11 @@ def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | N
         },
         group=attention.group(head),
         rotary=score.rotary if isinstance(score, RotaryScore) else None,
-        rows=table_rows(score, len(tokens)),
+        rows=_table_rows(score, len(tokens)),
     )
 
 
-def table_rows(score: PositionalScore, count: int) -> Ints | None:
+def _table_rows(score: PositionalScore, count: int) -> Ints | None:
     """Return the row of the score's position table for `count` queries and keys, `[query, key]`, if it has one."""
     places = torch.arange(count)
     behind = places[:, None] - places  # i - j

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from attncli.models.rows import Run
 
 
-Gate = float | Sequence[float] | Array
-Empty = Callable[[Sequence[int]], Array]  # allocates an array of a shape
+_Gate = float | Sequence[float] | Array
+_Empty = Callable[[Sequence[int]], Array]  # allocates an array of a shape
 
 
 class Maps(Tap):
@@ -39,7 +39,7 @@ class Maps(Tap):
         runs: "Sequence[Run]",
         layers: Sequence[int],
         heads: Sequence[int],
-        empty: Empty,
+        empty: _Empty,
     ) -> None:
         self.layers = list(layers)
         self.heads = list(heads)
@@ -86,7 +86,7 @@ class QueriesAndKeys(Tap):
         runs: "Sequence[Run]",
         heads: Sequence[tuple[int, int]],
         head_dim: int,
-        empty: Empty,
+        empty: _Empty,
     ) -> None:
         self.heads = list(heads)
         self.kept = [
@@ -101,7 +101,7 @@ class QueriesAndKeys(Tap):
 
     def begin(self, block: Block) -> Block:
         queries, keys = self.kept[block.run.number]
-        for place, where in places_of_pairs(block, self.heads):
+        for place, where in _places_of_pairs(block, self.heads):
             queries[block.texts, where, block.queries] = block.query[:, place]
             keys[block.texts, where, block.keys] = block.key[:, place]
             self.scales[where] = block.scale
@@ -118,14 +118,14 @@ class Terms(Tap):
 
     needs_values = False
 
-    def __init__(self, runs: "Sequence[Run]", heads: Sequence[tuple[int, int]], zeros: Empty) -> None:
+    def __init__(self, runs: "Sequence[Run]", heads: Sequence[tuple[int, int]], zeros: _Empty) -> None:
         self.runs = runs
         self.heads = list(heads)
         self.zeros = zeros
         self.kept: list[dict[str, Array]] = [{} for _ in runs]
 
     def begin(self, block: Block) -> Block:
-        pairs = places_of_pairs(block, self.heads)
+        pairs = _places_of_pairs(block, self.heads)
         if not pairs or (block.positional is None and block.softcap is None):
             return block
         chosen_heads, kept = block.only([place for place, _ in pairs]), self.kept[block.run.number]
@@ -151,7 +151,7 @@ class Lengths(Tap):
         runs: "Sequence[Run]",
         layers: Sequence[int],
         heads: Sequence[int],
-        empty: Empty,
+        empty: _Empty,
     ) -> None:
         self.layers = list(layers)
         self.heads = list(heads)
@@ -219,7 +219,7 @@ class Gates(Tap):
     Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 2.3, equation 2.
     """
 
-    def __init__(self, gates: Mapping[tuple[int, int], Gate]) -> None:
+    def __init__(self, gates: Mapping[tuple[int, int], _Gate]) -> None:
         self.gates = gates
 
     def output(self, block: Block, output: Array) -> Array:
@@ -251,7 +251,7 @@ class Progress(Tap):
         return block
 
 
-def places_of_pairs(block: Block, heads: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _places_of_pairs(block: Block, heads: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Find the heads of a block that are among these (layer, head): their places in the block, and in `heads`."""
     return [
         (place, heads.index((block.layer, number)))

@@ -66,7 +66,7 @@ def load_with_transformers(place: Place, device: str, dtype: str) -> "Transforme
 
 
 @dataclass(frozen=True)
-class TheirRows(Rows):
+class _TheirRows(Rows):
     """A batch for a network of transformers.
 
     inputs: its arguments for each run, `[text, token]` each. mask: a name of MASKS. real: False at [PAD], bool
@@ -371,12 +371,12 @@ class TransformersModel(Engine):
         mask: str | None,
         positions: bool = True,
         together: Callable[[int], int] = every_text,
-    ) -> TheirRows:
+    ) -> _TheirRows:
         if not positions:
             raise RequestError("transformers can't omit the positions")
         mask = self.usual_mask(mask)
         order = sorted(range(len(batch)), key=lambda number: batch[number].sizes)
-        rows = TheirRows([], [], mask, [], [])
+        rows = _TheirRows([], [], mask, [], [])
         row = 0
         for (length, _), same in groupby(order, key=lambda number: batch[number].sizes):
             alike, most = list(same), max(1, together(length))
@@ -384,7 +384,7 @@ class TransformersModel(Engine):
                 row = self.add_run(rows, numbers, [batch[number] for number in numbers], row)
         return rows
 
-    def add_run(self, rows: TheirRows, numbers: list[int], texts: Sequence[Tokens], row: int) -> int:
+    def add_run(self, rows: _TheirRows, numbers: list[int], texts: Sequence[Tokens], row: int) -> int:
         """Add texts of one length to a batch from this row on. Return the next free row."""
         length = len(texts[0])
         read = [one.read if isinstance(one, Fed) else one for one in texts]
@@ -413,7 +413,7 @@ class TransformersModel(Engine):
         For an encoder-decoder these are the vectors of the half that contains the part. With a decoder input, the last
         are the decoder's.
         """
-        assert isinstance(rows, TheirRows)
+        assert isinstance(rows, _TheirRows)
         if self.gone:
             taps = [*taps, Gates(dict.fromkeys(self.gone, 0.0))]
         first, last = [], []

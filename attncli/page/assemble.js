@@ -1,8 +1,8 @@
 // The page of every head, offline and served. This file puts the others together.
 //
 //   data.js    what the page holds                    units.js    tokens or words, after the filters
-//   levels.js  how weights are stored                 recent.js   what is kept of what takes long to make
-//   state.js   what is being looked at                colour.js   colours of theme, heads and weights
+//   recent.js  what is kept of what takes long to make  state.js   what is being looked at
+//   colour.js  colours of theme, heads and weights
 //   heads.js, model.js, matrix.js, neuron.js          the four views, which draw with paint.js; scores.js computes for
 //                                                     Neuron, and lacking.js is what it shows of a head without q and k
 //   partners.js  of a token    lines.js  of Heads    away.js   a partner out of sight

@@ -76,17 +76,6 @@ def test_no_row_sees_what_is_written_after_it(attention, data):
 
 
 @every_kind
-def test_step_by_step_is_what_teacher_forcing_computes_at_once(attention):
-    network, previous = network_of(attention), written(len(TEXTS))
-    memory = network.encode(sources(TEXTS))
-    at_once = network.decode(memory, previous)
-    for length in range(1, previous.shape[1] + 1):
-        step = network.decode(memory, previous[:, :length])
-        torch.testing.assert_close(step.logits[:, -1], at_once.logits[:, length - 1])
-        torch.testing.assert_close(step.maps["cross"][..., -1, :], at_once.maps["cross"][..., length - 1, :])
-
-
-@every_kind
 def test_shapes(attention):
     network, previous = network_of(attention), written(len(TEXTS), length=3)
     decoded = network.decode(network.encode(sources(TEXTS)), previous)

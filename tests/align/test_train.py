@@ -88,15 +88,6 @@ def interrupt_at(step, training):
     return tell
 
 
-def test_an_interruption_leaves_whole_files_and_nothing_else(tmp_path):
-    training = begin()
-    with pytest.raises(KeyboardInterrupt):
-        train.train(training, tmp_path, 5, interrupt_at(3, training))
-    paths = [training_path(tmp_path, "dot"), weights_path(tmp_path, "dot")]
-    assert sorted(tmp_path.iterdir()) == sorted(paths)
-    assert [load(path)[0].step for path in paths] == [2, 2]
-
-
 def test_a_finished_training_leaves_its_weights_alone(tmp_path):
     seen = []
     train.train(begin(), tmp_path, 5, lambda loss, exact: seen.append(exact))

@@ -14,7 +14,6 @@ from attncli.analysis.patterns import (
     counted_queries,
     entropy,
     most_attended,
-    strongest,
     summarise,
     total_variation,
 )
@@ -24,13 +23,6 @@ from attncli.record import AttentionRecord
 def test_entropy_of_known_rows():
     rows = np.array([[1, 0, 0, 0], [0.25] * 4, [0.5, 0.5, 0, 0], [0, 0, 0, 0]], dtype=np.float32)
     assert entropy(rows) == pytest.approx([0, math.log(4), math.log(2), 0])
-
-
-@given(attention_records())
-def test_entropy_lies_between_one_token_and_all_alike(record):
-    found = entropy(record.weights)
-    assert found.min() >= 0
-    assert found.max() <= math.log(len(record.tokens)) + 1e-5
 
 
 @pytest.mark.parametrize("label, offset", [("self", 0), ("previous", -1), ("next", 1)])
@@ -103,11 +95,6 @@ def test_a_head_that_looks_at_everything_alike_is_broad_however_short_the_text(l
     assert max(summary.shares.values()) > 0.3 and summary.label == "broad"
 
 
-def test_a_head_that_looks_at_one_token_is_never_broad():
-    for length in range(2, 6):
-        assert summarise(record_of(np.eye(length)))[0, 0].label == "self"
-
-
 @st.composite
 def records_that_look_at_padding(draw) -> AttentionRecord:
     """Without a mask [PAD] gets weight too."""
@@ -151,23 +138,6 @@ def test_shares_are_means_of_the_cells_that_they_name(record):
         }
         for name in PATTERNS:
             assert summary.shares[name] == pytest.approx(float(np.mean(by_hand[name])), abs=1e-6)
-
-
-@given(attention_records(padding=3))
-def test_padding_never_counts_as_a_query(record):
-    changed = record.weights.copy()
-    changed[:, :, -3:] = 0
-    changed[:, :, -3:, 0] = 1
-    other = type(record)(**{**vars(record), "weights": changed})
-    assert summarise(record) == summarise(other)
-
-
-@given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=20), st.integers(1, 25))
-def test_strongest_are_the_largest_in_order(weights, count):
-    row = np.array(weights, dtype=np.float32)
-    found = strongest(row, count)
-    assert [weight for _, weight in found] == [w for w in sorted(row.tolist(), reverse=True) if w > 0][:count]
-    assert all(row[key] == weight for key, weight in found)
 
 
 @given(attention_records())
@@ -226,18 +196,6 @@ def test_total_variation_by_hand():
     some = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]], dtype=np.float32)
     more = np.array([[0, 1, 0], [0.5, 0.5, 0], [0.5, 0.3, 0.2]], dtype=np.float32)
     assert total_variation(some, more) == pytest.approx([1, 0, 0.3])
-
-
-@given(attention_records(), attention_records())
-def test_total_variation_is_a_distance_up_to_one(some, more):
-    length = min(len(some.tokens), len(more.tokens))
-    a, b = (
-        one.weights[0, 0, :length, :length] / one.weights[0, 0, :length, :length].sum(axis=-1, keepdims=True)
-        for one in (some, more)
-    )
-    assert total_variation(a, a).max() == 0
-    assert total_variation(a, b) == pytest.approx(total_variation(b, a))
-    assert total_variation(a, b).max() <= 1 + 1e-6
 
 
 def test_what_goes_to_a_sink_is_weight_that_moves_too():

@@ -8,14 +8,11 @@ from hypothesis import given
 from records import attention_records, cross_records, layered_records, record_of, tokens
 
 from attncli.analysis.edges import (
-    BINS,
     BORDERS,
     FEW,
-    STRONG,
     Usual,
     WordPairs,
     clear_patterns,
-    distance_bins,
     edges,
 )
 from attncli.record.grouping import grouped, merge_words
@@ -105,13 +102,6 @@ def test_pieces_of_one_word_and_punctuation_are_no_edges():
     assert edges(marks, Usual.of_text(marks)) == []
 
 
-def test_the_farthest_above_comes_first():
-    maps = np.stack([with_edge(flat(), 9, 3, 0.5), with_edge(with_edge(flat(), 9, 3, 0.6), 5, 11, 0.9)])
-    found = found_in(maps[None])
-    assert [[(edge.head, edge.key) for edge in of_head] for of_head in found] == [[(1, 11), (1, 3)], [(0, 3)]]
-    assert all(edge.above >= STRONG for of_head in found for edge in of_head)
-
-
 def test_not_the_largest_weight_comes_first_but_the_farthest_above():
     """The key that the second head gives 0.9 gets half of all that the others have to give."""
     usual = flat()
@@ -128,19 +118,6 @@ def test_other_texts_say_what_is_usual():
     short, long = record_of(weights), record_of(np.eye(LENGTH, k=-1))
     assert edges(short, Usual.of_text(short)) != []
     assert edges(short, Usual.of([short, long])) == []
-
-
-def test_one_pair_of_words_is_held_against_nothing():
-    record = record_of(np.tril(np.ones((4, 4))) / np.arange(1, 5)[:, None], mask=np.tril(np.ones((4, 4), dtype=bool)))
-    assert Usual.of_text(record).counts.sum() == 1 and edges(record, Usual.of_text(record)) == []
-
-
-def test_means_over_texts_add_up():
-    records = [record_of(np.random.default_rng(seed).random((2, 3, 9, 9))) for seed in range(3)]
-    over = Usual.of(records)
-    assert over.texts == 3 and over.sums.shape == (2, 3, BINS)
-    assert np.allclose(over.sums, sum(Usual.of_text(one).sums for one in records))
-    assert Usual.of([]) is None
 
 
 def test_a_text_that_is_among_the_others_counts_once(minilm):
@@ -199,12 +176,6 @@ def test_an_edge_to_the_first_token_is_strong_only_where_tokens_see_later_ones()
     back = replace(record_of(weights * mask, mask, "causal"), tokens=plain)
     [[edge]] = edges(both, Usual.of_text(both))
     assert (edge.query, edge.key) == (9, 0) and edges(back, Usual.of_text(back)) == []
-
-
-def test_distances_are_told_apart_by_their_side():
-    bins = distance_bins(record_of(flat()))
-    assert len({int(bins[5, 5 + apart]) for apart in (-3, -2, -1, 0, 1, 2, 3)}) == 7
-    assert bins[0, 5] == bins[0, 8] != bins[0, 9]
 
 
 def test_clear_patterns_are_those_that_are_no_sinks():

@@ -25,10 +25,6 @@ def test_it_is_that_of_their_records(minilm):
     assert np.allclose(between.sums, Usual.of(map(merge_words, minilm.attend_many(texts))).sums, atol=1e-4)
 
 
-def test_what_is_of_one_text_only_is_not_asked_of_the_others(minilm):
-    assert np.array_equal(usual_of(minilm, Request(pad_to=8, vectors="all")).counts, usual_of(minilm, Request()).counts)
-
-
 @pytest.mark.parametrize(
     ("family", "which", "there"), [("gpt2", None, True), ("t5", "encoder", True), ("t5", None, False)]
 )

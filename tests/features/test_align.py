@@ -68,13 +68,6 @@ def test_many_texts_from_a_file_in_their_order(attncli, tmp_path):
     assert out.index("2021-03-03") < out.index("2021-03-04")
 
 
-@pytest.mark.slow
-def test_stdin(process):
-    result = process("align", "--json", stdin=b"3 March 2021\n")
-    assert result.code == 0
-    assert json.loads(result.out)["alignments"][0]["output"] == "2021-03-03"
-
-
 def test_without_a_text_a_sample_that_is_named(attncli):
     result = attncli("align")
     assert '"3 March 2021"' in result.err and "2021-03-03" in result.out
@@ -199,15 +192,6 @@ def test_tokens_are_the_characters():
     assert encoder.tokens == cross.keys and decoder.mask_name == "causal"
     assert [SHORT[a:b] for a, b in cross.keys.offsets[:-1]] == list(SHORT)
     assert cross.keys.special == [False] * len(SHORT) + [True]
-
-
-def test_the_month_is_read_where_it_is_written():
-    """Bahdanau's attention as an alignment: the day looks at the day, the last digit of the year at its last."""
-    aligner = load_aligner("additive")
-    [cross] = records_of_alignment(aligner, next(aligner.translate(["3 March 2021"])))
-    strongest = [cross.keys.text[key] for key in cross.map(0, 0).argmax(axis=-1)]
-    assert strongest[3] == "1" and strongest[9] == "3"
-    assert {strongest[5], strongest[6]} <= set("March")
 
 
 # --- the terminal ---------------------------------------------------------------------------------------

@@ -53,17 +53,6 @@ def test_the_same_command_makes_the_same_weights(attncli, tmp_path):
     assert a == b != c
 
 
-@pytest.mark.slow
-def test_minutes_over_are_said_and_resumed(attncli, tmp_path):
-    command = ("train-align", "--attention", "dot", "--steps", 4, "-o", tmp_path)
-    stopped = attncli(*command, "--minutes", 0)
-    assert stopped.code == 0 and "go on with --resume" in stopped.err
-    resumed = attncli(*command, "--resume")
-    assert resumed.code == 0 and "step 4/4" in resumed.err
-    attncli("train-align", "--attention", "dot", "--steps", 4, "-o", tmp_path / "whole")
-    assert content(tmp_path / "dot.safetensors") == content(tmp_path / "whole" / "dot.safetensors")
-
-
 @pytest.mark.parametrize(("step", "said"), [(1, "before any checkpoint"), (3, "go on with --resume")])
 def test_an_interruption_keeps_the_last_checkpoint(attncli, tmp_path, monkeypatch, step, said):
     advance = train.Training.advance

@@ -92,17 +92,6 @@ def test_no_weight_looks_like_what_is_hidden():
 
 
 @pytest.mark.slow
-def test_a_legend_says_it_once_a_layer_and_only_where_something_is_hidden():
-    ones = np.ones((2, 3, 6, 6), dtype=bool)
-    ones[1] = abs(np.arange(6)[:, None] - np.arange(6)) <= 1
-    weights = ones / ones.sum(axis=-1, keepdims=True)
-    record = record_of(weights, ones[:, 0])
-    lines = [line.plain for line in small_maps(record, Canvas(44, False, True)) if line.plain.startswith("weight 0")]
-    assert [("hidden" in line) for line in lines] == [False, True] and all(len(line) <= 44 for line in lines)
-    assert said(record.figure()).count("hidden") == 1 and "hidden" not in said(record.figure(layers=0))
-
-
-@pytest.mark.slow
 @given(layered_records(padding=1), st.booleans(), st.booleans(), st.sampled_from(["weight", "norm"]))
 @settings(max_examples=10)
 def test_pictures_have_no_colour_where_a_mask_hides(record, words, mean, measure):
@@ -113,15 +102,6 @@ def test_pictures_have_no_colour_where_a_mask_hides(record, words, mean, measure
     heads = 1 if mean else len(record.heads)
     hidden = np.repeat(~shown.masks, heads, axis=0)
     assert np.array_equal(np.isnan(images), hidden)
-
-
-@pytest.mark.slow
-def test_a_long_text_s_picture_is_pooled_and_hidden_as_before():
-    record = long_record(3, length=1600)
-    [image] = [np.array(one.get_array()) for one in maps(record.figure())]
-    assert len(image) < 1600 and np.isnan(image).mean() > 0.9 and not np.isnan(np.diagonal(image)).any()
-    lines = picture(drawn_map(record, 0, 0), WIDE, 40, 40)
-    assert all(line.plain[row] != HATCH for row, line in enumerate(lines)) and hatches(lines) > 0.9 * 40 * 40
 
 
 def test_lines_say_what_is_hidden_from_the_query_that_is_held():

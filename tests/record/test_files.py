@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import record_of
 from safetensors.numpy import load_file
-from saved_records import NATIVE, any_records, same, with_vectors
+from saved_records import NATIVE, any_records, same
 
 from attncli import RequestError, load_record, load_records, save_records
 from attncli.record import AttentionRecord
@@ -57,14 +57,6 @@ def test_npz_has_what_the_contract_says(folder):
         assert file["mask"].shape == (5, 5) and file["mask"].dtype == np.bool_
 
 
-def test_safetensors_has_the_same_tensors(folder):
-    record = record_of(np.full((1, 2, 4, 4), 0.25))
-    record.save(folder / "r.safetensors")
-    tensors = load_file(folder / "r.safetensors")
-    assert set(tensors) == {"weights", "layers", "heads", "segments", "mask"}
-    assert np.array_equal(tensors["weights"], record.weights)
-
-
 @pytest.mark.parametrize("suffix", NATIVE)
 def test_a_mask_is_written_once_where_the_layers_agree(suffix, folder):
     window = np.tri(5, k=1, dtype=bool)
@@ -73,18 +65,6 @@ def test_a_mask_is_written_once_where_the_layers_agree(suffix, folder):
         record_of(np.full((2, 3, 5, 5), 0.2), mask=masks).save(folder / f"mask{suffix}")
         file = load_file(folder / "mask.safetensors") if suffix == ".safetensors" else np.load(folder / "mask.npz")
         assert file["mask"].dtype == bool and np.array_equal(file["mask"], expected)
-
-
-def test_vectors_are_three_more_arrays_where_there_are_any(folder):
-    record = with_vectors(record_of(np.full((2, 3, 4, 4), 0.25)), [(1, 2), (0, 0)], head_dim=5)
-    record.save(folder / "v.safetensors")
-    record.save(folder / "v.npz")
-    with np.load(folder / "v.npz", allow_pickle=False) as file:
-        for tensors in (load_file(folder / "v.safetensors"), file):
-            assert tensors["neurons"].tolist() == [[1, 2], [0, 0]] and tensors["neurons"].dtype == np.int64
-            for name in ("query", "key"):
-                assert tensors[name].dtype == np.float32 and tensors[name].shape == (2, 4, 5)
-                assert np.array_equal(tensors[name], getattr(record.vectors, name))
 
 
 def test_a_record_of_a_model_comes_back(minilm, folder):
@@ -170,13 +150,6 @@ def test_an_unknown_suffix_names_those_that_are_known(name, folder):
     with pytest.raises(RequestError, match=r"\.safetensors, \.npz, \.json, \.csv") as caught:
         record_of(np.eye(3)).save(folder / name)
     assert name in str(caught.value) and not (folder / name).exists()
-
-
-def test_a_suffix_may_be_in_capitals(folder):
-    for suffix in NATIVE:
-        path = folder / f"CAPITALS{suffix.upper()}"
-        record_of(np.eye(3)).save(path)
-        same(load_record(path), record_of(np.eye(3)))
 
 
 def test_several_texts_in_npz_and_none_at_all(folder):

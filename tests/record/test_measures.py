@@ -8,9 +8,9 @@ import torch
 from records import record_of
 from saved_records import same
 
-from attncli import RequestError, load_model, load_record, load_records, save_records
+from attncli import RequestError, load_model, load_record
 from attncli import record_of as record_of_maps
-from attncli.record.masks import HALVES, LEAST, holds, precision_of, room
+from attncli.record.masks import LEAST
 from attncli.record.selection import Grouping, Input, Request
 
 SUFFIXES = ("npz", "safetensors", "json")
@@ -124,31 +124,3 @@ def test_a_row_of_half_precision_is_held_to_what_that_explains(tmp_path):
     record_of(weights.float().numpy()).save(tmp_path / "a.npz")
     with pytest.raises(RequestError, match=r"row 3 of map 0, 0 sums to 0\.(8|9)"):
         load_record(tmp_path / "a.npz")
-
-
-def test_a_file_that_lies_about_its_dtype_is_refused(tmp_path):
-    record = record_of(softmax().numpy())
-    object.__setattr__(record, "dtype", "int8")
-    record.save(tmp_path / "a.npz")
-    with pytest.raises(RequestError, match="dtype"):
-        load_record(tmp_path / "a.npz")
-
-
-@pytest.mark.parametrize("half", HALVES)
-def test_numbers_of_half_precision_are_told_from_others(half):
-    rounded = softmax().to(getattr(torch, half)).float().numpy()
-    assert holds(rounded, half)
-    other = rounded.copy()
-    other[0, 0, 0, 0] = np.nextafter(other[0, 0, 0, 0], np.float32(1))
-    assert not holds(other, half)
-    assert precision_of(other, "weight", "float32").room == LEAST
-    assert precision_of(rounded, "weight", half).room == room(half) > LEAST
-
-
-def test_several_texts_each_have_their_own(tmp_path):
-    records = [
-        record_of_maps(softmax((1, 1, 9, 9), seed).to(dtype), ["a"] * 9)
-        for seed, dtype in enumerate((torch.bfloat16, torch.float32, torch.float16))
-    ]
-    save_records(records, tmp_path / "a.safetensors")
-    assert [one.dtype for one in load_records(tmp_path / "a.safetensors")] == ["bfloat16", "float32", "float16"]

@@ -73,14 +73,6 @@ def test_what_no_model_says_is_refused(wrong, record, tmp_path):
     assert str(caught.value).isprintable() and len(str(caught.value)) <= 300
 
 
-def test_a_saved_record_of_an_npz_is_held_to_the_same(record, tmp_path):
-    path = tmp_path / "r.npz"
-    said = replace(SAID, answers=[Answer("yes", 1.0, 0.5, 3, 9)])
-    replace(record, prediction=said).save(path)
-    with pytest.raises(RequestError, match="tokens of the text"):
-        load_record(path)
-
-
 def test_it_follows_tokens_into_words_and_out_of_a_text(record):
     """[CLS] cat ##s 中 [SEP], the first two pieces of one word."""
     tokens = replace(record.tokens, words=[None, 0, 0, 1, None])

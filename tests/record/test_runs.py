@@ -21,11 +21,6 @@ def test_runs_are_the_mask(mask):
     assert all(start < end for of_query in runs for start, end in of_query)
 
 
-def test_a_window_is_one_run_a_query():
-    places = np.arange(6)
-    assert runs_of(abs(places[:, None] - places) <= 1) == [[[0, 2]], [[0, 3]], [[1, 4]], [[2, 5]], [[3, 6]], [[4, 6]]]
-
-
 @pytest.mark.parametrize("runs", [[[[0, 2]]], [[[0, 4]], []], [[[2, 2]], []], [[[2, 1]], []]])
 def test_what_is_no_mask_of_so_many_is_refused(runs):
     with pytest.raises(ValueError, match="a mask"):
@@ -39,11 +34,6 @@ def test_a_json_read_back_has_its_masks(tmp_path_factory, record, words):
     record.save(path)
     again = load_record(path)
     assert np.array_equal(again.masks, record.masks) and again.mask_name == record.mask_name
-
-
-@given(attention_records(padding=2))
-def test_masks_that_are_what_they_are_called_are_not_written(record):
-    assert "masks" not in record.document()
 
 
 @pytest.mark.parametrize(
@@ -63,13 +53,3 @@ def test_masks_that_do_not_fit_are_refused(tmp_path, change, why):
     path.write_text(json.dumps(document))
     with pytest.raises(RequestError, match=why):
         load_record(path)
-
-
-@given(layered_records(padding=1))
-def test_a_csv_tells_hidden_from_0(tmp_path_factory, record):
-    path = tmp_path_factory.getbasetemp() / "masks.csv"
-    record.save(path)
-    header, *rows = path.read_text(encoding="utf-8").splitlines()
-    assert header.endswith(",weight,hidden")
-    hidden = np.broadcast_to(~record.masks[:, None], record.weights.shape)
-    assert [row[-1] for row in rows] == [str(int(one)) for one in hidden.flat]

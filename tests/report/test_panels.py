@@ -7,7 +7,7 @@ from records import record_of
 from rich.cells import cell_len
 
 from attncli.report.canvas import Canvas
-from attncli.report.terminal import PanelSize, beside, colour, in_rows, panel_lines, picture
+from attncli.report.terminal import PanelSize, colour, in_rows, panel_lines, picture
 
 PLAIN = Canvas(80, colour=False, unicode=True)
 
@@ -30,11 +30,6 @@ def test_panels_stand_in_rows_that_the_canvas_has_room_for(panels, tokens, width
     assert all(cell_len(line.plain) <= width for line in lines)
     captions = " ".join(line.plain for line in lines if "panel" in line.plain).split()
     assert captions == [word for number in range(panels) for word in ("panel", str(number))]
-
-
-def test_lines_end_where_their_text_does():
-    first, second = (panel_lines(name, np.zeros((2, 3)), PanelSize(3, 8), PLAIN) for name in ("中文", "b"))
-    assert [line.plain for line in beside([first, second], 8)] == ["中文      b", "", ""]
 
 
 def test_queries_and_keys_have_their_numbers():

@@ -118,17 +118,6 @@ def test_a_text_of_words_is_cut_and_no_piece_is_longer_than_it_need_be(kind, tok
     assert max(given) == PIECE and len(found) > 10
 
 
-def test_only_as_much_is_tokenized_as_is_taken(tokenizer, short):
-    given = []
-
-    def cut(piece: str) -> Tokens:
-        given.append(len(piece))
-        return at_once(tokenizer("minilm"), piece)
-
-    next(stretches("the cat " * 10_000, cut))
-    assert given == [PIECE, PIECE]
-
-
 def test_a_word_without_an_end_makes_pieces_longer_up_to_a_limit(tokenizer, short):
     words = tokenizer("minilm")
     long = f"the cat {'x' * 5000} sat " * 3

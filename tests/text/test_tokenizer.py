@@ -1,6 +1,5 @@
 """Tokenizers: texts that are too long, padded or refused, and the files that a tokenizer is read from."""
 
-import itertools
 import json
 import shutil
 import warnings
@@ -39,16 +38,6 @@ def test_the_first_tokens_are_kept_and_a_notice_says_so(kind, words, more, most,
     assert notice.category is Notice and str(notice.message) == f"kept the first {most} of {len(whole)} tokens"
     if pair is None:
         assert tokens.ids[:-1] == whole[: most - 1] and tokens.ids[-1] == whole[-1]
-
-
-def test_cutting_one_text_does_not_cut_the_next(directories):
-    tokenizer = ours(directories["vocab.txt"], 8)
-    for text, pair in itertools.product(["the cat", "the cat " * 20], [None, "it", "it is " * 20]):
-        with warnings.catch_warnings(record=True) as notices:
-            warnings.simplefilter("always")
-            found = tokenizer.encode(text, pair)
-            assert found == ours(directories["vocab.txt"], 8).encode(text, pair)
-        assert len(notices) in (0, 2)
 
 
 @given(text=st.sampled_from(["the", "the cat sat on it"]), length=st.integers(-3, 30))
@@ -139,13 +128,6 @@ def test_where_the_library_breaks_down_on_a_text_it_is_one_line(steps, why, brok
         with pytest.raises(Unreadable, match=rf"^the tokenizer in .* fails on the text 'x.*{why}.*another model$"):
             ask("x" * 60)
     assert capfd.readouterr() == ("", "")
-
-
-def test_a_text_that_it_breaks_down_on_leaves_the_next_one_whole(broken):
-    tokenizer = ours(broken(pre_tokenizer=BACKTRACKS))
-    with pytest.raises(Unreadable):
-        tokenizer.encoding("x" * 60, most=3)
-    assert tokenizer.backend.truncation is None
 
 
 def test_where_the_library_breaks_down_on_a_file_it_is_one_line(broken, capfd):

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-    from attncli.page.packing import Scale
     from attncli.report.canvas import Canvas
 
 ALL_CELLS = {".csv": "a row a head", PAGE: "all cells"}  # files without a list of the largest cells
@@ -377,14 +376,14 @@ class _Both(Part):
 
         The same two give the same page.
         """
-        from attncli.page.packing import TEXTS, Chunks, pick_scale
+        from attncli.page.packing import TEXTS, Chunks, error_of, pick_levels
         from attncli.page.payload import describe, text_entry
         from attncli.report.page import BETWEEN, compared_page
 
         found = self.found
         both = [replace(record, vectors=None) for record in (found.first, found.second)]
-        scale, chunks = pick_scale([record.weights for record in both]), Chunks(TEXTS)
-        texts = [text_entry([record], scale, chunks) for record in both]
+        levels, chunks = pick_levels([record.weights for record in both]), Chunks(TEXTS)
+        texts = [text_entry([record], levels, chunks) for record in both]
         layer, head = found.heads()[0]
         start = {"view": "matrix", "layer": layer, "head": head}
         sides = list(zip("AB", _told_apart(found), strict=True))
@@ -399,18 +398,9 @@ class _Both(Part):
                 for name, one in zip("AB", both, strict=True)
             ),
             MEANING,
-            _exactness(scale, max(len(one.keys) for one in both)),
+            f"weights of A and B are stored within {error_of(levels):.1g}",
         ]
         return compared_page(" · ".join(f"{name}: {side}" for name, side in sides), description, about, chunks)
-
-
-def _exactness(scale: "Scale", keys: int) -> str:
-    """Say how exact the weights of both are, from which the page makes their difference."""
-    strongest = f"within {100 * scale.error:.2g} % of themselves"
-    if keys <= scale.strongest:
-        return f"weights of A and B are stored {strongest}"
-    others = f"the others within {100 * scale.rest:.2g} %, and not if they are below {scale.least(keys):.1g}"
-    return f"the strongest {scale.strongest} weights of a row of A and B are stored {strongest}, {others}"
 
 
 diff = as_function(Diff)

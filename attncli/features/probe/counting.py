@@ -14,9 +14,9 @@ import torch
 
 from attncli.base.errors import Notice, RequestError
 from attncli.base.schema import LARGEST, each, fields, name, text, whole
-from attncli.corpus.files import TREEBANKS, shown
+from attncli.corpus.files import TREEBANKS, display_name
 from attncli.corpus.of_model import MOST_THREADS, OfModel, asked_of, pool
-from attncli.corpus.running import Corpus, Show, Where, go_through, silent
+from attncli.corpus.running import Corpus, Show, Where, go_through, notify_partial, silent
 from attncli.corpus.shards import Arrays, Counts, Seen, Shard
 from attncli.corpus.treebank import Sentence, TreebankReading, words_of
 from attncli.features.probe.tally import (
@@ -94,15 +94,14 @@ def probe_treebank(
         raise KeyboardInterrupt
     if partial:
         of = " and ".join(str(one.tally.seen) for one in found)
-        more = "" if where.state is None else "; the same command goes on from here"
-        warnings.warn(f"interrupted: these figures are PARTIAL, of {of} sentences{more}", Notice, stacklevel=2)
+        notify_partial(f"figures are PARTIAL, of {of} sentences", where)
     apart = test is not None and len(found) == len(asked)
     return Probed(model.info_of(which), found[0], found[-1] if apart else None, partial, model.kind(which))
 
 
 def _treebank_name(files: Sequence[str]) -> str:
     """Return the name of a treebank in messages."""
-    return shown(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+    return display_name(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
 
 def _check(found: TreebankTally, reading: TreebankReading) -> None:
@@ -123,7 +122,7 @@ def _describe_skips(skips: Mapping[str, Skipped], path: str) -> str:
     """Return why sentences were skipped, and the line and perhaps the file of the first of each kind."""
     return ", ".join(
         f"{one.count} {why} ({'' if one.count == 1 else 'the first in '}"
-        f"{'' if shown(one.file) == path else f'{shown(one.file)}, '}line {one.line})"
+        f"{'' if display_name(one.file) == path else f'{display_name(one.file)}, '}line {one.line})"
         for why, one in sorted(skips.items(), key=lambda skip: skip[0] == NOT_WRITTEN)
     )
 

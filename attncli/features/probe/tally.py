@@ -7,9 +7,9 @@ Punctuation can be guessed. Roots and punctuation are not asked for their syntac
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,15 +26,13 @@ Ints = npt.NDArray[np.int64]
 DIRECTIONS = ("child->head", "head->child")  # the word that attends first
 ALL = "all"  # all relations together
 NOBODY, ROOT = -1, -2  # in place of a word: no guess, no syntactic head
-Key = TypeVar("Key")
-Value = TypeVar("Value", bound=Any)
 
 # --- tallies --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """How many sentences were skipped for one reason, and the file and the line of the first one."""
+    """The number of sentences that were skipped for one reason, and the file and the line of the first."""
 
     count: int
     file: str
@@ -46,7 +44,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Tally:
-    """What all heads found in some sentences. Tallies add up exactly; memory does not grow with sentences.
+    """The findings of all heads in some sentences. Tallies add up exactly; memory does not grow with sentences.
 
     sentences, word_count: how many were read. offsets: the words with a syntactic head, by relation and the distance
     to it. found_at: how many of them each head found, `[layer, head, direction]`, by relation and distance. edges:
@@ -73,17 +71,7 @@ class Tally:
 
     def __add__(self, other: "Tally") -> "Tally":
         """Return the tally of both; the sentences of `other` come later."""
-        return Tally(
-            sentences=self.sentences + other.sentences,
-            word_count=self.word_count + other.word_count,
-            offsets=added(self.offsets, other.offsets),
-            found_at=added(self.found_at, other.found_at),
-            edges=self.edges + other.edges,
-            chain_edges=self.chain_edges + other.chain_edges,
-            tree_edges=self.tree_edges + other.tree_edges,
-            layer_edges=self.layer_edges + other.layer_edges,
-            skips=added(self.skips, other.skips),
-        )
+        return Tally(*(_added(getattr(self, one.name), getattr(other, one.name)) for one in fields(self)))
 
     def plus(self, maps: Floats, sentence: Sentence) -> "Tally":
         """Return the tally with one more sentence, given its maps `[layer, head, word, word]` (`word_maps`)."""
@@ -191,8 +179,10 @@ def tally(read: Iterable[tuple[AttentionRecord | str, str, Sentence]], nothing: 
         yield so_far
 
 
-def added(one: dict[Key, Value], other: dict[Key, Value]) -> dict[Key, Value]:
-    """Return the sums of two tables by key."""
+def _added(one: Any, other: Any) -> Any:
+    """Return the sum of two counts, or of two tables of counts by key."""
+    if not isinstance(one, dict):
+        return one + other
     return {**one, **{key: one[key] + more if key in one else more for key, more in other.items()}}
 
 
@@ -201,15 +191,17 @@ def check_tally(found: Tally) -> None:
     words = found.counts[ALL]
     if found.word_count < found.sentences or words > found.word_count or any(n > words for n in found.counts.values()):
         raise ValueError("it has more words of a relation than there are")
-    if any(not between(right, found.offsets[relation][offset]) for (relation, offset), right in found.found_at.items()):
+    if any(
+        not _between(right, found.offsets[relation][offset]) for (relation, offset), right in found.found_at.items()
+    ):
         raise ValueError("its heads find other words than there are")
     if not found.chain_edges <= found.edges <= found.word_count:
         raise ValueError("it has more edges than words")
-    if not between(found.tree_edges, found.edges) or not between(found.layer_edges, found.edges):
+    if not _between(found.tree_edges, found.edges) or not _between(found.layer_edges, found.edges):
         raise ValueError("its trees have other edges than there are")
 
 
-def between(counts: Ints, most: int) -> bool:
+def _between(counts: Ints, most: int) -> bool:
     """Return whether all counts are from 0 to `most`."""
     return bool((counts >= 0).all() and (counts <= most).all())
 
@@ -299,32 +291,15 @@ class Guess:
     verdict: Verdict
 
 
-@dataclass(frozen=True)
-class LayerTrees:
-    """The share of the sentences' trees that is in the maximum spanning trees of a layer's maps.
-
-    Shares of edges (UUAS: undirected, unlabelled attachment score). uuas: with the mean map of all heads. best_head,
-    best_head_uuas: the chosen head, and its share. A map and its transpose are added first.
-    """
-
-    layer: int
-    uuas: float
-    best_head: int
-    best_head_uuas: float
-
-
 def guesses(chosen: Tally, measured: Tally) -> list[Guess]:
     """Return the head and the offset that find most, for all relations together, then for each from the most frequent.
 
     They are chosen on one tally and measured on another. If both are the same, the accuracy is the largest of many,
     and other sentences will give less: the rarer the relation, the less.
     """
-    return [_measure(relation, chosen, measured) for relation in by_count(chosen.counts)]
-
-
-def by_count(counts: Counter[str]) -> list[str]:
-    """Return ALL, then the relations from the most frequent; of equals in alphabetical order."""
-    return sorted(counts, key=lambda relation: (relation != ALL, -counts[relation], relation))
+    counts = chosen.counts
+    by_count = sorted(counts, key=lambda relation: (relation != ALL, -counts[relation], relation))
+    return [_measure(relation, chosen, measured) for relation in by_count]
 
 
 def candidates(chosen: Tally, measured: Tally) -> int:
@@ -364,17 +339,21 @@ def _verdict(found: int, by_offset: int, chance: float, least_chance: float) -> 
     return "unclear" if found > by_offset else "offset"
 
 
-def layer_trees(chosen: Tally, measured: Tally) -> list[LayerTrees]:
-    """Return the trees of every layer; the best head is chosen and measured as in `guesses`."""
-    best = chosen.tree_edges.argmax(axis=1)
+def layer_trees(chosen: Tally, measured: Tally) -> list[dict[str, Any]]:
+    """Return the share of the sentences' trees that is in the maximum spanning trees of each layer's maps.
+
+    Shares of edges (UUAS: undirected, unlabelled attachment score). uuas: with the mean map of all heads. best_head,
+    best_head_uuas: the best head, chosen and measured as in `guesses`. A map and its transpose are added first.
+    """
     return [
-        LayerTrees(
-            layer=layer,
-            uuas=float(measured.layer_edges[layer] / measured.edges),
-            best_head=int(head),
-            best_head_uuas=float(measured.tree_edges[layer, head] / measured.edges),
-        )
-        for layer, head in enumerate(best)
+        {
+            "layer": layer,
+            "uuas": float(measured.layer_edges[layer] / measured.edges),
+            "best_head": head,
+            "best_head_uuas": float(measured.tree_edges[layer, head] / measured.edges),
+            "head": head,
+        }
+        for layer, head in enumerate(chosen.tree_edges.argmax(axis=1).tolist())
     ]
 
 
@@ -417,11 +396,6 @@ class Probed:
         """The best heads, as `guesses` returns them."""
         return guesses(self.treebank.tally, self.measured)
 
-    @property
-    def trees(self) -> list[LayerTrees]:
-        """The trees of layers, as `layer_trees` returns them."""
-        return layer_trees(self.treebank.tally, self.measured)
-
     def document(self) -> dict[str, Any]:
         """Return the document of `probe --json`."""
         return {
@@ -431,16 +405,13 @@ class Probed:
             "treebank": self.treebank.document(),
             "test": None if self.test is None else self.test.document(),
             "candidates": candidates(self.treebank.tally, self.measured),
-            "relations": [_relation_entry(guess) for guess in self.relations],
+            "relations": [
+                {**asdict(one), "interval": dict(zip(("low", "high"), one.interval or (None, None), strict=True))}
+                for one in self.relations
+            ],
             "trees": {
                 "edges": self.measured.edges,
                 "neighbours": self.measured.chain_edges / self.measured.edges,
-                "layers": [{**asdict(layer), "head": layer.best_head} for layer in self.trees],
+                "layers": layer_trees(self.treebank.tally, self.measured),
             },
         }
-
-
-def _relation_entry(guess: Guess) -> dict[str, Any]:
-    """Return the entry of a guess in the document."""
-    low, high = guess.interval or (None, None)
-    return {**asdict(guess), "interval": {"low": low, "high": high}}

@@ -8,7 +8,7 @@ from checks.code.known_cases import EVERY, PAIRS, PLANTED, STYLES, result_of
 from attncli.attention.mistakes import MISTAKES
 
 # The formula has no part for what these have; the refusal says which.
-REFUSED = {"lucidrains null key", "T5 bias", "einsum with bias", "Bahdanau", "additive without tanh"}
+REFUSED = {"lucidrains null key", "T5 bias", "einsum with bias"}
 QUICK = {
     "batched added with_mask fused_kernel LinearQ MatricesBefore": "right",
     "no scale, function|mask after softmax, arrays|keys as values, arrays|-1e9 in half precision, function": "wrong",
