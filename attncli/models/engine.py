@@ -4,7 +4,6 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -185,26 +184,21 @@ def why_no_encoder(place: Place) -> str | None:
     return None
 
 
-@contextmanager
-def needing_own(name: str) -> Iterator[None]:
-    """Add the model and the need for attncli's own network to any NoEncoder raised inside the block."""
-    try:
-        yield
-    except NoEncoder as error:
-        raise NoEncoder(error.why, _no_network(name, error.why)) from error
-
-
-def _no_network(name: str, why: str) -> str:
-    """Return the error text for code that needs attncli's own network of a model without one."""
-    return f"{NEEDS_OWN}, but none exists for {name}: {why}. Use a model of the BERT family (attncli models lists some)"
-
-
 def refuse_theirs(place: Place) -> RequestError:
     """Return the error for code that needs attncli's own network when transformers runs the model."""
     why = why_no_encoder(place)
     if why is None:
         return RequestError(f'{NEEDS_OWN}, but transformers runs {place.name}: load it without engine="transformers"')
-    return RequestError(_no_network(place.name, why))
+    return RequestError(
+        f"{NEEDS_OWN}, but none exists for {place.name}: {why}. "
+        "Use a model of the BERT family (attncli models lists some)"
+    )
+
+
+def check_own(place: Place) -> None:
+    """Raises RequestError if attncli has no encoder for a model."""
+    if why_no_encoder(place) is not None:
+        raise refuse_theirs(place)
 
 
 def closed(what: str, place: Place, instead: str) -> RequestError:

@@ -167,6 +167,9 @@ def _is_complete(directory: Path) -> bool:
 
 # --- files by address ----------------------------------------------------------------------------------
 
+# fsspec's own caches keep single files under hashed names. The files of a model belong together, and transformers reads
+# them from a directory. So attncli copies all of them to a directory that is named after their versions.
+
 
 _SHARD = re.compile(r"[^/\\]+\.(safetensors|bin)")
 # Metadata by which stores distinguish versions of a file. All that are present are used.

@@ -9,7 +9,7 @@ from attncli.base import choices
 from attncli.base.choices import check_text
 from attncli.base.errors import Notice, RequestError
 from attncli.models.config import ModelConfig, native, read_config
-from attncli.models.engine import Engine, needing_own, only_maps, pick_device, pick_dtype, why_no_encoder
+from attncli.models.engine import Engine, only_maps, pick_device, pick_dtype, why_no_encoder
 from attncli.models.families.family import NoEncoder
 from attncli.models.hub import (
     CONFIG_FILE,
@@ -60,21 +60,12 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
             warnings.warn(only_maps(place), Notice, stacklevel=3)
         return loaded
     try:
-        return load_own_from(place, device, dtype)
+        return _load_own(place, device, dtype)
     except NoEncoder as error:
         code = own_code(read_config(place.path / CONFIG_FILE))
         note = "" if code is None else f", if it can without the model's own code (auto_map: {code})"
         why = f"{place.path / CONFIG_FILE}: {error.why}"
         raise RequestError(f"{why}: omit --engine attncli, so that transformers runs it{note}") from error
-
-
-def load_own(name: str = "minilm", device: str = "auto", dtype: str = "float32") -> Model:
-    """Load a model with attncli's own engine, for code that inspects its network.
-
-    Raises RequestError as `load_model` does, and NoEncoder for a model without an attncli encoder.
-    """
-    pick_device(device), pick_dtype(dtype)  # as in `load_model`
-    return load_own_from(locate(name), device, dtype)
 
 
 def _tokenizer_of_transformers(directory: Path) -> Any:
@@ -91,12 +82,11 @@ def _tokenizer_of_transformers(directory: Path) -> Any:
     return peer_tokenizer(directory).backend_tokenizer
 
 
-def load_own_from(place: Place, device: str, dtype: str) -> Model:
-    """Load a model whose files have been located, as `load_own` does."""
+def _load_own(place: Place, device: str, dtype: str) -> Model:
+    """Load a model with attncli's own engine. Raises NoEncoder for a model without an attncli encoder."""
     chosen, number = pick_device(device), pick_dtype(dtype)
     config_file = place.path / CONFIG_FILE
-    with needing_own(place.name):
-        config = ModelConfig.from_file(config_file)
+    config = ModelConfig.from_file(config_file)
     paths = weight_files(place.path)
     sha256 = weights_sha256(paths)
     check_sha256(place, sha256)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attncli.models.aliases import find_alias
 from attncli.models.config import ModelConfig, read_config
-from attncli.models.engine import needing_own, pick_device, pick_dtype
+from attncli.models.engine import check_own, pick_device, pick_dtype
 from attncli.models.hub import CONFIG_FILE, NotOnThisMachine, Place, locate
 from attncli.models.model import Model
 from attncli.models.network import empty_network
@@ -90,8 +90,7 @@ def architecture(name: str) -> tuple[Place, dict[str, Any]]:
         alias, entry = known
         return Place(alias, Path(), "random"), entry.config
     path = place.path / CONFIG_FILE
-    with needing_own(name):
-        ModelConfig.from_file(path)  # raises an error with the model's name
+    check_own(place)
     return place, read_config(path)
 
 

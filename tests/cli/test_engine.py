@@ -128,31 +128,6 @@ def test_csv_names_both_tokens_of_a_cell(attncli, checkpoint, expected, tmp_path
     assert [row["key_token"] for row in rows] == record.keys.text * len(record.tokens)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("which", ["encoder", "decoder", "cross"])
-def test_view_and_heatmap_run_the_model_themselves(attncli, checkpoint, expected, tmp_path, which):
-    target = None if which == "encoder" else ANSWER
-    record = expected("t5", which=which, target=target)
-    page, picture = tmp_path / "a.html", tmp_path / "a.svg"
-    for command, path in (("view", page), ("heatmap", picture)):
-        asked = ("--which", which, *taught(target), "-o", path)
-        result = attncli(command, *OTHER, "-m", checkpoint("t5"), TEXT, *asked)
-        assert result.code == 0 and result.out == f"{path}\n", result.err
-    [text] = texts_of(page)
-    assert text["tokens"] == seen(record.tokens) and text["attention"] == record.kind
-    assert set(words_of(picture)) >= {*seen(record.tokens), *seen(record.keys)}
-
-
-def test_several_texts_and_a_pair(attncli, checkpoint, tmp_path):
-    path = tmp_path / "texts.txt"
-    path.write_text("the cat\na mat on the cat\n", encoding="utf-8")
-    given = ("run", *OTHER, "-m", checkpoint("gpt2"), "--json")
-    records = json.loads(attncli(*given, "-f", path).out)["records"]
-    assert [entry["tokens"][0] for entry in records] == ["the", "a"]
-    [entry] = json.loads(attncli(*given, "the cat", "--pair", "a mat").out)["records"]
-    assert set(entry["segments"]) == {0, 1}
-
-
 def test_a_network_with_random_weights_is_not_made_up_for_a_model_that_transformers_runs(refused, checkpoint):
     line = refused("compare", "--weights", "random", "-m", checkpoint("gpt2"), TEXT)
     assert f"{NEEDS_OWN}, but none exists for" in line

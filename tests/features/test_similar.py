@@ -17,7 +17,6 @@ from transformers import AutoModel
 
 from attncli import RequestError, load_model
 from attncli.features.similar import Cosines, References, _cosines_report, _report, cosines, similar
-from attncli.models.loading import load_own
 from attncli.report.canvas import Canvas
 from attncli.report.figure import figure_of
 from attncli.report.page import page_of
@@ -55,7 +54,7 @@ def theirs(directory, *texts: str) -> float:
 @pytest.mark.parametrize("modules", MADE.values(), ids=MADE)
 def test_it_sums_to_the_cosine_of_sentence_transformers(modules, folder):
     directory = folder(*modules)
-    found = similar(load_own(str(directory), "cpu"), *SMALL)
+    found = similar(load_model(str(directory), "cpu"), *SMALL)
     expected = theirs(directory, *SMALL)
     assert found.contributions.sum() == pytest.approx(expected, abs=1e-6)
     assert found.cosine == pytest.approx(expected, abs=1e-6)

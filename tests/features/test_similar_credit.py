@@ -20,7 +20,7 @@ from attncli.features.similar.credit import (
     reference,
     rule,
 )
-from attncli.models.loading import load_own
+from attncli.models.loading import load_model
 from attncli.models.output import POOLINGS
 from attncli.models.walk import walk
 
@@ -51,7 +51,7 @@ def embedding(tiny, tmp_path):
         folder.mkdir()
         for file in tiny("bert").iterdir():
             (folder / file.name).symlink_to(file)
-        model = load_own(str(write_modules(folder, *modules)), "cpu")
+        model = load_model(str(write_modules(folder, *modules)), "cpu")
         return model, in_float64(model.outputs()["embedding"])
 
     return make
@@ -125,7 +125,7 @@ def asked(tiny, tmp_path):
         folder.mkdir()
         for file in tiny(family).iterdir():
             (folder / file.name).symlink_to(file)
-        model = load_own(str(write_modules(folder, pooling(*modes), NORMALIZE)), "cpu", "float64")
+        model = load_model(str(write_modules(folder, pooling(*modes), NORMALIZE)), "cpu", "float64")
         return Unchanged.of(model, model.tokenizer.encode(text)), in_float64(model.outputs()["embedding"])
 
     return make

@@ -1,12 +1,14 @@
 """config.json -> the numbers of an encoder, against transformers' own configurations."""
 
 import json
+from pathlib import Path
 
 import pytest
 import transformers
 from checkpoints import FAMILIES, edit_config, make_config
 
 from attncli.base.errors import RequestError
+from attncli.models import families
 from attncli.models.config import ModelConfig
 
 # What BERT calls a number -> what it is called here.
@@ -30,6 +32,15 @@ def same(ours: ModelConfig, theirs: transformers.PreTrainedConfig) -> None:
             assert getattr(ours, our_name) == getattr(theirs, their_name), our_name
     assert ours.embedding_size == getattr(theirs, "embedding_size", theirs.hidden_size)
     assert ours.model_type == theirs.model_type
+
+
+def test_every_file_of_a_family_is_found_by_its_model_types():
+    folder = Path(families.__path__[0])
+    described = {path.stem for path in folder.glob("*.py") if "FAMILY = Family(" in path.read_text(encoding="utf-8")}
+    assert described == set(families.FILES.values())
+    for model_type in families.FILES:
+        others = families.find_family(model_type).types
+        assert model_type in others and {families.FILES[one] for one in others} == {families.FILES[model_type]}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

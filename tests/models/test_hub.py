@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hub_server import COMMIT, ask, run
+from hub_server import COMMIT, run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -146,14 +146,6 @@ def test_any_name_is_a_place_or_a_refusal(name):
         assert quoted(name) in str(error) or name in str(error)
 
 
-@pytest.mark.parametrize(
-    "name", ["", " ", "a\0b", "~nobody-here/x", "x" * 5000, "a/" + "b" * 5000, "o/a--b", "o/a..b", "o/a-", "o/a.git"]
-)  # fmt: skip
-def test_a_name_that_can_be_none(name, cache):
-    with pytest.raises(RequestError, match="no model"):
-        locate(name)
-
-
 def test_a_file_is_no_model(tmp_path, monkeypatch):
     (tmp_path / "model.safetensors").touch()
     monkeypatch.chdir(tmp_path)
@@ -172,15 +164,6 @@ def test_a_snapshot_that_is_not_whole_is_not_taken(lacks, cache, tiny):
     (path / lacks).unlink()
     with pytest.raises(NotOnThisMachine):
         locate("some/model")
-
-
-@pytest.mark.parametrize("variable", ["HF_HOME", "HF_HUB_CACHE"])
-def test_the_cache_is_where_the_environment_says(variable, cache, tiny, tmp_path):
-    path = cache("google-bert/bert-base-uncased", tiny("bert"))
-    answer = ask(
-        "bert-base", HF_HUB_OFFLINE="1", **{variable: str(tmp_path if variable == "HF_HOME" else tmp_path / "hub")}
-    )
-    assert (answer["path"], answer["origin"]) == (str(path), "cache")
 
 
 # --- hashes ---------------------------------------------------------------------------------------------

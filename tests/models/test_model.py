@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from checkpoints import FAMILIES, every_with, make_checkpoint, make_config, make_network
+from checkpoints import FAMILIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vectors import OTHER, TEXT
@@ -55,22 +55,6 @@ def test_minilm_says_what_it_is(minilm):
 # --- pairs in every family ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("family", "kinds"), every_with(2, 1, 3))
-def test_a_pair_is_what_the_family_makes_of_it(family, kinds, tmp_path):
-    """The network is told of the second segment where it has room for one and its family says so (see test_config)."""
-    changes = {"max_position_embeddings": 64, **({} if family == "distilbert" else {"type_vocab_size": kinds})}
-    model = load_model(str(make_checkpoint(tmp_path, family, **changes)), "cpu")
-    record = model.attend("the cat sat", "it is big")
-    assert set(record.tokens.segments) == {0, 1}
-    told = model.config.tells_segments and model.config.segments > 1
-    segments = {"token_type_ids": torch.tensor([record.tokens.segments])} if told else {}
-    with torch.no_grad():
-        expected = make_network(make_config(family, **changes))(
-            torch.tensor([record.tokens.ids]), output_attentions=True, **segments
-        )
-    np.testing.assert_allclose(record.weights, torch.cat(expected.attentions).numpy(), atol=1e-5)
-
-
 # --- masks ----------------------------------------------------------------------------------------------
 
 
@@ -92,23 +76,6 @@ def test_a_selection_is_a_part_of_everything(mask, data, tiny):
     assert record.heads == list(dict.fromkeys(number % 4 for number in heads))
     np.testing.assert_allclose(record.weights, every.weights[np.ix_(record.layers, record.heads)], atol=1e-5)
     assert record.weights.dtype == np.float32 and record.tokens == every.tokens
-
-
-@given(lengths=st.lists(st.integers(1, 12), min_size=1, max_size=12))
-@settings(max_examples=20)
-@pytest.mark.parametrize("mask", [pytest.param("padding", marks=pytest.mark.slow), "causal"])
-def test_many_texts_are_each_text(mask, lengths, tiny):
-    """Whatever goes through the network together: the same records, in their order."""
-    model = load_model(str(tiny("bert")), "cpu")
-    texts = [" ".join(["the", "cat", "sat", "on"][number % 4] for number in range(length)) for length in lengths]
-    pairs = [None if length % 3 else "it" for length in lengths]
-    records = list(model.attend_many(iter(texts), iter(pairs), mask=mask))
-    assert len(records) == len(texts)
-    for text, pair, record in zip(texts, pairs, records, strict=True):
-        alone = model.attend(text, pair, mask=mask)
-        assert record.tokens == alone.tokens
-        np.testing.assert_allclose(record.weights, alone.weights, atol=1e-5)
-        assert (record.mask == alone.mask).all()
 
 
 def test_records_come_as_they_are_ready(tiny):

@@ -37,13 +37,6 @@ def test_they_are_those_of_transformers_tensors(minilm):
                 assert record.map(layer, head)[query, key] == pytest.approx(wanted, abs=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_has_them_too(tiny, dtype):
-    wide, narrow = (load_model(str(tiny("bert")), device="cpu", dtype=one) for one in ("float32", dtype))
-    tokens = wide.tokenizer.encode("The cat sat.")
-    np.testing.assert_allclose(norms(narrow, tokens).weights, norms(wide, tokens).weights, rtol=0.1, atol=0.02)
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_they_are_norms_of_adds_up_to_what_attention_gives(tiny, family):
     """Σ_head Σ_key α f(x) + b_O is the attention's output; here of a token that may look at itself alone: α is 1."""
@@ -70,18 +63,6 @@ def part_of(attention, x, head):
     with torch.inference_mode():
         value = attention.project(x)[2][0, head, 0]
         return value @ attention.output.weight[:, part].T
-
-
-def test_the_record_is_that_of_attend_in_all_else_and_says_norm(minilm):
-    tokens = minilm.tokenizer.encode(TEXT)
-    record = norms(minilm, tokens, layers="2,0", heads="3,-1", mask="causal")
-    plain = next(minilm.attend_tokens([tokens], Request("2,0", "3,-1", "causal")))
-    assert record.model == plain.model
-    assert (record.measure, plain.measure) == ("norm", "weight")
-    assert (record.layers, record.heads, record.mask_name) == ([2, 0], [3, 11], "causal")
-    np.testing.assert_array_equal(record.mask, plain.mask)
-    every = norms(minilm, tokens, mask="causal").select("2,0", "3,-1")
-    np.testing.assert_allclose(record.weights, every.weights, atol=1e-5)
 
 
 def test_norms_have_no_queries_and_keys(minilm):

@@ -11,7 +11,6 @@ import pytest
 from foreign_checkpoints import TEXT
 
 from attncli import Engine, load_model
-from attncli.models.loading import load_own
 from attncli.models.opening import Opening
 
 
@@ -32,7 +31,7 @@ def assert_same(again: Engine, engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-@pytest.mark.parametrize("load", [load_model, load_own, partial(load_model, engine="transformers")])
+@pytest.mark.parametrize("load", [load_model, partial(load_model, engine="transformers")])
 def test_an_engine_is_opened_again_as_it_was(tiny, load, dtype):
     engine = load(str(tiny("bert")), "cpu", dtype)
     assert_same(reopened(engine), engine)

@@ -10,7 +10,6 @@ from attncli import RequestError, load_model
 from attncli.features.similar import cosines
 from attncli.models.engine import NEEDS_OWN
 from attncli.models.head import one_head
-from attncli.models.loading import load_own
 from attncli.models.model import require_own
 from attncli.models.random import random_model
 
@@ -61,9 +60,7 @@ def test_so_does_everything_else_that_taps(closed, ask):
         ask(closed)
 
 
-@pytest.mark.parametrize(
-    "ask", [lambda model: load_own(model.place.name), lambda model: random_model(model.place.name)]
-)
+@pytest.mark.parametrize("ask", [require_own, lambda model: random_model(model.place.name)])
 def test_what_needs_our_own_network_says_why_there_is_none(foreign, ask):
     with pytest.raises(RequestError, match=r"but none exists for .*: model type 'gpt2' is not supported") as refused:
         ask(foreign("gpt2"))

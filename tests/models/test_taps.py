@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,7 +15,6 @@ from attncli.attention import MASKS
 from attncli.corpus.batch_sums import BatchSums, BlockSums
 from attncli.corpus.sums import Counting
 from attncli.effects.change import Changed, Put
-from attncli.models.block import Tap
 from attncli.models.rows import as_rows
 from attncli.models.taken import read_by
 from attncli.models.taps import Gates, Given, GroupedMaps, Lengths, Maps, Outputs, QueriesAndKeys, Terms
@@ -121,58 +119,9 @@ def test_a_gate_is_of_its_text(model):
     assert changed == [False, True, False, True, False]
 
 
-class Blocks(Tap):
-    """Keeps every block, and the weights of all its heads."""
-
-    def __init__(self):
-        self.kept = []
-
-    def places(self, block):
-        return range(len(block.numbers))
-
-    def weights(self, part, weights):
-        self.kept.append((part, weights))
-
-
-def in_numpy(block):
-    """The same block, of NumPy arrays."""
-    arrays = {name: getattr(block, name).numpy() for name in ("query", "key", "value", "given")}
-    return block._replace(**arrays, projection=lambda: block.projection().numpy())
-
-
 def arrays_of(tap):
     """What a tap keeps, array by array."""
     return [one for kept in tap.kept for one in (kept if isinstance(kept, tuple) else [kept])]
-
-
-@pytest.mark.parametrize("norms", [False, True])
-def test_taps_that_read_take_numpy_arrays_as_they_take_tensors(model, norms):
-    windows = [one for [one] in corpus(model, TEXTS)]
-    rows = as_rows([one.tokens for one in windows], model.config, "causal", model.device)
-    axes = [axes_of(Grouping(words=True), one.tokens) for one in windows]
-    layers, heads, pairs = [2, 0], [3, 1], [(2, 1), (0, 3)]
-
-    def taps(empty, zeros):
-        return [
-            Maps(rows.runs, layers, heads, empty),
-            Lengths(rows.runs, layers, heads, empty),
-            GroupedMaps(axes, layers, heads, zeros, norms),
-            QueriesAndKeys(rows.runs, pairs, model.config.head_dim, empty),
-        ]
-
-    seen, of_torch = Blocks(), taps(partial(torch.empty, dtype=model.dtype), partial(torch.zeros, dtype=model.dtype))
-    with torch.inference_mode():
-        list(walk(model.network, rows, [seen, *of_torch]))
-    of_numpy = taps(np.empty, np.zeros)
-    for block, weights in seen.kept:
-        for tap in of_numpy:
-            tap.begin(in_numpy(block))
-            if tap.places(block):
-                tap.weights(in_numpy(block), weights.numpy())
-    for one, other in zip(of_torch, of_numpy, strict=True):
-        for ours, theirs in zip(arrays_of(one), arrays_of(other), strict=True):
-            assert isinstance(theirs, np.ndarray)
-            np.testing.assert_allclose(theirs, ours.numpy(), atol=1e-12)
 
 
 def check_order(model, tokens, head):

@@ -13,7 +13,6 @@ from foreign_checkpoints import (
     DECODERS,
     ENCODER_DECODERS,
     NETWORKS,
-    NO_TEXT,
     TEXT,
     WINDOW,
     WORDPIECE,
@@ -125,14 +124,6 @@ def test_a_pair_has_segments_where_the_network_takes_them(foreign):
     assert set(told("encoder-decoder")[0].tolist()) == {0, 1}
 
 
-@pytest.mark.parametrize("family", ["t5", "marian"])
-def test_what_it_writes_ends_at_its_end_token(foreign, family):
-    """These two come to their end within the limit; what ends is not read again."""
-    model = foreign(family)
-    assert Theirs(model).answer()[-1] == model.theirs.eos_token_id
-    assert model.theirs.eos_token_id not in attend(model).tokens.ids
-
-
 def test_what_it_writes_ends_at_its_last_position(foreign):
     assert len(attend(foreign("bart")).tokens) == POSITIONS
 
@@ -201,14 +192,6 @@ def test_layers_and_heads_are_counted_in_the_part_asked_for(foreign):
         attend(model, which="decoder", heads="0-2")
 
 
-@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
-def test_a_record_is_in_float32_whatever_was_computed_in(foreign, dtype):
-    model = foreign("bart")
-    other = attend(load_model(str(model.place.path), "cpu", dtype, engine="transformers"), target=ANSWER)
-    assert other.weights.dtype == np.float32
-    assert np.allclose(other.weights, attend(model, target=ANSWER).weights, atol=1e-5 if dtype == "float64" else 0.1)
-
-
 @pytest.mark.parametrize("family", [*DECODERS, "modernbert", "bart"])
 def test_vectors_are_those_of_what_reads_the_text(foreign, family):
     model = foreign(family)
@@ -252,14 +235,6 @@ def test_what_a_model_has_is_known_before_a_text_is_read(foreign, family):
 def test_what_a_model_does_not_have_is_refused(foreign, family, asked, why):
     with pytest.raises(RequestError, match=why):
         attend(foreign(family), **asked)
-
-
-@pytest.mark.parametrize("family", NO_TEXT)
-def test_what_reads_no_text_is_refused_in_words(tmp_path, family):
-    path = make_foreign(tmp_path, family)
-    with pytest.raises(RequestError, match=rf"^{path} reads {NO_TEXT[family]}(, not| besides) text") as refused:
-        load_model(str(path), "cpu", engine="transformers")
-    assert "Error" not in str(refused.value) and "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

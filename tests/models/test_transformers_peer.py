@@ -10,12 +10,11 @@ import sentencepiece
 import torch
 from checkpoints import FAMILIES, make_checkpoint
 from transformers import AutoModel, AutoTokenizer, BertModel, DebertaV2Config
-from transformers.utils import logging
 
 from attncli import RequestError, load_model
 from attncli.attention import window_mask
 from attncli.models import transformers_peer
-from attncli.models.transformers_peer import PADDING_ROWS_LOST, PARTLY_SINGLE, load_reference, quiet
+from attncli.models.transformers_peer import PADDING_ROWS_LOST, PARTLY_SINGLE, load_reference
 
 CPU = torch.device("cpu")
 TEXT = "the cat sat on a mat"
@@ -141,14 +140,6 @@ def test_transformers_keeps_quiet(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, check=True, timeout=300)
     assert done.stdout == b"" and done.stderr == b""
-
-
-def test_afterwards_transformers_speaks_as_before():
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    with pytest.raises(ZeroDivisionError), quiet():
-        assert logging.get_verbosity() == logging.ERROR and not logging.is_progress_bar_enabled()
-        raise ZeroDivisionError
-    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == (level, bars)
 
 
 def test_a_sentencepiece_model_names_the_package_that_reads_it(tmp_path, monkeypatch):

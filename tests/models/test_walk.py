@@ -141,18 +141,3 @@ def test_one_head_allocates_one_heads_maps():
     one_map = length * length * 4
     assert kept.untyped_storage().nbytes() == one_map
     assert largest < 2 * one_map
-
-
-@pytest.mark.parametrize("family", ONE_OF_EACH)
-def test_what_is_done_to_some_rows_at_a_time_is_what_is_done_to_all(family, monkeypatch):
-    network, texts = tiny_network(family), [made_up(list(range(5, 30)), [True] * 25)]
-    [expected] = walked(network, texts, "padding", whole=True).states
-    seen: list[int] = []
-    after = type(network.layer(0)).after
-    monkeypatch.setattr("attncli.models.walk.CACHED_ROWS", 10)
-    monkeypatch.setattr(
-        type(network.layer(0)), "after", lambda layer, x, attended: seen.append(len(x)) or after(layer, x, attended)
-    )
-    [found] = walked(network, texts, "padding", whole=True).states
-    assert seen == [10, 10, 5] * len(network.layers)
-    torch.testing.assert_close(found, expected)

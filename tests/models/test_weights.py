@@ -221,14 +221,6 @@ def test_garbled_bytes_end_in_an_answer_or_a_refusal(form, name, spots, tiny):
         assert "\n" not in str(error)
 
 
-@pytest.mark.parametrize("content", [b"", b"\0", b"not a checkpoint", b"\xff" * 10_000, b"PK\x03\x04" + b"\0" * 99])
-@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
-def test_something_else_under_its_name(name, content, checkpoint):
-    (checkpoint / "model.safetensors").unlink()
-    (checkpoint / name).write_bytes(content)
-    refused(checkpoint, name)
-
-
 class Evil:
     """Unpickling this creates a file."""
 

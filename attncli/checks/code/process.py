@@ -254,17 +254,20 @@ def load(
     send: Callable[..., None], place: dict[str, Any], text: str, pair: str | None, layer: str, head: str
 ) -> tuple[Any, Any, int, int]:
     """Load the model, its tokens of the text, and the numbers of the layer and the head. Send its notices."""
+    from attncli.models.engine import check_own
     from attncli.models.hub import Place
-    from attncli.models.loading import load_own_from
+    from attncli.models.loading import load_from
     from attncli.record.selection import select_one
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", Notice)
-        model = load_own_from(Place(**{**place, "path": Path(place["path"])}), "cpu", "float32")
+        location = Place(**{**place, "path": Path(place["path"])})
+        check_own(location)
+        model = load_from(location, "cpu", "float32", "attncli")
     for warning in caught:
         if issubclass(warning.category, Notice):
             send(notice=str(warning.message))
-    numbers = select_one(layer, model.config.layers, "layer"), select_one(head, model.config.heads, "head")
+    numbers = select_one(layer, model.layers, "layer"), select_one(head, model.heads, "head")
     return model, model.tokenizer.encode(text, pair), *numbers
 
 
