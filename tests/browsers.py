@@ -107,9 +107,20 @@ class Opened:
     def __init__(self, tab, address):
         self.tab, self.address = tab, address
         self.errors, self.requests = [], []
-        tab.on("pageerror", lambda error: self.errors.append(str(error)))
-        tab.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
-        tab.on("request", lambda request: self.requests.append(request))
+        self.listeners = {
+            "pageerror": lambda error: self.errors.append(str(error)),
+            "console": lambda message: self.errors.append(message.text) if message.type == "error" else None,
+            "request": lambda request: self.requests.append(request),
+        }
+        for event, listener in self.listeners.items():
+            tab.on(event, listener)
+
+    def close(self):
+        """Leave the tab to another page, with the pointer out of it and nothing in its storage."""
+        for event, listener in self.listeners.items():
+            self.tab.remove_listener(event, listener)
+        self.tab.mouse.move(0, 0)
+        self.tab.goto("about:blank")
 
     def open(self, at=""):
         """Go to the page anew, at this hash."""
@@ -235,7 +246,7 @@ class Opened:
             return None
         read = "row => [row.querySelector('bdi').textContent, row.cells[0].lastChild.data, row.cells[1].textContent]"
         rows = self.tab.eval_on_selector_all("#values tbody tr", f"rows => rows.map({read})")
-        return [(name, int(place), float(weight.lstrip("≈"))) for name, place, weight in rows]
+        return [(name, int(place), float(weight.lstrip("< "))) for name, place, weight in rows]
 
     def options(self, menu):
         """A menu's options: `[(value, label)]`."""

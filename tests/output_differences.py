@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from packed import unpack_layer
 
 CLOSE, PRINTED, OTHER = "close", "printed", "other"
 NUMBER = re.compile(r" *([-+]?\d*\.?\d+(?:e[-+]?\d+)?)")  # with the spaces before it: a column is filled up with them
@@ -104,15 +105,24 @@ def page(text: str) -> dict[str, Any]:
 
 def weights_of(chunk: str, mask: dict[str, Any], heads: int, entry: dict[str, Any]) -> Rounded:
     """The weights of a layer `[head, query, key]`, with how far they are from those of the record."""
-    if "levels" in mask:  # as 0.2 had it
+    queries, keys = len(entry["tokens"]), len((entry.get("keys") or entry)["tokens"])
+    if "power" in mask:  # as 0.2 had it
         levels, power = float(mask["levels"]), float(mask["power"])
         low, high = unpacked(chunk).reshape(2, -1).astype(np.float64)
         return Rounded(((low + 256 * high) / levels) ** power, power / levels)
-    from attncli.page.packing import SCALES, unpack_layer
-
-    queries, keys = len(entry["tokens"]), len((entry.get("keys") or entry)["tokens"])
-    scale = next(one for one in SCALES if (one.steps, one.parts) == (float(mask["steps"]), mask["parts"]))
-    return Rounded(unpack_layer(chunk, (heads, queries, keys), scale), max(scale.error, float(mask["rest"])))
+    if "steps" in mask:  # as a later one had it: a level, and of the strongest of a row a place in it
+        data = unpacked(chunk)
+        ends = 4 * heads, 4 * heads + heads * queries * keys
+        stored = data[ends[0] : ends[1]].reshape(heads, keys, queries).swapaxes(1, 2)
+        last = min(mask["strongest"], keys) - 1
+        refined = (stored <= np.partition(stored, last, axis=-1)[..., last : last + 1]) & (stored < 255)
+        low, high = data[ends[1] :].reshape(2, -1)
+        places = np.full(stored.shape, 0.5 - 0.5 / mask["parts"])
+        places[refined] = (low + 256.0 * high) / mask["parts"]
+        weights = np.where(stored == 255, 0, 2 ** (-(stored + places) / float(mask["steps"])))
+        return Rounded(weights, max(mask["error"], float(mask["rest"])))
+    levels = int(mask["levels"])
+    return Rounded(unpack_layer(chunk, (heads, queries, keys), levels), 0.5 / levels)
 
 
 def unpacked(chunk: str) -> Any:

@@ -22,14 +22,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from packed import unpack_layer
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from attncli import load_model, load_record
 from attncli.base.errors import Notice
-from attncli.models.tapped import NEURONS, vectors_within
+from attncli.models.engine import NEURONS, vectors_within
 from attncli.page import page, save_page
-from attncli.page.packing import SCALES, unpack_layer
-from attncli.page.payload import scale_entry
+from attncli.page.packing import error_of
 from attncli.record import AttentionRecord, Request
 
 TEXT = Path(__file__).parent.parent / "sample_inputs" / "long.txt"
@@ -173,18 +173,15 @@ def bertviz(files: Files) -> float | None:
 
 
 def largest_error(document: str, record: AttentionRecord) -> tuple[float, float]:
-    """How far one of the strongest ten weights of a row is from the true one in the page at most, as a share of itself,
-    and how far the page says that it may be.
-    """
+    """How far one of the strongest ten weights of a row is from the true one in the page at most, and may be."""
     elements = dict(re.findall(r'<script type="application/[\w-]+" id="(\w+)">(.*?)</script>', document, re.DOTALL))
     mask = json.loads(elements["page"])["texts"][0]["masks"][0]
-    scale = next(one for one in SCALES if scale_entry(one, len(record.keys)).items() <= mask.items())
     worst = 0.0
     for name, layer in zip(mask["maps"], record.weights, strict=True):
         strongest = layer >= np.partition(layer, -RANKED, axis=-1)[..., -RANKED, None]
-        true, read = layer[strongest], unpack_layer(elements[name], layer.shape, scale)[strongest]
-        worst = max(worst, float(np.abs(read[true > 0] / true[true > 0] - 1).max()))
-    return worst, mask["error"]
+        true, read = layer[strongest], unpack_layer(elements[name], layer.shape, mask["levels"])[strongest]
+        worst = max(worst, float(np.abs(read - true).max()))
+    return worst, error_of(mask["levels"])
 
 
 # --- in the browser --------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import conllu
 import numpy as np
 import pytest
 
@@ -15,12 +14,6 @@ from attncli.features.probe.tally import guesses
 
 FOLDER = Path(__file__).parent.parent / "sample_inputs"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
-
-# https://universaldependencies.org/u/dep/, those that English has
-UNIVERSAL_RELATIONS = """
-    acl advcl advmod amod appos aux case cc ccomp compound conj cop csubj dep det discourse dislocated expl fixed flat
-    goeswith iobj list mark nmod nsubj nummod obj obl orphan parataxis punct reparandum root vocative xcomp
-"""
 
 
 def lines(name):
@@ -143,30 +136,3 @@ def test_treebank(minilm):
     assert (determiner.count, determiner.offset) == (52, 1)
     assert (round(determiner.accuracy, 3), round(determiner.offset_accuracy, 3)) == (0.962, 0.712)
     assert (determiner.verdict, round(determiner.chance, 2)) == ("unclear", 0.07)
-
-
-def test_every_sentence_of_the_treebank_is_one_tree_of_known_relations():
-    """By conllu's own reading of the file, which is not ours."""
-    sentences = conllu.parse((FOLDER / "treebank.conllu").read_text(encoding="utf-8"))
-    assert len({sentence.metadata["sent_id"] for sentence in sentences}) == len(sentences) == 40
-    for sentence in sentences:
-        words = sentence.filter(id=lambda number: isinstance(number, int))
-        assert [word["deprel"] for word in words if word["head"] == 0] == ["root"]
-        assert tree_size(words.to_tree()) == len(words)
-        assert {word["deprel"].partition(":")[0] for word in words} <= set(UNIVERSAL_RELATIONS.split())
-        assert written(sentence) == sentence.metadata["text"]
-
-
-def tree_size(tree):
-    return 1 + sum(tree_size(child) for child in tree.children)
-
-
-def written(sentence):
-    """The text as its tokens spell it: a multiword token instead of its words, spaces where they are not denied."""
-    text, last = "", 0
-    for token in sentence:
-        first, sign, end = token["id"] if isinstance(token["id"], tuple) else (token["id"], "-", token["id"])
-        if sign == "-" and first > last:
-            text += token["form"] + ("" if (token["misc"] or {}).get("SpaceAfter") == "No" else " ")
-            last = end
-    return text.strip()

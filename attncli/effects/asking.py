@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypedDict, TypeVar
 
 from attncli.base import choices
-from attncli.base.arguments import check_instance, check_optional_text
+from attncli.base.choices import check_instance, check_optional_text
 from attncli.record.selection import number_list
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,14 +10,12 @@ from attncli.features.inputs import open_tapped
 from attncli.models.opening import Opening
 
 if TYPE_CHECKING:
-    from attncli.models.tapped import TappedModel
+    from attncli.models.engine import Engine
 
 
 @dataclass(eq=False, kw_only=True)
 class AskingFeature(Feature):
     """A feature that changes attention and measures an output: which output, and of which model."""
-
-    group = "Does it matter"
 
     pair: options.Pair = None
     similar_to: options.SimilarTo = None
@@ -36,6 +34,6 @@ class AskingFeature(Feature):
         """The output to measure."""
         return Asking(self.pair, self.similar_to, self.target, self.at, self.ask, self.task, self.mask, self.which)
 
-    def open_model(self) -> "TappedModel":
+    def open_model(self) -> "Engine":
         """Open the model. Raises RequestError as `open_tapped` does."""
         return open_tapped(Opening(self.model, self.device, self.dtype), self.which)

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.analysis.luck import LEVEL
-from attncli.base.arguments import describe
-from attncli.base.arrays import Bools, Doubles
-from attncli.base.brief import titled
+from attncli.base.arrays import Bools, Doubles, titled
+from attncli.base.choices import describe
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import quoted, visible
@@ -40,7 +39,7 @@ from attncli.features import options
 from attncli.features.asking import AskingFeature
 from attncli.features.inputs import check_one, read_inputs
 from attncli.record import AttentionRecord, Request
-from attncli.record.captions import model_name
+from attncli.record.display import model_name
 from attncli.record.selection import Selection, name_of, number_list, select_token
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.text.tokens import Tokens
@@ -63,7 +62,7 @@ NAMED = 3  # edges in a title
 
 @dataclass(eq=False)
 class Cut(AskingFeature):
-    """Cut edges of attention, and measure what the output does.
+    """Cut edges of attention, and measure how an output changes.
 
     A cut edge hides the key from the query (attention knock-out, Geva et al. 2023). --cut cuts some edges together,
     compared with as many other edges. Without it each edge is cut by itself, and weights are compared with effects by
@@ -76,6 +75,7 @@ class Cut(AskingFeature):
       attncli cut -l 0-2 -o edges.png "The cat sat on the mat."
     """
 
+    group = "Does it matter"
     saved_as = "effects"
 
     text: options.Text = None
@@ -385,7 +385,7 @@ class Scissors:
         cls, model: "Engine", text: str, layers: Selection, heads: Selection, asking: Asking, keep_rest: bool
     ) -> "Scissors":
         from attncli.effects.question import question
-        from attncli.models.tapped import require_tapped
+        from attncli.models.engine import require_tapped
 
         model = require_tapped(model, asking.which)
         asked = question(model, text, asking)

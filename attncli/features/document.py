@@ -6,7 +6,6 @@ the one before it. Other lines are prose. `attncli/cli/README.md` explains the t
 """
 
 import importlib
-import pkgutil
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -137,9 +136,10 @@ def _read_section(text: str) -> Section:
 def sections() -> dict[str, Section]:
     """Return the sections of all features: the shared parts, then each command's by the name of its file."""
     found = read_sections(PARTS)
-    for module in pkgutil.iter_modules(features.__path__):
-        text = getattr(importlib.import_module(f"{features.__name__}.{module.name}"), "FIELDS", "")
-        found.update(read_sections(text))
+    for commands in features.commands().values():
+        for name in commands:
+            module = importlib.import_module(features.find_feature(name).__module__)
+            found.update(read_sections(getattr(module, "FIELDS", "")))
     return found
 
 

@@ -33,8 +33,7 @@ from attncli.features.inputs import check_one, notify, open_part, read_inputs
 from attncli.models.block import Block, Tap
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
-from attncli.record.captions import model_name, record_size
-from attncli.record.cells import drawn_map
+from attncli.record.display import drawn_map, model_name, record_size
 from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
@@ -309,10 +308,6 @@ def _prefix(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
     return max(found)._replace(note=f"prefixes of {' and '.join(map(str, lengths))} tokens")
 
 
-def _permutation(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
-    return measure_permutation(engine, tokens)
-
-
 def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0) -> Measured:
     """Compare the vectors of permuted tokens with permuted vectors, without positions in the input.
 
@@ -340,7 +335,7 @@ LAWS: Sequence[tuple[str, str, bool, Callable[["Engine", Tokens, Tokens], Measur
         "permutation",
         "without positions in the input, permuting the tokens permutes the vectors and does no more",
         False,
-        _permutation,
+        lambda engine, tokens, padded: measure_permutation(engine, tokens),
     ),
 )
 

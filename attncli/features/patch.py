@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.base import choices
-from attncli.base.arguments import check_text
-from attncli.base.arrays import Doubles
-from attncli.base.brief import titled
+from attncli.base.arrays import Doubles, largest_first, titled
+from attncli.base.choices import check_text
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
@@ -32,7 +31,7 @@ from attncli.effects.asking import Answer, Asking, merge_asking, numbered, takes
 from attncli.features import options
 from attncli.features.asking import AskingFeature
 from attncli.record import ModelInfo
-from attncli.record.captions import model_name
+from attncli.record.display import model_name
 from attncli.record.selection import Selection, name_of, number_list, select
 from attncli.report import Axis, Column, HeadGrid, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.text.tokens import Fed, Tokens
@@ -71,6 +70,7 @@ class Patch(AskingFeature):
     """
 
     saves = (*PICTURES, *DOCUMENTS)
+    group = "Does it matter"
     saved_as = "patches"
 
     first: Annotated[str | None, options.argument("A", "The text whose run is patched.")] = None
@@ -137,13 +137,6 @@ class PatchResult:
     def control_shares(self) -> Doubles:
         """The mean share over draws, as `effects`."""
         return self.controls.mean(axis=0) / self.difference
-
-    def ranked(self) -> list[tuple[int, int]]:
-        """Return the places in `effects`, the largest effect first."""
-        order = np.argsort(-np.abs(self.effects), axis=None, kind="stable")
-        return [
-            (int(row), int(column)) for row, column in zip(*np.unravel_index(order, self.effects.shape), strict=True)
-        ]
 
     def document(self) -> dict[str, Any]:
         """Return what --json prints."""
@@ -212,7 +205,7 @@ def patch(
     from attncli.effects.change import Unchanged, put
     from attncli.effects.question import question
     from attncli.effects.reference import of_batch, usual_reference
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import require_tapped
 
     asking = merge_asking(asking, fields)
     model = require_tapped(model, asking.which)
@@ -227,7 +220,7 @@ def patch(
     asked = _measured_from(asked, aim)
     answer = Answer(asked.kind, FROM_B.get(asked.kind, asked.about), asked.of([ours]), ours.mask)
     other = asked.of([aim])
-    check_apart(answer, other, ours.last.dtype)
+    _check_apart(answer, other, ours.last.dtype)
 
     own, theirs = (of_batch(model, [one], asking.mask) for one in (ours.tokens, tokens))
     texts = usual_reference(model, asking.mask)
@@ -284,7 +277,7 @@ def _measured_from(asked: "Question", aim: "Unchanged") -> "Question":
     return Divergence(aim, asked.output, asked.places) if isinstance(asked, Divergence) else asked
 
 
-def check_apart(answer: Answer, other: float, dtype: "dtype") -> None:
+def _check_apart(answer: Answer, other: float, dtype: "dtype") -> None:
     """Raises RequestError where the two outputs are closer to each other than rounding, or than LEAST."""
     import torch
 
@@ -370,7 +363,7 @@ def _maps(found: PatchResult, panels: list[Panel]) -> Part:
 
 def _table(found: PatchResult, top: int) -> Table:
     """Return a row per part; below, all parts together, and the first text's own outputs as a check."""
-    places = [(row, 0) for row in range(len(found.layers))] if found.by == "layer" else found.ranked()[:top]
+    places = np.ndindex(*found.effects.shape) if found.by == "layer" else largest_first(found.effects)[:top]
     rows = [
         (_part_name(found, *place), f"{found.shares[place]:+.3f}", f"{found.control_shares[place]:+.3f}")
         for place in places

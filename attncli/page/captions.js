@@ -1,46 +1,32 @@
 // What is said about what is seen: captions, values, and the sentence for screen readers.
 
-import { countOf, isWhole, kindOf, maskOf, page, wholeHeads } from "./data.js";
-import { isRough } from "./levels.js";
+import { countOf, errorOf, isWhole, kindOf, maskOf, page, tokensOf, wholeHeads } from "./data.js";
 import { PART } from "./paint.js";
 import { state } from "./state.js";
-import { leastStored } from "./units.js";
 
-const NOTHING = 1e-30; // below this a weight is none
-
-/** A weight as it is shown: with the digits that are known; of what is too small to be stored, below what it is. */
+/** A weight as it is shown: with three digits, or those that are known. */
 export function value(weight) {
-  if (weight === 0) return leastStored() < NOTHING ? "0" : `< ${upwards(leastStored())}`;
-  return rough(weight) ? `≈${digits(weight, state.words ? 2 : 1)}` : digits(weight, 3);
+  return digits(weight, 3);
 }
 
 /** A weight in as few characters as it can be told from others. */
 export function brief(weight) {
-  return digits(weight, weight < 0.01 || rough(weight) ? 1 : 2).replace(/^0\./, ".");
+  return digits(weight, weight < 0.01 ? 1 : 2).replace(/^0\./, ".");
 }
 
-/** Whether the second digit of a weight is not known; of words it is not, if it is not of all pieces. */
-function rough(weight) {
-  const { small, ...mask } = maskOf(state.text, state.mask);
-  if (state.words) return mask.rest > 0;
-  return isRough(weight, mask) || (page.whole !== undefined && isRough(weight, small));
-}
-
-/** Below 0.001 two digits are enough, and below 0.0001 zeros are too many. */
+/** A weight with so many digits at most. Below 0.001 two are enough, and below 0.0001 zeros are too many. */
 function digits(weight, most) {
-  if (weight < 0.0001) return weight.toExponential(Math.min(most, 2) - 1);
-  return weight.toPrecision(weight < 0.001 ? Math.min(most, 2) : most);
+  const decimals = Math.floor(-Math.log10(error()));
+  const known = decimals + 1 + Math.floor(Math.log10(weight));
+  if (known < 1) return decimals === Infinity ? "0" : `< ${10 ** -decimals}`;
+  const shown = Math.min(most, known, weight < 0.001 ? 2 : most);
+  return weight < 0.0001 ? weight.toExponential(shown - 1) : weight.toPrecision(shown);
 }
 
-/** A bound in two digits, never below it. */
-function upwards(bound) {
-  const unit = 10 ** (Math.floor(Math.log10(bound)) - 1);
-  return digits(Math.ceil(bound / unit) * unit, 2);
-}
-
-/** A share as a percentage, never below it. */
-function percent(share) {
-  return `${upwards(100 * share)} %`;
+/** How far a weight that is shown may be from the truth: the pieces of a word add up. */
+function error() {
+  const pieces = state.words ? tokensOf(state.text, "key").words.map(([, members]) => members.length) : [1];
+  return errorOf(state.text, state.mask, state.layer, state.head) * Math.max(...pieces);
 }
 
 /** A token within a sentence, in its own direction: one that is written from right to left does not turn what stands around it. */
@@ -100,14 +86,6 @@ function wholeOnes() {
   return page.layers.flatMap((layer) => wholeHeads(layer).map((head) => `${layer}.${head}`)).join(", ") || "none";
 }
 
-/** How far what is stored may be from the truth. */
-function exactness() {
-  const what = page.measure === "weight" ? "weights" : "shares";
-  const { strongest, error, rest, least } = maskOf(state.text, state.mask);
-  if (rest === 0) return `${what} are stored within ${percent(error)} of themselves`;
-  return `the strongest ${strongest} ${what} of a row are stored within ${percent(error)} of themselves, the others (≈) within ${percent(rest)}, and not if they are below ${upwards(least)}`;
-}
-
 /** What stands below every view: where the numbers are from, and how exact they are. */
 export function about() {
   const { model } = page;
@@ -118,7 +96,7 @@ export function about() {
     text.note,
     page.whole ? `all weights of heads ${wholeOnes()}; the others are here small only: record.page("all.html") has all of them` : "",
     hatching(),
-    exactness(),
+    `${page.measure === "weight" ? "weights" : "shares"} are within ${error().toPrecision(1)}`,
     model.sha256 ? `SHA-256 of the weights' file: ${model.sha256.slice(0, 12)}…` : "",
     `made by attncli ${page.version}`,
   ]

@@ -1,7 +1,6 @@
 // What the page holds: texts, and for each mask the maps of all layers and heads, and q and k of some heads.
 // Numbers lie in chunks, base64 of a zlib stream, which are decoded when they are first asked for.
 
-import { readHead } from "./levels.js";
 import { Recent } from "./recent.js";
 
 /** The description of everything, as attncli wrote it: see payload.py. */
@@ -103,7 +102,7 @@ export function maskOf(text, name) {
 
 /**
  * The weights of one head, [query * keys + key], or null if they are not decoded yet. What the layer's mask hides is NaN,
- * which no weight is; what is too small to be stored is 0. Of a head that is not whole, every weight is the largest of
+ * which no weight is. Of a head that is not whole, every weight is the largest of
  * its block.
  */
 export function weightsOf(text, name, layer, head) {
@@ -148,10 +147,31 @@ export function smallOf(text, name, layer, head, cells = 0) {
   return weights && { weights, rows, columns };
 }
 
-/** A head out of maps as they are stored, `{maps, steps, ...}`; null if they are not decoded yet. */
-function readMap(stored, layer, head, heads, rows, columns) {
-  const bytes = bytesOf(stored.maps[page.layers.indexOf(layer)]);
-  return bytes && readHead(bytes, stored, heads.length, heads.indexOf(head), rows, columns);
+/**
+ * A head out of maps as packing.py stores them, `{maps, levels}`; null if they are not decoded yet. A layer begins with the
+ * largest weight of each head. Levels follow in the order [head][key][query]: the low bytes of all, then the next bytes.
+ */
+function readMap({ maps: ids, levels }, layer, head, heads, rows, columns) {
+  const bytes = bytesOf(ids[page.layers.indexOf(layer)]);
+  if (bytes === null) return null;
+  const [cells, place] = [rows * columns, heads.indexOf(head)];
+  const step = new Float32Array(bytes.slice(0, 4 * heads.length).buffer)[place] / levels;
+  const weights = new Float32Array(cells);
+  let at = 4 * heads.length + place * cells;
+  for (let value = 1; value <= levels; value *= 256, at += heads.length * cells) {
+    for (let key = 0, from = at; key < columns; key++) {
+      for (let cell = key; cell < cells; cell += columns) weights[cell] += bytes[from++] * value;
+    }
+  }
+  for (let cell = 0; cell < cells; cell++) weights[cell] *= step;
+  return weights;
+}
+
+/** How far a stored weight of a head may be from the truth. */
+export function errorOf(text, name, layer, head) {
+  const mask = maskOf(text, name);
+  const { levels } = isWhole(layer, head) ? mask : mask.small;
+  return levels ? 0.5 / levels : 0; // a page of maps has them as they are
 }
 
 /** Write NaN where nothing may be attended to, if anything is hidden; gives null if that is not decoded yet. */

@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attncli.analysis.shares import row_shares
+from attncli.analysis.patterns import row_shares
 from attncli.base.files import check_suffix, write_whole
 from attncli.base.printable import printable
 from attncli.page.advice import of_record
-from attncli.page.packing import ROWS, pack_layers, pick_scale, some_rows
+from attncli.page.packing import ROWS, pack_layers, pick_levels, some_rows
 from attncli.page.payload import VECTORS, Kept, payload
 from attncli.page.start import Start
 from attncli.page.vectors import LEAST, MOST, ROOM
@@ -198,7 +198,7 @@ def expected_size(records: Sequence[AttentionRecord]) -> int:
     step = -(-sum(one[:, :, :ROWS].size for one in maps) // ENOUGH)
     places = [(text, layer) for text, one in enumerate(maps) for layer in range(len(one)) if (text + layer) % step == 0]
     samples = [some_rows(maps[text][layer]) for text, layer in places]
-    share = sum(map(len, pack_layers(samples, pick_scale(maps)))) / sum(layer.size for layer in samples)
+    share = sum(map(len, pack_layers(samples, pick_levels(maps)))) / sum(layer.size for layer in samples)
     frame = len(script()) + sum(
         len((FOLDER / name).read_text("utf-8")) for name in ("style.css", "frame.html", "template.html")
     )

@@ -1,12 +1,10 @@
-"""Store the numbers of a page: weights as bytes that compress well, in named chunks. levels.js reads the weights.
+"""Store the numbers of a page: weights as whole numbers that compress well, in named chunks, which data.js reads.
 
-A weight w lies in level floor(steps * log2(1 / w)): `steps` levels are a factor of two. Small weights are stored as
-exactly as large ones, and of two weights the larger is not stored as the smaller one. Of the strongest weights of each
-row the place within their level is stored too.
+A weight w of a head whose largest weight is `top` is stored as the level round(levels * w / top), in as few bytes as
+`levels` needs. A page of few weights has fine levels, and a page of many has coarse ones.
 
-All heads of minilm take 0.06, 1.1 and 8.8 million characters for 16, 128 and 512 tokens. Plain uint8 would take 0.02,
-0.4 and 2.9 million, but read 0 for most weights, and be off by up to 4 % for those above 0.05; float16 would take 38
-million for 512 tokens.
+All heads of minilm take 0.06, 1.1 and 8.3 million characters for 16, 128 and 512 tokens. One byte per weight would take
+0.02, 0.5 and 4.4 million, but be off by up to 4 % for weights above 0.05.
 """
 
 import base64
@@ -18,13 +16,12 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from attncli.base.arrays import Bools, Floats
+from attncli.base.arrays import Floats
 
 # --- threads ------------------------------------------------------------------------------------------
 
-LARGE = 2**17  # numbers of a layer, from which on it is
+LARGE = 2**17  # numbers of a layer from which threads are worth it
 
 Layer = TypeVar("Layer")
 Made = TypeVar("Made")
@@ -38,126 +35,46 @@ def of_each(make: Callable[[Layer], Made], layers: Sequence[Layer], size: int) -
         return list(threads.map(make, layers))
 
 
-# --- levels of weights --------------------------------------------------------------------------------
+# --- weights ------------------------------------------------------------------------------------------
 
-BELOW = 255  # the level of what is not stored
-
-Levels = npt.NDArray[np.uint8]
-Places = npt.NDArray[np.uint16]
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The precision in which weights are stored.
-
-    steps: levels for a factor of two. parts: places in a level, at most 65536. strongest: the number of weights of each
-    row whose place is stored, however small they are; so are others in the level of the weakest of them. floor: the
-    other weights are stored above about this share of 1 / keys; 0 stores all.
-    """
-
-    steps: float
-    parts: int
-    strongest: int
-    floor: float
-
-    def depth(self, keys: int) -> int:
-        """Return the level from which on only the strongest weights of a row are stored."""
-        if not self.floor:
-            return BELOW
-        return min(BELOW, int(np.ceil(self.steps * np.log2(keys / self.floor))))
-
-    def least(self, keys: int) -> float:
-        """Return an upper bound of the weights that are not stored."""
-        return 2.0 ** ((0.5 / self.parts - self.depth(keys)) / self.steps)
-
-    @property
-    def error(self) -> float:
-        """The largest error of the strongest weights of a row, as a share of the weight."""
-        return 2.0 ** (1 / (self.steps * self.parts)) - 1
-
-    @property
-    def rest(self) -> float:
-        """The largest error of the other weights that are stored, as a share of the weight."""
-        return 2.0 ** (0.5 / self.steps) - 1
-
-    @property
-    def middle(self) -> float:
-        """The place in the middle of a level, which no stored place is."""
-        return 0.5 - 0.5 / self.parts
-
-
-def layer_bytes(layer: Floats, scale: Scale) -> list[bytes]:
-    """Return a layer's weights `[head, query, key]` in parts of similar bytes.
-
-    First the number of places of each head, uint32; then the levels, uint8 `[head, key, query]`, as the weights of a
-    key are similar; then the places, uint16, in the order `[head, query, key]`. The low bytes of all numbers come
-    before the high ones, which are mostly 0.
-    """
-    levels, places = levels_of(layer, scale)
-    refined = is_refined(levels, scale)
-    counts = np.count_nonzero(refined, axis=(1, 2)).astype("<u4")
-    return [*planes(counts), levels.swapaxes(1, 2).tobytes(), *planes(places[refined])]
-
-
-def planes(numbers: npt.NDArray[np.uint16 | np.uint32]) -> list[bytes]:
-    return [plane.tobytes() for plane in numbers.ravel().view(np.uint8).reshape(-1, numbers.itemsize).T]
-
-
-def levels_of(layer: Floats, scale: Scale) -> tuple[Levels, Places]:
-    """Return the level of each weight, BELOW where it is not stored, and its place in the level."""
-    levels, places = np.empty(layer.shape, dtype=np.uint8), np.empty(layer.shape, dtype="<u2")
-    for head, weights in enumerate(layer):  # one at a time: the numbers on the way take ten times the room
-        with np.errstate(divide="ignore"):  # of nothing
-            exact = -scale.steps * scale.parts * np.log2(np.minimum(weights, 1), dtype=np.float64)
-        whole = np.rint(np.minimum(exact, BELOW * scale.parts)).astype(np.int32)
-        levels[head], places[head] = np.divmod(whole, scale.parts)
-    levels[~is_refined(levels, scale) & (levels >= scale.depth(layer.shape[-1]))] = BELOW
-    return levels, places
-
-
-def is_refined(levels: Levels, scale: Scale) -> Bools:
-    """Return which weights are in the levels of the strongest of their row, so that their place is stored."""
-    last = min(scale.strongest, levels.shape[-1]) - 1
-    weakest = np.partition(levels, last, axis=-1)[..., last : last + 1]
-    refined: Bools = (levels <= weakest) & (levels < BELOW)
-    return refined
-
-
-def read_layer(data: bytes, shape: tuple[int, int, int], scale: Scale) -> Floats:
-    """Return the weights `[head, query, key]` that a page reads from a layer's bytes."""
-    heads, queries, keys = shape
-    rest = np.frombuffer(data, np.uint8)
-    ends = 4 * heads, 4 * heads + heads * queries * keys
-    levels = rest[ends[0] : ends[1]].reshape(heads, keys, queries).swapaxes(1, 2)
-    low, high = rest[ends[1] :].reshape(2, -1)
-    places = np.full(shape, scale.middle)
-    places[is_refined(levels, scale)] = (low + 256.0 * high) / scale.parts
-    return np.where(levels == BELOW, 0, 2 ** (-(levels + places) / scale.steps)).astype(np.float32)
-
-
-# --- weights as text ----------------------------------------------------------------------------------
-
-# From fine to coarse, and how many characters a weight may take so that a page of so many weights can be mailed.
-# Twelve are ten and the two special tokens of a text, which a filter may leave out.
-SCALES = (Scale(2, 16384, 65536, 0), Scale(4, 1024, 12, 0.02), Scale(3, 512, 12, 0.1), Scale(2, 512, 12, 0.15))
-ROOM = ((200_000, math.inf), (2_000_000, 1.0), (8_000_000, 0.75), (1_000_000_000_000, 0.43))
-ROWS = 64  # of a head, which are packed to find out how much its weights take
+# From fine to coarse, and the room for a weight, in characters, that lets a page of so many weights be mailed.
+LEVELS = (2**24 - 1, 4095, 1023, 255)
+ROOM = ((200_000, math.inf), (2_000_000, 1.0), (8_000_000, 0.75), (1_000_000_000_000, 0.45))
+ROWS = 64  # of a head, which are packed to estimate the size of its weights
 TRIED = 64  # layers, from the first text to the last
 
 
-def pick_scale(maps: Sequence[Floats]) -> Scale:
-    """Return the finest scale for all these maps `[layer, head, query, key]` that keeps a page small."""
+def error_of(levels: int) -> float:
+    """Return the largest error of a stored weight, as a share of its head's largest weight."""
+    return 0.5 / levels
+
+
+def layer_bytes(layer: Floats, levels: int) -> list[bytes]:
+    """Return a layer's weights `[head, query, key]` in parts of similar bytes.
+
+    First the largest weight of each head, float32. Then the levels in the order `[head, key, query]`, as the weights of
+    a key are similar: the low bytes of all, then the next bytes.
+    """
+    tops = layer.max(axis=(1, 2), initial=0).astype("<f4")
+    steps = np.where(tops > 0, tops, 1)[:, None, None] / np.float64(levels)
+    numbers = np.rint(layer / steps).astype("<u4").swapaxes(1, 2).ravel()
+    planes = numbers.view(np.uint8).reshape(-1, 4).T
+    return [tops.tobytes(), *(plane.tobytes() for plane in planes[: -(-levels.bit_length() // 8)])]
+
+
+def pick_levels(maps: Sequence[Floats]) -> int:
+    """Return the finest levels for all these maps `[layer, head, query, key]` that keep a page small."""
     count = sum(one.size for one in maps)
     room = next(room for most, room in ROOM if count <= most)
     if math.isinf(room):
-        return SCALES[0]
+        return LEVELS[0]
     ends = [layer for one in maps for layer in (one[0], one[-1])]
     samples = [some_rows(layer) for layer in ends[:: -(-len(ends) // TRIED)]]
-    for scale in SCALES[:-1]:
-        taken = sum(len(text) for text in pack_layers(samples, scale))
+    for levels in LEVELS[1:-1]:
+        taken = sum(len(text) for text in pack_layers(samples, levels))
         if taken <= room * sum(layer.size for layer in samples):
-            return scale
-    return SCALES[-1]
+            return levels
+    return LEVELS[-1]
 
 
 def some_rows(layer: Floats) -> Floats:
@@ -168,23 +85,18 @@ def some_rows(layer: Floats) -> Floats:
     return np.stack([head[start : start + rows] for head, start in zip(layer, starts, strict=True)])
 
 
-def pack_layers(layers: Sequence[Floats], scale: Scale) -> list[str]:
-    """Return each layer's weights `[head, query, key]` as text, as levels.js reads them."""
-    return of_each(lambda layer: pack_layer(layer, scale), layers, largest(layers))
+def pack_layers(layers: Sequence[Floats], levels: int) -> list[str]:
+    """Return each layer's weights `[head, query, key]` as text."""
+    return of_each(lambda layer: pack_layer(layer, levels), layers, _largest(layers))
 
 
-def largest(layers: Sequence[Floats]) -> int:
+def _largest(layers: Sequence[Floats]) -> int:
     """Return the number of weights of the largest layer."""
     return max((layer.size for layer in layers), default=0)
 
 
-def pack_layer(layer: Floats, scale: Scale) -> str:
-    return packed(*layer_bytes(layer, scale), strategy=zlib.Z_FILTERED)  # levels repeat little
-
-
-def unpack_layer(text: str, shape: tuple[int, int, int], scale: Scale) -> Floats:
-    """Return the weights `[head, query, key]` that a page reads from a layer's text."""
-    return read_layer(zlib.decompress(base64.b64decode(text)), shape, scale)
+def pack_layer(layer: Floats, levels: int) -> str:
+    return packed(*layer_bytes(layer, levels), strategy=zlib.Z_FILTERED)  # levels repeat little
 
 
 def packed(*parts: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
@@ -207,14 +119,14 @@ class Form(Generic[Packed]):
     short.
     """
 
-    layers: Callable[[Sequence[Floats], Scale], list[Packed]]
+    layers: Callable[[Sequence[Floats], int], list[Packed]]
     one: Callable[[bytes], Packed]
     small: bool
 
 
-def plain_layers(layers: Sequence[Floats], scale: Scale) -> list[bytes]:
-    """Return each layer's weights as bytes, as levels.js reads them."""
-    return of_each(lambda layer: b"".join(layer_bytes(layer, scale)), layers, largest(layers))
+def plain_layers(layers: Sequence[Floats], levels: int) -> list[bytes]:
+    """Return each layer's weights as bytes."""
+    return of_each(lambda layer: b"".join(layer_bytes(layer, levels)), layers, _largest(layers))
 
 
 TEXTS: Form[str] = Form(pack_layers, packed, small=True)
@@ -235,9 +147,9 @@ class Chunks(Generic[Packed]):
         self.there[name] = one
         return name
 
-    def add_layers(self, layers: Sequence[Floats], scale: Scale) -> list[str]:
+    def add_layers(self, layers: Sequence[Floats], levels: int) -> list[str]:
         """Add the weights of each layer and return their names."""
-        return [self.add(one) for one in self.form.layers(layers, scale)]
+        return [self.add(one) for one in self.form.layers(layers, levels)]
 
     @property
     def room(self) -> float:

@@ -7,21 +7,19 @@ from typing import Any
 import numpy as np
 
 from attncli.analysis.patterns import summarise
+from attncli.base import __version__
 from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
-from attncli.base.palette import HEAD_COLOURS, WEIGHTS
 from attncli.base.printable import printable, shorten, visible
-from attncli.base.version import __version__
-from attncli.page.packing import PLAIN, SCALES, TEXTS, Chunks, Scale, pack_layer, pack_layers, pick_scale
+from attncli.page.packing import PLAIN, TEXTS, Chunks, pack_layer, pack_layers, pick_levels
 from attncli.page.vectors import store
 from attncli.record import AttentionRecord, ModelInfo
-from attncli.record.captions import notes
-from attncli.record.cells import pool
+from attncli.record.display import HEAD_COLOURS, WEIGHTS, notes, pool
 from attncli.text.tokens import Tokens, word_groups, word_texts
 
 # --- records of which some heads are kept -------------------------------------------------------------
 
-WHOLE, SMALL = SCALES[-1], Scale(4, 256, 1, 0.1)  # how weights of whole heads and of small maps are stored
+WHOLE, SMALL = 1023, 255  # levels of the weights of whole heads and of small maps
 SIDES = (64, 48, 32, 24, 16)  # of a small map, in cells
 SMALL_SHARE = 0.3  # of the room, for small maps
 
@@ -127,9 +125,9 @@ def fill(
     """Add the numbers of these records to the chunks, and return the description. Raises RequestError as `payload`."""
     check_alike(records)
     first = records[0]
-    scale = WHOLE if kept else pick_scale([record.weights for record in records])
+    levels = WHOLE if kept else pick_levels([record.weights for record in records])
     groups = by_text(records)
-    texts = [text_entry(group, scale, chunks, kept) for group in groups]
+    texts = [text_entry(group, levels, chunks, kept) for group in groups]
     masks = (mask for text in texts for mask in text["masks"])
     for mask, vectors in zip(masks, vectors_entries([one for group in groups for one in group], chunks), strict=True):
         mask["vectors"] = vectors
@@ -195,7 +193,7 @@ def by_text(records: Sequence[AttentionRecord]) -> list[list[AttentionRecord]]:
 
 
 def text_entry(
-    group: Sequence[AttentionRecord], scale: Scale, chunks: Chunks[Any], kept: Kept | None = None
+    group: Sequence[AttentionRecord], levels: int, chunks: Chunks[Any], kept: Kept | None = None
 ) -> dict[str, Any]:
     """Describe one text, with its maps under every mask.
 
@@ -208,7 +206,7 @@ def text_entry(
         "keys": None if first.key_tokens is None else tokens_entry(first.key_tokens),
         "attention": first.kind,
         "note": "; ".join(notes(first)),
-        "masks": [mask_entry(record, scale, chunks, kept) for record in group],
+        "masks": [mask_entry(record, levels, chunks, kept) for record in group],
     }
 
 
@@ -253,14 +251,14 @@ def words_of(tokens: Tokens) -> str:
     return text or "(no words)"
 
 
-def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks[Any], kept: Kept | None) -> dict[str, Any]:
+def mask_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: Kept | None) -> dict[str, Any]:
     """Describe the maps of one text under one mask: weights, mask, and the pattern of each head."""
     summaries = summarise(record)
     kinds = [[summaries[layer, head] for head in record.heads] for layer in record.layers]
     return {
         "name": printable(record.mask_name),
-        **scale_entry(scale, len(record.keys)),
-        **maps_entry(record, scale, chunks, kept),
+        "levels": levels,
+        **maps_entry(record, levels, chunks, kept),
         "allowed": allowed_entry(record.compact_masks, chunks),
         "hides": not record.compact_masks.all(),
         "kinds": [
@@ -277,10 +275,10 @@ def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks[Any], kept:
     }
 
 
-def maps_entry(record: AttentionRecord, scale: Scale, chunks: Chunks[Any], kept: Kept | None) -> dict[str, Any]:
+def maps_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: Kept | None) -> dict[str, Any]:
     """Store the weights of every layer, or of the heads that are kept; beside these, and for long texts, small maps."""
     whole = list(record.weights) if kept is None else kept.whole(record)
-    entry: dict[str, Any] = {"maps": chunks.add_layers(whole, scale)}
+    entry: dict[str, Any] = {"maps": chunks.add_layers(whole, levels)}
     if kept is not None or max(record.weights.shape[2:]) > LONG:
         entry["small"] = small_entry(record, THUMBNAIL if kept is None else kept.side, chunks)
     return entry
@@ -291,26 +289,10 @@ def small_entry(record: AttentionRecord, side: int, chunks: Chunks[Any]) -> dict
     maps = small_maps(record, side)
     return {
         "maps": chunks.add_layers(maps, SMALL),
-        **scale_entry(SMALL, maps[0].shape[2]),
+        "levels": SMALL,
         "rows": maps[0].shape[1],
         "columns": maps[0].shape[2],
         "allowed": allowed_entry(small_masks(record, side), chunks),
-    }
-
-
-def scale_entry(scale: Scale, keys: int) -> dict[str, Any]:
-    """Describe how the weights of rows of so many keys are stored, and the largest errors of what is read.
-
-    `error` is that of the `strongest` of each row and `rest` that of others, as shares of the weight; weights that are
-    not stored are below `least`.
-    """
-    return {
-        "steps": scale.steps,
-        "parts": scale.parts,
-        "strongest": min(scale.strongest, keys),
-        "error": scale.error,
-        "rest": 0 if scale.strongest >= keys else scale.rest,
-        "least": scale.least(keys),
     }
 
 

@@ -3,7 +3,7 @@
 //   positions add, if they do, over the keys that may be looked at. Where positions turn q and k, these are the turned.
 //   A head's sink, if it has one, is one more score, whose weight goes to no token.
 
-import { allowed, countOf, maskOf, vectorsOf, weightsOf } from "./data.js";
+import { allowed, countOf, errorOf, vectorsOf, weightsOf } from "./data.js";
 import { state } from "./state.js";
 
 /**
@@ -69,7 +69,7 @@ function turnedBack(turned, places, { size, turning }) {
  */
 export function difference(query, weight) {
   const own = weightsOf(state.text, state.mask, state.layer, state.head);
-  const { error, rest, least } = maskOf(state.text, state.mask);
-  const apart = (one, stored) => Math.abs(one - stored) - Math.max(error, rest) * stored - least;
+  const error = errorOf(state.text, state.mask, state.layer, state.head);
+  const apart = (one, stored) => Math.abs(one - stored) - error;
   return own === null ? 0 : weight.reduce((most, one, key) => Math.max(most, apart(one, own[query * weight.length + key] || 0)), 0); // NaN is hidden: 0
 }

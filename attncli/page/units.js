@@ -1,6 +1,6 @@
 // What stands along the two axes of a map, tokens or words, after the filters; and the map between them.
 
-import { blockOf, countOf, isWhole, maskOf, tokensOf, weightsOf } from "./data.js";
+import { blockOf, countOf, isWhole, tokensOf, weightsOf } from "./data.js";
 import { Recent } from "./recent.js";
 import { state } from "./state.js";
 
@@ -67,15 +67,9 @@ function between(queries, keys, weights, whole) {
   return shown;
 }
 
-/** Weights from this on are worth a mark: it is relative to 1 / keys, and not less than what is stored of each. */
+/** Weights from this on are worth a mark: it is relative to 1 / keys. */
 export function leastDrawn() {
-  return Math.max(SHARE / countOf(state.text, "key"), maskOf(state.text, state.mask).least);
-}
-
-/** Where a weight is not stored, it is below this: the pieces of a word add up. */
-export function leastStored() {
-  const pieces = state.words ? tokensOf(state.text, "key").words.map(([, members]) => members.length) : [1];
-  return maskOf(state.text, state.mask).least * Math.max(...pieces);
+  return SHARE / countOf(state.text, "key");
 }
 
 /** The threshold at a place of its slider, from 0, none, in equal factors from the least that is drawn to 1. */

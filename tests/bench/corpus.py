@@ -37,7 +37,7 @@ from attncli.corpus.texts import Reading
 from attncli.features.bench import megabytes
 from attncli.features.bench.measuring import BATCH, padded, run_peer
 from attncli.models.hub import NotOnThisMachine, locate
-from attncli.models.loading import load_own
+from attncli.models.loading import load_model
 from attncli.models.model import Model
 from attncli.models.random import architecture, write_random_checkpoint
 from attncli.models.transformers_peer import Reference, load_reference
@@ -80,7 +80,7 @@ def make_corpus(model: Model, path: Path, lines: int) -> Path:
 def print_speed(model: Model, path: Path, rounds: int) -> None:
     """Run both over the same file, in turns, and attncli in HALF too; and print how far their figures are apart."""
     reference = load_reference(model.place.path, model.device, torch.float32)
-    reducer, halved = Reducer(model), Reducer(load_own(str(model.place.path), str(model.device), HALF))
+    reducer, halved = Reducer(model), Reducer(load_model(str(model.place.path), str(model.device), HALF))
     runs: dict[str, Run] = {
         "attncli": lambda: reducer.reduce(read(model, path)),
         "transformers": lambda: by_transformers(
@@ -168,7 +168,7 @@ def main() -> None:
     asked.add_argument("--count", type=Path, metavar="FILE", help="count this file and print JSON")
     options = asked.parse_args()
     if options.count is not None:
-        count(load_own(options.model, options.device), options.count)
+        count(load_model(options.model, options.device), options.count)
         return
     few, rounds, long = (64, 3, 2048) if options.quick else (256, 5, 8192)
     with TemporaryDirectory() as temporary:
@@ -177,7 +177,7 @@ def main() -> None:
             directory, weights = locate(options.model, download=False).path, "pretrained"
         except NotOnThisMachine:
             directory, weights = write_random_checkpoint(options.model, folder / "random"), "random"
-        model = load_own(str(directory), options.device)
+        model = load_model(str(directory), options.device)
         print(f"{options.model}, {weights} weights, float32 unless said; {processor()[0]}, {model.device}")
         print(", ".join(f"{name} {version(name)}" for name in ("attncli", "torch", "transformers", "numpy")))
         print_speed(model, make_corpus(model, folder / "speed.txt", few), rounds)

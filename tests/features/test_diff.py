@@ -18,8 +18,7 @@ from records import attention_records, cross_records, record_of
 import attncli as package
 from attncli import load_model
 from attncli.analysis.difference import difference
-from attncli.analysis.patterns import total_variation
-from attncli.analysis.shares import row_shares
+from attncli.analysis.patterns import row_shares, total_variation
 from attncli.features.diff import difference_report, largest_cells
 from attncli.report import Table
 from attncli.report.figure.drawing import INK

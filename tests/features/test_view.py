@@ -6,9 +6,11 @@ import re
 import pytest
 
 from attncli.features import view
-from attncli.models import tapped as collecting
+from attncli.models.engine import tapped as collecting
 from attncli.page import Start, advice, page
-from attncli.record import load_record, record_of, save_records
+from attncli.record import save_records
+from attncli.record.loading import load_record
+from attncli.record.making import record_of
 
 TEXT = "The cat sat on the mat."
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."

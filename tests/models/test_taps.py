@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,13 +15,12 @@ from attncli.attention import MASKS
 from attncli.corpus.batch_sums import BatchSums, BlockSums
 from attncli.corpus.sums import Counting
 from attncli.effects.change import Changed, Put
-from attncli.models.block import Tap
 from attncli.models.rows import as_rows
 from attncli.models.taken import read_by
 from attncli.models.taps import Gates, Given, GroupedMaps, Lengths, Maps, Outputs, QueriesAndKeys, Terms
 from attncli.models.walk import walk
 from attncli.record.grouping import axes_of
-from attncli.record.request import Grouping
+from attncli.record.selection import Grouping
 
 TEXTS = ["the cat sat", "it, too", "un believ able cat on the cat", "a", "the big cat"]
 KEEPERS = (
@@ -112,30 +110,6 @@ def test_what_is_kept_does_not_depend_on_what_else_is_kept(model, names, layers,
             torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("head", [(0, 1), (3, 2)])
-def test_a_silenced_head_is_one_whose_output_projection_is_zero(minilm, head):
-    """Beside transformers, whose columns of W_O for this head are set to 0, in stats as in the maps."""
-    from transformers import BertModel
-
-    layer, number = head
-    texts = ["The cat sat on the mat.", "It did not, and the dog slept on in the warm sun.", "No."]
-    theirs = BertModel.from_pretrained(minilm.place.path, attn_implementation="eager").eval()
-    with torch.no_grad():
-        theirs.encoder.layer[layer].attention.output.dense.weight[:, 32 * number : 32 * (number + 1)] = 0
-    tokens = [minilm.tokenizer.encode(text) for text in texts]
-    found = [one.weights for one in minilm.take(tokens, taps=[Gates({head: [0.0] * 3})])]
-    reducer = BatchSums(minilm, Counting(), 2**20, taps=[Gates({head: [0.0] * 3})])
-    sums = reducer.parts([one for [one] in corpus(minilm, texts)])
-    for one, weights, part in zip(tokens, found, sums, strict=True):
-        with torch.no_grad():
-            expected = torch.cat(theirs(torch.tensor([one.ids]), output_attentions=True).attentions)
-        torch.testing.assert_close(weights, expected, atol=1e-5, rtol=0)
-        strongest = expected.amax(-1).sum(-1).double().numpy()
-        np.testing.assert_allclose(part.totals[..., 1], strongest, atol=1e-4)
-        plain = next(minilm.attend_tokens([one])).weights
-        assert np.abs(plain[layer + 1 :] - expected[layer + 1 :].numpy()).max() > 1e-3
-
-
 def test_a_gate_is_of_its_text(model):
     """A number for each text: of 1 it changes nothing, of 0 it silences the head for that text alone."""
     tokens = [model.tokenizer.encode(text) for text in TEXTS]
@@ -145,58 +119,9 @@ def test_a_gate_is_of_its_text(model):
     assert changed == [False, True, False, True, False]
 
 
-class Blocks(Tap):
-    """Keeps every block, and the weights of all its heads."""
-
-    def __init__(self):
-        self.kept = []
-
-    def places(self, block):
-        return range(len(block.numbers))
-
-    def weights(self, part, weights):
-        self.kept.append((part, weights))
-
-
-def in_numpy(block):
-    """The same block, of NumPy arrays."""
-    arrays = {name: getattr(block, name).numpy() for name in ("query", "key", "value", "given")}
-    return block._replace(**arrays, projection=lambda: block.projection().numpy())
-
-
 def arrays_of(tap):
     """What a tap keeps, array by array."""
     return [one for kept in tap.kept for one in (kept if isinstance(kept, tuple) else [kept])]
-
-
-@pytest.mark.parametrize("norms", [False, True])
-def test_taps_that_read_take_numpy_arrays_as_they_take_tensors(model, norms):
-    windows = [one for [one] in corpus(model, TEXTS)]
-    rows = as_rows([one.tokens for one in windows], model.config, "causal", model.device)
-    axes = [axes_of(Grouping(words=True), one.tokens) for one in windows]
-    layers, heads, pairs = [2, 0], [3, 1], [(2, 1), (0, 3)]
-
-    def taps(empty, zeros):
-        return [
-            Maps(rows.runs, layers, heads, empty),
-            Lengths(rows.runs, layers, heads, empty),
-            GroupedMaps(axes, layers, heads, zeros, norms),
-            QueriesAndKeys(rows.runs, pairs, model.config.head_dim, empty),
-        ]
-
-    seen, of_torch = Blocks(), taps(partial(torch.empty, dtype=model.dtype), partial(torch.zeros, dtype=model.dtype))
-    with torch.inference_mode():
-        list(walk(model.network, rows, [seen, *of_torch]))
-    of_numpy = taps(np.empty, np.zeros)
-    for block, weights in seen.kept:
-        for tap in of_numpy:
-            tap.begin(in_numpy(block))
-            if tap.places(block):
-                tap.weights(in_numpy(block), weights.numpy())
-    for one, other in zip(of_torch, of_numpy, strict=True):
-        for ours, theirs in zip(arrays_of(one), arrays_of(other), strict=True):
-            assert isinstance(theirs, np.ndarray)
-            np.testing.assert_allclose(theirs, ours.numpy(), atol=1e-12)
 
 
 def check_order(model, tokens, head):

@@ -5,23 +5,10 @@ import pytest
 from checkpoints import EVERY
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vectors import OTHER, TEXT, vectors_make_the_maps
+from vectors import TEXT, vectors_make_the_maps
 
 from attncli import RequestError, load_model
 from attncli.models.head import one_head
-
-
-@pytest.mark.parametrize("mask", ["padding", "causal", "none"])
-def test_queries_and_keys_make_the_maps(mask, minilm):
-    every = minilm.attend(TEXT, OTHER, mask=mask, pad_to=40, vectors="all")
-    assert every.vectors.heads == [(layer, head) for layer in range(6) for head in range(12)]
-    assert every.vectors.query.shape == every.vectors.key.shape == (72, 40, 32)
-    assert every.vectors.query.dtype == every.vectors.key.dtype == np.float32
-    vectors_make_the_maps(every)
-    some = minilm.attend(TEXT, OTHER, [1, 4], [2, 0, 7], mask, 40, vectors="4.7,1.2,-2.0")
-    assert some.vectors.heads == [(4, 7), (1, 2), (4, 0)]
-    for layer, head in some.vectors.heads:
-        np.testing.assert_allclose(some.vectors.of(layer, head), every.vectors.of(layer, head), atol=1e-4)
 
 
 @pytest.mark.parametrize("family", EVERY)

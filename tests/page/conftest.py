@@ -11,31 +11,46 @@ from attncli.page import Start, page, save_page
 from attncli.report.figure.maps import COLOURS
 
 
+@pytest.fixture(scope="session")
+def tabs(running):
+    """Return a function that gives a tab, with or without touch: tests of a worker share tabs."""
+    contexts = {}
+
+    def take(touch):
+        if touch not in contexts:
+            contexts[touch] = running().new_context(offline=True, has_touch=touch), []
+            contexts[touch][0].set_default_timeout(60_000)
+        context, free = contexts[touch]
+        return free, free.pop() if free else context.new_page()
+
+    return take
+
+
 @pytest.fixture
-def opened(browser, tmp_path):
+def opened(tabs, tmp_path):
     """`opened(records, "#layer=1", width=390, words=True)` -> the page of these records, `Opened`.
 
     In the end nothing may have gone wrong in any of them, and nothing been asked for but the file itself.
     """
-    contexts, pages = [], []
+    pages, frees = [], []
 
     def open_it(
         records, at="", *, width=1280, height=800, scheme="light", touch=False, document=None, title=None, **start
     ):
         file = tmp_path / f"page{len(pages)}.html"
         save_page(document or page(records, Start(**start), title), file)
-        size = {"width": width, "height": height}
-        context = browser.new_context(offline=True, viewport=size, color_scheme=scheme, has_touch=touch)
-        contexts.append(context)
-        context.set_default_timeout(60_000)
-        pages.append(Opened(context.new_page(), file.as_uri()))
+        free, tab = tabs(touch)
+        tab.set_viewport_size({"width": width, "height": height})
+        tab.emulate_media(color_scheme=scheme)
+        frees.append(free)
+        pages.append(Opened(tab, file.as_uri()))
         pages[-1].open(at)
         return pages[-1]
 
     yield open_it
-    for context in contexts:
-        context.close()
-    for one in pages:
+    for free, one in zip(frees, pages, strict=True):
+        one.close()
+        free.append(one.tab)
         assert one.errors == []
         assert {urlsplit(request.url)._replace(fragment="").geturl() for request in one.requests} == {one.address}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from records import record_of
 
-from attncli.base.palette import head_colour
+from attncli.record.display import head_colour
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ def record(random_maps):
 def panel(page):
     """The table: its headings, its rows `(token, [weight, ...])`, and of each row the colour of its first weight."""
     read = page.tab.eval_on_selector("#values", READ)
-    rows = [(row[0], [float(weight) for weight in row[1:]]) for row in read["rows"]]
+    rows = [(row[0], [float(weight.lstrip("< ")) for weight in row[1:]]) for row in read["rows"]]
     return read["head"], rows, read["colours"]
 
 

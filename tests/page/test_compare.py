@@ -1,9 +1,7 @@
 """The page of maps side by side: it holds what was compared or measured, in the pictures' colours around 0."""
 
-import base64
 import json
 import re
-import zlib
 from dataclasses import replace
 
 import matplotlib
@@ -12,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
+from packed import unpack_layer, unpacked
 from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
 
 from attncli.analysis.difference import difference
-from attncli.base.palette import CHANGES_DARK, CHANGES_LIGHT
-from attncli.base.palette import SIGNED as CHANGES
 from attncli.features.diff import difference_report
-from attncli.page.packing import SCALES, unpack_layer
-from attncli.page.payload import scale_entry
+from attncli.page.packing import error_of
+from attncli.record.display import CHANGES_DARK, CHANGES_LIGHT
+from attncli.record.display import SIGNED as CHANGES
 from attncli.report.page import page_of
 
 PAPER = {"light": "#ffffff", "dark": "#14161a"}
@@ -51,10 +49,9 @@ def test_the_page_holds_both_and_how_much_each_head_differs(found):
         mask = text["masks"][0]
         assert text["tokens"] == record.tokens.shown and "vectors" not in mask
         for name, weights in zip(mask["maps"], record.weights, strict=True):
-            packed = re.search(f'id="{name}">(.*?)</script>', document)[1]
-            scale = next(scale for scale in SCALES if scale_entry(scale, len(record.keys)).items() <= mask.items())
-            np.testing.assert_allclose(unpack_layer(packed, weights.shape, scale), weights, rtol=scale.error)
-            assert f"weights of A and B are stored within {100 * scale.error:.2g} % of themselves" in held["about"]
+            packed, levels = re.search(f'id="{name}">(.*?)</script>', document)[1], mask["levels"]
+            np.testing.assert_allclose(unpack_layer(packed, weights.shape, levels), weights, atol=error_of(levels))
+            assert f"weights of A and B are stored within {error_of(levels):.1g}" in held["about"]
     assert page_of_two(found) == document
 
 
@@ -71,7 +68,7 @@ def edges():
 def floats(document, chunk):
     """A map in a page."""
     packed = re.search(f'id="{chunk}">(.*?)</script>', document)[1]
-    return np.frombuffer(zlib.decompress(base64.b64decode(packed)), "<f4")
+    return np.frombuffer(unpacked(packed), "<f4")
 
 
 def test_the_page_of_an_ablation_holds_every_effect(ablation):

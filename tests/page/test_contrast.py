@@ -5,8 +5,8 @@ import re
 import pytest
 from contrast import channels, contrast, mixed
 
-from attncli.base.palette import HEAD_COLOURS
 from attncli.page.document import FOLDER
+from attncli.record.display import HEAD_COLOURS
 
 STYLE = (FOLDER / "style.css").read_text(encoding="utf-8")
 LEAST = 4.5

@@ -1,17 +1,15 @@
 """A small page: some heads whole, all of them as small maps, in as many characters as it is given."""
 
-import base64
-import zlib
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packed import unpack_layer, unpacked
 from records import attention_records, cross_records, record_of
 
-from attncli.page.packing import unpack_layer
+from attncli.page.packing import error_of
 from attncli.page.payload import LONG, SIDES, SMALL, WHOLE, Kept, payload
-from attncli.record.cells import pool
+from attncli.record.display import pool
 
 
 def every_head(record):
@@ -30,11 +28,11 @@ def test_whole_heads_and_small_maps_are_the_records(record, side, data):
         whole = unpack_layer(chunks[entry["maps"][place]], shape, WHOLE)
         for found, head in zip(whole, description["whole"][place], strict=True):
             true = record.map(layer, head)
-            np.testing.assert_allclose(found, true, rtol=WHOLE.rest + 1e-6, atol=WHOLE.least(len(record.keys)))
+            np.testing.assert_allclose(found, true, atol=error_of(WHOLE) + 1e-6)
         shape = (len(record.heads), small["rows"], small["columns"])
         for found, head in zip(unpack_layer(chunks[small["maps"][place]], shape, SMALL), record.heads, strict=True):
             true = pool(record.map(layer, head), side, side)
-            np.testing.assert_allclose(found, true, rtol=SMALL.rest + 1e-6, atol=SMALL.least(small["columns"]))
+            np.testing.assert_allclose(found, true, atol=error_of(SMALL) + 1e-6)
 
 
 @pytest.mark.parametrize("room", [2_000, 30_000, 60_000, 10_000_000])
@@ -64,12 +62,12 @@ def test_a_page_of_a_long_text_has_small_maps_beside_the_whole_ones(random_maps,
     assert "whole" not in description and ("small" in entry) == has
     if has:
         small = entry["small"]
-        bits = np.frombuffer(zlib.decompress(base64.b64decode(chunks[small["allowed"]])), np.uint8)
+        bits = np.frombuffer(unpacked(chunks[small["allowed"]]), np.uint8)
         assert np.array_equal(np.unpackbits(bits).reshape(96, 96), pool(seen.astype(np.float32), 96, 96))
         for layer, name in zip(record.weights, small["maps"], strict=True):
             true = np.stack([pool(one, 96, 96) for one in layer])
             found = unpack_layer(chunks[name], true.shape, SMALL)
-            np.testing.assert_allclose(found, true, rtol=SMALL.rest + 1e-6, atol=SMALL.least(96))
+            np.testing.assert_allclose(found, true, atol=error_of(SMALL) + 1e-6)
 
 
 def test_a_page_of_everything_says_nothing_of_it(random_maps):

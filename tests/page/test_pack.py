@@ -1,24 +1,56 @@
-"""Numbers as text: what a page reads is what was packed, and a page keeps to its room."""
+"""Numbers as text: what a page reads is what was packed, within the error that is told, in the room of a page."""
 
-import base64
-import zlib
+import threading
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packed import unpack_layer, unpacked
 
-from attncli.page.packing import ROOM, SCALES, pack_layers, packed, pick_scale, unpack_layer
+from attncli.page.packing import (
+    LARGE,
+    LEVELS,
+    ROOM,
+    error_of,
+    layer_bytes,
+    of_each,
+    pack_layer,
+    pack_layers,
+    packed,
+    pick_levels,
+)
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_layers_are_read_as_they_were_packed(scale):
-    layers = [noise(1, 2, length)[0] for length in (5, 30)]
-    for text, layer in zip(pack_layers(layers, scale), layers, strict=True):
-        read = unpack_layer(text, layer.shape, scale)
-        np.testing.assert_allclose(read, layer, rtol=scale.rest + 1e-6, atol=scale.least(layer.shape[-1]))
+@st.composite
+def layers(draw):
+    """Rows of a softmax, from uniform ones to one that has all, with what a mask hides."""
+    shape = draw(st.tuples(st.integers(1, 3), st.integers(1, 12), st.integers(1, 40)))
+    numbers = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scores = numbers.normal(size=shape) * draw(st.sampled_from([0, 0.01, 1, 5, 40]))
+    scores[numbers.random(shape) < draw(st.sampled_from([0, 0.5]))] = -np.inf
+    raised = np.exp(scores - np.maximum(scores.max(axis=-1, keepdims=True), -1e30))
+    return (raised / np.maximum(raised.sum(axis=-1, keepdims=True), 1e-30)).astype(np.float32)
+
+
+@given(layers(), st.sampled_from([1, 255, 256, *LEVELS]))
+def test_what_is_told_of_stored_weights_holds(layer, levels):
+    found = unpack_layer(pack_layer(layer, levels), layer.shape, levels)
+    tops = layer.max(axis=(1, 2), keepdims=True)
+    assert (np.abs(found - layer) <= tops * (error_of(levels) + 1e-6)).all()
+    order = np.argsort(layer, axis=-1)
+    assert (np.diff(np.take_along_axis(found, order, axis=-1), axis=-1) >= 0).all()
+    assert (found[layer == 0] == 0).all() and (found.max(axis=(1, 2), keepdims=True) == tops).all()
+
+
+def test_no_head_takes_no_bytes_and_few_levels_take_one_byte_a_weight():
+    assert b"".join(layer_bytes(np.zeros((0, 3, 4), dtype=np.float32), 1023)) == b""
+    layer = np.array([[[0.5, 0.25], [0.0, 0.125]]], dtype=np.float32)
+    assert b"".join(layer_bytes(layer, 4)) == np.float32(0.5).tobytes() + bytes([4, 0, 2, 1])  # key by key
 
 
 def test_packed_is_base64_of_a_zlib_stream():
-    assert zlib.decompress(base64.b64decode(packed(b"attention"))) == b"attention"
+    assert unpacked(packed(b"attention")) == b"attention"
 
 
 def noise(layers, heads, length):
@@ -27,22 +59,21 @@ def noise(layers, heads, length):
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-@pytest.mark.slow
-def test_few_weights_are_stored_finely_and_many_coarsely():
-    assert pick_scale([noise(2, 2, 14)]) == SCALES[0]
-    assert SCALES.index(pick_scale([noise(6, 12, 128)])) == 1
-    assert SCALES.index(pick_scale([noise(2, 12, 640)])) > 1
-
-
-@pytest.mark.parametrize("length", [60, 128, 300])
-def test_the_scale_that_is_picked_keeps_to_its_room(length):
-    maps = noise(3, 12, length)
-    scale = pick_scale([maps])
-    taken = sum(len(text) for text in pack_layers(list(maps), scale))
+@pytest.mark.parametrize("length", [14, 60, 128, 300])
+def test_the_levels_that_are_picked_keep_to_the_room_of_a_page(length):
+    maps = noise(3, 4, length)
+    levels = pick_levels([maps])
+    taken = sum(len(text) for text in pack_layers(list(maps), levels))
     room = next(room for most, room in ROOM if maps.size <= most)
-    assert scale == SCALES[-1] or taken <= 1.05 * room * maps.size  # one layer of six is tried
+    assert levels == LEVELS[-1] or taken <= 1.05 * room * maps.size  # a part of each layer is tried
 
 
 def test_all_texts_of_a_page_count():
-    few, many = [noise(1, 2, 16)], [noise(1, 2, 16)] * 800
-    assert SCALES.index(pick_scale(few)) < SCALES.index(pick_scale(many))
+    assert pick_levels([noise(1, 2, 16)]) == LEVELS[0] > pick_levels([noise(1, 2, 16)] * 800)
+
+
+@pytest.mark.parametrize(("size", "here"), [(LARGE - 1, True), (LARGE, False)])
+def test_each_is_made_in_order_and_large_ones_in_other_threads(size, here):
+    made = of_each(lambda layer: (layer, threading.current_thread()), range(20), size)
+    assert [layer for layer, _ in made] == list(range(20))
+    assert {thread is threading.current_thread() for _, thread in made} == {here}

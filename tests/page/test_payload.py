@@ -1,22 +1,22 @@
 """What a page holds: the description and the packed numbers, read back as data.js reads them."""
 
-import base64
 import json
-import zlib
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packed import unpack_layer, unpacked
 from records import attention_records, layered_records, record_of
 
 from attncli.analysis.patterns import summarise
-from attncli.analysis.words import merge_words
 from attncli.base.errors import RequestError
-from attncli.page.packing import SCALES, unpack_layer
-from attncli.page.payload import payload, scale_entry
-from attncli.record import Vectors, load_record
+from attncli.page.packing import LEVELS, error_of
+from attncli.page.payload import payload
+from attncli.record import Vectors
+from attncli.record.grouping import merge_words
+from attncli.record.loading import load_record
 
 
 def maps_of(description, chunks, text, mask):
@@ -24,16 +24,15 @@ def maps_of(description, chunks, text, mask):
     entry = description["texts"][text]["masks"][mask]
     tokens = len(description["texts"][text]["tokens"])
     shape = (len(description["heads"]), tokens, tokens)
-    scale = next(scale for scale in SCALES if scale_entry(scale, tokens).items() <= entry.items())
-    return np.stack([unpack_layer(chunks[name], shape, scale) for name in entry["maps"]])
+    return np.stack([unpack_layer(chunks[name], shape, entry["levels"]) for name in entry["maps"]])
 
 
 @given(st.lists(attention_records(padding=2), min_size=1, max_size=1))
 def test_stored_weights_are_the_records_within_the_error_that_is_told(records):
     description, chunks = payload(records, {})
     entry = description["texts"][0]["masks"][0]
-    assert entry["error"] <= 3e-5 and entry["rest"] == 0
-    np.testing.assert_allclose(maps_of(description, chunks, 0, 0), records[0].weights, rtol=entry["error"], atol=1e-37)
+    assert entry["levels"] == LEVELS[0]
+    np.testing.assert_allclose(maps_of(description, chunks, 0, 0), records[0].weights, atol=2 * error_of(LEVELS[0]))
 
 
 @given(attention_records(padding=1))
@@ -64,7 +63,7 @@ def test_what_heads_do_is_what_the_analysis_says(record):
 def test_the_mask_is_a_bit_a_cell(seed, length):
     mask = np.random.default_rng(seed).random((length, length)) < 0.5
     description, chunks = payload([record_of(np.eye(length), mask=mask)], {})
-    packed = zlib.decompress(base64.b64decode(chunks[description["texts"][0]["masks"][0]["allowed"]]))
+    packed = unpacked(chunks[description["texts"][0]["masks"][0]["allowed"]])
     bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=length * length)
     assert np.array_equal(bits.reshape(length, length), mask)
 
@@ -74,7 +73,7 @@ def test_masks_that_differ_are_kept_layer_by_layer(record):
     description, chunks = payload([record], {})
     cells = record.masks[0].size
     found = [
-        np.unpackbits(np.frombuffer(zlib.decompress(base64.b64decode(chunks[name])), dtype=np.uint8), count=cells)
+        np.unpackbits(np.frombuffer(unpacked(chunks[name]), dtype=np.uint8), count=cells)
         for name in description["texts"][0]["masks"][0]["allowed"]
     ]
     assert np.array_equal(np.reshape(found, record.masks.shape), record.masks)
@@ -87,9 +86,7 @@ def test_q_and_k_are_told_of_layer_by_layer():
     vectors = description["texts"][0]["masks"][0]["vectors"]
     assert (vectors["heads"], vectors["size"], vectors["terms"]) == ([(1, 0), (0, 1)], 3, [])
     assert list(vectors["chunks"]) == ["1", "0"] and {*vectors["chunks"].values()} < chunks.keys()
-    assert all(
-        len(zlib.decompress(base64.b64decode(chunks[name]))) == 2 * 2 * 5 * 3 for name in vectors["chunks"].values()
-    )
+    assert all(len(unpacked(chunks[name])) == 2 * 2 * 5 * 3 for name in vectors["chunks"].values())
     without, _ = payload([replace(record, vectors=None)], {})
     assert without["texts"][0]["masks"][0]["vectors"] == {"heads": [], "size": 0, "terms": []}
 

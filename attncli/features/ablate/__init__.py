@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.base import choices
-from attncli.base.arguments import check_texts, describe
-from attncli.base.arrays import Doubles
-from attncli.base.brief import Brief, titled
+from attncli.base.arrays import Brief, Doubles, largest_first, titled
+from attncli.base.choices import check_texts, describe
 from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, silent
 from attncli.effects.asking import (
@@ -44,9 +43,8 @@ from attncli.features.asking import AskingFeature
 from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, check_either, read_inputs, read_lines
 from attncli.record import ModelInfo
-from attncli.record.captions import model_name
-from attncli.record.request import Input
-from attncli.record.selection import Selection, select
+from attncli.record.display import model_name
+from attncli.record.selection import Input, Selection, select
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -58,7 +56,6 @@ if TYPE_CHECKING:
     from attncli.effects.question import Question
     from attncli.effects.reference import Reference
     from attncli.models.engine import Engine
-    from attncli.models.tapped import TappedModel
 
 DRAWS = 5  # of a resampled head; the effect is their mean
 STEPS = 8  # numbers of silenced heads at which the output is measured
@@ -68,7 +65,7 @@ ORDERING, MEASURING = slice(0, None, 2), slice(1, None, 2)  # texts that make th
 
 @dataclass(eq=False)
 class Ablate(AskingFeature, CorpusFeature):
-    """Measure what the output does without a head.
+    """Measure how an output changes without a head.
 
     Effect: the output without a head minus the output with it, for each head, each layer and all heads. The output is
     the cosine of two texts, the probability of a label, the divergence of the prediction, or how far the last vectors
@@ -82,6 +79,7 @@ class Ablate(AskingFeature, CorpusFeature):
       attncli ablate -l 5 -f sample_inputs/negation.txt
     """
 
+    group = "Does it matter"
     saved_as = "effects"
 
     text: options.Text = None
@@ -189,7 +187,7 @@ class Ways:
         if self.texts is not None:
             check_texts("reference", self.texts)
 
-    def reference(self, model: "TappedModel", mask: str | None) -> "Reference | None":
+    def reference(self, model: "Engine", mask: str | None) -> "Reference | None":
         """Run the other texts; None for "zero" alone."""
         if set(self.names) <= {"zero"}:
             return None
@@ -270,9 +268,7 @@ class Ablation:
 
     def ranked(self) -> list[tuple[int, int]]:
         """Return the heads as (layer, head), the largest effect of the first way first."""
-        order = np.argsort(-np.abs(self.mean[0]), axis=None, kind="stable")
-        places = zip(*np.unravel_index(order, self.mean[0].shape), strict=True)
-        return [(self.layers[layer], self.heads[head]) for layer, head in places]
+        return [(self.layers[layer], self.heads[head]) for layer, head in largest_first(self.mean[0])]
 
     def document(self) -> dict[str, Any]:
         """Return what --json prints."""
@@ -367,7 +363,7 @@ def ablate(
     `question` does.
     """
     from attncli.effects.question import question
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import require_tapped
 
     asking = merge_asking(asking, fields)
     model = require_tapped(model, asking.which)
@@ -385,7 +381,7 @@ def ablate(
 
 
 def ablation(
-    model: "TappedModel",
+    model: "Engine",
     questions: "Iterable[Question]",
     ways: Ways = Ways(),
     layers: Selection = "all",
@@ -403,7 +399,7 @@ def ablation(
         advance()
     if not asked:
         raise RequestError("there is no text to ask about")
-    texts = join_rows(rows)
+    texts = _join_rows(rows)
     found = silencing.ablation(model.info, mask, texts)
     if len(asked) == 1:
         return found
@@ -436,10 +432,10 @@ class Rows:
         return len(next(iter(self.arrays.values())))
 
     def __add__(self, other: "Rows") -> "Rows":
-        return join_rows([self, other])
+        return _join_rows([self, other])
 
 
-def join_rows(parts: Sequence[Rows]) -> Rows:
+def _join_rows(parts: Sequence[Rows]) -> Rows:
     """Put rows after each other."""
     first = next((part for part in parts if len(part)), parts[0])
     arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0].arrays}
@@ -455,7 +451,7 @@ class Silencing:
     heads: list[int]
 
     @classmethod
-    def of(cls, model: "TappedModel", ways: Ways, layers: Selection, heads: Selection) -> "Silencing":
+    def of(cls, model: "Engine", ways: Ways, layers: Selection, heads: Selection) -> "Silencing":
         """Raises RequestError for a layer or a head that does not exist."""
         return cls(list(ways.names), model.select_layers(layers), select(heads, model.heads, "head"))
 

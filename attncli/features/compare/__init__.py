@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from attncli.features.compare.agreement import Agreement
+    from attncli.models.engine import Engine
     from attncli.models.model import Model
-    from attncli.models.tapped import TappedModel
     from attncli.models.transformers_engine import TransformersModel
     from attncli.models.transformers_peer import Reference
     from attncli.report.canvas import Canvas
@@ -120,7 +120,7 @@ class Compare(Feature):
             notify("--dtype float64 tells a mistake, which stays, from rounding, which goes")
         return _report(found, document, self.against == "torch")
 
-    def _open(self) -> "tuple[TappedModel, Reference | None]":
+    def _open(self) -> "tuple[Engine, Reference | None]":
         """Open the model with its own weights; or make it with random ones, and transformers' network with the same.
 
         Raises RequestError as `open_tapped` does, except that with "auto" an alias needs no files.

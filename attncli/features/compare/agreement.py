@@ -21,7 +21,6 @@ from attncli.checks.passes import BothPasses, Lost, beside_torch, beside_transfo
 from attncli.checks.tolerance import Tolerance, scaled_tolerance, vector_size, weight_size
 from attncli.models.engine import Engine
 from attncli.models.model import require_own
-from attncli.models.tapped import TappedModel
 from attncli.models.transformers_peer import Reference
 from attncli.record.selection import Selection, select
 from attncli.text.tokens import Tokens
@@ -451,7 +450,7 @@ def compare(
 
 
 def tally_up(
-    model: TappedModel,
+    model: Engine,
     both: BothPasses,
     texts: Iterable[Tokens],
     mask: str,
@@ -506,7 +505,7 @@ def tally_up(
     )
 
 
-def precision_of(model: TappedModel, reference: Reference | None, lost: Iterable[Lost] = ()) -> torch.dtype:
+def precision_of(model: Engine, reference: Reference | None, lost: Iterable[Lost] = ()) -> torch.dtype:
     """Return the model's dtype; float32 where transformers computes some of it in that, or was run in it."""
     single = reference is not None and (not reference.exact or any(one.in_float32 for one in lost))
     return torch.float32 if model.dtype == torch.float64 and single else model.dtype

@@ -17,10 +17,10 @@ from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
 from attncli.features.compare.agreement import LARGEST, difference, precision_of, rows_that_count
 from attncli.models.block import LEAST_QUERIES
 from attncli.models.config import ModelConfig
+from attncli.models.engine import Engine
 from attncli.models.families.family import Source
 from attncli.models.model import Model
 from attncli.models.taken import Taken
-from attncli.models.tapped import TappedModel
 from attncli.models.transformers_peer import Reference
 from attncli.record import Input, Request
 from attncli.record.selection import Selection
@@ -52,7 +52,7 @@ class Sides(ABC):
 
     def __init__(
         self,
-        model: TappedModel,
+        model: Engine,
         reference: Reference,
         texts: Sequence[Tokens],
         mask: str | None,

@@ -1,6 +1,6 @@
 """A network that transformers runs, with our place in it and with its own eager attention, on the same texts.
 
-    ours: texts ──► TappedModel.take, last_hidden ──► network with our attention function ──┐
+    ours: texts ──► Engine.take, last_hidden ──► network with our attention function ──┐
                                                                                             ├──► the same?
     theirs: token numbers ──► network with its eager attention, and hooks on its modules ───┘
 

@@ -39,7 +39,7 @@ from attncli.models.transformers_peer import Reference, peer_tokenizer
 from attncli.models.walk import CACHED_ROWS
 from attncli.record import Request
 from attncli.record.grouping import axes_of
-from attncli.record.request import Grouping
+from attncli.record.selection import Grouping
 from attncli.text.tokens import Fed, Tokens, Unreadable
 from attncli.text.windows import Window, windows
 
@@ -239,11 +239,8 @@ class Along(Question):
     def reads(self) -> Sequence[int]:
         return self.rows
 
-    def __call__(self, last: Sequence[Tensor]) -> Tensor:
-        return (last[0] * self.direction.to(last[0].dtype)).sum(dim=(1, 2))
-
-    def of_left(self, left: Sequence[Left]) -> Tensor:
-        raise NotImplementedError
+    def of_left(self, left: Sequence[Left], *others: Tensor) -> Tensor:
+        return torch.stack([(one.vectors * self.direction.to(one.vectors.dtype)).sum() for one in left])
 
 
 def gradients(both: Both) -> float:

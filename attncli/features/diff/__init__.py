@@ -24,8 +24,8 @@ from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, Texts, check_one, notify, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
-from attncli.record.captions import model_name, record_size
-from attncli.record.files import READ
+from attncli.record.display import model_name, record_size
+from attncli.record.record import READ
 from attncli.record.selection import number_list
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.text.tokens import Tokens
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-    from attncli.page.packing import Scale
     from attncli.report.canvas import Canvas
 
 ALL_CELLS = {".csv": "a row a head", PAGE: "all cells"}  # files without a list of the largest cells
@@ -121,7 +120,7 @@ class Diff(Feature):
             self.refuse(f"on {suffix}, which has {ALL_CELLS[suffix]}", "top")
         both = self._read() if any(map(_is_record, (self.first, self.second))) else self._computed()
         if self.words:
-            from attncli.analysis.words import merge_words
+            from attncli.record.grouping import merge_words
 
             both = merge_words(both[0]), merge_words(both[1])
         found = difference(*both)
@@ -377,14 +376,14 @@ class _Both(Part):
 
         The same two give the same page.
         """
-        from attncli.page.packing import TEXTS, Chunks, pick_scale
+        from attncli.page.packing import TEXTS, Chunks, error_of, pick_levels
         from attncli.page.payload import describe, text_entry
         from attncli.report.page import BETWEEN, compared_page
 
         found = self.found
         both = [replace(record, vectors=None) for record in (found.first, found.second)]
-        scale, chunks = pick_scale([record.weights for record in both]), Chunks(TEXTS)
-        texts = [text_entry([record], scale, chunks) for record in both]
+        levels, chunks = pick_levels([record.weights for record in both]), Chunks(TEXTS)
+        texts = [text_entry([record], levels, chunks) for record in both]
         layer, head = found.heads()[0]
         start = {"view": "matrix", "layer": layer, "head": head}
         sides = list(zip("AB", _told_apart(found), strict=True))
@@ -399,18 +398,9 @@ class _Both(Part):
                 for name, one in zip("AB", both, strict=True)
             ),
             MEANING,
-            _exactness(scale, max(len(one.keys) for one in both)),
+            f"weights of A and B are stored within {error_of(levels):.1g}",
         ]
         return compared_page(" · ".join(f"{name}: {side}" for name, side in sides), description, about, chunks)
-
-
-def _exactness(scale: "Scale", keys: int) -> str:
-    """Say how exact the weights of both are, from which the page makes their difference."""
-    strongest = f"within {100 * scale.error:.2g} % of themselves"
-    if keys <= scale.strongest:
-        return f"weights of A and B are stored {strongest}"
-    others = f"the others within {100 * scale.rest:.2g} %, and not if they are below {scale.least(keys):.1g}"
-    return f"the strongest {scale.strongest} weights of a row of A and B are stored {strongest}, {others}"
 
 
 diff = as_function(Diff)

@@ -14,8 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from attncli.analysis.difference import Difference
 from attncli.base.arrays import Floats
-from attncli.base.palette import SIGNED
-from attncli.record.cells import drawn_map, hides
+from attncli.record.display import SIGNED, drawn_map, hides
 from attncli.report.figure import fonts
 from attncli.report.figure.drawing import (
     FAINT,

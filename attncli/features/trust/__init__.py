@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.analysis.luck import LEVEL, fewest_draws, is_at_most, sign_test
-from attncli.base.arguments import check_instance
-from attncli.base.arrays import Doubles, Floats
-from attncli.base.brief import Brief, titled
+from attncli.base.arrays import Brief, Doubles, Floats, titled
+from attncli.base.choices import check_instance
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
@@ -28,7 +27,7 @@ from attncli.features import options
 from attncli.features.asking import AskingFeature
 from attncli.features.inputs import check_one, read_inputs
 from attncli.record import ModelInfo
-from attncli.record.captions import model_name, token_count
+from attncli.record.display import model_name, token_count
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Trust(AskingFeature):
-    """Ask whether attention explains an output here.
+    """Test whether attention explains an output.
 
     Weights are replaced by permuted and by uniform ones. Tokens are ranked by attention, norms, rollout, ALTI and
     gradients, and erased by [MASK] and by deletion: does the output depend on the first tokens of a ranking more than
@@ -57,6 +56,7 @@ class Trust(AskingFeature):
     """
 
     saves = (*PICTURES, *DOCUMENTS)
+    group = "Does it matter"
     saved_as = "a measurement"
 
     text: options.Text = None
@@ -375,26 +375,17 @@ def _widened(erased: Erased) -> Erased:
 
 def verdict(found: TrustResult) -> str:
     """Return the verdict on this output of this text, in sentences."""
-    if max(found.most_erased, _largest_weight_effect(found)) <= NOTHING * max(1.0, abs(found.answer.value)):
-        return f"Neither other weights nor erased tokens change this {found.answer.kind}: there is nothing to explain."
-    begin = f"{_describe_weights(found)}, where erasing tokens changes it by up to {_three_digits(found.most_erased)}"
-    if _largest_weight_effect(found) <= HARDLY * found.most_erased:
+    kind, permuted, uniform = found.answer.kind, found.shuffles.medians, np.abs(found.shuffles.uniform)
+    by_weights = float(max(permuted.max(), uniform.max()))  # in all layers or one
+    if max(found.most_erased, by_weights) <= found.rounding:
+        return f"Neither other weights nor erased tokens change this {kind}: there is nothing to explain."
+    begin = (
+        f"Permuting all weights changes this {kind} by {_three_digits(permuted[0])} (median), uniform weights by "
+        f"{_three_digits(uniform[0])}, where erasing tokens changes it by up to {_three_digits(found.most_erased)}"
+    )
+    if by_weights <= HARDLY * found.most_erased:
         return f"{begin}: attention's weights hardly matter to this output, and no ranking by them explains it."
     return f"{begin}. {_compare_with_reordered(found)} {_describe_rankings(found)}"
-
-
-def _largest_weight_effect(found: TrustResult) -> float:
-    """Return the largest change from permuted weights (median) or uniform ones, in all layers or one."""
-    return float(max(found.shuffles.medians.max(), abs(found.shuffles.uniform).max()))
-
-
-def _describe_weights(found: TrustResult) -> str:
-    """Say how much other weights change."""
-    permuted, uniform = found.shuffles.medians[0], abs(found.shuffles.uniform[0])
-    return (
-        f"Permuting all weights changes this {found.answer.kind} by {_three_digits(permuted)} (median), "
-        f"uniform weights by {_three_digits(uniform)}"
-    )
 
 
 def _compare_with_reordered(found: TrustResult) -> str:
@@ -511,8 +502,7 @@ def trust(
     from attncli.features.trust import erasing as erase
     from attncli.features.trust.rankings import drawn, importances, read
     from attncli.features.trust.weights import reordered, shuffled
-    from attncli.models.engine import check_model
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import check_model, require_tapped
 
     asking = merge_asking(asking, fields)
     check_model(model)
@@ -655,14 +645,13 @@ RANKS = (
 def _report(found: TrustResult, next_command: NextCommand) -> Report:
     """Report other weights in a row per layer, a row per ranking, and the verdict; a picture has the rankings."""
     document = found.document()
-    notes = [_change_note(found), _aopc_note(found), _tau_note(found), _random_note(found)]
     return Report(
         [model_name(found.model.shown), answered(found.answer), f"mask {found.answer.mask}", token_count(found.tokens)],
         [
             _weights_table(found),
             Sentence(_weights_note(found)),
             _rankings_table(found, document),
-            *map(Sentence, notes),
+            *map(Sentence, _notes(found)),
             Sentence(""),
             Sentence(document["verdict"], "strong"),
         ],
@@ -752,44 +741,30 @@ def _weights_note(found: TrustResult) -> str:
     )
 
 
-def _change_note(found: TrustResult) -> str:
-    """Explain the change from erasing tokens."""
-    kind = found.answer.kind
-    return CHANGE.get(
-        kind, f"change: {kind} of the full text minus {kind} without the tokens; above 0 they speak for it"
-    )
-
-
-def _aopc_note(found: TrustResult) -> str:
-    """Explain the scores and their %."""
+def _notes(found: TrustResult) -> list[str]:
+    """Explain the table of rankings: the change, the scores and their %, tau, and the column of random rankings."""
+    kind, level = found.answer.kind, f"at most {found.level:.1%} is better than random, 5% over all rankings here"
+    change = f"change: {kind} of the full text minus {kind} without the tokens; above 0 they speak for it"
     counts = ", ".join(map(str, found.sizes))
     ways = " or ".join({"mask": "[MASK] in their place", "deletion": "deletion"}[one.way] for one in found.erased)
-    note = (
+    scores = (
         f"compr.: mean change when the first {counts} of {len(found.erasable)} tokens are erased ({ways}), more is "
         "better; suff.: when all others are, less is better"
     )
-    if found.beam is None:
-        return f"{note}. How much any order could reach was not sought (--beam)"
     how = "all were tried" if found.beam == 0 else f"a search that keeps {found.beam} found them"
-    return f"{note}; in %: from the least to the most that any order reaches ({how})"
-
-
-def _tau_note(found: TrustResult) -> str:
-    """Explain tau."""
+    limits = f"; in %: from the least to the most that any order reaches ({how})"
+    if found.beam is None:
+        limits = ". How much any order could reach was not sought (--beam)"
     others = "the change from erasing each token alone" + (", and gradient x input" if "gradient" in found.taus else "")
-    return f"tau: agreement of a ranking with {others}, by sizes (Kendall's: 1 the same, 0 by chance, -1 the reverse)"
-
-
-def _random_note(found: TrustResult) -> str:
-    """Explain the column of random rankings."""
     orders = f"{found.random} random rankings" if found.exact is None else f"all {found.chains:,} orders, exactly,"
-    note = (
-        f"random as good: share of {orders} with as large a compr. minus suff. (mean of the ways of "
-        f"erasing); at most {found.level:.1%} is better than random, 5% over all rankings here"
-    )
-    if found.exact is None:
-        return f"{note}; it counts as better, or not better, where its 95% interval lies on one side of that"
-    return note
+    interval = "; it counts as better, or not better, where its 95% interval lies on one side of that"
+    return [
+        CHANGE.get(kind, change),
+        scores + limits,
+        f"tau: agreement of a ranking with {others}, by sizes (Kendall's: 1 the same, 0 by chance, -1 the reverse)",
+        f"random as good: share of {orders} with as large a compr. minus suff. (mean of the ways of erasing); {level}"
+        + (interval if found.exact is None else ""),
+    ]
 
 
 # The fields of its document (`attncli.features.document`).

@@ -1,21 +1,21 @@
 """What a page is told of a text is what `view` makes of it."""
 
-import base64
 import json
 import re
-import zlib
 
 import numpy as np
 import pytest
+from packed import read_layer, unpacked
 from serving import serving
 
 from attncli.live import Session
 from attncli.live.server.app import Site
+from attncli.models.engine import under_masks
 from attncli.models.opening import Opening
-from attncli.models.tapped import under_masks
 from attncli.page import Start, advice, document
+from attncli.page.packing import LEVELS, error_of
 from attncli.page.payload import payload
-from attncli.record.request import Grouping, Input, Request
+from attncli.record.selection import Grouping, Input, Request
 
 MASKS = ("padding", "causal")
 VIEWED = Request(grouping=Grouping(stretches=True))
@@ -26,7 +26,7 @@ def viewed(model, text, pair=None, most=0.0):
     request = VIEWED if most else Request(vectors="none", grouping=VIEWED.grouping)
     [records] = under_masks(model, [Input(text, pair)], request, MASKS, most)
     description, chunks = payload(records, {})
-    return description, {name: zlib.decompress(base64.b64decode(one)) for name, one in chunks.items()}
+    return description, {name: unpacked(one) for name, one in chunks.items()}
 
 
 def without_prefix(description, chunks):
@@ -111,14 +111,12 @@ def test_names_of_chunks_come_once(served):
 
 
 def test_weights_read_from_an_answer_are_the_models(served, minilm):
-    from attncli.page.packing import SCALES, read_layer
-
     record = minilm.attend("The cat sat on the mat.")
     _, (description, chunks) = served.look()
     maps = description["texts"][0]["masks"][0]["maps"]
     for layer, name in enumerate(maps):
-        read = read_layer(chunks[name], record.weights[layer].shape, SCALES[0])
-        assert np.allclose(read, record.weights[layer], rtol=SCALES[0].error)
+        read = read_layer(chunks[name], record.weights[layer].shape, LEVELS[0])
+        assert np.allclose(read, record.weights[layer], atol=2 * error_of(LEVELS[0]))
 
 
 @pytest.mark.parametrize(("family", "said"), [("gpt2", None), ("gpt_neo", advice.OTHER_ENGINE)])

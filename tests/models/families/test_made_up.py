@@ -1,18 +1,14 @@
 """A family that only its own file knows: everything that is shown of it is what its formula, written out, gives."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 import torch
-from made_up_family import FAMILY, HEADS, LAYERS, NARROW, REACH, by_hand, made_up_checkpoint, made_up_tensors
+from made_up_family import FAMILY, LAYERS, REACH, by_hand, made_up_checkpoint, made_up_tensors
 from windows import corpus
 
 from attncli import Request, RequestError, load_model, load_records
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.sums import Counting, factors, plain_part
-from attncli.features.compare.agreement import compare
-from attncli.features.mask import check_laws
 from attncli.models.config import ModelConfig
 from attncli.models.families import FAMILIES
 from attncli.models.weights import Checkpoint, StateDict, check_shapes
@@ -53,14 +49,6 @@ def test_weights_and_vectors_are_those_of_the_formula(directory, mask, dtype):
         torch.testing.assert_close(taken.weights.double(), maps, atol=near, rtol=0)
         for ours, expected in zip(model.hidden_states(tokens, mask), states, strict=True):
             torch.testing.assert_close(ours.double(), expected, atol=10 * near, rtol=0)
-
-
-@pytest.mark.parametrize("request_", [Request([1, 3], [2, 0]), Request([2], [3]), Request([0, 1, 2, 3], [1])])
-def test_any_request_gets_its_part(model, request_):
-    tokens = model.tokenizer.encode(TEXTS[0])
-    [taken] = model.take([tokens], request_)
-    expected = by_hand_of(tokens)[0][list(request_.layers)][:, list(request_.heads)]
-    torch.testing.assert_close(taken.weights, expected)
 
 
 def test_norms_are_of_its_transposed_projection(model):
@@ -115,35 +103,6 @@ def test_sums_and_the_most_that_entropy_can_be_go_by_the_layer(model, words, mas
         alike = sum(np.stack([alike_by_hand(window, layer, mask) for layer in range(LAYERS)]) for [window] in texts)
         np.testing.assert_allclose(found.alike, alike, rtol=1e-5)
     assert (found.limit[1::2] < found.limit[::2]).all()
-
-
-def test_torch_is_told_of_the_mask_of_each_layer(model):
-    texts = [model.tokenizer.encode(text, None, 14 if place == 0 else None) for place, text in enumerate(TEXTS)]
-    for mask in ("padding", "causal"):
-        assert compare(model, texts[1:], mask).same
-
-
-def test_a_law_that_a_window_breaks_is_not_put_to_the_test(model):
-    tokens = model.tokenizer.encode(TEXTS[0])
-    laws = {law.name: law for law in check_laws(model, tokens, model.tokenizer.pad_some(tokens))}
-    assert laws["permutation"].holds is None and "window" in laws["permutation"].note
-    assert laws["padding"].holds and laws["causal"].holds
-
-
-def test_its_configuration_is_read_in_its_own_words(directory):
-    config = ModelConfig.from_file(directory / "config.json")
-    assert (config.layers, config.heads, config.embedding_size) == (LAYERS, HEADS, NARROW)
-    assert config.reach == (None, REACH, None, REACH)
-    assert "made up" in config.document()["family"]
-
-
-def test_layers_share_what_their_family_says(model):
-    model.need(LAYERS)
-    downs = [model.network.layer(layer).feed_forward.down.weight for layer in range(LAYERS)]
-    assert all(torch.equal(one, downs[0]) for one in downs)
-    queries = [model.network.layer(layer).attention.query.weight for layer in range(LAYERS)]
-    assert not any(torch.equal(*pair) for pair in combinations(queries[:3], 2)) and queries[3] is queries[2]
-    assert model.network.parts_of(LAYERS) == ["embeddings", "layers.0", "layers.1", "layers.2", "final_norm"]
 
 
 def test_what_lacks_a_tensor_or_has_one_too_many_is_told(directory):
