@@ -10,7 +10,7 @@ from checkpoints import FAMILIES, PECULIAR
 from mistakes import put_in_place, read_mistakes
 
 from attncli import RequestError, load_model
-from attncli.attention import MASKS, Window, attend
+from attncli.attention import MASKS, Window, attend, multihead
 from attncli.checks.tolerance import TOLERANCES
 from attncli.features.compare import ways
 from attncli.features.compare.beside import TEXTS, TOKENS, Both, NothingToCompare, fitting_threads
@@ -115,6 +115,14 @@ def test_a_window_of_the_published_width_is_outgrown(tiny, more, monkeypatch):
     assert differing(both) == ["one layer"]
 
 
+def test_a_mistake_in_the_formula_is_found(tiny, monkeypatch):
+    right = multihead.attend
+    wrong = lambda q, k, v, mask, score, normalise: right(q, k, v, mask, lambda a, b: a @ b.mT, normalise)  # noqa: E731
+    monkeypatch.setattr(multihead, "attend", wrong)
+    monkeypatch.setattr(ways, "WAYS", {name: WAYS[name] for name in ("one layer", "formula", "mask causal")})
+    assert differing(both_of(tiny(max_position_embeddings=64))) == ["formula"]
+
+
 @pytest.mark.parametrize("terms", ["bert", "mpnet"])
 def test_gates_whose_gradients_forget_the_mask_are_found(tiny, terms, monkeypatch):
     """If positions add to the scores the formula has the gradients, otherwise the fused kernel."""
@@ -132,7 +140,6 @@ def test_gates_whose_gradients_forget_the_mask_are_found(tiny, terms, monkeypatc
         ("q and k swapped in stats", {"sums", "sums of norms", "distances"}),
         ("keys as values in the fused kernel, masked", {"mask causal"}),
         ("mask never used in the fused kernel", {"mask causal"}),
-        ("mask after softmax in the formula", {"formula"}),
         ("transposed W in norms: W_O", {"norms", "sums of norms"}),
         ("tokenizer drops the last token", {"tokens"}),
         ("segments forgotten", {"pair", "one layer"}),
