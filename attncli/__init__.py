@@ -1,4 +1,4 @@
-"""attncli: see what every attention head of a BERT does to your text.
+"""attncli: see what every attention head does to your text.
 
     import attncli
     model = attncli.load_model("minilm")

@@ -6,10 +6,15 @@ comments and moving a function to another file do not matter.
 
 import ast
 import shlex
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
+
+import attncli
 
 LIST = Path(__file__).with_suffix(".txt")
 
@@ -62,6 +67,24 @@ def plant(mistake: Mistake, package: Path) -> tuple[Path, str]:
         raise ValueError(f"{mistake.name}: {mistake.where} has {len(found)} times, not once: {mistake.old}")
     [(path, node)] = found
     return path, replaced(path.read_text(encoding="utf-8"), node, mistake.new)
+
+
+def put_in_place(patch: pytest.MonkeyPatch, mistake: Mistake) -> None:
+    """Put a function with a mistake in the place of the right one in this process, wherever it is known."""
+    package = Path(attncli.__file__).parent
+    path, text = plant(mistake, package)
+    module = sys.modules[".".join(path.relative_to(package.parent).with_suffix("").parts)]
+    *outer, name = mistake.where.split(".")
+    owner, body, namespace = module, ast.parse(text).body, dict[str, object]()
+    for one in outer:
+        owner, body = getattr(owner, one), next(node for node in body if one in names_of(node)).body
+    function = next(node for node in body if name in names_of(node))
+    exec(compile(ast.Module([function], []), str(path), "exec"), vars(module), namespace)
+    right, wrong = vars(owner)[name], namespace[name]
+    patch.setattr(owner, name, wrong)
+    for other in [one for known, one in sys.modules.items() if known.startswith("attncli.")]:
+        if owner is module and vars(other).get(name) is right:
+            patch.setattr(other, name, wrong)
 
 
 def definitions(path: Path, where: str) -> Iterator[ast.AST]:

@@ -80,20 +80,20 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 CHINESE_DIGITS = "〇一二三四五六七八九"
 
 
-def ordinal(number: int) -> str:
+def _ordinal(number: int) -> str:
     """1st, 2nd, 3rd, 4th, ..., 11th, 12th, 13th, ..., 21st; for 0 to 99."""
     ending = "th" if number // 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 
 
-def chinese_number(number: int) -> str:
+def _chinese_number(number: int) -> str:
     """三, 十, 十二, 二十, 三十一; for 1 to 99."""
     tens, ones = divmod(number, 10)
     ten = "" if tens == 0 else "十" if tens == 1 else CHINESE_DIGITS[tens] + "十"
     return ten + (CHINESE_DIGITS[ones] if ones else "")
 
 
-def chinese_year(year: int) -> str:
+def _chinese_year(year: int) -> str:
     """二〇二一"""
     return "".join(CHINESE_DIGITS[int(digit)] for digit in f"{year:04}")
 
@@ -102,7 +102,7 @@ def chinese_year(year: int) -> str:
 PARTS: dict[str, Callable[[Any], str]] = {
     "d": lambda day: str(day.day),
     "dd": lambda day: f"{day.day:02}",
-    "nth": lambda day: ordinal(day.day),
+    "nth": lambda day: _ordinal(day.day),
     "m": lambda day: str(day.month),
     "mm": lambda day: f"{day.month:02}",
     "month": lambda day: MONTHS[day.month - 1],
@@ -112,18 +112,18 @@ PARTS: dict[str, Callable[[Any], str]] = {
     "yy": lambda day: f"{day.year % 100:02}",
     "weekday": lambda day: WEEKDAYS[day.weekday()],
     "wkd": lambda day: WEEKDAYS[day.weekday()][:3],
-    "zh_d": lambda day: chinese_number(day.day),
-    "zh_short": lambda day: chinese_number(day.day).replace("二十", "廿").replace("三十", "卅"),
-    "zh_m": lambda day: chinese_number(day.month),
-    "zh_year": lambda day: chinese_year(day.year),
-    "zh_year0": lambda day: chinese_year(day.year).replace("〇", "零"),
-    "zh_yy": lambda day: chinese_year(day.year)[2:],
+    "zh_d": lambda day: _chinese_number(day.day),
+    "zh_short": lambda day: _chinese_number(day.day).replace("二十", "廿").replace("三十", "卅"),
+    "zh_m": lambda day: _chinese_number(day.month),
+    "zh_year": lambda day: _chinese_year(day.year),
+    "zh_year0": lambda day: _chinese_year(day.year).replace("〇", "零"),
+    "zh_yy": lambda day: _chinese_year(day.year)[2:],
     "zh_w": lambda day: "一二三四五六日"[day.weekday()],
 }
 BRACES = re.compile(r"\{(\w+)\}")
 
 
-def alternatives(*templates: str) -> tuple[str, ...]:
+def _alternatives(*templates: str) -> tuple[str, ...]:
     """Return every choice that square brackets offer: "[the |]{nth}" -> "the {nth}" and "{nth}"."""
     found = []
     for template in templates:
@@ -132,7 +132,7 @@ def alternatives(*templates: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-ENGLISH = alternatives(
+ENGLISH = _alternatives(
     "[{d}|{dd}|{nth}] [{month}|{mon}] {year}", "[{d}|{nth}] [{month}|{mon}] [|']{yy}", "[{d}|{nth}] {month}, {year}",
     "{d} {mon}, {year}", "{d} {abbr} {year}", "{d}. {month} {year}", "{d} {mon}. {year}", "{d} of {month} {year}",
     "[the |]{nth} of {month}[,|] {year}", "{nth} of {mon} {year}", "{nth} of {month} '{yy}",
@@ -146,14 +146,14 @@ ENGLISH = alternatives(
     "{mon}-[{d}|{dd}]-{year}", "{mon}/[{d}|{dd}]/{year}",
     "{year}[,|] {month} {d}", "{year} {mon} [{d}|{dd}]", "{year}-{mon}-{dd}", "{year}/{mon}/{dd}",
 )  # fmt: skip
-NUMBERS = alternatives(
+NUMBERS = _alternatives(
     "{d}.{m}.[{year}|{yy}]", "{dd}.{mm}.[{year}|{yy}]", "{d}/{m}/[{year}|{yy}]", "{dd}/{mm}/[{year}|{yy}]",
     "{d}-{m}-[{year}|{yy}]", "{dd}-{mm}-[{year}|{yy}]", "{d}. {m}. {year}", "{d} {m} {year}", "{dd} {mm} {year}",
     "{weekday} {d}/{m}/{year}", "{weekday}, {dd}.{mm}.{year}", "{wkd} {dd}.{mm}.{yy}",
     "{year}[-{mm}-{dd}|-{m}-{d}|/{mm}/{dd}|/{m}/{d}|.{mm}.{dd}|.{m}.{d}| {mm} {dd}| {m} {d}|. {m}. {d}|{mm}{dd}]",
     "{wkd} {year}-{mm}-{dd}",
 )  # fmt: skip
-CHINESE = alternatives(
+CHINESE = _alternatives(
     "[公元|]{year}年{m}月{d}日", "[{year}|{yy}]年{m}月{d}[日|号]", "[{year}|{yy}]年{mm}月{dd}日",
     "{year} 年 {m} 月 {d} 日", "{year}年{m}月{d}日[ |，|]星期{zh_w}", "{yy}年{m}月{d}日 星期{zh_w}",
     "{year}年{m}月{d}日（周{zh_w}）", "{year}年{m}月{d}号 礼拜{zh_w}", "[星期{zh_w}，|周{zh_w} ]{year}年{m}月{d}日",
@@ -215,7 +215,7 @@ def pool(words: str, part: Part) -> tuple[str, ...]:
     return tuple(word for word in words.split() if part_of(word.lower()) == part)
 
 
-def other_month(part: Part, generator: Generator) -> str:
+def _other_month(part: Part, generator: Generator) -> str:
     """Draw a month that is foreign, made of two, in unknown letters, or some word."""
     two = generator.choice(MONTHS[:8])[:3] + generator.choice(["tember", "ober", "ember"])
     unknown = "".join(generator.choices(FOREIGN_LETTERS, k=generator.randint(3, 9)))
@@ -224,7 +224,7 @@ def other_month(part: Part, generator: Generator) -> str:
     )
 
 
-def wrong_year(part: Part, generator: Generator) -> str:
+def _wrong_year(part: Part, generator: Generator) -> str:
     """Draw a year of four digits that has lost a digit or has one more."""
     year, place = str(generator.choice(days(part)).year), generator.randrange(4)
     return year[:place] + generator.choice(["", 2 * year[place]]) + year[place + 1 :]
@@ -232,8 +232,8 @@ def wrong_year(part: Part, generator: Generator) -> str:
 
 # The parts of texts that are no date, besides the PARTS of a day.
 BLANKS: dict[str, Callable[[Part, Generator], str]] = {
-    "other_month": other_month,
-    "wrong_year": wrong_year,
+    "other_month": _other_month,
+    "wrong_year": _wrong_year,
     "date": lambda part, generator: write(generator.choice(days(part)), generator.choice(FORMATS)),
     "text": lambda part, generator: generator.choice(pool(WORDS, part)),
     "digits": lambda part, generator: "".join(generator.choices("0123456789", k=generator.randint(1, 4))),
@@ -251,11 +251,11 @@ KINDS: dict[str, tuple[int, Sequence[str]]] = {
         3, [one.replace("{year}", "{wrong_year}") for one in ENGLISH + NUMBERS if "{year}" in one],
     ),
     "words": (1, [between.join(["{text}"] * count) for between in (" ", ", ") for count in range(1, 7)]),
-    "numbers": (1, alternatives(
+    "numbers": (1, _alternatives(
         "[|+|-|no. |$]{digits}", "[|$]{digits}[ |-|.|/|:]{digits}", "[|+]{digits}[ |-]{digits} {digits}[ |-]{digits}",
     )),
-    "two dates": (2, alternatives("{date}[ - |-| to | and |/|, | or | bis |至| ]{date}")),
-    "a date and more": (2, alternatives("[{text}|{hh}:{hh}|{hh}.{hh}] {date}", "{date} [{text}|{hh}:{hh}|{hh}.{hh}]")),
+    "two dates": (2, _alternatives("{date}[ - |-| to | and |/|, | or | bis |至| ]{date}")),
+    "a date and more": (2, _alternatives("[{text}|{hh}:{hh}|{hh}.{hh}] {date}", "{date} [{text}|{hh}:{hh}|{hh}.{hh}]")),
     "letters": (1, ("{known}", "{unknown}")),
 }  # fmt: skip
 
@@ -268,7 +268,7 @@ def draw_no_date(part: Part, generator: Generator) -> tuple[str, str]:
         day: date | Stated = generator.choice(days(part))
         if kind == UNREAL:
             day = unreal_day(generator)
-            templates = [template for template in FORMATS if can_write(day, template)]
+            templates = [template for template in FORMATS if _can_write(day, template)]
         template = generator.choice(templates)
         filled = BRACES.sub(lambda key: BLANKS[key[1]](part, generator) if key[1] in BLANKS else key[0], template)
         text = generator.choice(CASES)(write(day, filled)).strip()
@@ -289,7 +289,7 @@ def unreal_day(generator: Generator) -> Stated:
     ]))  # fmt: skip
 
 
-def can_write(stated: Stated, template: str) -> bool:
+def _can_write(stated: Stated, template: str) -> bool:
     """Return whether a format can write a day that need not exist: no name has a month 13, and two digits are no year
     1850.
     """

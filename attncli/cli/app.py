@@ -72,7 +72,7 @@ def attncli(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The program. Exit codes: 0 done, 1 a check said no, 2 the request can't be met, 130 interrupted."""
+    """Run the program. Exit codes: 0 done, 1 a check said no, 2 the request can't be met, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
     hear_libraries()
     try:
@@ -87,7 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def was_interrupted(error: BaseException | None) -> bool:
-    """Return whether an error comes from something that could not be closed after a Ctrl-C."""
+    """Return whether an error follows from a Ctrl-C, such as a file that could not be closed."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True
@@ -96,7 +96,7 @@ def was_interrupted(error: BaseException | None) -> bool:
 
 
 def hear_libraries() -> None:
-    """Their warnings come to `show_warning`, whatever PYTHONWARNINGS makes of them; what they log goes nowhere."""
+    """Send the warnings of libraries to `show_warning`, whatever PYTHONWARNINGS says, and drop what they log."""
     warnings.showwarning = show_warning
     warnings.simplefilter("default")
     warnings.simplefilter("always", Notice)
@@ -104,7 +104,7 @@ def hear_libraries() -> None:
 
 
 def check_folder() -> None:
-    """Raises RequestError in a folder that was removed, where libraries end in ways of their own."""
+    """Raises RequestError in a folder that was removed, where libraries fail in unclear ways."""
     try:
         os.getcwd()  # noqa: PTH109
     except OSError as error:
@@ -153,7 +153,7 @@ def usage_line(error: Any) -> str:
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """Notices are for the user; other libraries' warnings are not."""
+    """Show notices to the user; show other warnings only with --debug."""
     if issubclass(category, Notice):
         for line in f"attncli: {message}".split("\n"):
             output.say(line)

@@ -53,7 +53,7 @@ def _named(name: str, kinds: Kinds) -> list[Input]:
     """Return the files that one name stands for."""
     if name == STDIN:
         return [Input(STDIN, STDIN, 0)]
-    store: Store = ByAddress() if is_address(name) else Here()
+    store: Store = _ByAddress() if is_address(name) else Here()
     file = store.file(name)
     if file is not None:
         return [file]
@@ -201,7 +201,7 @@ class Here:
             raise RequestError(f"can't read {file.display_name}: {said(error)}") from error
 
 
-class ByAddress:
+class _ByAddress:
     """Files that fsspec finds, by the methods of `Here`."""
 
     def file(self, name: str) -> Input | None:
@@ -245,7 +245,7 @@ class ByAddress:
             return content
 
 
-Store = Here | ByAddress
+Store = Here | _ByAddress
 
 
 def _parts_before_magic(pattern: str) -> int:
@@ -278,10 +278,10 @@ def _is_file(at: str, about: Mapping[str, Any]) -> bool:
 
 def _input_there(address: str, about: Mapping[str, Any]) -> Input:
     """Return a file from the description that its store gives."""
-    return Input(address, address, int(about["size"] or 0), stamp=content_tag(about))
+    return Input(address, address, int(about["size"] or 0), stamp=_content_tag(about))
 
 
-def content_tag(about: Mapping[str, Any]) -> str:
+def _content_tag(about: Mapping[str, Any]) -> str:
     """Return the tag by which a store tells one content from another; "" if it gives none."""
     lfs, settings = about.get("lfs"), about.get("content_settings")
     known = {**about, **(lfs if isinstance(lfs, dict) else {}), **(settings if isinstance(settings, dict) else {})}

@@ -95,7 +95,7 @@ class Reducer:
         self.counting = counting = replace(counting, mask=model.mask_of(counting.mask, self.which))
         model.check(Request(mask=counting.mask, measure=counting.measure, which=self.which))
         check_every_layer(model, self.which, "stats")
-        self.sums: BatchSums | RecordSums
+        self.sums: BatchSums | _RecordSums
         part = tapped(model, self.which)
         device = "cpu" if part is None else part.device.type
         self.pace = pace or Pace.on(device)
@@ -106,7 +106,7 @@ class Reducer:
             if device == "cpu" and isinstance(model, Model):
                 self.cores = cores or torch.get_num_threads()
         else:
-            self.sums = RecordSums(model, counting, self.which)
+            self.sums = _RecordSums(model, counting, self.which)
             self.batch_tokens = LONGEST_WINDOW
         self.tokenizer = self.sums.tokenizer
 
@@ -223,7 +223,7 @@ def batches(group: Sequence[Window], most_tokens: int) -> list[list[Window]]:
 # --- engines that give whole maps only ----------------------------------------------------------------
 
 
-class RecordSums:
+class _RecordSums:
     """Sums the weights of batches of an engine that gives whole maps only, record by record.
 
     A decoder of an encoder-decoder writes to each text, and the tokens that it writes are counted.

@@ -223,7 +223,7 @@ def run(
     Raises RequestError for a shard that can't be counted, and as the work, the engine and the folder.
     """
     result = Result(work.nothing())
-    merging = Merging(work, plan, folder, result)
+    merging = _Merging(work, plan, folder, result)
     so_far: Total | None = None
     reported: set[str] = set()
     of = 0 if show is silent else plan.count
@@ -255,7 +255,7 @@ def run(
     return result
 
 
-class Merging(Generic[Total]):
+class _Merging(Generic[Total]):
     """Adds up the sums of shards in the plan's order.
 
     waiting: sums of shards that are done before their turn: their content, the name of their file, or None for a

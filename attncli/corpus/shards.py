@@ -12,7 +12,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -123,13 +123,7 @@ VERSION = 1  # of sums in files
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-class Adding(Protocol):
-    """Anything that adds up."""
-
-    def __add__(self: "Total", other: "Total") -> "Total": ...
-
-
-Total = TypeVar("Total", bound=Adding)
+Total = TypeVar("Total", bound=Any)  # sums, which add up
 
 
 class Seen(NamedTuple):

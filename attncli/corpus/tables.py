@@ -104,7 +104,7 @@ def _arrow_columns(file: BinaryIO, piece: Piece, field: str) -> Iterator["pyarro
             ranges.append((message.start, message.stop))
             first = before if first is None and message.kind == ROWS else first
         before += message.rows
-    stream = pyarrow.ipc.open_stream(pyarrow.PythonFile(Spliced(file, ranges), mode="r"))
+    stream = pyarrow.ipc.open_stream(pyarrow.PythonFile(_Spliced(file, ranges), mode="r"))
     place = _check_column(piece.input, stream.schema, field)
     skipped = piece.start - (first or 0)
     for batch in stream:
@@ -246,7 +246,7 @@ def _field(head: bytes, table: int, number: int, missing: int | None = None) -> 
     return missing
 
 
-class Spliced(io.RawIOBase):
+class _Spliced(io.RawIOBase):
     """Ranges of a file, read as if nothing lay between them."""
 
     def __init__(self, file: BinaryIO, ranges: Sequence[tuple[int, int]]) -> None:

@@ -158,9 +158,7 @@ def find_edges(
 
 
 def _in_tokens_or_words(record: AttentionRecord, query: str, key: str) -> AttentionRecord | None:
-    """Return the record, or the record between words where a name is that of a word in several pieces; None where a
-    name is neither a token nor a word of the text.
-    """
+    """Return the record, or its words if a name is a word of several pieces; None if a name is neither in the text."""
     if _has_both(record, query, key):
         return record
     words = merge_words(record)
@@ -172,7 +170,7 @@ def _has_both(record: AttentionRecord, query: str, key: str) -> bool:
 
 
 def _head_entry(rank: Rank, record: AttentionRecord | None) -> dict[str, Any]:
-    """Return a head as it stands in a document; where there is one text, with the tokens of its edge."""
+    """Return a head's entry in a document; for one text, with the tokens of its edge."""
     edges: dict[str, Any] = {}
     if record is not None:
         [edge] = rank.edges

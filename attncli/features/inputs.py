@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from attncli.record import AttentionRecord
 
 SAVED = "with --from, which takes what was saved"
-PATIENCE = 1.0  # seconds until the user hears that stdin is waited for
+PATIENCE = 1.0  # seconds before the program says that it waits for stdin
 
 SAMPLE = "The trophy does not fit in the suitcase because it is too big."
-MOST_BYTES = 20_000_000  # of texts that are all kept: some five million tokens, which are hours of a model's work
+MOST_BYTES = 20_000_000  # of texts kept in memory: about five million tokens, hours of work for a model
 
 
 def read_inputs(text: str | None, pair: str | None, file: str | None, stdin: bool = False) -> list[Input]:
-    """The texts meant; without any the sample sentence. `stdin`: before that, what is piped in.
+    """Return the texts, or the sample sentence if none is given. stdin: piped texts come before the sample.
 
     Raises RequestError when a file can't be read, is empty or not UTF-8, or both TEXT and --file are given.
     """
@@ -52,13 +52,13 @@ def read_inputs(text: str | None, pair: str | None, file: str | None, stdin: boo
 
 
 def check_either(text: str | None, file: object) -> None:
-    """Raises RequestError where there are both."""
+    """Raises RequestError if both a text and a file are given."""
     if text is not None and file is not None:
-        raise RequestError("both a text and --file are given: which one is meant?")
+        raise RequestError("both a text and --file are given: leave one out")
 
 
 def read_lines(name: str) -> list[str]:
-    """The lines of a file that hold something. "-" is stdin.
+    """Return the lines of a file, without empty ones. "-" is stdin.
 
     Raises RequestError as `read_inputs` does, and for more than MOST_BYTES.
     """
@@ -86,13 +86,13 @@ def read_lines(name: str) -> list[str]:
 
 
 def read_file(path: Path) -> bytes:
-    """A file, or a little more of it than may be."""
+    """Read a file, up to one byte more than MOST_BYTES."""
     with path.open("rb") as file:
         return file.read(MOST_BYTES + 1)
 
 
 def read_stdin() -> bytes:
-    """Read stdin, or a little more of it than may be. Tell a user who waits that stdin is read."""
+    """Read stdin, up to one byte more than MOST_BYTES. Tell a user who waits that stdin is read."""
     with suppress(OSError, ValueError):  # stdin is something that can't be waited for
         ready, _, _ = select.select([sys.stdin], [], [], PATIENCE)
         if not ready:
@@ -110,13 +110,13 @@ def stdin_is_piped() -> bool:
 
 
 def check_one(count: int, otherwise: str) -> None:
-    """Raises RequestError when there is not one text, and says what to do `otherwise`."""
+    """Raises RequestError unless there is one text. otherwise: what to do then."""
     if count != 1:
         raise RequestError(f"there are {count} texts and one is needed: {otherwise}")
 
 
 def names_of(written: str) -> list[str]:
-    """ "minilm,bert-base" -> the two, each once. Raises RequestError where none is named."""
+    """Split names at commas, each once. Raises RequestError if none is left."""
     names = list(dict.fromkeys(name.strip() for name in written.split(",") if name.strip()))
     if not names:
         raise RequestError("no model is named: give --model a name")

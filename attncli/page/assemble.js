@@ -6,16 +6,17 @@
 //   heads.js, model.js, matrix.js, neuron.js          the four views, which draw with paint.js; scores.js computes for
 //                                                     Neuron, and lacking.js is what it shows of a head without q and k
 //   partners.js  of a token    lines.js  of Heads    away.js   a partner out of sight
-//   chart.js   the canvas and the pointer             controls.js, keys.js   buttons, menus, keyboard
+//   chart.js   the canvas and the pointer             controls.js, keys.js, common.js   buttons, menus, keyboard
 //   map.js   one head's map, in Matrix and Model       scale.js    how strong a weight's colour is
 //   captions.js   captions and values                 readout.js, save.js    the side panel, SVG and PNG
 //   toolbar.js    what has no room, what is filtered
 
 import { listen, onDrawn, redraw } from "./chart.js";
+import { listenToControls } from "./common.js";
 import { makeControls, showState } from "./controls.js";
 import { decodeAhead, onDecoded, readAhead } from "./data.js";
 import * as heads from "./heads.js";
-import { listenToKeys } from "./keys.js";
+import { KEYS } from "./keys.js";
 import * as matrix from "./matrix.js";
 import * as model from "./model.js";
 import * as neuron from "./neuron.js";
@@ -37,5 +38,5 @@ export function assemble() {
     setTimeout(() => decodeAhead(state.text, state.mask, state.layer)); // after that drawing
   });
   listen({ heads, model, matrix, neuron });
-  listenToKeys();
+  listenToControls(KEYS);
 }

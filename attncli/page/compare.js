@@ -6,7 +6,8 @@
 //   compareReadout.js    what is said beside them           compareControls.js    buttons, menus, keyboard
 
 import { listen, redraw } from "./chart.js";
-import { makeControls, showState } from "./compareControls.js";
+import { showCommon } from "./common.js";
+import { makeControls } from "./compareControls.js";
 import { makeHeads, showHeads } from "./compareHeads.js";
 import * as matrix from "./compareMaps.js";
 import { makeReadOut, readOut } from "./compareReadout.js";
@@ -16,7 +17,7 @@ import { onChange, readHash, state } from "./state.js";
 
 makeControls();
 makeReadOut();
-onChange(showState);
+onChange(showCommon);
 if (OF_RECORDS) {
   makeHeads();
   onChange(showHeads);

@@ -1,9 +1,9 @@
 // The buttons and menus above the chart: they show the state and change it.
 
-import { scrollToToken, zoom, zoomToFit } from "./chart.js";
-import { channels, headColour, inkOn, isDark } from "./colour.js";
+import { scrollToToken } from "./chart.js";
+import { channels, headColour, inkOn } from "./colour.js";
+import { fill, showCommon } from "./common.js";
 import { isWhole, maskOf, page } from "./data.js";
-import { saveSvg, savePng } from "./save.js";
 import { change, hasPair, SCALES, state } from "./state.js";
 import { axes, placeOfThreshold, THRESHOLDS, thresholdAt, unitOf } from "./units.js";
 import { isolated, kind } from "./captions.js";
@@ -11,7 +11,6 @@ import { fit, listenToToolbar, showFilters } from "./toolbar.js";
 
 const element = (name) => document.getElementById(name);
 const MASKS = ["none", "causal", "padding"];
-const STEP = 1.3; // of a zoom by button or key
 
 /** Make what depends on the model. */
 export function makeModel() {
@@ -32,26 +31,16 @@ export function makeControls() {
   element("token").addEventListener("change", chooseToken);
   element("segments").addEventListener("change", (event) => change({ segments: event.target.value }));
   element("scale").addEventListener("change", (event) => change({ scale: event.target.value }));
-  element("special").addEventListener("change", (event) => change({ special: event.target.checked }));
   element("words").addEventListener("change", (event) => change({ words: event.target.checked }));
   element("threshold").max = THRESHOLDS;
   element("threshold").addEventListener("input", (event) => change({ threshold: thresholdAt(Number(event.target.value)) }));
-  element("theme").addEventListener("click", switchTheme);
-  element("save-svg").addEventListener("click", saveSvg);
-  element("save-png").addEventListener("click", savePng);
-  element("help").addEventListener("click", () => element("keys").showModal());
 
   choice("views", "view", (button) => button.dataset.view);
   choice("thumbs", "thumbs", (button) => button.dataset.thumbs);
-  element("zooms").addEventListener("click", ({ target }) => zoomBy(target.dataset.zoom));
   choice("several", "heads", (one) => (one.dataset.several === "all" ? page.heads : []));
   for (const mask of allMasks()) element("masks").append(button(mask, { mask }));
   choice("masks", "mask", (one) => one.dataset.mask);
   listenToToolbar();
-}
-
-function fill(name, options) {
-  element(name).replaceChildren(...options.map(([value, label]) => new Option(label, value)));
 }
 
 function button(label, data) {
@@ -104,10 +93,6 @@ function chooseToken({ target }) {
   scrollToToken();
 }
 
-export function switchTheme() {
-  change({ theme: isDark() ? "light" : "dark" });
-}
-
 /** Whether weights are colours now: in Matrix, and in Model unless all that is drawn are lines. */
 function showsColours() {
   return state.view === "matrix" || (state.view === "model" && (state.thumbs === "matrix" || state.detail));
@@ -117,17 +102,10 @@ export function nextScale() {
   if (showsColours()) change({ scale: SCALES[(SCALES.indexOf(state.scale) + 1) % SCALES.length] });
 }
 
-/** "in", "out" or "fit"; there is nothing to zoom but Matrix. */
-export function zoomBy(direction) {
-  if (state.view !== "matrix") return;
-  if (direction === "fit") zoomToFit();
-  else if (direction) zoom(direction === "in" ? STEP : 1 / STEP);
-}
-
 /** Show the state. */
 export function showState() {
   const { view } = state;
-  document.documentElement.dataset.theme = state.theme;
+  showCommon();
   element("masks").hidden = page.texts[state.text].masks.length < 2;
   for (const one of element("masks").children) one.hidden = !maskOf(state.text, one.dataset.mask);
   element("heads").hidden = view !== "heads";
@@ -149,11 +127,8 @@ export function showState() {
     one.setAttribute("aria-label", one.title);
   }
   element("text").value = state.text;
-  element("layer").value = state.layer;
-  element("head").value = state.head;
   element("scale").value = state.scale;
   element("segments").value = state.segments;
-  element("special").checked = state.special;
   element("words").checked = state.words;
   element("threshold").value = placeOfThreshold(state.threshold);
   element("least").textContent = state.threshold;

@@ -1,13 +1,13 @@
 // The keyboard. The dialog in template.html tells the user of these keys.
 
 import { open, scrollToHead, scrollToToken, show } from "./chart.js";
-import { allMasks, nextScale, switchTheme, zoomBy } from "./controls.js";
+import { allMasks, nextScale } from "./controls.js";
 import { maskOf, page, wholeHeads } from "./data.js";
 import { change, state, VIEWS } from "./state.js";
 import { neighbour, next } from "./stepping.js";
 import { axes } from "./units.js";
 
-const KEYS = {
+export const KEYS = {
   1: () => change({ view: VIEWS[0] }),
   2: () => change({ view: VIEWS[1] }),
   3: () => change({ view: VIEWS[2] }),
@@ -23,14 +23,15 @@ const KEYS = {
   m: nextMask,
   c: nextScale,
   w: () => change({ words: !state.words }),
-  s: () => change({ special: !state.special }),
-  d: switchTheme,
-  "+": () => zoomBy("in"),
-  "=": () => zoomBy("in"),
-  "-": () => zoomBy("out"),
-  0: () => zoomBy("fit"),
-  "?": () => document.getElementById("keys").showModal(),
+  Enter: openHead,
 };
+
+/** In Model, show the head that is marked beside the others, or, where it is there, open it. */
+function openHead() {
+  if (state.view !== "model") return;
+  if (state.detail) open(state);
+  else show(state);
+}
 
 function goToHead(step) {
   const head = next(state.view === "heads" ? wholeHeads(state.layer) : page.heads, state.head, step);
@@ -53,24 +54,4 @@ function goToToken(step) {
 function nextMask() {
   const masks = allMasks().filter((name) => maskOf(state.text, name));
   change({ mask: masks[(masks.indexOf(state.mask) + 1) % masks.length] });
-}
-
-function press(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || document.getElementById("keys").open) return;
-  const { tagName, type } = event.target;
-  if (tagName === "SELECT" || (tagName === "INPUT" && type === "range")) return; // they have keys of their own
-  if (event.key === "Enter" && state.view === "model" && (tagName === "DIV" || tagName === "BODY")) {
-    if (state.detail) open(state);
-    else show(state);
-  } else if (event.key === "Escape" && document.querySelector(":popover-open")) {
-    return; // which it closes
-  } else if (Object.hasOwn(KEYS, event.key)) {
-    event.preventDefault();
-    KEYS[event.key]();
-  }
-}
-
-/** Begin to listen. */
-export function listenToKeys() {
-  document.addEventListener("keydown", press);
 }

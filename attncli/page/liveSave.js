@@ -1,6 +1,7 @@
 // What is on the screen as a page of its own, which needs no server: as `view` makes it.
 
 import { post, refusal } from "./liveAsk.js";
+import { hand } from "./save.js";
 import { state } from "./state.js";
 
 const LONGEST = 40; // characters of a file's name that are the text's
@@ -15,18 +16,10 @@ export async function savePage(wish, tell) {
       tell((await refusal(response)).error ?? "Something else is being done: try again.");
       return;
     }
-    hand(await response.blob(), wish.text);
+    const words = wish.text.normalize("NFC").toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+    hand(await response.blob(), `attention-${words.join("-").slice(0, LONGEST) || "page"}.html`);
     tell("");
   } catch {
     tell("The server does not answer: is attncli serve still running?");
   }
-}
-
-function hand(blob, text) {
-  const words = text.normalize("NFC").toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = `attention-${words.join("-").slice(0, LONGEST) || "page"}.html`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

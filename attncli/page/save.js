@@ -15,7 +15,7 @@ export async function saveSvg({ shiftKey }) {
   const { all, drawn } = await bounded(true, shiftKey);
   const painter = new SvgPainter(drawn, colours.paper);
   drawView(painter, all, null, colours);
-  hand(new Blob([painter.document()], { type: "image/svg+xml" }), "svg");
+  hand(new Blob([painter.document()], { type: "image/svg+xml" }), `${nameOfPicture()}.svg`);
 }
 
 export async function savePng({ shiftKey }) {
@@ -25,7 +25,7 @@ export async function savePng({ shiftKey }) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [Math.floor(width * scale), Math.floor(height * scale)];
   drawOn(canvas.getContext("2d"), drawn, scale, null, all);
-  canvas.toBlob((blob) => hand(blob, "png"), "image/png");
+  canvas.toBlob((blob) => hand(blob, `${nameOfPicture()}.png`), "image/png");
 }
 
 /** All of the drawing, or of what is `seen`, once it is decoded, and the part of it where anything is drawn, with a margin. */
@@ -39,10 +39,15 @@ async function bounded(vector, seen) {
   }
 }
 
-function hand(blob, suffix) {
+function nameOfPicture() {
+  return `attention-${state.view}-layer${state.layer}-head${state.head}`;
+}
+
+/** Hand a file of this name to the browser. */
+export function hand(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
-  link.download = `attention-${state.view}-layer${state.layer}-head${state.head}.${suffix}`;
+  link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

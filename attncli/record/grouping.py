@@ -216,10 +216,5 @@ def counted_from(first: int, places: Ints) -> list[int] | slice:
 
 
 def merge_words(record: AttentionRecord) -> AttentionRecord:
-    """The record between words instead of pieces; its tokens are words.
-
-    Weights to the pieces of a word add up, weights from them are averaged (Clark et al. 2019, section 4.1), so
-    that rows still sum to 1. In a layer a word may attend to a word when any of its pieces may to any. Queries and
-    keys (`vectors`) are of pieces only and are left out.
-    """
+    """Return the record between words instead of pieces. Its tokens are words (`grouped`)."""
     return grouped(record, Grouping(words=True))

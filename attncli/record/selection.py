@@ -256,13 +256,13 @@ SEGMENTS = ("all", "AA", "AB", "BA", "BB")
 def kept(
     tokens: Tokens, special: bool = True, segments: str = "all", keys: Tokens | None = None
 ) -> tuple[list[int], list[int]]:
-    """The tokens that are left as queries, and those that are left as keys.
+    """Return the places of the selected queries, and of the selected keys.
 
-    special: False leaves out [CLS], [SEP] and [PAD] on both sides.
-    segments: "AB" is queries of the first text and keys of the second, and so on; "all" is every token.
-    keys: the tokens along the keys, where they are others than those along the queries.
+    special: False omits [CLS], [SEP] and [PAD] on both sides.
+    segments: "AB" selects queries of the first text and keys of the second, and so on; "all" selects every token.
+    keys: the tokens of the keys if they are of another text.
 
-    Raises RequestError for another word, where the text has no second segment, and where nothing is left.
+    Raises RequestError for another word, for a text without a second segment, and if nothing is left.
     """
     name = check_segments(segments)
     keys = tokens if keys is None else keys
@@ -276,7 +276,7 @@ def kept(
 
 
 def check_segments(segments: str) -> str:
-    """One of SEGMENTS, whatever its case. Raises RequestError when it is none of them."""
+    """Return one of SEGMENTS, given in any case. Raises RequestError for another word."""
     name = segments if segments == "all" else segments.upper()
     if name not in SEGMENTS:
         raise RequestError(f"no segments {quoted(segments)}: it is one of {', '.join(SEGMENTS)}")
@@ -284,7 +284,7 @@ def check_segments(segments: str) -> str:
 
 
 def within(tokens: Tokens, special: bool, letter: str) -> list[int]:
-    """The tokens of segment A or B, of both where no letter says which; special ones only if they are wanted."""
+    """Return the places of the tokens of segment A or B, or of both without a letter."""
     return [
         place
         for place, (flag, segment) in enumerate(zip(tokens.special, tokens.segments, strict=True))

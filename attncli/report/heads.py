@@ -208,7 +208,7 @@ def _folded(text: str, canvas: Canvas, style: str = "") -> list[Text]:
 def small_maps(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[Text]:
     """Return the heads of every layer as small maps, several beside each other, each above its strongest keys."""
     summaries = summarise(record)
-    size = PanelSize.of(record, canvas.width)
+    size = PanelSize.of(len(record.keys), canvas.width)
     every = {(layer, head): drawn_map(record, layer, head) for layer in record.layers for head in record.heads}
     lines = [*legends(record, canvas), scale(canvas, *every.values())]
     if size.pools(record, canvas):

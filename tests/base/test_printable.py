@@ -48,20 +48,6 @@ def test_the_spaces_around_a_token_can_be_seen(token):
 BIDI = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
-@pytest.mark.slow
-def test_every_single_character():
-    for character in EVERY:
-        safe = printable(character)
-        harmful = (
-            unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
-            or unicodedata.bidirectional(character) in BIDI
-            or character in "\u200e\u200f\u061c"
-        )
-        assert (safe != character) == harmful
-        if harmful:
-            assert safe.isascii() and safe.isprintable() and safe.startswith("\\")
-
-
 @given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"])))
 def test_ordinary_text_is_left_as_it_is(text):
     assert printable(text) == text

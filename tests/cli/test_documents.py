@@ -8,13 +8,12 @@ import json
 import re
 import sys
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from checkpoints import make_checkpoint
+from cli.commands import commands
 from jsonschema import Draft4Validator
 from made_up_family import FAMILY, made_up_checkpoint
 from own_attention import MINE
@@ -23,7 +22,6 @@ from written_documents import paths, problems, unseen
 
 from attncli import load_record
 from attncli.base.files import flat
-from attncli.cli.app import app
 from attncli.features.bench import measuring
 from attncli.features.bench.measuring import Shape
 from attncli.features.compare import ways
@@ -124,14 +122,6 @@ TABLES = {
 }
 
 
-@cache
-def commands() -> dict[str, set[str]]:
-    """The options of every command by its name."""
-    program: Any = typer.main.get_command(app)
-    names = program.list_commands(None)
-    return {name: {option for one in program.get_command(None, name).params for option in one.opts} for name in names}
-
-
 def words(line: str) -> list[str]:
     return [{"@": TEXT, "@@": OTHER}.get(word, word) for word in line.split()]
 
@@ -216,10 +206,11 @@ def marked(names: Any) -> list[Any]:
 
 
 def test_every_command_with_a_document_has_its_section_and_its_calls():
-    printing = {name for name, options in commands().items() if "--json" in options}
+    options = {name: {opt for one in command.params for opt in one.opts} for name, command in commands().items()}
+    printing = {name for name, names in options.items() if "--json" in names}
     assert printing == {name.split()[0] for name in CALLS}
     assert set(CALLS) <= set(sections())
-    assert {name for name in CALLS if "-o" not in commands()[name.split()[0]]} == NEVER_SAVED
+    assert {name for name in CALLS if "-o" not in options[name.split()[0]]} == NEVER_SAVED
 
 
 def test_fields_have_a_known_type_and_a_shape():

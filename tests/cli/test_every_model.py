@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import transformers
 from checkpoints import make_checkpoint
-from cli.live import LIVE
-from cli.test_every_option import GENERAL, VALUES, commands, is_flag
+from cli.commands import LIVE, commands, is_flag
+from cli.test_every_option import GENERAL, VALUES
 from foreign_checkpoints import NO_TEXT, TEXT, make_foreign
 from own_attention import MINE
 

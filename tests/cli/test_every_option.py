@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from checkpoints import make_checkpoint
-from cli.live import LIVE
+from cli.commands import LIVE, commands, is_flag
 from own_attention import MINE
 from sentences import NORMALIZE, pooling, write_modules
 
 from attncli import load_model, save_records
-from attncli.cli.app import app
 from attncli.cli.help import long_name
 from attncli.features.compare import ways
 
@@ -251,17 +249,6 @@ SILENT_HERE = {
 }
 # These take minutes, and are tried small in tests of their own.
 ELSEWHERE = {"bench", "train-align"}
-
-
-def commands() -> dict[str, Any]:
-    """Every command by its name."""
-    root: Any = typer.main.get_command(app)
-    context = typer.Context(root)
-    return {name: root.get_command(context, name) for name in root.list_commands(context)}
-
-
-def is_flag(parameter: Any) -> bool:
-    return bool(getattr(parameter, "is_flag", False))
 
 
 def test_every_command_has_its_ways():

@@ -14,7 +14,7 @@ from attncli.text import tokenizer as stretches
 
 
 def texts(path, **options):
-    return [(line.number, line.text) for line in Reading(**options).texts(pieces(path))]
+    return [(line.where.number, line.text) for line in Reading(**options).texts(pieces(path))]
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_text_a_line_with_its_number_and_empty_lines_are_none(tmp_path):
 def test_paragraphs_go_on_to_an_empty_line_and_never_into_the_next_file(tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text("one\ntwo\n\n \nthree\n")
-    found = [(line.number, line.text) for line in Reading(paragraphs=True).texts(pieces(path, path))]
+    found = [(line.where.number, line.text) for line in Reading(paragraphs=True).texts(pieces(path, path))]
     assert found == [(1, "one two"), (5, "three")] * 2
 
 

@@ -80,8 +80,9 @@ def test_what_is_right_is_not():
 
 
 def test_what_never_ends_and_what_takes_all_memory_is_told(monkeypatch):
-    monkeypatch.setattr("hostile.running.WAITING", 0.3)
-    assert "hangs" in wrong(DONE, outcome_of(lambda: time.sleep(60)))
+    with monkeypatch.context() as patch:
+        patch.setattr("hostile.running.WAITING", 0.3)
+        assert "hangs" in wrong(DONE, outcome_of(lambda: time.sleep(60)))
     monkeypatch.setattr("hostile.oracle.MEMORY", 1 << 20)
     assert "takes" in wrong(DONE, outcome_of(end(0)))
 

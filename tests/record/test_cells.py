@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import maps, said
-from records import attention_records, layered_records, record_of
+from records import layered_records, record_of
 
 from attncli.analysis.difference import difference
 from attncli.features.diff import difference_report
 from attncli.record.display import drawn, drawn_map, hides, largest_weight, pool
 from attncli.record.grouping import merge_words
 from attncli.report.canvas import Canvas
-from attncli.report.heads import one_head, small_maps
+from attncli.report.heads import one_head
 from attncli.report.terminal import ASCII_HATCH, GREY, HATCH, cell_text, colour, picture
 
 WIDE = Canvas(200, colour=False, unicode=True)
@@ -73,14 +73,6 @@ def test_in_the_terminal_as_many_cells_are_hatched_as_are_hidden(canvas, words, 
             assert hatches(lines) == both.sum()
             grey = sum(str(span.style).count(GREY) for line in lines for span in line.spans)
             assert grey == hidden.sum() - both.sum()
-
-
-@given(attention_records(), st.sampled_from(CANVASES))
-@settings(max_examples=8)
-def test_where_nothing_is_hidden_nothing_says_so(record, canvas):
-    for lines in (one_head(record, 0, 0, canvas), small_maps(record, canvas)):
-        assert "hidden" not in " ".join(line.plain for line in lines)
-        assert not any(GREY in str(span.style) for line in lines for span in line.spans)
 
 
 def test_no_weight_looks_like_what_is_hidden():

@@ -81,13 +81,6 @@ def test_stretches_of_words_are_means_of_words(monkeypatch):
     assert shown.part == Part(5, "", "words", 4, 2)
 
 
-def test_a_record_in_words_still_says_what_it_is_of(monkeypatch):
-    monkeypatch.setattr(grouping, "LONG", 2)
-    monkeypatch.setattr(grouping, "MOST", 2)
-    shown = grouped(random_record(5), IN_STRETCHES)
-    assert grouped(shown, Grouping(words=True)).part == shown.part == Part(5, "", "tokens", 5, 3)
-
-
 def named(count):
     return tokens("a" * count, range(count))
 

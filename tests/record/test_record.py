@@ -12,7 +12,6 @@ from saved_records import any_records, with_vectors
 
 from attncli import RequestError
 from attncli.base.printable import printable
-from attncli.record.selection import number_list
 
 
 @given(record=any_records(), data=st.data())
@@ -84,14 +83,6 @@ def test_a_copy_of_a_record_agrees_as_the_record_does():
     window = np.tri(4, k=1, dtype=bool)
     record = copy.deepcopy(record_of(np.full((3, 2, 4, 4), 0.25), mask=window))
     assert record.masks.strides[0] != 0 and np.array_equal(record.mask, window)
-
-
-@given(numbers=st.lists(st.integers(0, 30), unique=True))
-def test_a_list_of_numbers_says_these_numbers(numbers):
-    from attncli.record.selection import select
-
-    if numbers:
-        assert select(number_list(numbers), 31, "layer") == numbers
 
 
 # --- as it prints ------------------------------------------------------------------------------------------

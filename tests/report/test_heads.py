@@ -22,7 +22,6 @@ from attncli.report.heads import (
     first_look,
     glyph_table,
     one_head,
-    possible_keys,
     small_maps,
 )
 
@@ -47,12 +46,6 @@ def test_the_legend_names_the_patterns_that_are_there_and_no_others(record):
     said = " ".join(lines).partition("  entropy")[0].split("  ")
     labels = {summary.label for summary in summarise(record).values()}
     assert said == [f"{glyph} {name.replace('_', ' ')}" for name, glyph in ASCII_GLYPHS.items() if name in labels]
-
-
-@given(cross_records())
-def test_keys_of_another_text_are_what_a_query_may_look_at(record):
-    assert possible_keys(record, record.layers[0]) == len(record.keys)
-    assert glyph_table(record, PLAIN)
 
 
 # --- the first look

@@ -9,7 +9,7 @@ from tokenizing import texts
 
 from attncli.base.errors import RequestError
 from attncli.text.tokenizer import Tokenizer, byte_tokenizer
-from attncli.text.tokens import BYTES, Notation, Unknown, joined
+from attncli.text.tokens import BYTES, Notation, joined
 
 LETTERS = {byte: letter for letter, byte in BYTES.items()}
 
@@ -77,19 +77,6 @@ def test_by_hand(tiny_bytes):
     assert tiny_bytes.encode("é", pad_to=5).shown[3:] == [tiny_bytes.pad_token] * 2
 
 
-@pytest.mark.parametrize("place", ["pre_tokenizer", "decoder"])
-def test_one_of_several_steps_says_that_a_tokenizer_is_byte_level(place):
-    backend = byte_tokenizer(0)
-    pre, back = tokenizers.pre_tokenizers, tokenizers.decoders
-    backend.pre_tokenizer, backend.decoder = None, None
-    assert not Notation.of(backend).of_bytes
-    if place == "decoder":
-        backend.decoder = back.Sequence([back.ByteLevel(), back.Strip(" ", 0, 0)])
-    else:
-        backend.pre_tokenizer = pre.Sequence([pre.Digits(), pre.ByteLevel(add_prefix_space=False)])
-    assert Notation.of(backend).of_bytes
-
-
 # --- SentencePiece --------------------------------------------------------------------------------------
 
 
@@ -110,11 +97,6 @@ def test_its_unknown_token_shows_its_characters_though_the_tokenizer_names_them(
     encoded = sentencepiece().encode("the 猫犬a")
     assert "猫犬" in "".join(encoded.text) and encoded.ids[2] == 0
     assert encoded.shown == [" the", " ", "<unk:猫犬>", "a"]
-
-
-def test_its_bytes_are_named_already():
-    encoded = sentencepiece(byte_fallback=True).encode("ä")
-    assert encoded.shown == [" ", "<0xC3>", "<0xA4>"]
 
 
 # --- WordPiece and unknown tokens -----------------------------------------------------------------------
@@ -164,21 +146,6 @@ def test_an_unknown_token_shows_the_characters_it_stands_for(both):
 )
 def test_a_vocabulary_may_have_no_unknown_token(model):
     assert Notation.of(tokenizers.Tokenizer(model)).unknown is None
-
-
-@pytest.mark.parametrize(
-    ("name", "characters", "shown"),
-    [
-        ("[UNK]", "猫", "[UNK:猫]"),
-        ("<unk>", " 猫", "<unk:猫>"),
-        ("UNK", "猫", "[UNK:猫]"),
-        ("[UNK]", "", "[UNK]"),
-        ("[UNK]", "[UNK]", "[UNK]"),
-        ("[UNK]", "123456789", "[UNK:1234567…]"),
-    ],
-)
-def test_how_it_is_marked(name, characters, shown):
-    assert Unknown(3, name).of(characters) == shown
 
 
 # --- where nothing is known -----------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import warnings
 from dataclasses import asdict
 
 import pytest
-from checkpoints import byte_vocabulary, vocabulary, write_tokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizing import KINDS, last_resort, ours, texts
@@ -52,16 +51,6 @@ def test_padding_goes_up_to_the_length(text, length, directories):
     pad = {"text": "[PAD]", "ids": 0, "segments": 0, "words": None, "offsets": (0, 0), "special": True, "padding": True}
     pad |= {"shown": pad["text"], "written": ""}
     assert asdict(padded) == {name: part + [pad[name]] * more for name, part in asdict(plain).items()}
-
-
-@pytest.mark.parametrize("family", ["bert", "roberta"])
-@pytest.mark.parametrize("pad_id", [0, 1, 4, 9])
-def test_padding_is_the_vocabularys(family, pad_id, tmp_path):
-    write_tokenizer(tmp_path, family, pad_id)
-    tokens = ours(tmp_path, pad_id=pad_id).encode("the", pad_to=9)
-    token = "<pad>" if family == "roberta" else "[PAD]"
-    assert (byte_vocabulary if family == "roberta" else vocabulary)(pad_id)[pad_id] == token
-    assert (tokens.text[-1], tokens.ids[-1]) == (token, pad_id)
 
 
 # --- refused --------------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ class LineQuestions:
             return made()
         except RequestError as error:
             if not self.reading.skip_bad and not isinstance(error, Unreadable):
-                raise RequestError(f"{line.place}: {error}") from error
+                raise RequestError(f"{line.where}: {error}") from error
             self.reading.refuse(line, str(error))
             return None
 

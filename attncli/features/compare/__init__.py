@@ -180,13 +180,8 @@ class Compare(Feature):
         self, model: "TransformersModel", inputs: Sequence[Input], layers: Sequence[int], progress: Progress
     ) -> "Agreement":
         """Compare our place inside a network of transformers with its own eager attention, and then in every way."""
-        from attncli.features.compare.eager import (
-            WAYS_OF_EAGER,
-            BesideEager,
-            Eager,
-            by_every_way_of_eager,
-            compare_eager,
-        )
+        from attncli.features.compare.eager import BesideEager, Eager, compare_eager
+        from attncli.features.compare.ways import WAYS_OF_EAGER, by_every_way_of_eager
 
         eager = Eager(model)
         texts = [eager.ready(one, self.target) for one in model.tokenize(inputs, self.pad_to)]

@@ -26,6 +26,7 @@ from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.feature import as_function
 from attncli.features.inputs import STDIN, open_part
+from attncli.features.options import TEXT, argument, option
 from attncli.features.probe.tally import Probed
 from attncli.models.opening import Opening
 from attncli.record.display import model_shown
@@ -64,17 +65,13 @@ class Probe(CorpusFeature):
     saves = (*PICTURES, *DOCUMENTS)
     saved_as = "what is probed"
 
-    files: Annotated[
-        list[str], options.argument("FILES", "A treebank in CoNLL-U: files, folders, addresses; - is stdin.")
-    ]
+    files: Annotated[list[str], argument("FILES", "A treebank in CoNLL-U: files, folders, addresses; - is stdin.")]
     model: options.ModelName = "minilm"
     test: Annotated[
-        str | None,
-        options.option(options.TEXT, "--test", metavar="FILE", help="Choose heads on FILES, measure them on this one."),
+        str | None, option(TEXT, "--test", metavar="FILE", help="Choose heads on FILES, measure them on this one.")
     ] = None
     limit: Annotated[
-        int | None,
-        options.option(options.TEXT, "--limit", metavar="N", min=1, help="Read the first N sentences of a treebank."),
+        int | None, option(TEXT, "--limit", metavar="N", min=1, help="Read the first N sentences of a treebank.")
     ] = None
     sample: corpora.Sample = None
     seed: corpora.Seed = 0
@@ -120,7 +117,7 @@ def _report(found: Probed) -> Report:
             *map(Sentence, explain_verdicts(document)),
             _tree_table(document),
             Sentence(explain_trees(document)),
-            Bars(document),
+            _Bars(document),
         ],
         lambda: document,
         itemgetter("relations"),
@@ -228,7 +225,7 @@ def percent(share: float | None) -> str:
 
 
 @dataclass(frozen=True)
-class Bars(Part):
+class _Bars(Part):
     """The relations and the trees as bars, in pictures only."""
 
     document: dict[str, Any]

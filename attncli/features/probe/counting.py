@@ -227,7 +227,7 @@ class CountedTrees(OfModel[Tally]):
 # --- sentences and their maps ---------------------------------------------------------------------------
 
 
-class NotWhole(Exception):  # noqa: N818  (it says what is the case)
+class _NotWhole(Exception):  # noqa: N818  (it says what is the case)
     """The model can't read a sentence to its end. The words continue a number of sentences."""
 
 
@@ -247,7 +247,7 @@ def _read(
         for file, sentence in some:
             try:
                 _tokens_by_word(model, sentence)
-            except NotWhole as why:
+            except _NotWhole as why:
                 yield str(why), file, sentence
             else:
                 whole.append((file, sentence))
@@ -300,19 +300,19 @@ def _written(model: Engine, sentence: Sentence) -> AttentionRecord | None:
 def _tokens_by_word(model: Engine, sentence: Sentence) -> Tokens:
     """Return the tokens of a sentence with the words of the treebank.
 
-    Raises NotWhole if the model can't read it to its end, and RequestError if the tokenizer belongs to another model,
+    Raises _NotWhole if the model can't read it to its end, and RequestError if the tokenizer belongs to another model,
     or fails.
     """
     room = model.tokenizer.max_tokens
     try:
         tokens, *more = islice(model.tokenizer.stretches(sentence.text), 2)
     except NothingKept as error:
-        raise NotWhole(LOST) from error
+        raise _NotWhole(LOST) from error
     if more or len(tokens) > room:
-        raise NotWhole(
+        raise _NotWhole(
             f"of more than the {room} tokens that the model reads" if room < ENDLESS else "that are too long"
         )
     by_word = words_of(tokens, sentence)
     if by_word is None:
-        raise NotWhole(LOST)
+        raise _NotWhole(LOST)
     return by_word

@@ -79,7 +79,7 @@ class Tally:
         correct = strongest_words(maps) == heads
         offsets: dict[str, Counter[int]] = {}
         found_at: dict[tuple[str, int], Ints] = {}
-        for relation, places in asked_words(sentence).items():
+        for relation, places in _asked_words(sentence).items():
             away = heads[places] - places
             offsets[relation] = Counter(away.tolist())
             for offset in offsets[relation]:
@@ -143,7 +143,7 @@ def word_maps(record: AttentionRecord) -> Floats:
     return maps
 
 
-def asked_words(sentence: Sentence) -> dict[str, list[int]]:
+def _asked_words(sentence: Sentence) -> dict[str, list[int]]:
     """Return the places of words with a syntactic head, by relation and for ALL: no roots and no punctuation."""
     asked: dict[str, list[int]] = {}
     columns = zip(sentence.heads, sentence.relations, sentence.punctuation, strict=True)

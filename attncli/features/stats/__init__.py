@@ -31,6 +31,7 @@ from attncli.corpus.texts import Reading
 from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, notify_sinks, open_part, stdin_is_piped
+from attncli.features.options import OUTPUT, TEXT, argument, choice, option
 from attncli.models.opening import Opening
 from attncli.record.display import model_name
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
@@ -69,33 +70,26 @@ class Stats(CorpusFeature):
     several: ClassVar[bool] = True
 
     files: Annotated[
-        list[str] | None,
-        options.argument("FILES", "Files, folders, patterns, addresses; - is stdin.", use="files"),
+        list[str] | None, argument("FILES", "Files, folders, patterns, addresses; - is stdin.", use="files")
     ] = None
     paragraphs: Annotated[
-        bool,
-        options.option(
-            options.TEXT, "--paragraphs", rare=True, help="A text goes on until an empty line.", use="files"
-        ),
+        bool, option(TEXT, "--paragraphs", rare=True, help="A text goes on until an empty line.", use="files")
     ] = False
     jsonl: Annotated[
         str | None,
-        options.option(
-            options.TEXT, "--jsonl", metavar="FIELD", help="JSON lines, each with its text in FIELD.", use="files"
-        ),
+        option(TEXT, "--jsonl", metavar="FIELD", help="JSON lines, each with its text in FIELD.", use="files"),
     ] = None
     field: corpora.Field = None
     skip_bad: corpora.SkipBad = False
     limit: Annotated[
-        int | None,
-        options.option(options.TEXT, "--limit", min=1, metavar="N", help="Only the first N texts.", use="files"),
+        int | None, option(TEXT, "--limit", min=1, metavar="N", help="Only the first N texts.", use="files")
     ] = None
     sample: corpora.Sample = None
     seed: corpora.Seed = 0
     stride: Annotated[
         int | None,
-        options.option(
-            options.TEXT,
+        option(
+            TEXT,
             "--stride",
             rare=True,
             metavar="N",
@@ -108,14 +102,11 @@ class Stats(CorpusFeature):
     mask: options.Mask = None
     measure: options.Measure = "weight"
     words: options.Words = False
-    by: Annotated[
-        choices.Figure,
-        options.choice(options.OUTPUT, choices.Figure, "--by", help="Colour heads by "),
-    ] = "entropy"
+    by: Annotated[choices.Figure, choice(OUTPUT, choices.Figure, "--by", help="Colour heads by ")] = "entropy"
     distances: Annotated[
         bool,
-        options.option(
-            options.OUTPUT,
+        option(
+            OUTPUT,
             "--distances",
             rare=True,
             help="Also the distances between all heads (Jensen-Shannon, mean over tokens, not smoothed), and clusters "
@@ -126,9 +117,7 @@ class Stats(CorpusFeature):
     shard_mb: corpora.ShardMb = None
     saved: Annotated[
         Path | None,
-        options.option(
-            options.TEXT, "--from", metavar="PATH", help="Saved statistics, or a saved record; no model is run."
-        ),
+        option(TEXT, "--from", metavar="PATH", help="Saved statistics, or a saved record; no model is run."),
     ] = None
     engine: options.Engine = "auto"
     without: options.Without = None

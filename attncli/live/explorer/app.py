@@ -7,7 +7,7 @@ import asyncio
 import shlex
 import signal
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -26,7 +26,6 @@ from textual.screen import ModalScreen, Screen
 from textual.timer import Timer
 from textual.widgets import Footer, Input, Label, Static
 
-from attncli.analysis.edges import Usual
 from attncli.analysis.patterns import row_shares
 from attncli.base import choices
 from attncli.base.errors import Notice, RequestError
@@ -90,6 +89,7 @@ KEYS = (
 SHOWN = {"slash": "/", "equals_sign": "=", "question_mark": "?", "left": "←", "right": "→", "up": "↑", "down": "↓",
          "enter": "Enter", "tab": "Tab", "ctrl+c": "Ctrl-C", "ctrl+q": "Ctrl-Q"}  # fmt: skip
 ALWAYS = ("ctrl+c", "ctrl+q", "tab")  # while typing too
+PALETTE_HAS = ("theme", "keys", "quit")  # of its own
 
 
 def bindings() -> list[BindingType]:
@@ -103,9 +103,9 @@ def bindings() -> list[BindingType]:
     return [*made, Binding("escape", "let_go", "clear the selection", show=False)]
 
 
-def page_of_keys() -> list[tuple[str, str]]:
-    """Return the rows of the page of keys: keys and their descriptions."""
-    return [(" ".join(SHOWN.get(key, key) for key in keys.split(",")), help) for keys, _, _, help in KEYS]
+def keys_shown(keys: str) -> str:
+    """Return keys as a user reads them."""
+    return " ".join(SHOWN.get(key, key) for key in keys.split(","))
 
 
 # --- fields --------------------------------------------------------------------------------------------
@@ -115,9 +115,7 @@ HARMLESS = "\N{REPLACEMENT CHARACTER}"
 
 
 class Harmless(Highlighter):
-    """Draws characters that could control the terminal as "�". The text itself stays unchanged, so the model reads the
-    same
-    as with `run`."""
+    """Draw characters that could control the terminal as "�". The text itself stays unchanged."""
 
     def highlight(self, text: Text) -> None:
         text.plain = "".join(
@@ -130,6 +128,22 @@ class Field(Input):
 
     def __init__(self, value: str, **more: Any) -> None:
         super().__init__(value, compact=True, highlighter=Harmless(), **more)
+
+
+class TextField(Field):
+    """The field to type in."""
+
+    BINDINGS = [  # noqa: RUF012
+        Binding("escape", "app.let_go", "back to the heads", key_display="Esc"),
+        Binding("up", "app.layer(-1)", "previous layer", show=False),
+        Binding("down", "app.layer(1)", "next layer", show=False),
+    ]
+
+    def on_focus(self) -> None:
+        self.app.begin_typing()  # type: ignore[attr-defined]
+
+    def on_blur(self) -> None:
+        self.app.end_typing()  # type: ignore[attr-defined]
 
 
 # --- dialogs -------------------------------------------------------------------------------------------
@@ -167,15 +181,11 @@ max-height: 95%; padding: 0 1; background: $panel; }"
 
     AUTO_FOCUS = "VerticalScroll"
 
-    def __init__(self, rows: Sequence[tuple[str, str]]) -> None:
-        super().__init__()
-        self.rows = rows
-
     def compose(self) -> ComposeResult:
         table = Table.grid(padding=(0, 2))
         table.add_column(no_wrap=True, style="bold")
-        for row in self.rows:
-            table.add_row(*row)
+        for keys, _, _, help in KEYS:
+            table.add_row(keys_shown(keys), help)
         with VerticalScroll():
             yield Static(table)
 
@@ -238,59 +248,15 @@ def command(look: Look, opening: Opening, pad_to: int | None, before: Texts | No
     return line if printable(line) == line else None
 
 
-# --- messages ------------------------------------------------------------------------------------------
+# --- the screen ----------------------------------------------------------------------------------------
 
 
-class Answered(Message):
-    """An answer is ready."""
+class Call(Message):
+    """A call that a thread leaves to the screen."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, call: Callable[[], None]) -> None:
         super().__init__()
-        self.answer = answer
-
-
-class Failed(Message):
-    """An action failed. The screen stays unchanged. look: the requested state, if any."""
-
-    def __init__(self, said: str, look: Look | None = None) -> None:
-        super().__init__()
-        self.said = said
-        self.look = look
-
-
-class Done(Message):
-    """An action is done, such as saving a file."""
-
-    def __init__(self, said: str) -> None:
-        super().__init__()
-        self.said = said
-
-
-class Progress(Message):
-    """The share of the answer that is computed."""
-
-    def __init__(self, share: float) -> None:
-        super().__init__()
-        self.share = share
-
-
-class Known(Message):
-    """The usual weights of the heads are known."""
-
-    def __init__(self, usual: Usual | None) -> None:
-        super().__init__()
-        self.usual = usual
-
-
-class Noticed(Message):
-    """A Notice about the answer."""
-
-    def __init__(self, said: str) -> None:
-        super().__init__()
-        self.said = said
-
-
-# --- requests to models -------------------------------------------------------------------------------------
+        self.call = call
 
 
 IDLE = 0.4  # seconds without a request until the usual weights are computed
@@ -301,8 +267,18 @@ def same(look: Look, other: Look) -> bool:
     return replace(look, **{name: getattr(other, name) for name in HELD}) == other
 
 
-class Asking(App[None]):
+DARK, LIGHT = "textual-dark", "textual-light"
+NOTHING_YET = "there is no head to select yet"
+MIDDLE, WIDE = 72, 132  # columns: minimum widths for all panes, and for panes beside each other
+
+
+class Explorer(App[None]):
     """The screen of one session. `look` is its state, and `answer` the last answer, which is displayed."""
+
+    BINDINGS = bindings()
+    CSS_PATH = Path(__file__).with_name("explorer.tcss")
+    TITLE = "attncli explore"
+    AUTO_FOCUS = None
 
     def __init__(
         self,
@@ -354,39 +330,44 @@ class Asking(App[None]):
         self.notices.clear()
         look, before, over = self.look, self.before, self.session.usuals.get(self.usual_of(self.look))
 
-        def work(watch: Watch) -> Answered:
+        def work(watch: Watch) -> Callable[[], None]:
             opened = (look.model, "") in self.session.engines
             made = answer(self.session, look, before, self.pad_to, over, watch)
             if not opened:
                 settle()
-            return Answered(made)
+            return lambda: self.show_answer(made)
 
-        self.newest.ask(self.telling(work, look), whose="look", watch=Watch(self.tell_share))
+        self.newest.ask(self.then(work, look), whose="look", watch=Watch(self.tell_share))
         if self.idle is not None:
             self.idle.stop()
         self.idle = self.set_timer(IDLE, self.ask_usual)
 
-    def telling(self, work: Callable[[Watch], Message], look: Look | None = None) -> Callable[[Watch], None]:
-        """Return a function that does the work and posts its message, or the reason of its failure."""
+    def then(self, work: Callable[[Watch], Callable[[], None]], look: Look | None = None) -> Callable[[Watch], None]:
+        """Return a function that does the work in a thread. The screen calls what it returns, or shows its failure."""
 
         def done(watch: Watch) -> None:
             try:
-                self.post_message(work(watch))
+                self.post_message(Call(work(watch)))
             except SupersededError:
                 pass
             except (RequestError, OSError, MemoryError) as error:
-                self.post_message(Failed(printable(str(error) or "not enough memory"), look))
+                self.fail(printable(str(error) or "not enough memory"), look)
             except Exception as error:  # noqa: BLE001  # no text may end the program
-                self.post_message(Failed(f"a mistake in attncli: {first_line(error)}", look))
+                self.fail(f"a mistake in attncli: {first_line(error)}", look)
 
         return done
 
-    def tell_share(self, share: float) -> None:
-        self.post_message(Progress(share))
+    def fail(self, said: str, look: Look | None) -> None:
+        """Let the screen show an error. look: the requested state, if any."""
+        self.post_message(Call(lambda: self.show_error(said, look)))
 
-    def keep(self, work: Callable[[Watch], Message]) -> None:
-        """Do work that newer requests do not cancel."""
-        self.keeping.submit(self.telling(work), Watch())
+    @on(Call)
+    def do(self, message: Call) -> None:
+        message.call()
+
+    def tell_share(self, share: float) -> None:
+        if share > 0:
+            self.post_message(Call(lambda: self.say(f"{self.look.model}: {share:.0%}")))
 
     def usual_of(self, look: Look) -> Hashable:
         return self.session.usual_kind(look.asked(self.pad_to))
@@ -397,16 +378,20 @@ class Asking(App[None]):
             return
         if self.usual_of(self.look) not in self.session.usuals:
             asked = self.look.asked(self.pad_to)
-            self.newest.ask(self.telling(lambda _: Known(self.session.usual(asked))), whose="usual")
 
-    @on(Answered)
-    def show_answer(self, message: Answered) -> None:
-        first, known = self.answer is None, self.answer is not None and same(self.answer.look, message.answer.look)
-        self.answer = message.answer
-        self.look = self.look.possible(message.answer.record, message.answer.first)
+            def work(_: Watch) -> Callable[[], None]:
+                self.session.usual(asked)
+                return self.ask
+
+            self.newest.ask(self.then(work), whose="usual")
+
+    def show_answer(self, answer: Answer) -> None:
+        first, known = self.answer is None, self.answer is not None and same(self.answer.look, answer.look)
+        self.answer = answer
+        self.look = self.look.possible(answer.record, answer.first)
         self.redraw(keep=known)
         if first:
-            self.hold_first(message.answer.record.model)
+            self.hold_first(answer.record.model)
 
     def hold_first(self, model: ModelInfo) -> None:
         """Select the head that was named on the command line."""
@@ -419,34 +404,17 @@ class Asking(App[None]):
         except RequestError as error:
             self.say(str(error), wrong=True)
 
-    @on(Failed)
-    def show_error(self, message: Failed) -> None:
-        if message.look is not None and self.answer is not None and same(message.look, self.look):
+    def show_error(self, said: str, look: Look | None) -> None:
+        """Show an error, and return to the state of the last answer if the current one has none."""
+        if look is not None and self.answer is not None and same(look, self.look):
             held = {name: getattr(self.look, name) for name in HELD}
             self.look = replace(self.answer.look, **held).possible(self.answer.record, self.answer.first)
             self.redraw()
-        self.say(message.said, wrong=True)
-
-    @on(Known)
-    def show_usual(self) -> None:
-        self.ask()
-
-    @on(Done)
-    def show_done(self, message: Done) -> None:
-        self.say(message.said)
-
-    @on(Progress)
-    def show_progress(self, message: Progress) -> None:
-        if message.share > 0:
-            self.say(f"{self.look.model}: {message.share:.0%}")
+        self.say(said, wrong=True)
 
     def show_warning(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if issubclass(category, Notice):
-            self.post_message(Noticed(str(message)))
-
-    @on(Noticed)
-    def keep_notice(self, message: Noticed) -> None:
-        self.notices.append(printable(message.said))
+            self.post_message(Call(lambda: self.notices.append(printable(str(message)))))
 
     # --- drawing ------------------------------------------------------------------------------------------
 
@@ -484,17 +452,6 @@ class Asking(App[None]):
             *against[look.against],
             *self.notices[:1],
         ]
-
-
-# --- actions -------------------------------------------------------------------------------------------
-
-
-DARK, LIGHT = "textual-dark", "textual-light"
-NOTHING_YET = "there is no head to select yet"
-
-
-class Actions(Asking):
-    """The screen with the actions of its keys."""
 
     # --- the selection, which needs no model ---------------------------------------------------------------
 
@@ -544,8 +501,7 @@ class Actions(Asking):
     def action_special(self) -> None:
         self.hold(special=not self.look.special, query=None, key=None)
 
-    # --- changes that need a new answer
-    # ------------------------------------------------------------------------------------
+    # --- changes that need a new answer ---------------------------------------------------------------------
 
     def change(self, look: Look) -> None:
         """Change the state and request its answer. Undo returns to the previous state."""
@@ -624,12 +580,12 @@ class Actions(Asking):
                 return
             path, look = Path(name).expanduser(), self.look
 
-            def work(_: Any) -> Done:
+            def work(_: Watch) -> Callable[[], None]:
                 save(self.session, look, path, self.pad_to)
-                return Done(f"saved {path}")
+                return lambda: self.say(f"saved {path}")
 
             self.say(f"saving {path} ...")
-            self.keep(work)
+            self.keeping.submit(self.then(work), Watch())  # newer requests do not cancel it
 
         question = "save as: .png .svg .pdf (the head), .html (all heads), .safetensors .npz .json .csv (the record)"
         self.push_screen(Line(question, f"attention-{self.look.layer}.{self.look.head}.png"), given)
@@ -648,10 +604,6 @@ class Actions(Asking):
         self.alone = number
         self.arrange()
 
-    def arrange(self) -> None:
-        """Arrange the visible panes."""
-        raise NotImplementedError
-
     def action_next_pane(self) -> None:
         if self.focused is not None:
             self.set_focus(None)
@@ -661,68 +613,7 @@ class Actions(Asking):
         self.theme = LIGHT if self.current_theme.dark else DARK
 
     def action_keys(self) -> None:
-        self.push_screen(Keys(page_of_keys()))
-
-    def own_commands(self) -> Iterator[SystemCommand]:
-        """Yield the commands of the palette: all actions of keys, and others without a key."""
-        for title, help, action in (
-            ("Type a sentence", "i", self.action_type),
-            ("Next telling head", "n", lambda: self.action_telling(1)),
-            ("Words or pieces", "w", self.action_words),
-            ("Special tokens on or off", "s", self.action_special),
-            ("Weights or norms", "v", self.action_measure),
-            ("Silence the head", "x", self.action_silence),
-            ("Compare with the previous sentence", "=", self.action_compare),
-            ("Undo", "u", self.action_undo),
-            ("Second text", "P", self.action_pair),
-            ("Save", "S", self.action_save),
-            ("Copy the command", "y", self.action_copy),
-        ):
-            yield SystemCommand(title, help, action)
-        for mask in choices.names(choices.Mask):
-            yield SystemCommand(f"Mask: {mask}", "m", lambda mask=mask: self.change(replace(self.look, mask=mask)))
-        for model in self.session.models:
-            yield SystemCommand(f"Model: {model}", "M", lambda model=model: self.choose_model(model))
-        for layer in [] if self.answer is None else self.answer.record.layers:
-            yield SystemCommand(f"Layer: {layer}", "↑ ↓", lambda layer=layer: self.hold(layer=layer))
-
-
-def stepped(these: Any, here: Any, step: int) -> Any:
-    """Return the item `step` places after `here`, wrapping around; the first or last if `here` is not an item."""
-    if here not in these:
-        return these[0 if step > 0 else -1]
-    return these[(list(these).index(here) + step) % len(these)]
-
-
-# --- the screen ----------------------------------------------------------------------------------------
-
-
-MIDDLE, WIDE = 72, 132  # columns: minimum widths for all panes, and for panes beside each other
-
-
-class TextField(Field):
-    """The field to type in."""
-
-    BINDINGS = [  # noqa: RUF012
-        Binding("escape", "app.let_go", "back to the heads", key_display="Esc"),
-        Binding("up", "app.layer(-1)", "previous layer", show=False),
-        Binding("down", "app.layer(1)", "next layer", show=False),
-    ]
-
-    def on_focus(self) -> None:
-        self.app.begin_typing()  # type: ignore[attr-defined]
-
-    def on_blur(self) -> None:
-        self.app.end_typing()  # type: ignore[attr-defined]
-
-
-class Explorer(Actions):
-    """The complete app: the panes, their layout, and the text field."""
-
-    BINDINGS = bindings()
-    CSS_PATH = Path(__file__).with_name("explorer.tcss")
-    TITLE = "attncli explore"
-    AUTO_FOCUS = None
+        self.push_screen(Keys())
 
     def compose(self) -> ComposeResult:
         yield TextField(self.look.text.text, placeholder="a sentence", id="text")
@@ -777,5 +668,21 @@ class Explorer(Actions):
         screen.set_class(wide, "wide")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """Yield the commands of the palette: the actions of keys, and each mask, model and layer."""
         yield from super().get_system_commands(screen)
-        yield from self.own_commands()
+        for keys, actions, _, help in KEYS:
+            if "(" not in actions and actions not in PALETTE_HAS:
+                yield SystemCommand(help, keys_shown(keys), getattr(self, f"action_{actions}"))
+        for mask in choices.names(choices.Mask):
+            yield SystemCommand(f"mask: {mask}", "m", lambda mask=mask: self.change(replace(self.look, mask=mask)))
+        for model in self.session.models:
+            yield SystemCommand(f"model: {model}", "M", lambda model=model: self.choose_model(model))
+        for layer in [] if self.answer is None else self.answer.record.layers:
+            yield SystemCommand(f"layer: {layer}", "↑ ↓", lambda layer=layer: self.hold(layer=layer))
+
+
+def stepped(these: Any, here: Any, step: int) -> Any:
+    """Return the item `step` places after `here`, wrapping around; the first or last if `here` is not an item."""
+    if here not in these:
+        return these[0 if step > 0 else -1]
+    return these[(list(these).index(here) + step) % len(these)]

@@ -11,7 +11,6 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import count
 from operator import lt
 from pathlib import Path
@@ -122,7 +121,8 @@ class Wish:
     """A page's request for a text. whose: the page's id. model: its name in the session.
 
     head: the (layer, head) whose q and k are displayed, or None. fresh: the page has no results of this model yet, so
-    the response must contain the head to start with.
+    the response must contain the head to start with. state: the view and the first mask of a page to save;
+    None otherwise.
     """
 
     whose: str
@@ -130,14 +130,7 @@ class Wish:
     text: Input
     head: tuple[int, int] | None
     fresh: bool
-
-
-@dataclass(frozen=True)
-class Saving:
-    """A request to save the page. state: the view that it opens with, and the first mask."""
-
-    wish: Wish
-    state: Mapping[str, Any]
+    state: Mapping[str, Any] | None = None
 
 
 def fields_of(site: Site) -> dict[str, schema.Check]:
@@ -167,24 +160,14 @@ def state_fields(site: Site) -> dict[str, schema.Check]:
     }
 
 
-def wish_of(body: bytes, site: Site) -> Wish:
-    """Parse a request for a text. Raises ValueError if it is not JSON or violates the schema."""
+def wish_of(body: bytes, site: Site, saving: bool = False) -> Wish:
+    """Parse a request. saving: to save the page. Raises ValueError if it is not JSON or violates the schema."""
     asked = parse_json(body)
-    schema.fields(fields_of(site))(asked, "it")
-    return read(asked, site)
-
-
-def saving_of(body: bytes, site: Site) -> Saving:
-    """Parse a request to save. Raises ValueError as `wish_of` does."""
-    asked = parse_json(body)
-    schema.fields({**fields_of(site), "state": schema.fields(state_fields(site))})(asked, "it")
-    return Saving(read(asked, site), asked["state"])
-
-
-def read(asked: Mapping[str, Any], site: Site) -> Wish:
+    more = {"state": schema.fields(state_fields(site))} if saving else {}
+    schema.fields({**fields_of(site), **more})(asked, "it")
     head = None if asked["head"] is None else (asked["head"][0], asked["head"][1])
     text = Input(asked["text"], asked["pair"] or None)
-    return Wish(asked["whose"], site.names[asked["model"]], text, head, asked["fresh"])
+    return Wish(asked["whose"], site.names[asked["model"]], text, head, asked["fresh"], asked.get("state"))
 
 
 # --- answers -------------------------------------------------------------------------------------------
@@ -195,16 +178,11 @@ ALL_OF_SHORT = 1  # for `Asked.vectors`: short texts include all heads for any v
 numbers = count(1)  # numbers of answers, for unique names of their chunks
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A response: one line of JSON, `{"page", "chunks"}`, followed by the bytes of the chunks in that order."""
+def answer(site: Site, wish: Wish, watch: Watch) -> bytes:
+    """Compute a response: one line of JSON, `{"page", "chunks"}`, then the bytes of the chunks in that order.
 
-    line: bytes
-    parts: Sequence[bytes]
-
-
-def answer(site: Site, wish: Wish, watch: Watch) -> Answer:
-    """Compute a response. Raises RequestError as `Session.records` does, and SupersededError as the watch does."""
+    Raises RequestError as `Session.records` does, and SupersededError as the watch does.
+    """
     records = records_of(site, wish, watch)
     start = {"opening": opening(site, wish, records[0])} if wish.fresh else {}
     description, chunks = plain_payload(records, start, f"{next(numbers)}-")
@@ -213,7 +191,7 @@ def answer(site: Site, wish: Wish, watch: Watch) -> Answer:
         filter(None, [description["texts"][0]["note"], left_out(site, wish, records[0])])
     )
     names = {name: len(data) for name, data in chunks.items()}
-    return Answer(orjson.dumps({"page": description, "chunks": names}) + b"\n", list(chunks.values()))
+    return b"".join([orjson.dumps({"page": description, "chunks": names}), b"\n", *chunks.values()])
 
 
 def records_of(site: Site, wish: Wish, watch: Watch) -> list[AttentionRecord]:
@@ -279,14 +257,15 @@ def advised(site: Site, wish: Wish, record: AttentionRecord, otherwise: str = ad
     return otherwise if can_be_tapped(site.session.engine(wish.model)) else advice.OTHER_ENGINE
 
 
-def saved(site: Site, saving: Saving, watch: Watch) -> bytes:
+def saved(site: Site, wish: Wish, watch: Watch) -> bytes:
     """Return the current view as an offline page that opens in the same state.
 
     Raises RequestError as `answer` does, and for a state that does not fit the text.
     """
-    state, head = saving.state, (saving.state["layer"], saving.state["head"])
-    wish = replace(saving.wish, head=head)
-    records = records_of(site, wish, watch)
+    state = wish.state
+    assert state is not None
+    head = state["layer"], state["head"]
+    records = records_of(site, replace(wish, head=head), watch)
     records.sort(key=lambda record: record.mask_name != state["mask"])  # the others keep their order
     start = Start(
         state["view"],
@@ -346,12 +325,6 @@ def describe_failure(error: BaseException, site: Site) -> tuple[int, dict[str, A
     return 500, {"error": MISTAKE}
 
 
-def pieces(answer: Answer) -> list[bytes]:
-    """Divide a response into pieces of at most PIECE bytes."""
-    whole = b"".join((answer.line, *answer.parts))
-    return [whole[start : start + PIECE] for start in range(0, len(whole), PIECE)]
-
-
 async def lines(working: Working, site: Site) -> AsyncIterator[bytes]:
     """Yield lines of progress, then the response or the error, since the status has already been sent."""
     try:
@@ -359,8 +332,9 @@ async def lines(working: Working, site: Site) -> AsyncIterator[bytes]:
             yield orjson.dumps({"share": round(working.share, 3)}) + b"\n"
         error = working.future.exception()
         if error is None:
-            for piece in pieces(working.future.result()):
-                yield piece
+            made = working.future.result()
+            for start in range(0, len(made), PIECE):
+                yield made[start : start + PIECE]
         else:
             yield orjson.dumps(describe_failure(error, site)[1]) + b"\n"
     finally:
@@ -385,31 +359,26 @@ class Answers:
         return Response(self.page.text, media_type="text/html", headers={POLICY: self.page.policy})
 
     async def look(self, request: HttpRequest) -> Response:
-        """Respond with a text's results: lines of JSON, then bytes (`Answer`)."""
-        return await self.answer(request, wish_of, partial(answer, self.site), BYTES)
+        """Respond with a text's results: lines of JSON, then bytes."""
+        return await self.answer(request, False, answer, BYTES)
 
     async def save(self, request: HttpRequest) -> Response:
         """Respond with the current view as an offline page."""
-        return await self.answer(request, saving_of, partial(saved, self.site), "text/html")
+        return await self.answer(request, True, saved, "text/html")
 
     async def answer(
-        self,
-        request: HttpRequest,
-        read: Callable[[bytes, Site], Any],
-        work: Callable[[Any, Watch], Any],
-        kind: str,
+        self, request: HttpRequest, saving: bool, work: Callable[[Site, Wish, Watch], bytes], kind: str
     ) -> Response:
         """Respond with 400 to an invalid request, 409 if a newer one replaced it, and 422 if it failed."""
         body = await guard.body_of(request)
         try:
-            asked = read(body, self.site)
+            wish = wish_of(body, self.site, saving)
         except ValueError as error:
             return JSONResponse({"error": f"invalid request: {error}"}, 400)
         if self.answered >= guard.ANSWERS:
             return JSONResponse({BUSY: True}, 409)
-        wish = asked if isinstance(asked, Wish) else asked.wish
         self.answered += 1
-        working = Working(self.site.workers[wish.model], lambda watch: work(asked, watch), wish.whose)
+        working = Working(self.site.workers[wish.model], lambda watch: work(self.site, wish, watch), wish.whose)
         return Counted(self, working, kind)
 
 
@@ -437,17 +406,10 @@ class Counted(Response):
             status, said = describe_failure(error, self.owner.site)
             await JSONResponse(said, status)(scope, receive, send)
             return
-        made = self.working.future.result()
-        parts = [made] if isinstance(made, bytes) else pieces(made)
-        if len(parts) == 1:
-            await Response(parts[0], media_type=self.kind)(scope, receive, send)
+        if streams and len(self.working.future.result()) > PIECE:
+            await StreamingResponse(lines(self.working, self.owner.site), media_type=BYTES)(scope, receive, send)
         else:
-            await StreamingResponse(aiter_of(parts), media_type=self.kind)(scope, receive, send)
-
-
-async def aiter_of(parts: list[bytes]) -> AsyncIterator[bytes]:
-    for part in parts:
-        yield part
+            await Response(self.working.future.result(), media_type=self.kind)(scope, receive, send)
 
 
 async def refused(request: HttpRequest, error: Exception) -> Response:

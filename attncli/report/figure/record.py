@@ -12,7 +12,7 @@ from attncli.base import choices
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, quoted
-from attncli.record import AttentionRecord, ModelInfo
+from attncli.record import AttentionRecord
 from attncli.record.display import SCORE, drawn, head_colour, notes, score_terms
 from attncli.record.grouping import merge_words
 from attncli.record.selection import check_segments, kept, number_list, select_token
@@ -109,11 +109,6 @@ def describe(record: AttentionRecord, what: What = What()) -> str:
         *(["words"] if what.words else []),
     ]
     return " · ".join(part.replace(" ", NO_BREAK) for part in parts)
-
-
-def asked_of(model: ModelInfo, asked: str, mask: str) -> str:
-    """Return the title of a measured output: model, output, mask."""
-    return f"{short_name(model.shown)} · {asked} · mask {mask}"
 
 
 def numbered(what: str, numbers: Sequence[int]) -> str:

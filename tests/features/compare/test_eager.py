@@ -1,19 +1,15 @@
 """Our place inside networks of transformers beside their own eager attention: without and with a mistake in it."""
 
-import ast
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from checkpoints import FAMILIES, make_checkpoint
 from foreign_checkpoints import make_foreign
-from mistakes import plant, read_mistakes
+from mistakes import put_in_place, read_mistakes
 
-import attncli
 from attncli import RequestError, load_model
 from attncli.features.compare.beside import NothingToCompare
-from attncli.features.compare.eager import WAYS_OF_EAGER, BesideEager, Eager, by_every_way_of_eager, compare_eager
+from attncli.features.compare.eager import BesideEager, Eager, compare_eager
+from attncli.features.compare.ways import WAYS_OF_EAGER, by_every_way_of_eager
 from attncli.models.transformers_place import NAME
 from attncli.record import Input
 
@@ -62,7 +58,7 @@ def both_of(path, which=None, mask=None, dtype="float32"):
 
 def found_by(both):
     """The first thing that differs; None where nothing does."""
-    if not compare_eager(both.eager, both.texts, both.mask).same:
+    if not compare_eager(both.reference, both.texts, both.mask).same:
         return "layers"
     for name, check in WAYS_OF_EAGER.items():
         try:
@@ -80,7 +76,7 @@ def found_by(both):
 )
 def test_it_is_the_same_in_every_way(made, case):
     both = both_of(made(case[0]), case[1])
-    agreement = compare_eager(both.eager, both.texts)
+    agreement = compare_eager(both.reference, both.texts)
     assert agreement.same, agreement.verdict
     assert [one.layer for one in agreement.layers] == both.layers and agreement.vectors == "attention outputs"
     ways, done = [], []
@@ -97,14 +93,14 @@ def test_it_is_the_same_in_every_way(made, case):
 def test_it_is_the_same_under_every_mask(made, family, mask):
     both = both_of(made(family), None, mask)
     assert found_by(both) is None
-    assert compare_eager(both.eager, both.texts, mask).mask == mask
+    assert compare_eager(both.reference, both.texts, mask).mask == mask
 
 
 @pytest.mark.slow
 def test_of_some_layers_only(made):
     both = both_of(made("llama"))
-    assert [one.layer for one in compare_eager(both.eager, both.texts, layers=[2, 0]).layers] == [2, 0]
-    some = BesideEager(both.eager, both.texts, layers=[1])
+    assert [one.layer for one in compare_eager(both.reference, both.texts, layers=[2, 0]).layers] == [2, 0]
+    some = BesideEager(both.reference, both.texts, layers=[1])
     assert all(way.same for way in by_every_way_of_eager(some))
 
 
@@ -114,7 +110,7 @@ def test_double_precision_is_held_to_float32_and_half_precision_to_its_errors(ma
     both = both_of(made("llama"), dtype="float64")
     assert found_by(both) is None
     halved = both_of(made("llama"), dtype="bfloat16")
-    agreement = compare_eager(halved.eager, halved.texts)
+    agreement = compare_eager(halved.reference, halved.texts)
     assert agreement.same and all(one.rounding is not None for one in agreement.layers)
     ways = by_every_way_of_eager(halved)
     assert all(way.difference is None and "bfloat16" in way.note for way in ways)
@@ -147,24 +143,6 @@ AT_ONCE = (
     "pass ends a layer too soon",
     "heads put together in reverse",
 )
-
-
-def put_in_place(monkeypatch, mistake):
-    """Put the function with the mistake in the place of the right one, wherever it is known."""
-    package = Path(attncli.__file__).parent
-    path, text = plant(mistake, package)
-    module = sys.modules[".".join(path.relative_to(package.parent).with_suffix("").parts)]
-    *outer, name = mistake.where.split(".")
-    owner, body, namespace = module, ast.parse(text).body, {}
-    for one in outer:
-        owner, body = getattr(owner, one), next(node for node in body if getattr(node, "name", "") == one).body
-    node = next(node for node in body if getattr(node, "name", "") == name)
-    exec(compile(ast.Module([node], []), str(path), "exec"), vars(module), namespace)
-    right, wrong = vars(owner)[name], namespace[name]
-    monkeypatch.setattr(owner, name, wrong)
-    for other in [one for known, one in sys.modules.items() if known.startswith("attncli.")]:
-        if owner is module and vars(other).get(name) is right:
-            monkeypatch.setattr(other, name, wrong)
 
 
 @pytest.mark.parametrize(

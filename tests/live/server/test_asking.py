@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from serving import LOOK, STATE, read
 
 from attncli.live.server import guard as limits
-from attncli.live.server.app import saving_of, wish_of
+from attncli.live.server.app import wish_of
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -42,7 +42,7 @@ def test_a_field_of_another_type_is_refused(served, name, value):
 def test_so_is_one_of_the_state(served, name, value):
     body = json.dumps({**SAVE, "state": {**STATE, name: value}}).encode()
     try:
-        saving = saving_of(body, served.site)
+        saving = wish_of(body, served.site, saving=True)
     except ValueError:
         assert refused(served, body, "/page")[0] == 400
     else:

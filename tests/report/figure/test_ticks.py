@@ -41,12 +41,6 @@ def test_numbers_are_those_of_the_text_where_not_all_of_it_is_drawn():
     assert 1 in places(drawn, "query") and 0 not in places(drawn, "query")
 
 
-@pytest.mark.parametrize("style", ["matrix", "lines"])
-def test_no_number_stands_where_labels_do(style):
-    words = said(random_record(1, 1, 6).figure(style=style, width="8cm"))
-    assert not any("numbers count" in text or "no room" in text for text in words)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("style", ["matrix", "lines"])
 def test_thumbnails_say_what_they_leave_out(style):
