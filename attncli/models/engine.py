@@ -214,16 +214,6 @@ def closed(what: str, place: Place, instead: str) -> RequestError:
     )
 
 
-def only_maps(place: Place) -> str:
-    """Return a notice that only maps are available from a network of transformers that never calls our attention
-    function.
-    """
-    return (
-        f"the network of {place.name} in transformers calls no attention function that can be replaced: "
-        "attncli shows its maps and nothing else"
-    )
-
-
 # --- the engine ----------------------------------------------------------------------------------------
 
 

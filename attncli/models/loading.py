@@ -9,7 +9,7 @@ from attncli.base import choices
 from attncli.base.choices import check_text
 from attncli.base.errors import Notice, RequestError
 from attncli.models.config import ModelConfig, native, read_config
-from attncli.models.engine import Engine, only_maps, pick_device, pick_dtype, why_no_encoder
+from attncli.models.engine import Engine, pick_device, pick_dtype, why_no_encoder
 from attncli.models.families.family import NoEncoder
 from attncli.models.hub import (
     CONFIG_FILE,
@@ -57,7 +57,11 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
 
         loaded = load_with_transformers(place, device, dtype)
         if why is not None and not loaded.can_be_tapped:
-            warnings.warn(only_maps(place), Notice, stacklevel=3)
+            notice = (
+                f"the network of {place.name} in transformers calls no attention function that can be replaced: "
+                "attncli shows its maps and nothing else"
+            )
+            warnings.warn(notice, Notice, stacklevel=3)
         return loaded
     try:
         return _load_own(place, device, dtype)

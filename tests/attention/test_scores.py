@@ -24,7 +24,6 @@ from attncli.attention import (
 )
 
 sizes = st.integers(1, 6)
-names = st.sampled_from(sorted(SCORES))
 
 
 def randn(seed: int, *shape: int) -> Tensor:
@@ -130,9 +129,6 @@ def test_content_is_the_cosine_times_its_strength():
 
 
 # --- QK norm --------------------------------------------------------------------------------------------
-
-norms = st.sampled_from([None, RMSNorm])
-exponents = st.floats(-2, 8)  # of the length of queries and keys
 
 
 def normed(norm, d_k: int) -> QueryKeyNorm:

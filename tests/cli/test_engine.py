@@ -179,13 +179,6 @@ def test_statistics_of_a_decoder_are_of_the_mask_that_is_asked_for(attncli, chec
     assert not any(by_mask["causal"]) and all(by_mask["none"])
 
 
-def test_advice_does_not_lead_in_a_circle(attncli, refused, checkpoint):
-    """What is advised is done, and works."""
-    line = refused("run", "-m", checkpoint("gpt2"), "--engine", "attncli", TEXT)
-    assert line.endswith("omit --engine attncli, so that transformers runs it")
-    assert attncli("run", "-m", checkpoint("gpt2"), TEXT).code == 0
-
-
 @pytest.mark.parametrize(
     ("command", "given", "why"),
     [
@@ -211,14 +204,6 @@ def test_a_target_is_for_one_text(refused, checkpoint, tmp_path):
     path.write_text("the cat\na mat\n", encoding="utf-8")
     line = refused("run", *OTHER, "-m", checkpoint("t5"), "-f", path, "--target", "x")
     assert "--target is what becomes of one text, and there are 2" in line
-
-
-@pytest.mark.parametrize("command", ["view", "heatmap"])
-@pytest.mark.parametrize("option", ["--which", "--target"])
-def test_what_is_saved_is_not_run_again(refused, checkpoint, attncli, tmp_path, command, option):
-    path = tmp_path / "maps.npz"
-    attncli("run", "-H", "0", "-o", path, TEXT)
-    assert f"{option} has no effect with --from" in refused(command, "--from", path, option, "cross")
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ from attncli.corpus.batch_sums import BatchSums, BlockSums
 from attncli.corpus.sums import Counting
 from attncli.effects.change import Changed, Put
 from attncli.models.rows import as_rows
-from attncli.models.taken import read_by
 from attncli.models.taps import Gates, Given, GroupedMaps, Lengths, Maps, Outputs, QueriesAndKeys, Terms
 from attncli.models.walk import walk
 from attncli.record.grouping import axes_of
@@ -119,11 +118,6 @@ def test_a_gate_is_of_its_text(model):
     assert changed == [False, True, False, True, False]
 
 
-def arrays_of(tap):
-    """What a tap keeps, array by array."""
-    return [one for kept in tap.kept for one in (kept if isinstance(kept, tuple) else [kept])]
-
-
 def check_order(model, tokens, head):
     """Twice as much and then none is none; none and then one head's own output is that output."""
     layer, number = head
@@ -154,7 +148,6 @@ def test_changing_taps_apply_in_the_order_given(model):
 
 THEIRS = [("gpt2", "decoder"), ("llama", "decoder"), ("t5", "cross")]
 READ = ["the cat sat", "a cat", "on the mat", "the cat sat"]  # two of a length
-READERS = ("maps", "maps of one head", "grouped", "grouped norms", "vectors", "terms", "lengths", "head", "outputs")
 
 
 @pytest.fixture(scope="module", params=THEIRS, ids=str)
@@ -165,67 +158,6 @@ def theirs(tmp_path_factory, request):
     loaded = load_model(str(folder), device="cpu", dtype="float64", engine="transformers").of_part(part)
     target = "a cat" if loaded.paired else None
     return loaded, [loaded.ready(loaded.tokenizer.encode(text), target) for text in READ]
-
-
-def kept_inside(theirs, names, layers, heads, mask):
-    """Walk through a network of transformers with these taps, in their order; return what each keeps, and the ends."""
-    model, texts = theirs
-    rows = model.rows(texts, mask)
-    like = torch.empty(0, dtype=model.dtype)
-    axes = [axes_of(Grouping(words=True), one.plain, read_by(one, model.part)) for one in texts]
-    pairs = [(layer, head) for layer in layers for head in heads]
-    make = {
-        "maps": partial(Maps, rows.runs, layers, heads, like.new_empty),
-        "maps of one head": partial(Maps, rows.runs, [1], [3], like.new_empty),
-        "grouped": partial(GroupedMaps, axes, layers, heads, like.new_zeros, False),
-        "grouped norms": partial(GroupedMaps, axes, [1, 0], [3, 1], like.new_zeros, True),
-        "vectors": partial(QueriesAndKeys, rows.runs, pairs, model.head_dim, like.new_empty),
-        "terms": partial(Terms, rows.runs, pairs, like.new_zeros),
-        "lengths": partial(Lengths, rows.runs, layers, heads, like.new_empty),
-        "head": partial(Given, 1, 1),
-        "outputs": Outputs,
-        "gates": partial(Gates, {(0, 2): [0.0, 1.0, 0.5, 2.0], (1, 0): [0.0] * 4}),
-    }
-    taps = {name: make[name]() for name in names}
-    with torch.inference_mode():
-        ends = list(model.walk(rows, list(taps.values())))
-    found = {}
-    for name, tap in taps.items():
-        if name == "head":
-            found[name] = [part for text in sorted(tap.kept) for part in tap.kept[text][:2]]
-        elif name == "outputs":
-            found[name] = [tap.kept[layer][text] for layer in sorted(tap.kept) for text in sorted(tap.kept[layer])]
-        elif name == "terms":
-            found[name] = [run[term] for run in tap.kept for term in sorted(run)]
-        elif name != "gates":
-            found[name] = arrays_of(tap)
-    return found, ends
-
-
-FEW = st.permutations(range(2)).flatmap(lambda order: st.integers(1, 2).map(lambda count: list(order[:count])))
-
-
-@pytest.mark.slow
-@given(
-    names=st.permutations(READERS).flatmap(lambda order: st.integers(1, len(order)).map(lambda few: list(order[:few]))),
-    gated=st.booleans(),
-    layers=FEW,
-    heads=CHOSEN,
-    mask=st.sampled_from([None, "padding", "none"]),
-)
-@settings(max_examples=20)
-def test_inside_transformers_what_is_kept_does_not_depend_on_other_reading_taps(
-    theirs, names, gated, layers, heads, mask
-):
-    """In any order; with a changing tap before them or without one."""
-    changing = ["gates"] if gated else []
-    together, ends = kept_inside(theirs, [*changing, *names], layers, heads, mask)
-    for name in names:
-        alone, last = kept_inside(theirs, [*changing, name], layers, heads, mask)
-        for one, other in zip(together[name], alone[name], strict=True):
-            torch.testing.assert_close(one, other)
-        for one, other in zip(ends, last, strict=True):
-            torch.testing.assert_close(one, other)
 
 
 def test_inside_transformers_changing_taps_apply_in_the_order_given(theirs):

@@ -54,14 +54,6 @@ def test_keeping_queries_and_keys_changes_nothing_else(minilm):
     assert np.array_equal(kept.weights, plain.weights)
 
 
-@pytest.mark.parametrize(("dtype", "near"), [("float64", 1e-6), ("float16", 0.01), ("bfloat16", 0.05)])
-def test_queries_and_keys_in_other_dtypes(dtype, near, minilm):
-    """Half precision rounds the scores on their way to the maps: what the vectors give is near, not the same."""
-    record = load_model("minilm", "cpu", dtype).attend(TEXT, vectors="0.all,5.3")
-    assert record.vectors.query.dtype == record.vectors.key.dtype == np.float32
-    vectors_make_the_maps(record, near)
-
-
 @pytest.mark.parametrize(
     ("request_", "says"),
     [

@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 import torch
 from made_up_family import FAMILY, LAYERS, REACH, by_hand, made_up_checkpoint, made_up_tensors
-from windows import corpus
 
 from attncli import Request, RequestError, load_model, load_records
-from attncli.corpus.reducer import Reducer
-from attncli.corpus.sums import Counting, factors, plain_part
 from attncli.models.config import ModelConfig
 from attncli.models.families import FAMILIES
 from attncli.models.weights import Checkpoint, StateDict, check_shapes
@@ -72,37 +69,6 @@ def test_a_record_has_the_window_of_every_second_layer(model, tmp_path):
     [loaded] = load_records(tmp_path / "a.npz")
     assert (loaded.masks == record.masks).all()
     assert (record.select(layers="0,2").mask == real).all()
-
-
-def alike_by_hand(window, layer, mask):
-    """The sums of a head that looks alike at everything that this layer lets it see."""
-    query, key = np.indices((len(window), len(window)))
-    seen = (np.abs(query - key) <= REACH) | (layer % 2 == 0)
-    seen &= (key <= query) | (mask == "padding")
-    return (factors(window, 0, len(window)) * (seen / seen.sum(axis=-1, keepdims=True))).sum(axis=(1, 2))
-
-
-@pytest.mark.parametrize("words", [False, True])
-@pytest.mark.parametrize("mask", ["padding", "causal"])
-def test_sums_and_the_most_that_entropy_can_be_go_by_the_layer(model, words, mask):
-    texts = corpus(model, TEXTS)
-    found = Reducer(model, Counting(mask, words=words)).reduce(texts)
-    expected = np.zeros(LAYERS)
-    total = None
-    for [window] in texts:
-        maps = by_hand_of(window.tokens, mask)[0].numpy()
-        if words:
-            continue
-        one = plain_part(window, maps).of_text()
-        total = one if total is None else total + one
-        for layer in range(LAYERS):
-            expected[layer] += np.log((maps[layer, 0] > 0).sum(axis=-1)).sum()
-    if not words:
-        np.testing.assert_allclose(found.limit, expected)
-        np.testing.assert_allclose(found.figures, total.figures, atol=1e-9)
-        alike = sum(np.stack([alike_by_hand(window, layer, mask) for layer in range(LAYERS)]) for [window] in texts)
-        np.testing.assert_allclose(found.alike, alike, rtol=1e-5)
-    assert (found.limit[1::2] < found.limit[::2]).all()
 
 
 def test_what_lacks_a_tensor_or_has_one_too_many_is_told(directory):
