@@ -126,6 +126,10 @@ class Sides(ABC):
         """Return the tokens whose rows of weights, and whose vectors, are compared."""
         return rows_that_count(tokens, self.model.dtype, self.reference)
 
+    def mask_rows(self, tokens: Tokens) -> list[int]:
+        """Return the rows in which `hidden` is known."""
+        return self.rows(tokens)
+
     def apart(self, taken: Taken, tokens: Tokens, mask: str | None = None) -> float:
         """Return how far the weights of a text that the model gives are from transformers'."""
         expected = self.theirs(tokens, mask).weights[self.places(taken.asked.layers)][:, taken.asked.heads]
@@ -143,7 +147,7 @@ class Sides(ABC):
     def hidden(self, tokens: Tokens, mask: str) -> Tensor:
         """Return what a mask hides in the layers that are compared, bool `[layer, query, key]`, found without attncli.
 
-        Only the rows that `rows` names count.
+        Only the rows that `mask_rows` names count.
         """
 
     @abstractmethod
@@ -296,6 +300,9 @@ class Both(Sides):
     def our_vectors(self, model: Model, tokens: Tokens, mask: str) -> list[Tensor]:
         states = model.hidden_states(tokens, mask)
         return [states[layer + 1] for layer in self.layers]
+
+    def mask_rows(self, tokens: Tokens) -> list[int]:
+        return list(range(len(tokens)))
 
     def hidden(self, tokens: Tokens, mask: str) -> Tensor:
         reach = [self.model.config.reach[layer] for layer in self.layers]

@@ -86,7 +86,7 @@ def under_mask(both: Sides, mask: str) -> float:
         raise NothingToCompare(str(error)) from error
     differences = []
     for text, one in both.taken([long for _, long in both.padded()], mask=mask):
-        theirs, rows = both.their_vectors(both.theirs(text, mask)), both.rows(text)
+        theirs, rows = both.their_vectors(both.theirs(text, mask)), both.mask_rows(text)
         differences.append(both.apart(one, text, mask))
         differences.append(vectors_apart(both, both.our_vectors(both.model, text, mask), theirs, text))
         hidden = both.hidden(text, mask)[:, rows]

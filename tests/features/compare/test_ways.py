@@ -115,6 +115,12 @@ def test_a_window_of_the_published_width_is_outgrown(tiny, more, monkeypatch):
     assert differing(both) == ["one layer"]
 
 
+def test_a_mask_that_forgets_pad_is_found_although_only_rows_of_pad_show_it(tiny, monkeypatch):
+    monkeypatch.setitem(MASKS, "causal", MASKS["causal"][1:])
+    monkeypatch.setattr(ways, "WAYS", {"mask causal": WAYS["mask causal"]})
+    assert differing(both_of(tiny(max_position_embeddings=64), "float32")) == ["mask causal"]
+
+
 def test_a_mistake_in_the_formula_is_found(tiny, monkeypatch):
     right = multihead.attend
     wrong = lambda q, k, v, mask, score, normalise: right(q, k, v, mask, lambda a, b: a @ b.mT, normalise)  # noqa: E731
