@@ -111,7 +111,7 @@ def first_look(
 ) -> list[Text]:
     """Return all heads as glyphs, then those with edges far above their usual weight, in the lines of the canvas.
 
-    found: the edges, as `attncli.analysis.telling.edges` returns them. over: the texts of the usual weights. commands:
+    found: the edges, as `attncli.analysis.edges.edges` returns them. over: the texts of the usual weights. commands:
     what to type next; a terminal shows as many as it has room for, and the first in any case.
     """
     clear = _clear_patterns(record, canvas)

@@ -90,7 +90,7 @@ def small(record: AttentionRecord) -> tuple[str, str]:
     """Return a sentence on a page of at most about MOST characters, and the page.
 
     It has small maps of all heads, and in full the heads whose word-to-word edges are farthest above their usual weight
-    (`attncli.analysis.finding.by_content`), as many as there is room for; no q and k.
+    (`attncli.analysis.edges.by_content`), as many as there is room for; no q and k.
     """
     from attncli import page as pages
     from attncli.analysis.edges import by_content

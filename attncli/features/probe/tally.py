@@ -130,7 +130,7 @@ class Tally:
 def word_maps(record: AttentionRecord) -> Floats:
     """Return a record's maps between words, `[layer, head, word, word]`, without special tokens.
 
-    The record's tokens say which word they are of (`attncli.text.trees.words_of`). Weights to the pieces of a word
+    The record's tokens say which word they are of (`attncli.corpus.treebank.words_of`). Weights to the pieces of a word
     add up, weights from them are averaged (Clark et al. 2019, section 4.1); from a word to itself there is 0. Where
     the first word is a sink (`first_is_sink`), weights to it are 0 too.
     """
