@@ -1,4 +1,4 @@
-"""attncli: see what every attention head of a BERT does to your text.
+"""attncli: see what every attention head does to your text.
 
     import attncli
     model = attncli.load_model("minilm")
@@ -11,13 +11,13 @@ The names below are imported when they are first used, so that reading a record 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from attncli.base.version import __version__ as __version__
+from attncli.base import __version__ as __version__
 
 if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
     from attncli.checks.code.check import check
     from attncli.corpus.reducer import corpus_statistics
-    from attncli.effects.question import Asking
+    from attncli.effects.asking import Asking
     from attncli.features.ablate import Ways, ablate
     from attncli.features.cut import cut, cut_each
     from attncli.features.diff import diff
@@ -32,15 +32,9 @@ if TYPE_CHECKING:
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
     from attncli.models.model import Model
-    from attncli.record import (
-        AttentionRecord,
-        Request,
-        load_record,
-        load_records,
-        record_of,
-        records_of,
-        save_records,
-    )
+    from attncli.record import AttentionRecord, Request, save_records
+    from attncli.record.loading import load_record, load_records
+    from attncli.record.making import record_of, records_of
 
 HOMES = {
     "Notice": "attncli.base.errors",
@@ -49,7 +43,7 @@ HOMES = {
     "corpus_statistics": "attncli.corpus.reducer",
     "Ways": "attncli.features.ablate",
     "ablate": "attncli.features.ablate",
-    "Asking": "attncli.effects.question",
+    "Asking": "attncli.effects.asking",
     "cut": "attncli.features.cut",
     "cut_each": "attncli.features.cut",
     "diff": "attncli.features.diff",
@@ -66,10 +60,10 @@ HOMES = {
     "Model": "attncli.models.model",
     "AttentionRecord": "attncli.record",
     "Request": "attncli.record",
-    "load_record": "attncli.record",
-    "load_records": "attncli.record",
-    "record_of": "attncli.record",
-    "records_of": "attncli.record",
+    "load_record": "attncli.record.loading",
+    "load_records": "attncli.record.loading",
+    "record_of": "attncli.record.making",
+    "records_of": "attncli.record.making",
     "save_records": "attncli.record",
 }
 

@@ -14,8 +14,8 @@ from transformers.models.auto import modeling_auto
 from attncli.models import families
 
 # Every model type that there is an encoder for, but those that only `native` makes known to transformers.
-FAMILIES = tuple(one for one in families.FAMILIES if one in transformers.CONFIG_MAPPING)
-ONE_OF_EACH = tuple({family.name: model_type for model_type, family in reversed(families.FAMILIES.items())}.values())
+FAMILIES = tuple(one for one in families.FILES if one in transformers.CONFIG_MAPPING)
+ONE_OF_EACH = tuple({file: model_type for model_type, file in reversed(families.FILES.items())}.values())
 PECULIAR = ("bert", "modernbert", "deberta-v2")  # that have between them what families have
 EACH = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in ONE_OF_EACH]
 EVERY = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in FAMILIES]
@@ -78,7 +78,7 @@ MERGES = ["t h", "th e", "Ġ the", "Ġ c", "a t", "Ġc at", "i n", "e r", "Ġ a"
 
 def make_config(family: str, **changes: Any) -> transformers.PreTrainedConfig:
     """A configuration of 4 layers of 4 heads; `changes` are in BERT's words, whatever the family's own."""
-    own = families.FAMILIES[family]
+    own = families.find_family(family)
     settings: dict[str, Any] = {
         "hidden_size": 32,
         "intermediate_size": 48,

@@ -1,4 +1,4 @@
-"""How long a large corpus takes, who counts it, and what the driver of a very large one has to do.
+"""Measure how long a large corpus takes, by who counts it, and what the driver of a very large one has to do.
 
     python tests/corpus_bench.py --lines 1000000            one process, 1 and 2 workers, Ray: seconds, tokens, memory
     python tests/corpus_bench.py --empty 2000               what an engine itself takes, for each shard
@@ -10,8 +10,6 @@ Every run goes through `attncli stats`, and what they print is compared byte for
 import argparse
 import hashlib
 import json
-import os
-import platform
 import random
 import resource
 import subprocess
@@ -20,6 +18,8 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+
+from attncli.checks.machine import processor
 
 ENGINES = {
     "this process": (),
@@ -77,7 +77,7 @@ def engines(lines: int, longest: int, shard_mb: float, model: str, names: list[s
         path = Path(folder) / "corpus.txt"
         corpus(path, lines, longest)
         print(
-            f"{lines:,} lines, {path.stat().st_size / 2**20:.1f} MB, shards of {shard_mb:g} MB, {model}; {processor()}"
+            f"{lines:,} lines, {path.stat().st_size / 2**20:.1f} MB, shards of {shard_mb:g} MB, {model}", processor()[0]
         )
         print(f"{'':16} {'seconds':>8} {'tokens/s':>9} {'driver MB':>10} {'worker MB':>10}  printed")
         for name in names:
@@ -111,7 +111,7 @@ def empty(shards: int) -> None:
         path = Path(folder) / "corpus.txt"
         path.write_text("one\n" * shards)
         wheres = {"this process": {}, "2 workers": {"workers": 2}, "Ray, 2 workers": {"on": "ray", "workers": 2}}
-        print(f"{shards:,} shards of a word; {processor()}")
+        print(f"{shards:,} shards of a word; {processor()[0]}")
         for name, where in wheres.items():
             times: list[float] = []
             began = time.perf_counter()
@@ -173,20 +173,15 @@ def driver(shards: int, model: str) -> None:
     found = run(work, plan, nobody, Simulated())
     merged = time.process_time() - began
     assert found.total.texts == count == shards // each * each
-    print(f"{count:,} shards of {len(inputs):,} inputs, sums of {len(content):,} bytes each ({model}); {processor()}")
+    print(
+        f"{count:,} shards of {len(inputs):,} inputs, sums of {len(content):,} bytes each ({model}); {processor()[0]}"
+    )
     print(f"plan: {planned:.1f} s; sums listed, opened, added up: {merged:.1f} s, {merged / count * 1e6:.0f} us each")
     print(f"memory: {before:,} MB before (torch and the model), {peak():,} MB at the most")
 
 
 def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
-
-def processor() -> str:
-    found = [
-        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
-    ]
-    return f"{found[0] if found else platform.processor()}, {len(os.sched_getaffinity(0))} cores"
 
 
 if __name__ == "__main__":

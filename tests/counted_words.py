@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from attncli.base.errors import RequestError
+from attncli.corpus.running import Corpus, Result, Where, go_through
 from attncli.corpus.shards import Seen, Shard, Work
 from attncli.corpus.texts import Reading
 
@@ -69,6 +71,19 @@ class ListedWords(Work[Words]):
 
     def away(self) -> "ListedWords":
         return replace(self, begins=None)
+
+
+def words_of(lines: list[str]) -> Words:
+    """The sums of these texts."""
+    return Words(tuple(word for line in lines for word in line.split()), len(lines))
+
+
+def list_words(folder: Path, lines: list[str], skip_bad: bool = False, **where: Any) -> Result[Words]:
+    """Count these texts, from a file in this folder, a shard each."""
+    (folder / "corpus.txt").write_text("".join(f"{line}\n" for line in lines))
+    reading = Reading(skip_bad=skip_bad)
+    corpus = Corpus([str(folder / "corpus.txt")], reading)
+    return go_through(ListedWords(reading), corpus, Where(shard_bytes=1, **where))
 
 
 def obey(text: str) -> None:

@@ -20,7 +20,7 @@ from attncli.live import Session
 from attncli.live.explorer.app import Explorer
 from attncli.live.explorer.panes import Look
 from attncli.models.opening import Opening
-from attncli.record.request import Input
+from attncli.record.selection import Input
 
 TIMES = 50
 TEXT = "The trophy does not fit in the suitcase because it is too big."

@@ -8,7 +8,7 @@ from attncli.live import Session
 from attncli.live.explorer.app import Explorer
 from attncli.live.explorer.panes import Look, Pane, StatusPane
 from attncli.models.opening import Opening
-from attncli.record.request import Input
+from attncli.record.selection import Input
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
 PATIENCE = 120  # seconds for an answer: only what hangs takes so long

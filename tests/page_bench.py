@@ -27,7 +27,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from attncli import load_model, load_record
 from attncli.base.errors import Notice
-from attncli.models.tapped import NEURONS, vectors_within
+from attncli.models.engine import NEURONS, vectors_within
 from attncli.page import page, save_page
 from attncli.page.packing import error_of
 from attncli.record import AttentionRecord, Request

@@ -10,7 +10,7 @@ from matplotlib.image import AxesImage
 from matplotlib.text import Text
 from records import record_of
 
-from attncli.report.figure.saving import save_figure
+from attncli.report.figure.drawing import save_figure
 from attncli.text.tokens import Tokens
 
 

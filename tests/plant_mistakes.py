@@ -1,11 +1,11 @@
-"""How good are the tests at finding mistakes? Plants some, each alone, and runs the tests of the room it is in.
+"""Plant mistakes, each alone, and run the tests of its room, to see how good the tests are at finding them.
 
     python tests/plant_mistakes.py                             all of them, in copies of this checkout
     python tests/plant_mistakes.py --commit c9f3e11            in copies of a commit
     python tests/plant_mistakes.py --tests "-n 2" --only NAME  one of them, with arguments for pytest
-    python tests/plant_mistakes.py --compare                   others, in what `attncli compare` is to find by itself
+    python tests/plant_mistakes.py --compare                   those that `attncli compare` is to find by itself
 
-The mistakes, in what users look at, are in mistakes.py.
+The mistakes are in mistakes.txt.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mistakes import FOR_COMPARE, IN_TRANSFORMERS, MISTAKES, Mistake
+from mistakes import Mistake, plant, read_mistakes
 
 CHECKOUT = Path(__file__).parents[1]
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."
@@ -60,15 +60,6 @@ def git(*arguments: str) -> bytes:
     return subprocess.run(["git", *arguments], cwd=CHECKOUT, check=True, stdout=subprocess.PIPE).stdout
 
 
-def find(folder: Path, mistake: Mistake) -> Path:
-    """The file to plant a mistake in. Ends the program when its text does not stand in the package exactly once."""
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted(folder.glob("attncli/**/*.py"))}
-    found = [path for path, text in texts.items() for _ in range(text.count(mistake.old))]
-    if len(found) != 1:
-        raise SystemExit(f"{mistake.name}: its text is there {len(found)} times, not once:\n{mistake.old}")
-    return found[0]
-
-
 def room(folder: Path, path: Path) -> str:
     """The tests that mirror a file's folder; those of the file itself where it lies in no folder of the package."""
     place = path.relative_to(folder / "attncli")
@@ -100,28 +91,27 @@ def python(folder: Path, environment: dict[str, str], *arguments: str) -> "subpr
 
 
 @cache
-def checkpoint(family: str | None) -> str:
-    """A model of this family for `compare`: a small random one."""
-    if family is None:
-        return "minilm"
+def checkpoint(family: str) -> str:
+    """Return the model for `compare`: minilm, or a small random checkpoint of this family."""
+    if family == "minilm":
+        return family
     from checkpoints import FAMILIES, make_checkpoint
     from foreign_checkpoints import make_foreign
 
     name, _, kind = family.partition(" that ")
-    more = KINDS[kind]
     held = tempfile.TemporaryDirectory(prefix="attncli-mistake-", ignore_cleanup_errors=True)
     KEPT.append(held)
     if name not in FAMILIES:
         (Path(held.name) / name).mkdir()
         return str(make_foreign(Path(held.name) / name, name))
-    return str(make_checkpoint(Path(held.name) / name, name, **{"max_position_embeddings": 90, **more}))
+    return str(make_checkpoint(Path(held.name) / name, name, **{"max_position_embeddings": 90, **KINDS[kind]}))
 
 
-def differing(folder: Path, mistake: Mistake) -> str | None:
-    """What `attncli compare` of a copy finds to be different, or None. Ends the program when it can't be run."""
+def differing(folder: Path, options: dict[str, str]) -> str | None:
+    """Return what `attncli compare` of a copy finds to be different, or None. Ends the program when it can't be run."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    options = ["-m", checkpoint(mistake.family), "--dtype", mistake.dtype, *mistake.options.split()]
-    done = python(folder, environment, "-m", "attncli", "compare", "--json", *options, SENTENCE)
+    words = [word for pair in {**options, "-m": checkpoint(options.get("-m", "minilm"))}.items() for word in pair]
+    done = python(folder, environment, "-m", "attncli", "compare", "--json", *words, SENTENCE)
     if done.returncode not in (0, 1):
         return done.stderr.strip().splitlines()[-1]
     document = json.loads(done.stdout)
@@ -131,7 +121,7 @@ def differing(folder: Path, mistake: Mistake) -> str | None:
 
 
 def past(layer: dict[str, Any]) -> bool:
-    """Whether a layer of what `compare --json` prints is past its tolerance."""
+    """Return whether a layer of what `compare --json` prints is past its tolerance."""
     return any(layer[name] is None or layer[name] > layer[f"{name}_allowed"] for name in ("weights", "hidden"))
 
 
@@ -140,31 +130,29 @@ def main() -> None:
     parser.add_argument("--commit", help="plant them in this commit instead of the checkout")
     parser.add_argument("--tests", default="", metavar="ARGS", help='more for pytest, as in --tests "-n 2"')
     parser.add_argument("--compare", action="store_true", help="what compare finds, not what tests find")
-    names = [one.name for one in (*MISTAKES, *IN_TRANSFORMERS, *FOR_COMPARE)]
+    names = [one.name for one in read_mistakes()]
     parser.add_argument("--only", choices=names, action="append", metavar="NAME", help="this one; can be given again")
     asked = parser.parse_args()
-    arguments = shlex.split(asked.tests)
-    every = (*(FOR_COMPARE if asked.compare else MISTAKES), *IN_TRANSFORMERS)
-    chosen = [one for one in every if one.name in (asked.only or names)]
+    every = read_mistakes("compare" if asked.compare else "tests")
+    chosen = [one for one in every if not asked.only or one.name in asked.only]
+
+    def found(folder: Path, mistake: Mistake, tests: str) -> str | None:
+        return differing(folder, mistake.options) if asked.compare else failing(folder, tests, shlex.split(asked.tests))
+
     with copied(asked.commit) as folder:
-        rooms = ["compare" if asked.compare else room(folder, find(folder, one)) for one in chosen]
-        for one in chosen:
-            find(folder, one)
-        # One whose tests fail anyway would seem to catch everything.
-        for tests, family, dtype, options in dict.fromkeys(
-            (place, one.family, one.dtype, one.options) for place, one in zip(rooms, chosen, strict=True)
-        ):
-            nothing = Mistake("nothing", "", "", family, None, dtype, options)
-            failed = differing(folder, nothing) if asked.compare else failing(folder, tests, arguments)
-            if failed is not None:
+        rooms = ["compare" if asked.compare else room(folder, plant(one, folder / "attncli")[0]) for one in chosen]
+        runs = {(tests, *sorted(one.options.items())): one for one, tests in zip(chosen, rooms, strict=True)}
+        # A run that fails without a mistake would seem to catch everything.
+        for (tests, *_), one in runs.items():
+            if (failed := found(folder, one, tests)) is not None:
                 raise SystemExit(f"{tests}: without any mistake there fails {failed}")
     caught = 0
     for mistake, tests in zip(chosen, rooms, strict=True):
         with copied(asked.commit) as folder:
-            path = find(folder, mistake)
-            path.write_text(path.read_text(encoding="utf-8").replace(mistake.old, mistake.new), encoding="utf-8")
+            path, text = plant(mistake, folder / "attncli")
+            path.write_text(text, encoding="utf-8")
             begun = time.monotonic()
-            failed = differing(folder, mistake) if asked.compare else failing(folder, tests, arguments)
+            failed = found(folder, mistake, tests)
             taken = time.monotonic() - begun
         caught += failed is not None
         verdict = "MISSED" if failed is None else "caught"

@@ -6,7 +6,8 @@
 runs every command in their ```console blocks and writes what it printed under it, and draws the pictures; with names,
 in these documents and without the pictures. A ```python block that begins with the name of a file, as in
 "# checkpoints.py", is a script that the reader runs first: what it makes is there for the commands of the blocks after
-it. `tests/test_readme.py` fails when anything would change.
+it. The tables of fields in attncli/cli/README.md are made of the features' FIELDS. `tests/test_readme.py` fails when
+anything would change.
 """
 
 import functools
@@ -20,6 +21,8 @@ from pathlib import Path
 
 from shell import environment, run_line
 
+from attncli.features.document import Section, sections
+
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 DOCUMENTS = (README, *sorted((ROOT / "attncli").rglob("README.md")))
@@ -30,6 +33,7 @@ PICTURED = ["run", "-l", "3", "-H", "0-5", "The trophy does not fit in the suitc
 SCRIPT = re.compile(r"```python\n(# (\w+\.py)\n.*?)```", flags=re.DOTALL)
 BLOCK = re.compile(r"```console\n(.*?)```", flags=re.DOTALL)
 MEASURED = re.compile(r"\d(\.\d+)?e[+-]\d+|(?<=right) +0\b")  # rounding errors: another processor has others
+FIELDS = "<!-- From here on, tests/readme.py writes what the files of the features say. -->\n"
 PLACES = re.compile(r"\S*/(site-packages|dist-packages)/")
 
 
@@ -39,7 +43,21 @@ def regenerated(text: str) -> str:
     def anew(block: re.Match[str]) -> str:
         return f"```console\n{session(commands(block[1]), scripts(text[: block.start()]))}```"
 
-    return BLOCK.sub(anew, text)
+    above, mark, _ = BLOCK.sub(anew, text).partition(FIELDS)
+    return above + mark + (tables() if mark else "")
+
+
+def tables() -> str:
+    """The fields of every part and document."""
+    return "".join(f"\n### `{name}`\n\n{table(section)}\n" for name, section in sections().items())
+
+
+def table(section: Section) -> str:
+    rows = ["| field | type | shape or unit | meaning |", "| --- | --- | --- | --- |"]
+    for one in section.fields:
+        cells = (f"`{one.name}`", f"`{one.type}`", one.unit, one.meaning)
+        rows.append("|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|")
+    return "\n\n".join(filter(None, [section.before, "\n".join(rows), section.after]))
 
 
 def scripts(text: str) -> tuple[tuple[str, str], ...]:

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from attncli.effects.answer import Answer
+from attncli.effects.asking import Answer
 from attncli.features.ablate import Ablation
 from attncli.features.ablate import _report as ablation_report
-from attncli.features.cut import CutIn, EdgeEffects, _single_report
+from attncli.features.cut import EdgeEffects, _single_report
 from attncli.features.similar import Similarity
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.report.page import page_of
@@ -161,8 +161,8 @@ def edges_page(found: EdgeEffects) -> str:
 
 def cut_edges() -> EdgeEffects:
     """Of two queries to four keys, one of which a mask hides from the first."""
-    record = record_of(np.full((4, 4), 0.25))
+    record = record_of(np.full((2, 1, 4, 4), 0.25))
     effects = np.random.default_rng(0).normal(size=(2, 4)) / 100
     effects[0, 3] = np.nan
-    where = CutIn(record.model, Answer("logit", "logit of cat", 1.5), record.tokens, [0, 1], [0], False)
-    return EdgeEffects(where, [1, 2], [0, 1, 2, 3], effects, np.full((2, 4), 0.25), ~np.isnan(effects))
+    answer = Answer("logit", "logit of cat", 1.5)
+    return EdgeEffects(record, answer, False, [1, 2], [0, 1, 2, 3], effects, ~np.isnan(effects))

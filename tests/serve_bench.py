@@ -20,7 +20,7 @@ from attncli.live.server import app as answers
 from attncli.live.server.app import Site, Wish
 from attncli.live.session import Watch
 from attncli.models.opening import Opening
-from attncli.record.request import Input
+from attncli.record.selection import Input
 
 TOKENS = (16, 64, 128, 512)
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "it", "was")

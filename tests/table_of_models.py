@@ -19,6 +19,7 @@ import pytest
 import torch
 import transformers
 from checkpoints import ONE_OF_EACH, make_checkpoint
+from cli.commands import commands
 from cli.test_every_model import (
     ARGUMENTS,
     MODEL,
@@ -29,7 +30,6 @@ from cli.test_every_model import (
     small_bench,
     without_terminal,
 )
-from cli.test_every_option import commands
 from foreign_checkpoints import NO_TEXT, make_foreign, write_foreign_tokenizer
 from own_attention import MINE
 from small_networks import MORE, SMALL, sharpen

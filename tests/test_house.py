@@ -26,9 +26,3 @@ def test_no_room_imports_what_it_may_not():
 )
 def test_scripts_beside_the_tests_find_what_they_import(script):
     importlib.import_module(script)
-
-
-@pytest.mark.parametrize("module", ["attncli.models.taps", "attncli.models.taps"])
-def test_taps_that_read_import_no_torch(module):
-    code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -4,7 +4,19 @@ import re
 from pathlib import Path
 
 import pytest
-from readme import BLOCK, DOCUMENTS, PICTURE, ROOT, commands, picture, scripts, session, without_rounding
+from readme import (
+    BLOCK,
+    DOCUMENTS,
+    FIELDS,
+    PICTURE,
+    ROOT,
+    commands,
+    picture,
+    scripts,
+    session,
+    tables,
+    without_rounding,
+)
 
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in DOCUMENTS}
 
@@ -23,13 +35,17 @@ def test_commands_print_what_stands_under_them(block, before):
     assert without_rounding(session(commands(block), before)) == without_rounding(block)
 
 
+def test_the_tables_of_fields_are_what_the_features_state():
+    assert TEXTS["attncli/cli/README.md"].partition(FIELDS)[2] == tables()
+
+
 def test_every_command_is_in_the_readme_once_in_the_groups_of_the_help():
-    from attncli.cli.app import GROUPS
+    from attncli.features import commands as groups_of_commands
 
     table = TEXTS["README.md"].split("## The commands")[1].split("\n\n")[1]
     listed = re.findall(r"^\| (?:`([\w-]+)`|\*([^*]+)\*) \|", table, flags=re.MULTILINE)
     grouped: list[tuple[str, str]] = []
-    for title, commands_of in GROUPS.items():
+    for title, commands_of in groups_of_commands().items():
         grouped += [("", title.lower()), *((name, "") for name in commands_of)]
     assert listed == grouped
 

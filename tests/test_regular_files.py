@@ -2,7 +2,6 @@
 
 import json
 import os
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,6 @@ from shell import in_process
 import attncli
 from attncli import RequestError
 from attncli.align import checkpoint
-from attncli.align.translate import load_aligner
 from attncli.base.held import HeldFile
 from attncli.base.untrusted import Tensors, check_regular, open_regular, read_json, read_npz, read_regular
 from attncli.checks.code.subject import open_code
@@ -25,7 +23,6 @@ from attncli.corpus.finding import find_inputs
 from attncli.corpus.folder import Local
 from attncli.corpus.statistics import load_statistics
 from attncli.features import completion as completion
-from attncli.features.align import model_of
 from attncli.features.inputs import read_lines
 from attncli.models import hub
 from attncli.models.config import read_config
@@ -124,15 +121,6 @@ def test_a_file_that_became_a_pipe_after_it_was_looked_at_is_not_waited_for(tmp_
     monkeypatch.setattr(os, "open", replaced)
     with guarded(path), pytest.raises(OSError, match="it is a pipe, not a regular file"):
         read_json(path)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_hash_of_an_aligner_is_of_a_file(kind, tmp_path):
-    aligner = load_aligner("dot")
-    aligner.path = tmp_path / "dot.safetensors"
-    make_irregular(aligner.path, kind)
-    with guarded(aligner.path), pytest.raises(OSError, match=f"{KINDS[kind]}|directory"):
-        model_of(aligner)
 
 
 # --- checkpoints ----------------------------------------------------------------------------------------
@@ -234,15 +222,6 @@ def test_a_look_at_a_model_without_running_it_is_not_kept_waiting(command, model
                 read_config(folder / "config.json")
 
 
-def test_the_memory_of_hashes_may_be_a_pipe(tmp_path):
-    path = tmp_path / "sha256.json"
-    os.mkfifo(path)
-    with guarded(path):
-        assert hub.read_memory(path) == {}
-        hub.remember(path, {"a": "b"})
-    assert stat.S_ISFIFO(path.stat().st_mode)
-
-
 # --- texts ----------------------------------------------------------------------------------------------
 
 
@@ -255,13 +234,6 @@ def test_a_folder_of_a_dataset_has_no_pipes(name, tmp_path):
     os.mkfifo(path)
     with guarded(path), pytest.raises(RequestError, match="a pipe"):
         find_inputs([str(tmp_path / "data")])
-
-
-def test_a_file_that_a_dataset_names_is_no_pipe(tmp_path):
-    (tmp_path / "state.json").write_text(json.dumps({"_data_files": [{"filename": "a.txt"}]}))
-    os.mkfifo(tmp_path / "a.txt")
-    with pytest.raises(RequestError, match=r"a\.txt is a pipe"):
-        find_inputs([str(tmp_path)])
 
 
 def test_an_address_of_this_machine_is_a_file_of_it(tmp_path):

@@ -5,8 +5,8 @@ from dataclasses import fields
 import numpy as np
 from hypothesis import strategies as st
 
+from attncli.corpus.treebank import Sentence
 from attncli.features.probe.tally import Tally
-from attncli.text.trees import Sentence
 
 RELATIONS = ("nsubj", "obj", "det", "punct")
 

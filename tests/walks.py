@@ -22,7 +22,7 @@ ALL, REAL = 30, 27  # tokens of a made-up text; the others are [PAD]
 
 def loaded(config: ModelConfig, tensors: dict[str, Tensor], dtype: torch.dtype = torch.float32) -> Network:
     """A network with these tensors of a checkpoint, all of which it uses."""
-    checkpoint = Checkpoint([StateDict(tensors)], "a network in memory")
+    checkpoint = Checkpoint([StateDict(tensors)], "a network in memory", config.family.prefixes)
     network = empty_network(config)
     assert check_shapes(checkpoint, network) == []
     for module in network.parts_of(network.config.layers):

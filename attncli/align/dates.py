@@ -5,22 +5,22 @@ Every way of writing has one reading:
 - in numbers with dots, slashes, hyphens or spaces the day comes first, unless a year of four digits does: then the
   order is year, month, day. American month/day/year with numbers alone is not among them; with a name it is;
 - eight digits without anything between them are year, month, day;
-- a weekday says nothing: it is read over, also where it is not that of the day.
+- a weekday is ignored, even a wrong one.
 
-A text in the form of a date is written as it stands, 2021-02-31: whether there is such a day is then looked up and not
-left to a network. For every other text it is NONE.
+A text in the form of a date is written as it stands, 2021-02-31. A calendar, not the network, decides whether the day
+exists. The output for every other text is NONE.
 
-Days, texts and words are each in one part (training, validation or test) by a hash, so none of the test is trained on.
+A hash puts each day, text and word into one part: training, validation or test. So nothing of the test is trained on.
 """
 
 import hashlib
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from functools import cache
 from itertools import product
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from attncli.align.characters import NONE, SOURCE
 
@@ -33,16 +33,11 @@ FIRST, LAST = date(1950, 1, 1), date(2049, 12, 31)
 
 
 class Stated(NamedTuple):
-    """A year, a month and a day as a text states them, whether or not there is such a day."""
+    """A year, a month and a day as a text states them. The day need not exist."""
 
     year: int
     month: int
     day: int
-
-    @property
-    def weekday(self) -> int:
-        """The weekday from Monday, 0; any where there is no such day."""
-        return date(*self).weekday() if is_day(str(self)) else sum(self) % 7
 
     def __str__(self) -> str:
         return f"{self.year:04}-{self.month:02}-{self.day:02}"
@@ -62,16 +57,16 @@ def is_date(output: str) -> bool:
 
 
 def part_of(thing: object) -> Part:
-    """Return the part of a day, a text or a word, by a hash of it: 1 in 20 to validation, 1 in 10 to the test."""
+    """Return the part of a day, a text or a word, by its hash: 1 in 20 to validation, 1 in 10 to the test."""
     place = hashlib.sha256(str(thing).encode()).digest()[0] * 20 // 256
     return "validation" if place == 0 else "test" if place in (1, 2) else "train"
 
 
 @cache
-def days(part: Part) -> tuple[Stated, ...]:
-    """Return all days of a part, in their order."""
+def days(part: Part) -> tuple[date, ...]:
+    """Return all days of a part, in order."""
     every = (FIRST + timedelta(days=number) for number in range((LAST - FIRST).days + 1))
-    return tuple(Stated(day.year, day.month, day.day) for day in every if part_of(day) == part)
+    return tuple(day for day in every if part_of(day) == part)
 
 
 # --- formats --------------------------------------------------------------------------------------------
@@ -80,72 +75,56 @@ MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
-# As newspapers have them.
-ABBREVIATIONS = ("Jan.", "Feb.", "March", "April", "May", "June", "July", "Aug.", "Sept.", "Oct.", "Nov.", "Dec.")
+NEWSPAPER = ("Jan.", "Feb.", "March", "April", "May", "June", "July", "Aug.", "Sept.", "Oct.", "Nov.", "Dec.")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 CHINESE_DIGITS = "〇一二三四五六七八九"
-ORDINALS = (
-    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
-    "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth",
-    "twentieth",
-)  # fmt: skip
 
 
-def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th, ..., 11th, 12th, 13th, ..., 21st; of 0 to 99."""
+def _ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, ..., 11th, 12th, 13th, ..., 21st; for 0 to 99."""
     ending = "th" if number // 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 
 
-def ordinal_word(number: int) -> str:
-    """first, ..., twentieth, twenty-first, ..., thirtieth, thirty-first; of 1 to 39."""
-    if number <= len(ORDINALS):
-        return ORDINALS[number - 1]
-    ten = {2: "twent", 3: "thirt"}[number // 10]
-    return f"{ten}y-{ORDINALS[number % 10 - 1]}" if number % 10 else f"{ten}ieth"
-
-
-def chinese_number(number: int) -> str:
-    """三, 十, 十二, 二十, 三十一; of 1 to 99."""
+def _chinese_number(number: int) -> str:
+    """三, 十, 十二, 二十, 三十一; for 1 to 99."""
     tens, ones = divmod(number, 10)
     ten = "" if tens == 0 else "十" if tens == 1 else CHINESE_DIGITS[tens] + "十"
     return ten + (CHINESE_DIGITS[ones] if ones else "")
 
 
-def chinese_year(year: int) -> str:
+def _chinese_year(year: int) -> str:
     """二〇二一"""
     return "".join(CHINESE_DIGITS[int(digit)] for digit in f"{year:04}")
 
 
 # The parts of a format, which stand in braces.
-PARTS: dict[str, Callable[[Stated], str]] = {
-    "d": lambda stated: str(stated.day),
-    "dd": lambda stated: f"{stated.day:02}",
-    "nth": lambda stated: ordinal(stated.day),
-    "word": lambda stated: ordinal_word(stated.day),  # twenty-first
-    "words": lambda stated: ordinal_word(stated.day).replace("-", " "),
-    "m": lambda stated: str(stated.month),
-    "mm": lambda stated: f"{stated.month:02}",
-    "month": lambda stated: MONTHS[stated.month - 1],
-    "mon": lambda stated: MONTHS[stated.month - 1][:3],
-    "abbr": lambda stated: ABBREVIATIONS[stated.month - 1],
-    "year": lambda stated: str(stated.year),
-    "yy": lambda stated: f"{stated.year % 100:02}",
-    "weekday": lambda stated: WEEKDAYS[stated.weekday],
-    "wkd": lambda stated: WEEKDAYS[stated.weekday][:3],
-    "zh_d": lambda stated: chinese_number(stated.day),
-    "zh_short": lambda stated: chinese_number(stated.day).replace("二十", "廿").replace("三十", "卅"),
-    "zh_m": lambda stated: chinese_number(stated.month),
-    "zh_year": lambda stated: chinese_year(stated.year),
-    "zh_year0": lambda stated: chinese_year(stated.year).replace("〇", "零"),
-    "zh_yy": lambda stated: chinese_year(stated.year)[2:],
-    "zh_w": lambda stated: "一二三四五六日"[stated.weekday],
+PARTS: dict[str, Callable[[Any], str]] = {
+    "d": lambda day: str(day.day),
+    "dd": lambda day: f"{day.day:02}",
+    "nth": lambda day: _ordinal(day.day),
+    "m": lambda day: str(day.month),
+    "mm": lambda day: f"{day.month:02}",
+    "month": lambda day: MONTHS[day.month - 1],
+    "mon": lambda day: MONTHS[day.month - 1][:3],
+    "abbr": lambda day: NEWSPAPER[day.month - 1],
+    "year": lambda day: str(day.year),
+    "yy": lambda day: f"{day.year % 100:02}",
+    "weekday": lambda day: WEEKDAYS[day.weekday()],
+    "wkd": lambda day: WEEKDAYS[day.weekday()][:3],
+    "zh_d": lambda day: _chinese_number(day.day),
+    "zh_short": lambda day: _chinese_number(day.day).replace("二十", "廿").replace("三十", "卅"),
+    "zh_m": lambda day: _chinese_number(day.month),
+    "zh_year": lambda day: _chinese_year(day.year),
+    "zh_year0": lambda day: _chinese_year(day.year).replace("〇", "零"),
+    "zh_yy": lambda day: _chinese_year(day.year)[2:],
+    "zh_w": lambda day: "一二三四五六日"[day.weekday()],
 }
 BRACES = re.compile(r"\{(\w+)\}")
 
 
-def alternatives(*templates: str) -> tuple[str, ...]:
-    """ "[the |]{nth}" -> "the {nth}" and "{nth}": every choice of what square brackets offer."""
+def _alternatives(*templates: str) -> tuple[str, ...]:
+    """Return every choice that square brackets offer: "[the |]{nth}" -> "the {nth}" and "{nth}"."""
     found = []
     for template in templates:
         pieces = [piece.split("|") for piece in re.split(r"[\[\]]", template)]
@@ -153,14 +132,13 @@ def alternatives(*templates: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-ENGLISH = alternatives(
+ENGLISH = _alternatives(
     "[{d}|{dd}|{nth}] [{month}|{mon}] {year}", "[{d}|{nth}] [{month}|{mon}] [|']{yy}", "[{d}|{nth}] {month}, {year}",
     "{d} {mon}, {year}", "{d} {abbr} {year}", "{d}. {month} {year}", "{d} {mon}. {year}", "{d} of {month} {year}",
     "[the |]{nth} of {month}[,|] {year}", "{nth} of {mon} {year}", "{nth} of {month} '{yy}",
     "{month} [{d}|{nth}][,|] [{year}|'{yy}]", "{mon}[.|] [{d}|{nth}], {year}", "{mon} [{d}|{dd}|{nth}] {year}",
     "[{month}|{mon}] {d}, {yy}", "{mon} [{d}|{nth}] '{yy}", "{abbr} {d}, {year}", "{month} the {nth}, {year}",
-    "[the |]{word} of {month}[,|] {year}", "{word} {month} {year}", "{month} [the |]{word}, {year}",
-    "the {words} of {month} {year}", "{month} {words}, {year}", "{weekday}, the [{word}|{nth}] of {month} {year}",
+    "{weekday}, the {nth} of {month} {year}",
     "{weekday}[,|] {d} {month} {year}", "{weekday}[,|] {month} {d}, {year}", "{weekday} {nth} {month} {year}",
     "{wkd}[,|] {d} {mon} {year}", "{wkd} {d} {mon} {yy}", "{wkd}[,|] {mon} {d}, {year}", "{wkd} {mon} {dd} {year}",
     "{d} {month} {year}, {weekday}", "{d} {mon} {year} ({wkd})",
@@ -168,14 +146,14 @@ ENGLISH = alternatives(
     "{mon}-[{d}|{dd}]-{year}", "{mon}/[{d}|{dd}]/{year}",
     "{year}[,|] {month} {d}", "{year} {mon} [{d}|{dd}]", "{year}-{mon}-{dd}", "{year}/{mon}/{dd}",
 )  # fmt: skip
-NUMBERS = alternatives(
+NUMBERS = _alternatives(
     "{d}.{m}.[{year}|{yy}]", "{dd}.{mm}.[{year}|{yy}]", "{d}/{m}/[{year}|{yy}]", "{dd}/{mm}/[{year}|{yy}]",
     "{d}-{m}-[{year}|{yy}]", "{dd}-{mm}-[{year}|{yy}]", "{d}. {m}. {year}", "{d} {m} {year}", "{dd} {mm} {year}",
     "{weekday} {d}/{m}/{year}", "{weekday}, {dd}.{mm}.{year}", "{wkd} {dd}.{mm}.{yy}",
     "{year}[-{mm}-{dd}|-{m}-{d}|/{mm}/{dd}|/{m}/{d}|.{mm}.{dd}|.{m}.{d}| {mm} {dd}| {m} {d}|. {m}. {d}|{mm}{dd}]",
     "{wkd} {year}-{mm}-{dd}",
 )  # fmt: skip
-CHINESE = alternatives(
+CHINESE = _alternatives(
     "[公元|]{year}年{m}月{d}日", "[{year}|{yy}]年{m}月{d}[日|号]", "[{year}|{yy}]年{mm}月{dd}日",
     "{year} 年 {m} 月 {d} 日", "{year}年{m}月{d}日[ |，|]星期{zh_w}", "{yy}年{m}月{d}日 星期{zh_w}",
     "{year}年{m}月{d}日（周{zh_w}）", "{year}年{m}月{d}号 礼拜{zh_w}", "[星期{zh_w}，|周{zh_w} ]{year}年{m}月{d}日",
@@ -187,22 +165,15 @@ FORMATS = ENGLISH + NUMBERS + CHINESE
 CASES = (str, str, str.upper, str.lower)  # half of them as a careful person writes
 
 
-def write(stated: Stated, template: str) -> str:
+def write(day: date | Stated, template: str) -> str:
     """Write a day in a format that can write it."""
-    return BRACES.sub(lambda key: PARTS[key[1]](stated), template)
-
-
-def can_write(stated: Stated, template: str) -> bool:
-    """Return whether a format can write a day: no name has a month 13, and two digits are no year 1850."""
-    if "yy" in template and not FIRST.year <= stated.year <= LAST.year:
-        return False
-    return template in NUMBERS or (stated.month in range(1, 13) and stated.day in range(1, 40))
+    return BRACES.sub(lambda key: PARTS[key[1]](day), template)
 
 
 def draw(part: Part, count: int, generator: Generator) -> list[tuple[str, str]]:
-    """Draw dates of a part as (text, ISO date): the day, the format and the case by chance.
+    """Draw dates of a part as (text, ISO date): the day, the format and the case at random.
 
-    Days do not repeat, so long as there are enough of them: "2,000 dates" are 2,000 days.
+    Days do not repeat as long as there are enough: "2,000 dates" are 2,000 days.
     """
     pool = days(part)
     chosen = generator.sample(pool, count) if count <= len(pool) else generator.choices(pool, k=count)
@@ -213,7 +184,7 @@ def draw(part: Part, count: int, generator: Generator) -> list[tuple[str, str]]:
 
 INCOMPLETE = (
     "{d} {month}", "{month} {nth}", "{month} {year}", "{mon} '{yy}", "{weekday}", "{wkd} {d}", "{year}", "{dd}.{mm}.",
-    "{d}/{m}", "{mm}/{year}", "{weekday}, {d} {month}", "the {word} of {month}", "{mon}-{yy}", "{dd}{mm}{yy}",
+    "{d}/{m}", "{mm}/{year}", "{weekday}, {d} {month}", "the {nth} of {month}", "{mon}-{yy}", "{dd}{mm}{yy}",
     "{year}年", "{year}年{m}月", "{m}月{d}日", "{zh_m}月{zh_d}日", "星期{zh_w}", "{zh_year}年{zh_m}月",
 )  # fmt: skip
 WORDS = """
@@ -238,125 +209,90 @@ FOREIGN_LETTERS = "абвгдежзиклмнопрстуяéèüöäßñçαβ�
 LONGEST = 40  # characters: about as many as the longest dates have
 
 
-def draw_no_date(part: Part, generator: Generator) -> tuple[str, str]:
-    """Draw a text of a part that is no day of 1950 to 2049, of any kind, and the output for it.
-
-    In training the kinds that are harder to learn are more frequent (KINDS).
-    """
-    [kind] = generator.choices(list(KINDS), list(KINDS.values()) if part == "train" else None)
-    while True:
-        text, output = kind(part, generator)
-        text = generator.choice(CASES)(text).strip()
-        if text and len(text) <= LONGEST and part_of(text.lower()) == part:
-            return text, output
-
-
 @cache
 def pool(words: str, part: Part) -> tuple[str, ...]:
     """Return the words that belong to a part."""
     return tuple(word for word in words.split() if part_of(word.lower()) == part)
 
 
-def date_in(templates: tuple[str, ...], part: Part, generator: Generator) -> str:
-    """Draw a day of a part in one of some formats."""
-    return write(generator.choice(days(part)), generator.choice(templates))
+def _other_month(part: Part, generator: Generator) -> str:
+    """Draw a month that is foreign, made of two, in unknown letters, or some word."""
+    two = generator.choice(MONTHS[:8])[:3] + generator.choice(["tember", "ober", "ember"])
+    unknown = "".join(generator.choices(FOREIGN_LETTERS, k=generator.randint(3, 9)))
+    return generator.choice(
+        [two, generator.choice(pool(MONTHS_ELSEWHERE, part)), unknown, BLANKS["text"](part, generator)]
+    )
 
 
-def stated_as(stated: Stated, generator: Generator) -> tuple[str, str]:
-    """Write a day that there is not, or one of another year, in a format that can write it."""
-    template = generator.choice([template for template in FORMATS if can_write(stated, template)])
-    return write(stated, template), str(stated)
+def _wrong_year(part: Part, generator: Generator) -> str:
+    """Draw a year of four digits that has lost a digit or has one more."""
+    year, place = str(generator.choice(days(part)).year), generator.randrange(4)
+    return year[:place] + generator.choice(["", 2 * year[place]]) + year[place + 1 :]
 
 
-def impossible(part: Part, generator: Generator) -> tuple[str, str]:
-    """Draw a day that this month does not have, a month that no year has, or 0, in the form of a date."""
-    year, month, day = generator.randint(FIRST.year, LAST.year), generator.randint(1, 12), generator.randint(1, 28)
-    return stated_as(
-        generator.choice([
-            Stated(year, month, generator.randint(32, 39)),
-            Stated(year, *generator.choice([(2, 30), (2, 31), (4, 31), (6, 31), (9, 31), (11, 31)])),
-            Stated(year // 4 * 4 + 1, 2, 29),
-            Stated(year, generator.randint(13, 31), day),
-            Stated(year, *generator.choice([(0, day), (month, 0)])),
-        ]),
-        generator,
-    )  # fmt: skip
-
-
-def american(part: Part, generator: Generator) -> tuple[str, str]:
-    """Draw numbers with the month first that can't be read with the day first."""
-    year, month, day = generator.choice([day for day in days(part) if day.day > 12])
-    stated = Stated(year, day, month)
-    return write(stated, generator.choice(NUMBERS)), str(stated)
-
-
-def other_year(part: Part, generator: Generator) -> tuple[str, str]:
-    """Draw a day of another year than 1950 to 2049, mostly of a near one."""
-    years = generator.choice([(LAST.year + 1, 2110), (1850, FIRST.year - 1), (1000, 1949), (2050, 2999)])
-    return stated_as(Stated(generator.randint(*years), generator.randint(1, 12), generator.randint(1, 28)), generator)
-
-
-def incomplete(part: Part, generator: Generator) -> tuple[str, str]:
-    """Draw a date that lacks something."""
-    return date_in(INCOMPLETE, part, generator), NONE
-
-
-def other_month(part: Part, generator: Generator) -> tuple[str, str]:
-    """Draw a date whose month is foreign, made of two, in unknown letters, or some word."""
-    name = generator.choice([
-        generator.choice(MONTHS[:8])[:3] + generator.choice(["tember", "ober", "ember"]),
-        generator.choice(pool(MONTHS_ELSEWHERE, part)),
-        "".join(generator.choices(FOREIGN_LETTERS, k=generator.randint(3, 9))),
-        generator.choice(pool(WORDS, part)),
-    ])  # fmt: skip
-    named = [template for template in ENGLISH if "{mon" in template]
-    template = generator.choice(named).replace("{month}", name).replace("{mon}", name)
-    return write(generator.choice(days(part)), template), NONE
-
-
-def broken(part: Part, generator: Generator) -> tuple[str, str]:
-    """Draw a date whose year of four digits has lost a digit or has one more."""
-    template = generator.choice([template for template in ENGLISH + NUMBERS if "{year}" in template])
-    stated = generator.choice(days(part))
-    place, year = generator.randrange(4), str(stated.year)
-    wrong = year[:place] + generator.choice(["", 2 * year[place]]) + year[place + 1 :]
-    return write(stated, template.replace("{year}", wrong)), NONE
-
-
-def words(part: Part, generator: Generator) -> tuple[str, str]:
-    """Draw words in a row, now and then with a number."""
-    found = generator.choices([*pool(WORDS, part), str(generator.randint(0, 2100))], k=generator.randint(1, 7))
-    return generator.choice([" ", " ", ", "]).join(found), NONE
-
-
-def numbers(part: Part, generator: Generator) -> tuple[str, str]:
-    """Draw one, two, four or five groups of digits: amounts, times, telephone numbers."""
-    count = generator.choice([1, 2, 4, 5])
-    groups = ["".join(generator.choices("0123456789", k=generator.randint(1, 4))) for _ in range(count)]
-    between = generator.choice([" ", "-", ".", "/", ":"])
-    return generator.choice(["", "+", "-", "no. ", "$"]) + between.join(groups), NONE
-
-
-def two_dates(part: Part, generator: Generator) -> tuple[str, str]:
-    """Draw two dates."""
-    between = generator.choice([" - ", "-", " to ", " and ", "/", ", ", " or ", " bis ", "至", " "])
-    return date_in(FORMATS, part, generator) + between + date_in(FORMATS, part, generator), NONE
-
-
-def and_more(part: Part, generator: Generator) -> tuple[str, str]:
-    """Draw a date with a word or a time."""
-    text, word = date_in(FORMATS, part, generator), generator.choice(pool(WORDS, part))
-    time = f"{generator.randint(0, 23):02}{generator.choice(':.')}{generator.randint(0, 59):02}"
-    return generator.choice([f"{word} {text}", f"{text} {word}", f"{text} {time}", f"{time} {text}"]), NONE
-
-
-def letters(part: Part, generator: Generator) -> tuple[str, str]:
-    """Draw characters by chance, known ones, and now and then unknown ones."""
-    known = generator.choice([SOURCE.characters, SOURCE.characters[:36], FOREIGN_LETTERS])
-    return "".join(generator.choices(known, k=generator.randint(1, 24))), NONE
-
-
-KINDS: dict[Callable[[Part, Generator], tuple[str, str]], int] = {
-    impossible: 1, american: 1, other_year: 1, incomplete: 1, other_month: 5, broken: 3, words: 1, numbers: 1,
-    two_dates: 2, and_more: 2, letters: 1,
+# The parts of texts that are no date, besides the PARTS of a day.
+BLANKS: dict[str, Callable[[Part, Generator], str]] = {
+    "other_month": _other_month,
+    "wrong_year": _wrong_year,
+    "date": lambda part, generator: write(generator.choice(days(part)), generator.choice(FORMATS)),
+    "text": lambda part, generator: generator.choice(pool(WORDS, part)),
+    "digits": lambda part, generator: "".join(generator.choices("0123456789", k=generator.randint(1, 4))),
+    "hh": lambda part, generator: f"{generator.randint(0, 23):02}",
+    "known": lambda part, generator: "".join(generator.choices(SOURCE.characters, k=generator.randint(1, 24))),
+    "unknown": lambda part, generator: "".join(generator.choices(FOREIGN_LETTERS, k=generator.randint(1, 24))),
+}
+UNREAL = "days that do not exist, and days of other years"
+# Templates by kind, and how often training draws the kind: more often if it is harder to learn.
+KINDS: dict[str, tuple[int, Sequence[str]]] = {
+    UNREAL: (3, FORMATS),
+    "dates that lack something": (1, INCOMPLETE),
+    "months that are none": (5, [re.sub("{mon(th)?}", "{other_month}", one) for one in ENGLISH if "{mon" in one]),
+    "years of three or five digits": (
+        3, [one.replace("{year}", "{wrong_year}") for one in ENGLISH + NUMBERS if "{year}" in one],
+    ),
+    "words": (1, [between.join(["{text}"] * count) for between in (" ", ", ") for count in range(1, 7)]),
+    "numbers": (1, _alternatives(
+        "[|+|-|no. |$]{digits}", "[|$]{digits}[ |-|.|/|:]{digits}", "[|+]{digits}[ |-]{digits} {digits}[ |-]{digits}",
+    )),
+    "two dates": (2, _alternatives("{date}[ - |-| to | and |/|, | or | bis |至| ]{date}")),
+    "a date and more": (2, _alternatives("[{text}|{hh}:{hh}|{hh}.{hh}] {date}", "{date} [{text}|{hh}:{hh}|{hh}.{hh}]")),
+    "letters": (1, ("{known}", "{unknown}")),
 }  # fmt: skip
+
+
+def draw_no_date(part: Part, generator: Generator) -> tuple[str, str]:
+    """Draw a text of a part that is no day of 1950 to 2049, and the output for it."""
+    weights = [weight if part == "train" else 1 for weight, _ in KINDS.values()]
+    [(kind, (_, templates))] = generator.choices(list(KINDS.items()), weights)
+    while True:
+        day: date | Stated = generator.choice(days(part))
+        if kind == UNREAL:
+            day = unreal_day(generator)
+            templates = [template for template in FORMATS if _can_write(day, template)]
+        template = generator.choice(templates)
+        filled = BRACES.sub(lambda key: BLANKS[key[1]](part, generator) if key[1] in BLANKS else key[0], template)
+        text = generator.choice(CASES)(write(day, filled)).strip()
+        if text and len(text) <= LONGEST and part_of(text.lower()) == part:
+            return text, str(day) if kind == UNREAL else NONE
+
+
+def unreal_day(generator: Generator) -> Stated:
+    """Draw a day that its month does not have, a month that no year has, or a day of another year than 1950 to 2049."""
+    year, month, day = generator.randint(FIRST.year, LAST.year), generator.randint(1, 12), generator.randint(1, 28)
+    return Stated(*generator.choice([
+        (year, month, generator.choice([0, *range(32, 40)])),
+        (year, *generator.choice([(2, 30), (2, 31), (4, 31), (6, 31), (9, 31), (11, 31)])),
+        (year // 4 * 4 + 1, 2, 29),
+        (year, generator.choice([0, *range(13, 32)]), day),  # such as 12/25/2021
+        (generator.randint(1850, 1949), month, day),
+        (generator.randint(2050, 2110), month, day),
+    ]))  # fmt: skip
+
+
+def _can_write(stated: Stated, template: str) -> bool:
+    """Return whether a format can write a day that need not exist: no name has a month 13, and two digits are no year
+    1850.
+    """
+    if re.search("week|wkd|_w}", template) or ("yy" in template and not FIRST.year <= stated.year <= LAST.year):
+        return False
+    return template in NUMBERS or (stated.month in range(1, 13) and stated.day > 0)

@@ -2,7 +2,7 @@
 
 The systems of Bahdanau et al. 2015 and Luong et al. 2015:
 
-    the text's characters ── GRU in both directions ──► h_1 ... h_n, what attention looks at
+    the text's characters ── GRU in both directions ──► h_1 ... h_n, which attention looks at
 
     Bahdanau, attention before the step:            Luong, attention after the step:
 
@@ -13,16 +13,16 @@ The systems of Bahdanau et al. 2015 and Luong et al. 2015:
 The Transformer (Vaswani et al. 2017), small, of the layers of `attncli.attention`:
 
     the text's characters + positions ── encoder layers ──► memory
-    START and what was written + positions ── decoder layers, which look at the memory ──► what follows
+    START and the output so far + positions ── decoder layers, which look at the memory ──► the next character
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from attncli.align.characters import SOURCE, TARGET, Batch
+from attncli.align.characters import PAD, SOURCE, TARGET
 from attncli.attention import (
     SCORES,
     SinusoidalPositions,
@@ -39,25 +39,13 @@ SCORE_NAMES = {"additive": "additive", "dot": "dot", "general": "bilinear", "con
 class Decoded(NamedTuple):
     """The result of decoding.
 
-    logits `[batch, query, characters]`: row i says what follows the first i + 1 characters. cross
-    `[batch, layer, head, query, key]`: the weights from what is written to what was read. Of a Transformer also its
+    logits `[batch, query, characters]`: row i is the prediction after the first i + 1 characters. maps: weights by kind
+    of attention. cross `[batch, layer, head, query, key]` leads from the output to the text. A Transformer also has its
     self-attentions: encoder `[batch, layer, head, key, key]`, decoder `[batch, layer, head, query, query]`.
     """
 
     logits: Tensor
-    cross: Tensor
-    encoder: Tensor | None = None
-    decoder: Tensor | None = None
-
-
-class Network(Protocol):
-    """An encoder and a decoder."""
-
-    def encode(self, batch: Batch) -> Any:
-        """Return the memory of the texts that the decoder needs."""
-
-    def decode(self, memory: Any, previous: Tensor) -> Decoded:
-        """previous `[batch, query]`: START and what was written so far. No row sees what comes after it."""
+    maps: dict[str, Tensor]
 
 
 # --- recurrent -------------------------------------------------------------------------------------------
@@ -79,7 +67,7 @@ class Recurrent(nn.Module):
     """Encoder and decoder. attention: additive is Bahdanau's system; dot, general and concat are Luong's.
 
     d_hidden: elements of h_j and s_i, both directions of the encoder together.
-    Raises ValueError when `d_hidden` is odd.
+    Raises ValueError if `d_hidden` is odd.
     """
 
     def __init__(self, attention: str, d_embedding: int = 32, d_hidden: int = 96) -> None:
@@ -88,11 +76,13 @@ class Recurrent(nn.Module):
         decoder = BahdanauDecoder if attention == "additive" else LuongDecoder
         self.decoder = decoder(SCORE_NAMES[attention], d_embedding, d_hidden)
 
-    def encode(self, batch: Batch) -> Memory:
-        memory: Memory = self.encoder(batch)
+    def encode(self, source: Tensor) -> Memory:
+        """Return the memory of texts `[batch, key]` that the decoder needs."""
+        memory: Memory = self.encoder(source)
         return memory
 
     def decode(self, memory: Memory, previous: Tensor) -> Decoded:
+        """previous `[batch, query]`: START and the output so far. No row sees what comes after it."""
         decoded: Decoded = self.decoder(memory, previous)
         return decoded
 
@@ -107,13 +97,12 @@ class RecurrentEncoder(nn.Module):
         self.embedding = nn.Embedding(len(SOURCE), d_embedding)
         self.gru = nn.GRU(d_embedding, d_hidden // 2, batch_first=True, bidirectional=True)
 
-    def forward(self, batch: Batch) -> Memory:
-        x = self.embedding(batch.source)  # [batch, key, d_embedding]
+    def forward(self, source: Tensor) -> Memory:
+        x, real = self.embedding(source), source != PAD  # [batch, key, d_embedding], [batch, key]
         # Packed, so that the way back begins at a text's own end and not in its padding.
-        packed = pack_padded_sequence(x, batch.real.sum(dim=1), batch_first=True, enforce_sorted=False)
-        hidden, ends = self.gru(packed)
-        keys, _ = pad_packed_sequence(hidden, batch_first=True, total_length=batch.source.shape[1])
-        return Memory(keys.contiguous(), ends.transpose(0, 1), batch.real.bool()[:, None, :])
+        hidden, ends = self.gru(pack_padded_sequence(x, real.sum(dim=1), batch_first=True, enforce_sorted=False))
+        keys, _ = pad_packed_sequence(hidden, batch_first=True, total_length=source.shape[1])
+        return Memory(keys.contiguous(), ends.transpose(0, 1), real[:, None, :])
 
 
 class BahdanauDecoder(nn.Module):
@@ -141,7 +130,7 @@ class BahdanauDecoder(nn.Module):
             state = self.cell(torch.cat([y, context], dim=-1), state)  # s_i
             logits.append(self.output(torch.cat([state, y, context], dim=-1)))
             weights.append(attention.weights)
-        return Decoded(torch.stack(logits, dim=1), torch.cat(weights, dim=1)[:, None, None])
+        return Decoded(torch.stack(logits, dim=1), {"cross": torch.cat(weights, dim=1)[:, None, None]})
 
 
 class LuongDecoder(nn.Module):
@@ -151,7 +140,7 @@ class LuongDecoder(nn.Module):
     α_i = softmax(score(s_i, h)),  c_i = Σ_j α_ij h_j                        (equation 7)
     ~h_i = tanh(W_c [c_i; s_i]),  p(y_i) = softmax(W_o ~h_i)                 (equations 5, 6)
 
-    No step needs what an earlier one attended to, so the GRU runs over all of them at once. (The paper's network is
+    No step needs the attention of an earlier one, so the GRU runs over all steps together. (The paper's network is
     an LSTM of four layers.)
     """
 
@@ -169,7 +158,7 @@ class LuongDecoder(nn.Module):
         states, _ = self.gru(self.embedding(previous), first[None])  # s_i [batch, query, d_hidden]
         attention = attend(states, memory.keys, memory.keys, memory.mask, self.score)
         attentional = torch.tanh(self.combine(torch.cat([attention.output, states], dim=-1)))  # ~h_i
-        return Decoded(self.output(attentional), attention.weights[:, None, None])
+        return Decoded(self.output(attentional), {"cross": attention.weights[:, None, None]})
 
 
 # --- the Transformer -------------------------------------------------------------------------------------
@@ -187,7 +176,7 @@ class TransformerMemory(NamedTuple):
 class Transformer(nn.Module):
     """Encoder and decoder of `layers` layers each; post-norm, as in the paper, without dropout.
 
-    Raises ValueError when `d_model` is odd or not divisible by `heads`.
+    Raises ValueError if `d_model` is odd or not divisible by `heads`.
     """
 
     def __init__(self, d_model: int = 64, heads: int = 4, layers: int = 2) -> None:
@@ -201,9 +190,9 @@ class Transformer(nn.Module):
         for table in (self.source, self.target):  # of size 1 once multiplied, as positions are
             nn.init.normal_(table.weight, std=d_model**-0.5)
 
-    def encode(self, batch: Batch) -> TransformerMemory:
-        mask = padding_mask(batch.real)
-        x = self.embed(self.source, batch.source)  # [batch, key, d_model]
+    def encode(self, source: Tensor) -> TransformerMemory:
+        mask = padding_mask((source != PAD).long())
+        x = self.embed(self.source, source)  # [batch, key, d_model]
         weights = []
         for layer in self.encoder:
             x, attention = layer(x, mask)
@@ -219,9 +208,13 @@ class Transformer(nn.Module):
             x = step.output
             own.append(step.attention.weights)
             cross.append(step.cross.weights)
-        return Decoded(self.output(x), torch.stack(cross, dim=1), memory.weights, torch.stack(own, dim=1))
+        maps = {"cross": torch.stack(cross, dim=1), "encoder": memory.weights, "decoder": torch.stack(own, dim=1)}
+        return Decoded(self.output(x), maps)
 
     def embed(self, table: nn.Embedding, numbers: Tensor) -> Tensor:
-        """Characters and their positions as vectors, the characters times √d_model (section 3.4)."""
+        """Return characters and their positions as vectors, the characters times √d_model (section 3.4)."""
         positions = torch.arange(numbers.shape[1], device=numbers.device)
         return table(numbers) * table.embedding_dim**0.5 + self.positions(positions)
+
+
+Network = Recurrent | Transformer

@@ -1,84 +1,48 @@
-"""Train an aligner (batches of dates and of texts that are none, teacher forcing, Adam), and measure how good it is."""
+"""Train an aligner (dates and texts that are none, teacher forcing, Adam), and measure how good it is."""
 
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncli.align.characters import PAD, Batch, batch, targets
+from attncli.align.characters import PAD, sources, targets
 from attncli.align.checkpoint import SIZES, About, Sizes, build, load, restore, save, training_path, weights_path
 from attncli.align.dates import draw, draw_no_date, is_date
 from attncli.align.networks import Network
-from attncli.align.translate import Aligner
+from attncli.align.translate import Aligner, load_aligner
 from attncli.base.errors import RequestError
 
 STEPS = {"additive": 4000, "dot": 4000, "general": 4000, "concat": 3000, "transformer": 5000}
-BATCH = 64  # dates a step
-RATE = 2e-3  # Adam's learning rate at its highest
+BATCH = 64  # dates per step
+RATE = 2e-3  # Adam's highest learning rate
 WARM_UP = 0.05  # the share of the steps in which it rises to that
 CLIP = 1.0  # the largest norm of a gradient
 NO_DATES = 0.4  # the share of texts that are no date
-OUTSIDERS = 0.06  # the share with a character before or after the date that says nothing
-EVERY = 100  # steps between looks at the validation part, and between checkpoints
+OUTSIDERS = 0.06  # the share with a meaningless character before or after the date
+EVERY = 100  # steps between measurements on the validation part, and between checkpoints
 VALIDATION = 200  # dates
 OUTSIDER = "\N{CALENDAR}"
-MOMENTS = ("exp_avg", "exp_avg_sq")  # what Adam remembers of each parameter's gradient
+MOMENTS = ("exp_avg", "exp_avg_sq")  # Adam's averages of each parameter's gradient
 
 
 class Training:
     """A network in training: `step` of `steps` are done.
 
-    Everything follows from attention, seed, steps and sizes: batch number n is drawn with a generator of its own, so a
-    training that was interrupted goes on as if it had not been.
+    Everything follows from attention, seed, steps and sizes. Batch number n is drawn with a generator of its own, so a
+    resumed training equals an uninterrupted one.
     """
 
     def __init__(self, attention: str, seed: int, steps: int, sizes: Sizes | None = None) -> None:
         self.about = About(attention, seed, 0, steps, SIZES[attention] if sizes is None else sizes)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.network = build(attention, self.about.sizes)
+        self.network = build(attention, self.about.sizes, seed)
         self.optimizer = torch.optim.Adam(self.network.parameters())
-
-    def advance(self) -> float:
-        """Train on one batch; return its loss, in nats a character."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.about.step, self.about.steps)
-        texts, outputs = training_batch(self.about.seed, self.about.step)
-        loss = loss_of(self.network, batch(texts), targets(outputs))
-        self.optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.network.parameters(), CLIP)
-        self.optimizer.step()
-        self.about = replace(self.about, step=self.about.step + 1)
-        return loss.item()
-
-    @property
-    def finished(self) -> bool:
-        return self.about.step >= self.about.steps
-
-    def save(self, folder: Path) -> None:
-        """Write the weights and, unless the training is finished, the state to resume from."""
-        weights = self.network.state_dict()
-        save(weights_path(folder, self.about.attention), self.about, {name: t.half() for name, t in weights.items()})
-        memory = training_path(folder, self.about.attention)
-        if self.finished:
-            memory.unlink(missing_ok=True)
-        else:
-            save(memory, self.about, {f"{kind}.{name}": t for kind, name, t in self.state()})
-
-    def state(self) -> Iterator[tuple[str, str, Tensor]]:
-        """Yield every parameter, and Adam's two averages of its gradient: (kind, the parameter's name, tensor)."""
-        for name, parameter in self.network.named_parameters():
-            yield "weight", name, parameter.detach()
-            for kind in MOMENTS:
-                yield kind, name, self.optimizer.state[parameter][kind]
 
     @classmethod
     def resume(cls, folder: Path, attention: str, seed: int, steps: int) -> "Training":
@@ -89,25 +53,53 @@ class Training:
         about, tensors = load(path)
         if (about.attention, about.seed, about.steps) != (attention, seed, steps):
             raise RequestError(f"{path} was begun with --seed {about.seed} --steps {about.steps}: resume with these")
-        parts = {
-            kind: {name.removeprefix(f"{kind}."): t for name, t in tensors.items() if name.startswith(f"{kind}.")}
+        weight, *moments = (
+            {name.removeprefix(f"{kind}."): t for name, t in tensors.items() if name.startswith(f"{kind}.")}
             for kind in ("weight", *MOMENTS)
-        }
+        )
         training = cls(attention, seed, steps, about.sizes)
         training.about = about
-        restored = {kind: restore(path, about, part).state_dict() for kind, part in parts.items()}
-        training.network.load_state_dict(restored["weight"])
+        training.network.load_state_dict(restore(path, about, weight).state_dict())
+        checked = [dict(restore(path, about, moment).state_dict()) for moment in moments]
         for name, parameter in training.network.named_parameters():
-            moments = {kind: restored[kind][name] for kind in MOMENTS}
-            training.optimizer.state[parameter] = {"step": torch.tensor(float(about.step)), **moments}
+            averages = {kind: moment[name] for kind, moment in zip(MOMENTS, checked, strict=True)}
+            training.optimizer.state[parameter] = {"step": torch.tensor(float(about.step)), **averages}
         return training
 
+    @property
+    def finished(self) -> bool:
+        return self.about.step >= self.about.steps
 
-def train(training: Training, folder: Path, minutes: float, tell: Callable[[float, float | None], None]) -> None:
+    def advance(self) -> float:
+        """Train on one batch. Returns its loss, in nats per character."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(self.about.step, self.about.steps)
+        loss = loss_of(self.network, *training_batch(self.about.seed, self.about.step))
+        self.optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.network.parameters(), CLIP)
+        self.optimizer.step()
+        self.about = replace(self.about, step=self.about.step + 1)
+        return loss.item()
+
+    def save(self, folder: Path) -> None:
+        """Write the weights and, unless the training is finished, the state to resume from."""
+        attention, weights = self.about.attention, self.network.state_dict()
+        save(weights_path(folder, attention), self.about, {name: tensor.half() for name, tensor in weights.items()})
+        if self.finished:
+            training_path(folder, attention).unlink(missing_ok=True)
+            return
+        state = {f"weight.{name}": parameter.detach() for name, parameter in self.network.named_parameters()}
+        for name, parameter in self.network.named_parameters():
+            state |= {f"{kind}.{name}": self.optimizer.state[parameter][kind] for kind in MOMENTS}
+        save(training_path(folder, attention), self.about, state)
+
+
+def train(training: Training, folder: Path, minutes: float, show: Callable[[float, float | None], None]) -> None:
     """Train to the last step or until the minutes are over, and save the weights in `folder`.
 
-    tell: called after every step with the loss of its batch and, every EVERY steps, when a checkpoint is written, with
-    the share of the validation part that is exact; else with None. An interruption leaves the last checkpoint, whole.
+    Every EVERY steps a checkpoint is written. show: is called after every step with the loss of its batch and, with a
+    checkpoint, the share of the validation part that is exact. An interruption leaves the last checkpoint, whole.
     """
     deadline = time.monotonic() + 60 * minutes
     late = False
@@ -117,7 +109,7 @@ def train(training: Training, folder: Path, minutes: float, tell: Callable[[floa
         if training.about.step % EVERY == 0 or training.finished or late:
             exact = share_exact(training.network, draw("validation", VALIDATION, random.Random(0)))
             training.save(folder)
-        tell(loss, exact)
+        show(loss, exact)
 
 
 def learning_rate(step: int, steps: int) -> float:
@@ -143,10 +135,17 @@ def training_batch(seed: int, step: int) -> tuple[list[str], list[str]]:
     return texts, outputs
 
 
-def loss_of(network: Network, texts: Batch, outputs: Tensor) -> Tensor:
-    """Return the mean cross-entropy, in nats, of each next character given the true ones before (teacher forcing)."""
-    logits = network.decode(network.encode(texts), outputs[:, :-1]).logits  # [batch, query, characters]
-    return F.cross_entropy(logits.flatten(0, 1), outputs[:, 1:].flatten(), ignore_index=PAD)
+def predict(network: Network, texts: Sequence[str], outputs: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """Return the logits of each next character, given the true ones before (teacher forcing), and that character."""
+    numbers = targets(outputs)
+    memory: Any = network.encode(sources(texts))
+    return network.decode(memory, numbers[:, :-1]).logits, numbers[:, 1:]
+
+
+def loss_of(network: Network, texts: Sequence[str], outputs: Sequence[str]) -> Tensor:
+    """Return the mean cross-entropy, in nats, of each next character."""
+    logits, true = predict(network, texts, outputs)
+    return F.cross_entropy(logits.flatten(0, 1), true.flatten(), ignore_index=PAD)
 
 
 # --- measuring ------------------------------------------------------------------------------------------
@@ -159,7 +158,7 @@ TOGETHER = 250  # texts at a time
 class Tried(NamedTuple):
     """Counts of texts: `right` ones, `doubted` right dates, and `silent` ones, which are wrong without a doubt.
 
-    A date is right when it was written. A text that is none is right when no date of 1950 to 2049 was written.
+    A date is right if it was written. A text that is none is right if no date of 1950 to 2049 was written.
     """
 
     texts: int
@@ -168,48 +167,39 @@ class Tried(NamedTuple):
     silent: int
 
 
-class Measured(NamedTuple):
-    """exact: the share of TEST dates that are written; dates, no_dates: the outcomes of TRIED texts of either kind."""
-
-    exact: float
-    dates: Tried
-    no_dates: Tried
-
-
 @torch.no_grad()
 def share_exact(network: Network, pairs: Sequence[tuple[str, str]]) -> float:
     """Return the share of (text, output) whose greedy translation is the output with its end.
 
     Greedy decoding writes exactly the output if and only if each of its characters, and the end, is the likeliest
-    after the true ones before it: so one teacher-forced pass is enough.
+    after the true ones before it. So one teacher-forced pass is enough.
     """
     right = 0
     for start in range(0, len(pairs), TOGETHER):
         texts, outputs = zip(*pairs[start : start + TOGETHER], strict=True)
-        numbers = targets(outputs)
-        best = network.decode(network.encode(batch(texts)), numbers[:, :-1]).logits.argmax(dim=-1)
-        right += int(((best == numbers[:, 1:]) | (numbers[:, 1:] == PAD)).all(dim=-1).sum())
+        logits, true = predict(network, texts, outputs)
+        right += int(((logits.argmax(dim=-1) == true) | (true == PAD)).all(dim=-1).sum())
     return right / len(pairs)
 
 
-def measure(path: Path) -> Measured:
-    """Measure the weights of a file on texts of the test part, always the same ones.
+def measure(attention: str, folder: Path) -> tuple[float, Tried, Tried]:
+    """Return the share of TEST dates that the weights in a folder write exactly, and the outcomes of TRIED dates and of
+    as many texts that are none. The texts are always the same ones of the test part.
 
-    Raises RequestError when the file is missing or damaged.
+    Raises RequestError as `load_aligner`.
     """
-    about, tensors = load(path)
-    aligner = Aligner(about, restore(path, about, tensors), path)
+    aligner = load_aligner(attention, folder)
     generator = random.Random(0)
     exact = share_exact(aligner.network, draw("test", TEST, generator))
     dates = draw("test", TRIED, generator)
     no_dates = [draw_no_date("test", generator) for _ in range(TRIED)]
-    return Measured(exact, tried(aligner, dates), tried(aligner, no_dates))
+    return exact, tried(aligner, dates), tried(aligner, no_dates)
 
 
 def tried(aligner: Aligner, pairs: Sequence[tuple[str, str]]) -> Tried:
     """Translate the texts of (text, output), and count the outcomes."""
     right = doubted = silent = 0
-    for one, (_, output) in zip(aligner.translate_batch([text for text, _ in pairs]), pairs, strict=True):
+    for one, (_, output) in zip(aligner.translate_together([text for text, _ in pairs]), pairs, strict=True):
         if one.date == (output if is_date(output) else None):
             right += 1
             doubted += is_date(output) and one.doubt is not None

@@ -1,9 +1,8 @@
-"""A trained aligner: a date as people write it -> its ISO date, with the weights that led there."""
+"""Translate dates as people write them to ISO dates with a trained network, and keep the weights that led there."""
 
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.align.characters import END, NONE, SOURCE, SPECIAL, START, TARGET, UNKNOWN, batch
+from attncli.align.characters import END, NONE, SOURCE, SPECIAL, START, TARGET, UNKNOWN, sources
 from attncli.align.checkpoint import WEIGHTS, About, load, restore, weights_path
 from attncli.align.dates import FIRST, LAST, is_date, is_day
 from attncli.align.networks import Decoded, Network
@@ -22,9 +21,9 @@ from attncli.base.errors import Notice, RequestError
 LONGEST = 64  # characters of a text; the longest that training draws has 48
 LIMIT = 16  # characters written at most, with the end token: a date takes 11
 TOGETHER = 64  # texts decoded at a time
-MOST = 0.5  # the share of characters from which on a text is unknown
-# A probability under which the model is said to be unsure. On the validation part about 1 in 50 dates that were written
-# right are under it, and half of the dates that were written for texts that are none.
+MOST = 0.5  # the share of unknown characters above which a text is doubted
+# The probability below which the model is unsure. In the validation part about 1 in 50 right dates are below it, and
+# half of the dates that were written for texts that are none.
 LOW = 0.7
 
 
@@ -32,25 +31,28 @@ LOW = 0.7
 class Alignment:
     """A translation and its attention.
 
-    characters: those of the text, and [END]. emitted: what was written, with [END] unless it reached LIMIT before;
-    `probabilities` of each, given those before. Weights are float32, rows are queries and sum to 1: cross
-    `[layer, head, emitted, character]`; of a Transformer also its self-attentions, encoder
-    `[layer, head, character, character]` and decoder `[layer, head, emitted, emitted]`, where number i stands for what
-    went in when emitted[i] came out: emitted[i - 1], and [START] before the first.
+    characters: those of the text, and [END]. emitted: the output, with [END] unless it reached LIMIT before;
+    `probabilities` of each character, given those before. maps: weights by kind of attention, float32, rows are queries
+    and sum to 1: cross `[layer, head, emitted, character]`; of a Transformer also encoder
+    `[layer, head, character, character]` and decoder `[layer, head, emitted, emitted]`, where query i is the character
+    that went in when emitted[i] came out: emitted[i - 1], and [START] before the first.
     """
 
     attention: str
     characters: list[str]
     emitted: list[str]
     probabilities: list[float]
-    cross: Floats
-    encoder: Floats | None = None
-    decoder: Floats | None = None
+    maps: dict[str, Floats]
 
     @property
     def text(self) -> str:
         """The text, without [END]."""
         return "".join(self.characters[:-1])
+
+    @property
+    def ended(self) -> bool:
+        """Return whether the model wrote [END]."""
+        return self.emitted[-1] == SPECIAL[END]
 
     @property
     def output(self) -> str:
@@ -63,18 +65,13 @@ class Alignment:
         return float(np.prod(self.probabilities))
 
     @property
-    def ended(self) -> bool:
-        """True where the model wrote [END]."""
-        return self.emitted[-1] == SPECIAL[END]
-
-    @property
     def date(self) -> str | None:
-        """The output where it is a day of 1950 to 2049; else None."""
+        """The output if it is a day of 1950 to 2049; None otherwise."""
         return self.output if self.ended and is_date(self.output) else None
 
     @property
     def doubt(self) -> str | None:
-        """Why the output should not be believed, as a sentence; None without a reason."""
+        """The reason to doubt the output, as a sentence; None without one."""
         if not self.ended:
             return f"the model wrote no end within {LIMIT} characters"
         if self.output == NONE:
@@ -90,58 +87,54 @@ class Alignment:
         return None
 
 
+@dataclass(frozen=True)
 class Aligner:
-    """A network with trained weights; `about` is what its file, at `path`, says of it."""
+    """A network with trained weights, and the description in its file."""
 
-    def __init__(self, about: About, network: Network, path: Path) -> None:
-        self.about = about
-        self.network = network
-        self.path = path
+    about: About
+    network: Network
+    path: Path
 
-    def translate(self, text: str) -> Alignment:
-        """Translate one text by greedy decoding. Notices and errors as in `translate_many`."""
-        return next(self.translate_many([text]))
-
-    def translate_many(self, texts: Sequence[str]) -> Iterator[Alignment]:
-        """Translate each text, in their order. Other texts change nothing.
+    def translate(self, texts: Sequence[str]) -> Iterator[Alignment]:
+        """Translate each text by greedy decoding. No text changes the result of another.
 
         Raises RequestError for a text that is empty or longer than LONGEST, before any is translated. A Notice names
-        the characters that no training saw: to the network they are all the same one.
+        the characters that no training saw: to the network they are all the same.
         """
         texts = [text.strip() for text in texts]
         for text in texts:
-            check_text(text)
-        rest = iter(texts)
-        while some := list(islice(rest, TOGETHER)):
-            yield from self.translate_batch(some)
+            _check_text(text)
+        for start in range(0, len(texts), TOGETHER):
+            yield from self.translate_together(texts[start : start + TOGETHER])
 
     @torch.no_grad()
-    def translate_batch(self, texts: Sequence[str]) -> Iterator[Alignment]:
-        """Translate some texts, decoded together."""
-        memory = self.network.encode(batch(texts))
-        decoded, written, probabilities = decode_greedily(self.network, memory, len(texts))
+    def translate_together(self, texts: Sequence[str]) -> Iterator[Alignment]:
+        """Translate texts in one batch, unchecked."""
+        decoded, written, probabilities = _decode_greedily(
+            self.network, self.network.encode(sources(texts)), len(texts)
+        )
         for number, text in enumerate(texts):
             symbols = written[number].tolist()
             emitted = symbols.index(END) + 1 if END in symbols else len(symbols)
-            characters = [*text, SPECIAL[END]]
+            read = len(text) + 1
+            sizes = {"cross": (emitted, read), "encoder": (read, read), "decoder": (emitted, emitted)}
             yield Alignment(
-                attention=self.about.attention,
-                characters=characters,
-                emitted=[TARGET.name(symbol) for symbol in symbols[:emitted]],
-                probabilities=probabilities[number, :emitted].tolist(),
-                cross=part(decoded.cross[number], emitted, len(characters)),
-                encoder=None
-                if decoded.encoder is None
-                else part(decoded.encoder[number], len(characters), len(characters)),
-                decoder=None if decoded.decoder is None else part(decoded.decoder[number], emitted, emitted),
+                self.about.attention,
+                [*text, SPECIAL[END]],
+                [TARGET.names[symbol] for symbol in symbols[:emitted]],
+                probabilities[number, :emitted].tolist(),
+                {
+                    kind: weights[number, ..., : sizes[kind][0], : sizes[kind][1]].float().numpy().copy()
+                    for kind, weights in decoded.maps.items()
+                },
             )
 
 
-def decode_greedily(network: Network, memory: Any, texts: int) -> tuple[Decoded, Tensor, Tensor]:
-    """Write the likeliest next character until every text has its END, LIMIT of them at most.
+def _decode_greedily(network: Network, memory: Any, texts: int) -> tuple[Decoded, Tensor, Tensor]:
+    """Write the likeliest next character until every text has its END, at most LIMIT of them.
 
-    Every step decodes from the beginning: a date is short, and this is all there is to it. Returns what the last step
-    gave, and the characters' numbers and probabilities, `[batch, query]`; those after an END mean nothing.
+    Every step decodes from the beginning: a date is short. Returns the result of the last step, and the characters'
+    numbers and probabilities, `[batch, query]`; those after an END mean nothing.
     """
     written = torch.full((texts, 1), START)
     probabilities = torch.empty(texts, 0)
@@ -154,13 +147,7 @@ def decode_greedily(network: Network, memory: Any, texts: int) -> tuple[Decoded,
             return decoded, written[:, 1:], probabilities
 
 
-def part(weights: Tensor, queries: int, keys: int) -> Floats:
-    """Cut `[layer, head, query, key]` of a batch's widest text to the size of this one."""
-    return weights[..., :queries, :keys].float().numpy().copy()
-
-
-def check_text(text: str) -> None:
-    """Raises RequestError for a text that is empty or too long; a Notice for characters that are not known."""
+def _check_text(text: str) -> None:
     if not text:
         raise RequestError("the text is empty: give a date, such as '3 March 2021'")
     if len(text) > LONGEST:
@@ -174,7 +161,7 @@ def check_text(text: str) -> None:
 def load_aligner(attention: str = "additive", folder: Path = WEIGHTS) -> Aligner:
     """Load the aligner of a kind, with the weights of the package or those in `folder`.
 
-    Raises RequestError when there is no such kind, or its file is missing or damaged.
+    Raises RequestError for an unknown kind, and for a missing or damaged file.
     """
     choices.check("attention", attention, choices.Attention)
     path = weights_path(folder, attention)

@@ -1,4 +1,4 @@
-"""Compare two records: how much weight must move to make the maps of one those of the other.
+"""Compare two records: the weight that must move to turn the maps of one into those of the other.
 
 They may be of one text under two models or two masks, or of two texts whose tokens are paired by their positions.
 """
@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attncli.analysis.patterns import counted_queries, total_variation
-from attncli.analysis.shares import row_shares
-from attncli.base.arrays import Bools, Doubles
-from attncli.base.brief import Brief
+from attncli.analysis.patterns import counted_queries, row_shares, total_variation
+from attncli.base.arrays import Bools, Brief, Doubles
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
 from attncli.record.selection import number_list
@@ -18,11 +16,11 @@ from attncli.record.selection import number_list
 
 @dataclass(frozen=True, repr=False)
 class Difference(Brief):
-    """Two records of the same layers and heads, and of as many queries and keys.
+    """Two records of the same layers and heads, and of equal numbers of queries and keys.
 
-    moved: `[layer, head]`, in their order: how much weight must move to make one map the other, the total variation
-    distance (`attncli.analysis.patterns.total_variation`), mean over the queries that count in either: real tokens
-    that may attend to something in the head's layer. 0 is no difference; 1 is that no weight is where it was.
+    moved: `[layer, head]`, the weight that must move to turn one map into the other: the total variation distance
+    (`attncli.analysis.patterns.total_variation`), mean over the queries that count in either record. These are real
+    tokens that may attend to something in the head's layer. 0 means equal maps, 1 means no weight in common.
     """
 
     first: AttentionRecord

@@ -13,7 +13,7 @@ LEVEL = 0.05  # how often luck may pass for more: once in 20
 
 
 def wilson(found: int, count: int, level: float) -> tuple[float, float]:
-    """The shares from which `found` of `count` is not unusual, at most `level` of the time: Wilson's score interval.
+    """Return the shares from which `found` of `count` is unusual at most `level` of the time: Wilson's score interval.
 
     (p + z²/2n ± z √(p(1 - p)/n + z²/4n²)) / (1 + z²/n), with p = found/n, and z the quantile of 1 - level/2 of the
     normal distribution (Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference"). Unlike
@@ -52,23 +52,19 @@ def fewest_draws(share: float, level: float = LEVEL) -> int:
 
 
 def fewest_words(of: int, level: float = LEVEL) -> int:
-    """The least number of words which the best of `of` candidates finds all, and the other none, with so little chance.
+    """Return the least number of words that tell two heads apart where one finds all of them and the other none.
 
-    By the sign test, with Bonferroni's correction: of fewer words nothing can be said, whatever is found.
+    By the sign test, with Bonferroni's correction for the best of `of` candidates. Fewer words never tell them apart.
     """
     return next(words for words in itertools.count(1) if of * sign_test(words, 0) <= level)
 
 
 def sign_test(more: int, less: int) -> float:
-    """P(X >= more), X the heads of more + less tosses of a coin.
+    """Return P(X >= more), with X the heads of more + less tosses of a coin; the tails are at most `less` then.
 
-    Of two that guess the same words, `more` are found by the first alone and `less` by the second alone: so often the
-    first is ahead by so much if both are equally good. This is McNemar's test (1947), exact and one-sided, which
+    Two heads guess the same words. The first alone finds `more`, the second alone `less`: that is the probability of
+    such a lead where both are equally good. This is McNemar's test (1947), exact and one-sided, which
     Dietterich (1998, "Approximate Statistical Tests for Comparing Supervised Classification Learning Algorithms")
     advises for two classifiers on one set of examples.
     """
-    tosses = more + less
-    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, tosses + 1)))])  # ln(n!)
-    heads = np.arange(more, tosses + 1)
-    ways = logs[tosses] - logs[heads] - logs[tosses - heads] - tosses * np.log(2)
-    return min(1.0, float(np.exp(ways).sum()))
+    return at_most(less, more + less, 0.5)

@@ -1,12 +1,12 @@
-"""Kinds of heads: entropy, the shares of weight by pattern, and the pattern with the largest share.
+"""Patterns of heads: entropy, the shares of weight by pattern, and the pattern with the largest share.
 
-All figures are means over the queries that are real tokens; [PAD] never counts as a query. Rows in which
-nothing may be attended to, by the mask of the head's layer, do not count either. The patterns are those of `attncli
-stats` (`attncli.corpus.reducer`).
+All figures are means over the queries that are real tokens; [PAD] never counts as a query. Rows in which nothing may be
+attended to, by the mask of the head's layer, do not count either. The patterns are those of `attncli stats`
+(`attncli.corpus.reducer`).
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,10 +26,10 @@ TOGETHER = 256  # queries: of a long text's maps there is no second copy
 def pattern_keys(
     special: Bools, word: Ints, place: Ints, punctuation: Bools, queries: slice, among: slice = EVERY, own: bool = True
 ) -> dict[str, Bools]:
-    """Return, for each pattern, which keys of some queries belong to it: bool, broadcasts to `[query, key]`.
+    """Return the keys of some queries that belong to each pattern: bool, broadcasts to `[query, key]`.
 
-    special: which tokens the tokenizer added. word, place, punctuation: as in a Window. among: the keys. own: whether
-    queries and keys are of one text; else no key is the query itself, a neighbour of it, or its word elsewhere.
+    special: True for tokens that the tokenizer added. word, place, punctuation: as in a Window. among: the keys. own:
+    True if queries and keys are of one text. Otherwise no key is the query itself, its neighbour or its word elsewhere.
     """
     keys = np.arange(len(special))[among]
     found = {"first": keys == 0, "separator": special[among] & (keys > 0), "punctuation": punctuation[among]}
@@ -47,17 +47,17 @@ def pattern_keys(
 
 @dataclass(frozen=True)
 class HeadSummary:
-    """One head in figures.
+    """The figures of one head.
 
-    entropy: mean of -Σ w ln w over queries, in nats (Clark et al. 2019, section 3.3); 0 looks at one token,
-    ln(tokens) at all alike.
-    shares: the mean weight that goes to the query itself, the token before, the token after, the first token,
-    separators (what the tokenizer added after the first token: [SEP]), punctuation, and the same word elsewhere; they
-    overlap. The last is over the queries whose word stands elsewhere, where they may look at it: the others, which are
-    most of a sentence, have nothing to look at. (In `attncli stats` it is over all, as figures of texts add up there.)
-    alike: what these are of a head that looks at everything alike.
-    label: the pattern with the largest share of those that are `clear`, or "broad" where there is none. What is over
-    some queries only, the same word, comes last.
+    entropy: the mean of -Σ w ln w over queries, in nats (Clark et al. 2019, section 3.3). It is 0 for a head that looks
+    at one token, and ln(tokens) for uniform attention.
+    shares: the mean weight to the query itself, the previous token, the next token, the first token, separators (tokens
+    that the tokenizer added after the first: [SEP]), punctuation, and the same word elsewhere. They overlap. The last
+    is the mean over the queries whose word occurs elsewhere and is allowed by the mask. (In `attncli stats` it is the
+    mean over all queries, because figures of texts add up there.)
+    alike: the shares of uniform attention.
+    label: the `clear` pattern with the largest share, or "broad" if none is clear. The same word, which is a mean over
+    some queries only, comes last.
     """
 
     entropy: float
@@ -71,20 +71,21 @@ class HeadSummary:
 
     @property
     def strength(self) -> float:
-        """The share of the pattern that it is labelled with; of a broad head the largest."""
+        """The share of the label's pattern; for a broad head, the largest share."""
         return max(self.shares.values()) if self.label == BROAD else self.shares[self.label]
 
 
 def clear(share: float, alike: float) -> bool:
-    """Whether a share is 0.3 or more, and more than chance, which is what a head gives that looks at everything alike:
-    of three tokens each gets a third from such a head. As in Cohen's kappa (1960) what counts is by how much of the way
-    from chance to all it is above.
+    """Return True if a share is at least 0.3, and above the share of uniform attention by a tenth of what is left.
+
+    Uniform attention gives each of three tokens a third. As in Cohen's kappa (1960), the distance from chance is
+    measured as a part of the way from chance to 1.
     """
     return share >= max(BROAD_BELOW, alike + ABOVE_CHANCE * (1 - alike))
 
 
 def entropy(weights: Floats) -> Doubles:
-    """H = -Σ_key w ln w, in nats, with 0 ln 0 = 0. `[..., query, key]` -> `[..., query]`."""
+    """Return H = -Σ_key w ln w, in nats, with 0 ln 0 = 0. `[..., query, key]` -> `[..., query]`."""
     wide = weights.astype(np.float64)
     logs = np.log(wide, out=np.zeros_like(wide), where=wide > 0)
     result: Doubles = np.abs((wide * logs).sum(axis=-1))
@@ -92,9 +93,9 @@ def entropy(weights: Floats) -> Doubles:
 
 
 def total_variation(weights: Floats, other: Floats, sinks: bool = False) -> Doubles:
-    """½ Σ_key |w - w'|: the weight that must move to make one row the other. `[..., query, key]` -> `[..., query]`.
+    """Return ½ Σ_key |w - w'|, the weight that must move to turn one row into the other.
 
-    sinks: the rest of a row, up to 1, is weight that goes to no token, and is counted as one more key.
+    `[..., query, key]` -> `[..., query]`. sinks: count the rest of a row, up to 1, as one more key.
     """
     difference = weights.astype(np.float64) - other.astype(np.float64)
     distance: Doubles = np.abs(difference).sum(axis=-1) / 2
@@ -102,13 +103,16 @@ def total_variation(weights: Floats, other: Floats, sinks: bool = False) -> Doub
 
 
 def counted_queries(record: AttentionRecord, layer: int) -> Bools:
-    """bool `[query]`: real tokens that may attend to something in this layer, by its number in the model."""
+    """Return the queries that are real tokens and may attend to something in this layer, bool `[query]`.
+
+    layer: its number in the model.
+    """
     queries: Bools = ~np.array(record.tokens.padding) & record.mask_of(layer).any(axis=1)
     return queries
 
 
 def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:
-    """A summary of each head of a record, by (layer, head)."""
+    """Return the summary of each head of a record, by (layer, head)."""
     totals: defaultdict[tuple[int, int], defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     alike: defaultdict[int, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     queries: defaultdict[int, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -144,12 +148,25 @@ def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:
 
 
 def most_attended(record: AttentionRecord, layer: int, head: int, count: int) -> list[tuple[int, float]]:
-    """The keys that get most of a head's weight, and the mean weight each gets: strongest first."""
+    """Return the keys with the largest mean weight of a head, and that weight, the strongest first."""
     weights = record.map(layer, head)[counted_queries(record, layer)]
     return strongest(weights.mean(axis=0) if len(weights) else weights.sum(axis=0), count)
 
 
 def strongest(row: Floats, count: int) -> list[tuple[int, float]]:
-    """The largest weights of a row and their keys, strongest first; keys with no weight are left out."""
+    """Return the keys with the largest weights of a row, and these weights, the strongest first; none with weight 0."""
     order = np.argsort(-row, kind="stable")[:count]
     return [(int(key), float(row[key])) for key in order if row[key] > 0]
+
+
+def row_shares(record: AttentionRecord) -> AttentionRecord:
+    """Divide each row of a record of norms by its sum. Return any other record unchanged.
+
+    Colours, patterns and entropies need an upper limit and a common sum of rows, which norms lack. A row of zeros stays
+    one.
+    """
+    if record.measure != "norm":
+        return record
+    sums = record.weights.sum(axis=-1, keepdims=True)
+    shares = np.divide(record.weights, sums, out=np.zeros_like(record.weights), where=sums > 0)
+    return replace(record, weights=shares, measure="share of norm")

@@ -1,7 +1,7 @@
-"""Attention rollout: how much of each input token is in a token of some layer, if what flows is followed down.
+"""Attention rollout: the share of each input token in a token of a higher layer.
 
-Above the first layer a token is a mixture already, so a map says little about the text. Rollout follows every
-path from a token down to the input, through attention and through the residual connection beside it.
+Above the first layer a token is a mixture already, so a map says little about the text. Rollout follows every path from
+a token down to the input, through attention and through the residual connection.
 """
 
 import numpy as np
@@ -13,9 +13,9 @@ from attncli.record.selection import number_list
 
 
 def mean_maps(record: AttentionRecord) -> Doubles:
-    """The mean over heads, `[layer, query, key]`; every row divided by its sum, or 0 where nothing is attended to.
+    """Return the mean map over heads, `[layer, query, key]`, with each row divided by its sum.
 
-    Rows of weights sum to 1 as they are, unless heads have sinks; other rows are made to.
+    A row that attends to nothing stays 0.
     """
     means = record.weights.mean(axis=1, dtype=np.float64)
     sums = means.sum(axis=-1, keepdims=True)
@@ -24,12 +24,12 @@ def mean_maps(record: AttentionRecord) -> Doubles:
 
 
 def residual_steps(record: AttentionRecord) -> Doubles:
-    """What a layer's tokens are made of: Ã = 0.5 W + 0.5 I, `[layer, query, key]`, from layer 0 on.
+    """Return the composition of the tokens of each layer, Ã = 0.5 W + 0.5 I, `[layer, query, key]`, from layer 0 on.
 
-    Abnar and Zuidema 2020, section 3: W is the mean over heads, I stands for the residual connection. Rows sum to
-    1. A token that attends to nothing is what the residual connection brings: its row is I's.
+    Abnar and Zuidema 2020, section 3: W is the mean over heads, I stands for the residual connection. Rows sum to 1. A
+    token that attends to nothing keeps the row of I.
 
-    Raises RequestError when a layer on the way down is missing, or queries and keys are different texts.
+    Raises RequestError if a layer is missing, or queries and keys are of different texts.
     """
     if record.key_tokens is not None:
         raise RequestError(
@@ -48,7 +48,7 @@ def residual_steps(record: AttentionRecord) -> Doubles:
 
 
 def rollout(steps: Doubles) -> Doubles:
-    """R_l = Ã_l R_(l-1), with R_0 = Ã_0: `[layer, token, token below]` -> `[layer, token, input token]`.
+    """Return R_l = Ã_l R_(l-1), with R_0 = Ã_0: `[layer, token, token below]` -> `[layer, token, input token]`.
 
     Abnar and Zuidema 2020, section 3. Rows sum to 1.
     """

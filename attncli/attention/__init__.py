@@ -1,13 +1,11 @@
 """The mathematics of attention: pure functions and modules on tensors, without files or printing.
 
-Read in this order: `scores` (how well a key fits a query), `masks` (which query may attend to which key), `normalise`
-(from scores to weights, soft or hard), `attend` (scores -> mask -> normalise -> weighted sum), `multihead` (several in
-parallel), `positions` (position vectors added to the input), `positional` with `rotary` and `relative` (scores that
-depend on positions), `layers` (the other parts of a layer), `transformer` (encoder and decoder layers).
+Read in this order: `scores` (how well a key fits a query), `masks` (which query may attend to which key), `attend`
+(from scores to weights, soft or hard, and the weighted sum), `multihead` (several in parallel), `positions` (vectors
+added to the input, and scores that depend on positions), `transformer` (feed-forward networks, norms, whole layers).
 """
 
-from attncli.attention.attend import Attention, attend
-from attncli.attention.layers import FeedForward, GatedFeedForward, RMSNorm
+from attncli.attention.attend import NORMALISERS, Attention, attend, hard_max, hard_sample, masked_softmax
 from attncli.attention.masks import (
     MASKS,
     Window,
@@ -19,11 +17,17 @@ from attncli.attention.masks import (
     window_mask,
 )
 from attncli.attention.multihead import MultiHeadAttention
-from attncli.attention.normalise import NORMALISERS, hard_max, hard_sample, masked_softmax
-from attncli.attention.positional import PositionalScore, Where
-from attncli.attention.positions import LearnedPositions, SinusoidalPositions
-from attncli.attention.relative import Alibi, Disentangled, RelativeBias
-from attncli.attention.rotary import Rotary, RotaryScore
+from attncli.attention.positions import (
+    Alibi,
+    Disentangled,
+    LearnedPositions,
+    PositionalScore,
+    RelativeBias,
+    Rotary,
+    RotaryScore,
+    SinusoidalPositions,
+    Where,
+)
 from attncli.attention.scores import (
     SCORES,
     Additive,
@@ -35,7 +39,15 @@ from attncli.attention.scores import (
     dot,
     scaled_dot,
 )
-from attncli.attention.transformer import DecoderStep, EncoderStep, TransformerDecoderLayer, TransformerEncoderLayer
+from attncli.attention.transformer import (
+    DecoderStep,
+    EncoderStep,
+    FeedForward,
+    GatedFeedForward,
+    RMSNorm,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
 
 __all__ = [
     "MASKS",

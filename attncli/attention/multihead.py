@@ -22,8 +22,7 @@ With fewer key heads than heads, groups of heads share keys and values; with one
 
 from torch import Tensor, nn
 
-from attncli.attention.attend import Attention, attend
-from attncli.attention.normalise import Normaliser, masked_softmax
+from attncli.attention.attend import Attention, Normaliser, attend, masked_softmax
 from attncli.attention.scores import ScoreFunction, scaled_dot
 
 

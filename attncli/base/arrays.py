@@ -1,9 +1,61 @@
-"""Types of numpy arrays. Their shapes stand in the docstrings of the functions that use them."""
+"""Types of numpy arrays, the order of numbers, and results that print in one line without pages of numbers.
+
+Shapes stand in the docstrings of the functions that use the arrays.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from attncli.base.printable import printable, quoted
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+
+def largest_first(numbers: Doubles) -> list[tuple[int, ...]]:
+    """Return the places of numbers, those of the largest sizes first; equal ones as they stand."""
+    order = np.argsort(-np.abs(numbers), axis=None, kind="stable")
+    return list(zip(*(places.tolist() for places in np.unravel_index(order, numbers.shape)), strict=True))
+
+
+# --- results in one line -----------------------------------------------------------------------------
+
+FEW = 4  # longer lists print as their length
+
+
+class Brief:
+    """A dataclass whose repr is one line. Declare it with `repr=False`, or the dataclass writes its own."""
+
+    def __repr__(self) -> str:
+        """Curve(by='effect', heads=[72 entries], removed=[9 entries], effects=float64 [1, 9])"""
+        parts = [f"{field.name}={brief(getattr(self, field.name))}" for field in fields(self)]  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def brief(value: Any) -> str:
+    """Write an array as its dtype and shape, and long lists as their length."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {list(value.shape)}"
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, Mapping):
+        entries = [f"{key!r}: {brief(one)}" for key, one in value.items()]
+        return f"{{{listed(entries)}}}"
+    if isinstance(value, list):
+        return f"[{listed([brief(one) for one in value])}]"
+    return printable(repr(value))
+
+
+def listed(entries: list[str]) -> str:
+    return ", ".join(entries) if len(entries) <= FEW else f"{len(entries)} entries"
+
+
+def titled(thing: object, of: str, *facts: str) -> str:
+    """<Cosines of minilm: 3 texts>"""
+    return printable(f"<{type(thing).__name__} of {of}: {', '.join(fact for fact in facts if fact)}>")

@@ -1,6 +1,4 @@
-"""What runs a model to find out whether something is true.
+"""Run a model, or somebody's code, to find out whether something is true, how long it takes, and how much memory.
 
-`agreement`: does the forward pass compute what other programs compute, and `ways`: do the other ways in which
-numbers are made? `laws`, `masking`: do masks and positions do what the theory says? `mechanisms`: is what the
-tutorials claim true of a real head? `bench_maps`, `bench_stats`: how fast is it, beside transformers?
+`passes` and `tolerance` are what `compare` measures with; `timing`, `memory` and `machine` are for `bench`.
 """

@@ -1,4 +1,4 @@
-"""One text through this program and through another, ready to be compared.
+"""Send one text through this program and through another.
 
 Against transformers, both run the whole network, so that a difference in one layer goes on into the next.
 Against `torch.nn.MultiheadAttention`, every layer stands by itself: both get that layer's input from our pass.
@@ -42,7 +42,7 @@ class Lost(NamedTuple):
 
 
 def lost_rows(tokens: Tokens, mask: str, weights: Iterable[Tensor], states: Iterable[Tensor]) -> Lost | None:
-    """The rows of real tokens in which transformers gives NaN; None when there are none."""
+    """Return the rows of real tokens in which transformers gives NaN; None when there are none."""
     real = torch.tensor([not padding for padding in tokens.padding])
     after = list(states)[1:]
     bad = torch.stack(
@@ -58,7 +58,7 @@ def lost_rows(tokens: Tokens, mask: str, weights: Iterable[Tensor], states: Iter
 def run_finite(
     reference: Reference, tokens: Tokens, mask: str
 ) -> tuple[tuple[list[Tensor], list[Tensor]], Lost | None]:
-    """`reference.run`; in float32 where that gives numbers in rows of real tokens, and float64 gives NaN."""
+    """Run the reference; in float32 where that gives numbers in rows of real tokens, and float64 gives NaN."""
     made = reference.run(tokens, mask)
     lost = lost_rows(tokens, mask, *made)
     if lost is not None and reference.dtype == torch.float64:
@@ -69,7 +69,7 @@ def run_finite(
 
 
 def merge_lost(lost: Iterable[Lost]) -> tuple[Lost, ...]:
-    """One for each mask, and each way of going on: its first layer, and all rows."""
+    """Merge them to one for each mask and each way of going on, with its first layer and all rows."""
     found: dict[tuple[str, bool], Lost] = {}
     for one in lost:
         before = found.get((one.mask, one.in_float32), one._replace(rows=0))
@@ -78,7 +78,7 @@ def merge_lost(lost: Iterable[Lost]) -> tuple[Lost, ...]:
 
 
 class Pass(NamedTuple):
-    """What one program makes of one text, for each of the layers compared.
+    """The output of one program on one text, for each of the layers compared.
 
     weights: `[head, query, key]` each; hidden: `[token, hidden_size]` each; embeddings: `[token, hidden_size]`.
     """
@@ -88,7 +88,7 @@ class Pass(NamedTuple):
     embeddings: Tensor | None = None
 
     def only(self, rows: list[int]) -> "Pass":
-        """The same for these tokens."""
+        """Return the pass for these tokens only."""
         return Pass(
             [weights[:, rows] for weights in self.weights],
             [hidden[rows] for hidden in self.hidden],
@@ -113,7 +113,7 @@ BothPasses = Callable[[Tokens], Passes]
 
 
 def beside_transformers(model: Model, layers: Sequence[int], mask: str, reference: Reference) -> BothPasses:
-    """Our pass and transformers'."""
+    """Return the function that sends a text through our network and through transformers'."""
     after = [layer + 1 for layer in layers]  # vectors before the first layer come first
 
     def chosen(weights: Sequence[Tensor], hidden: Sequence[Tensor]) -> Pass:
@@ -131,11 +131,12 @@ def beside_transformers(model: Model, layers: Sequence[int], mask: str, referenc
 
 
 def is_half(dtype: torch.dtype) -> bool:
+    """Return whether a dtype is smaller than float32."""
     return dtype.itemsize < torch.float32.itemsize
 
 
 def beside_torch(model: Model, layers: Sequence[int], mask: str) -> BothPasses:
-    """Our attention and torch's, layer by layer, both on that layer's input from our pass.
+    """Return the function that sends each layer's input from our pass through our attention and torch's.
 
     Raises RequestError where positions have a part in the scores, which torch's module knows nothing of.
     """
@@ -196,13 +197,13 @@ class AttentionInputs(Tap):
 
 
 def torch_attend(attention: nn.MultiheadAttention, x: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights `[head, query, key]` and output `[token, hidden_size]` by torch, which is told what may not be seen."""
+    """Return weights `[head, query, key]` and output `[token, hidden_size]` by torch, which takes an inverted mask."""
     output, weights = attention(x, x, x, attn_mask=~allowed, average_attn_weights=False)
     return weights[0], output[0]
 
 
 def torch_attention(attention: MultiHeadAttention) -> nn.MultiheadAttention:
-    """torch's module with copies of these weights; it keeps the three projections in one matrix."""
+    """Make torch's module with copies of these weights; it keeps the three projections in one matrix."""
     parts = (attention.query, attention.key, attention.value)
     like = attention.query.weight
     biased = attention.output.bias is not None

@@ -1,5 +1,6 @@
-"""How far two correct programs may be apart in float32 and float64: the scaled tolerance. Half precision is in
-`attncli.checks.rounding`.
+"""The largest difference between two correct programs in float32 and float64: the scaled tolerance.
+
+Half precision is in `attncli.features.compare.agreement`.
 """
 
 from typing import TYPE_CHECKING, NamedTuple

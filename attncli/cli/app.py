@@ -1,15 +1,11 @@
 """The Typer app, and the one place where errors become a line on stderr and an exit code."""
 
-import importlib
 import logging
 import os
 import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,82 +14,38 @@ import typer.main
 from attncli import __version__, features
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable, quoted, shorten
-from attncli.cli import given, output
+from attncli.cli import output
 from attncli.cli.command import command_of
-from attncli.cli.help import HELP_NAMES, Command, Commands
-from attncli.features.feature import Feature
+from attncli.cli.help import HELP_NAMES, Command, Commands, long_name
 
 REFUSED = 2
-FEATURES = Path(features.__file__).parent
-
-# The commands by their groups in `--help`. A command is the class of this name in `attncli.features`.
-GROUPS: dict[str, tuple[str, ...]] = {
-    "Look": ("run", "view", "heatmap", "find", "explore", "serve"),
-    "Understand": ("explain", "mask", "mechanisms", "align", "flow", "check"),
-    "Does it matter": ("ablate", "similar", "cut", "patch", "trust"),
-    "Corpora and comparisons": ("stats", "probe", "diff"),
-    "The program itself": ("compare", "models", "samples", "bench", "train-align"),
-}
-
-
-def feature_of(name: str) -> type[Feature]:
-    """Import the feature that a command is made of: `train-align` is `attncli.features.train_align.TrainAlign`."""
-    module = importlib.import_module(f"attncli.features.{name.replace('-', '_')}")
-    found: type[Feature] = getattr(module, name.title().replace("-", ""))
-    return found
-
-
-def callback_of(name: str) -> Callable[..., None]:
-    """Return the function of a command."""
-    with suppress(ModuleNotFoundError):
-        return command_of(feature_of(name))
-    module = name.replace("-", "_")
-    found: Callable[..., None] = getattr(importlib.import_module(f"attncli.cli.{module}"), module)
-    return found
-
-
-def summary_of(name: str) -> str:
-    """Return the first line of a feature's docstring, read from its file: importing all features takes a while."""
-    path = FEATURES / name.replace("-", "_")
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    found = re.search(rf'^class {name.title().replace("-", "")}\(\w*Feature\):\n    """(.*)$', text, re.MULTILINE)
-    return found[1] if found else ""
+SETTINGS = {"help_option_names": HELP_NAMES}
 
 
 class Program(Commands):
-    """A program that imports a command when it is asked for, and whose `--help` lists commands by GROUPS."""
+    """A program that imports a command when it is asked for."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name in self.list_commands(ctx) and cmd_name not in self.commands:
+        if cmd_name not in self.commands and features.is_command(cmd_name):
             alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-            settings = {"help_option_names": HELP_NAMES}
-            alone.command(cmd_name, cls=Command, context_settings=settings)(callback_of(cmd_name))
+            alone.command(cmd_name, cls=Command, context_settings=SETTINGS)(command_of(features.find_feature(cmd_name)))
             self.commands[cmd_name] = typer.main.get_command(alone)
         return self.commands.get(cmd_name)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [name for names in GROUPS.values() for name in names]
+        return [name for commands in features.commands().values() for name in commands]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands without rich's panels, which would take longer than all the rest."""
-        width = max(map(len, self.list_commands(ctx)))
-        for title, names in GROUPS.items():
+        """List the commands in groups, without rich's panels, which would take longer than all the rest."""
+        groups = features.commands()
+        width = max(len(name) for commands in groups.values() for name in commands)
+        for title, commands in groups.items():
             with formatter.section(title):  # a summary is folded, never cut
-                formatter.write_dl(
-                    [
-                        (name.ljust(width), summary_of(name) or self.get_command(ctx, name).get_short_help_str())
-                        for name in names
-                    ]
-                )
+                formatter.write_dl([(name.ljust(width), summary) for name, summary in commands.items()])
 
 
 app = typer.Typer(
-    name="attncli",
-    cls=Program,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": HELP_NAMES},
+    name="attncli", cls=Program, rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=SETTINGS
 )
 
 
@@ -109,7 +61,7 @@ def attncli(
         bool, typer.Option("--version", "-V", help="Print the version.", callback=show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """See what every attention head of a BERT does to your text.
+    """See what every attention head does to your text.
 
     \b
     Examples:
@@ -120,7 +72,7 @@ def attncli(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The program. Exit codes: 0 done, 1 a check said no, 2 the request can't be met, 130 interrupted."""
+    """Run the program. Exit codes: 0 done, 1 a check said no, 2 the request can't be met, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
     hear_libraries()
     try:
@@ -135,7 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def was_interrupted(error: BaseException | None) -> bool:
-    """Return whether an error comes from something that could not be closed after a Ctrl-C."""
+    """Return whether an error follows from a Ctrl-C, such as a file that could not be closed."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True
@@ -144,7 +96,7 @@ def was_interrupted(error: BaseException | None) -> bool:
 
 
 def hear_libraries() -> None:
-    """Their warnings come to `show_warning`, whatever PYTHONWARNINGS makes of them; what they log goes nowhere."""
+    """Send the warnings of libraries to `show_warning`, whatever PYTHONWARNINGS says, and drop what they log."""
     warnings.showwarning = show_warning
     warnings.simplefilter("default")
     warnings.simplefilter("always", Notice)
@@ -152,7 +104,7 @@ def hear_libraries() -> None:
 
 
 def check_folder() -> None:
-    """Raises RequestError in a folder that was removed, where libraries end in ways of their own."""
+    """Raises RequestError in a folder that was removed, where libraries fail in unclear ways."""
     try:
         os.getcwd()  # noqa: PTH109
     except OSError as error:
@@ -194,14 +146,14 @@ def usage_line(error: Any) -> str:
     message = error.format_message().rstrip(".")
     choice = CHOICE.fullmatch(message)
     if choice is not None:
-        option = given.written(error.param).lstrip("-")
+        option = long_name(error.param).lstrip("-")
         message = f"no {option} {quoted(choice['given'])}: it is one of {choice['names'].replace(chr(39), '')}"
     message = LONG.sub(lambda word: shorten(printable(word[0])), message)
     return f"{message} (see {command} --help)"
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """Notices are for the user; other libraries' warnings are not."""
+    """Show notices to the user; show other warnings only with --debug."""
     if issubclass(category, Notice):
         for line in f"attncli: {message}".split("\n"):
             output.say(line)

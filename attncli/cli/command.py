@@ -12,7 +12,6 @@ import typer
 
 from attncli.base.files import LATEX, check_suffix
 from attncli.cli import hints, output
-from attncli.cli.given import given
 from attncli.cli.progress import progress
 from attncli.features.feature import Feature, default_of, options_of
 from attncli.features.options import MORE, OUTPUT, Option, option
@@ -53,7 +52,7 @@ def execute(feature: type[Feature], values: dict[str, Any]) -> None:
     paths, json = values.get("output_path") or [], values.get("json", False)
     paths = paths if isinstance(paths, list) else [paths]
     asked = feature(**{one.name: values[one.name] for one in fields(feature) if one.name in values})
-    asked.given = frozenset(name for name in options_of(feature) if given(context, name))
+    asked.given = frozenset(name for name in options_of(feature) if hints.is_given(context, name))
     asked.paths, asked.shown, asked.printed = paths, not paths and not json, json
     for path in paths:
         check_suffix(path, asked.suffixes(), feature.saved_as)

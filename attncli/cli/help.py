@@ -1,6 +1,6 @@
-"""`--help`: what a command does, and its options in groups; the rare ones are left to `--help-all`.
+"""`--help`: a command's purpose and its options in groups. `--help-all` lists rare options too.
 
-Plain text that is made without rich, which would take longer to import than all the rest.
+The text is made without rich, which takes longer to import than everything else.
 """
 
 import shutil
@@ -11,14 +11,14 @@ from typer.core import TyperCommand, TyperGroup
 from attncli.features.options import GROUPS, MORE
 
 HELP_NAMES = ["-h", "--help", "--help-all"]
-EVERYTHING = "attncli.cli.help.everything"  # in a context: whether rare options are listed too
+EVERYTHING = "attncli.cli.help.everything"  # the key in a context: rare options are listed too
 NO_BREAK = "\N{NO-BREAK SPACE}"
 NARROWEST = 40
 WIDEST = 24  # columns of names; a longer one has a line of its own
 
 
 class InGroups:
-    """The list of options of a command, or of a program of commands."""
+    """The list of options of a command, or of the program."""
 
     params: list[Any]
 
@@ -43,7 +43,7 @@ class InGroups:
         return str(super().get_help(ctx)).replace(NO_BREAK, " ")  # type: ignore[misc]
 
     def get_short_help_str(self, limit: int = 0) -> str:
-        """The first sentence, whole."""
+        """Return the first sentence, not shortened."""
         return str(super().get_short_help_str(limit=1000))  # type: ignore[misc]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -69,7 +69,7 @@ class InGroups:
 
 
 def as_written(ctx: Any, value: Any) -> Any:
-    """An option's value while a shell completes."""
+    """Return an option's value unchanged, while a shell completes."""
     return value
 
 
@@ -78,11 +78,18 @@ class Command(InGroups, TyperCommand):
 
 
 class Commands(InGroups, TyperGroup):
-    """A command that has commands of its own, which stand before its options."""
+    """The program: its commands stand before its options."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         self.format_commands(ctx, formatter)
         super().format_options(ctx, formatter)
+
+
+def long_name(one: Any) -> str:
+    """Return an option by its long name, and an argument by its metavar."""
+    if one.param_type_name == "argument":
+        return str(one.metavar)
+    return str(max(one.opts, key=lambda option: option.startswith("--")))
 
 
 def written(one: Any) -> str:
@@ -93,18 +100,18 @@ def written(one: Any) -> str:
 
 
 def name(opts: list[str]) -> str:
-    """The short name and the first long one; another is what an option was called once."""
+    """Return the short name and the first long one; further ones are former names."""
     short = next((f"{opt}, " for opt in opts if not opt.startswith("--")), "    ")
     return short + next(opt for opt in opts if opt.startswith("--"))
 
 
 def meaning(one: Any) -> str:
-    """An option's help, and its default where it has one that says something."""
+    """Return an option's help, and its default if it has one."""
     default = one.show_default if isinstance(one.show_default, str) else one.default if one.show_default else None
     shown = default is not None and not getattr(one, "is_flag", False)
     return f"{one.help}  {unbroken(f'[default: {default}]')}" if shown else str(one.help)
 
 
 def unbroken(text: str) -> str:
-    """With spaces at which no line is broken; `InGroups.get_help` makes them spaces again."""
+    """Replace spaces by ones at which no line breaks; `InGroups.get_help` turns them back."""
     return text.replace(" ", NO_BREAK)

@@ -1,31 +1,33 @@
-"""Hints: the command to type next, made of the last one, for a person at a terminal."""
+"""Hints: the command to type next, made from the last one, for a person at a terminal."""
 
 import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer import Context
 
 from attncli.base.printable import printable
 from attncli.cli import output
-from attncli.cli.given import given
-from attncli.corpus.files import STDIN
+from attncli.features.options import STDIN
 
-if TYPE_CHECKING:
-    pass
-
-# What says which maps a command is about: where another can't take one of these, it would be about others.
+# Options that choose the maps. A command that can't take one of them would be about other maps.
 SAME = ("saved", "model", "engine", "pair", "file", "mask", "pad_to", "measure", "which", "target")
-# The text, and what is looked at in its maps.
+# The text, and the part of its maps to look at.
 ALSO = ("text", "layer", "head", "query", "words", "no_special", "segments")
-NOT_AGAIN = ("output_path", "output_paths", "quiet", "debug")
-TEXT = "TEXT"  # stands for a text that is too long for a line, or was piped in
+NOT_AGAIN = ("output_path", "quiet", "debug")
+TEXT = "TEXT"  # in place of a text that is too long for a line, or was piped in
+
+
+def is_given(context: Context, name: str) -> bool:
+    """Return whether a parameter stands on the command line; an environment variable counts as a default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def offer(context: Context, what: str, command: str, **options: Any) -> None:
-    """Say in a line what `command` would show of the same text and model: "what: attncli command ...", to paste.
+    """Print a command to paste, for the same text and model: "what: attncli command ...". After --json print nothing.
 
-    options: values by their names as parameters; None leaves out what was given. After --json nothing is said.
+    options: values by the names of parameters; None leaves out an option of the last command.
     """
     if not context.params.get("json"):
         lines = typed(context, command, options)
@@ -33,18 +35,18 @@ def offer(context: Context, what: str, command: str, **options: Any) -> None:
 
 
 def next_line(context: Context, command: str, options: Mapping[str, Any]) -> str | None:
-    """Return what to type to run `command` on the same text and model; None with --quiet, or where it can't be."""
+    """Return the line that runs `command` on the same text and model; None if it can't, or with --quiet."""
     lines = [] if output.QUIET else typed(context, command, dict(options))
     return lines[0] if lines else None
 
 
 def typed(context: Context, command: str, options: dict[str, Any]) -> list[str]:
-    """The line, and a shorter one with TEXT; none with characters that could command a terminal, nor for other maps."""
+    """Return the line, and a shorter one with TEXT. Leave out lines with control characters, or about other maps."""
     target: Any = context.find_root().command.get_command(context, command)  # type: ignore[attr-defined]
     kinds = {one.name: one.param_type_name for one in context.command.params}
     taken = {one.name: one for one in target.params}
     again = kinds.keys() - NOT_AGAIN if target is context.command else kinds.keys() & {*SAME, *ALSO}
-    kept = {name for name in again - options.keys() if given(context, name)}
+    kept = {name for name in again - options.keys() if is_given(context, name)}
     fitting = {name for name in kept if name in taken and taken[name].param_type_name == kinds[name]}
     if (kept - fitting) & {*SAME}:
         return []
@@ -57,7 +59,7 @@ def typed(context: Context, command: str, options: dict[str, Any]) -> list[str]:
 
 
 def written(command: str, target: Any, values: dict[str, Any]) -> str:
-    """A command with these values, as it is typed: options by their shortest names, then arguments."""
+    """Return a command with these values as it is typed: options by their shortest names, then arguments."""
     options, arguments = [], []
     for one in target.params:
         value = values.get(one.name)

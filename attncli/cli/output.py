@@ -1,12 +1,11 @@
-"""Write to the terminal: data on stdout, words on stderr, and nothing that could command the terminal."""
+"""Write to the terminal: data on stdout, messages on stderr, and nothing that could command the terminal."""
 
 import os
 import shutil
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from attncli.base.files import as_text
 from attncli.base.printable import printable
 from attncli.cli import streams
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from attncli.report.canvas import Canvas
 
 LONGEST_ERROR = 400  # characters of the line that says why a request can't be met
-INTERRUPTED = 130  # the exit code, also of who shows what there was by then
+INTERRUPTED = 130  # the exit code
 CUT = " ... "
 DEBUG = False
 QUIET = False
@@ -41,13 +40,13 @@ def set_quiet(wanted: bool) -> None:
 
 
 def say(text: str) -> None:
-    """One line for the user, on stderr, unless --quiet was given."""
+    """Print one line on stderr, unless --quiet was given."""
     if not QUIET:
         print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def error(text: str) -> None:
-    """Why a request can't be met: on stderr, always. Of a long line the middle is left out: it ends in what to do."""
+    """Print why a request can't be met on stderr. The middle of a long line is left out: its end says what to do."""
     line = printable(text).encode(sys.stderr.encoding or "ascii", "backslashreplace").decode(sys.stderr.encoding)
     if len(line) > LONGEST_ERROR:
         half = (LONGEST_ERROR - len(CUT)) // 2
@@ -60,17 +59,12 @@ def shows_progress() -> bool:
     return not QUIET and sys.stderr.isatty()
 
 
-def hints() -> bool:
-    """Return whether a person reads hints."""
-    return not QUIET and sys.stdout.isatty() and sys.stderr.isatty()
-
-
 def hint(*texts: str) -> None:
-    """Show the first of these commands that fits into a line of the terminal, after everything else.
+    """Show the first of these commands that fits into a line of the terminal.
 
-    For a person at a terminal only: not where stdout or stderr goes elsewhere, and not after --quiet.
+    Only a person at a terminal gets it: not with --quiet, and not if stdout or stderr goes elsewhere.
     """
-    if not hints():
+    if QUIET or not (sys.stdout.isatty() and sys.stderr.isatty()):
         return
     from rich.cells import cell_len
     from rich.console import Console
@@ -85,27 +79,22 @@ def hint(*texts: str) -> None:
 
 
 def data(text: str) -> None:
-    """One line of output, on stdout."""
+    """Print one line on stdout."""
     print(printable(text))  # noqa: T201
 
 
 def file(path: object, json: bool) -> None:
-    """The name of a file that was written: on stdout, unless a JSON document is there."""
+    """Name a file that was written: on stdout, unless a JSON document stands there."""
     say(f"attncli: saved {path}") if json else data(str(path))
 
 
-def json_document(document: dict[str, Any]) -> None:
-    """The one JSON document that --json prints."""
-    sys.stdout.write(as_text(document))
-
-
 def text(pieces: Iterable[str]) -> None:
-    """A document that is made piece by piece, on stdout as it is."""
+    """Write a text to stdout, piece by piece."""
     sys.stdout.writelines(pieces)
 
 
 def show(*renderables: "RenderableType") -> None:
-    """Pictures and tables made by `attncli.report`, on stdout; in a pipe without spaces at the ends of lines."""
+    """Print tables and maps on stdout; in a pipe without spaces at the ends of lines."""
     target = console()
     if target.is_terminal:
         target.print(*renderables, sep="\n")
@@ -116,7 +105,7 @@ def show(*renderables: "RenderableType") -> None:
 
 
 def console() -> "Console":
-    """stdout for pictures and tables: colour on a terminal only, and no folding in a pipe."""
+    """Return stdout as rich writes it: colour only on a terminal, and no folding in a pipe."""
     from rich.console import Console
 
     target = Console(highlight=False, markup=False, emoji=False)
@@ -125,14 +114,14 @@ def console() -> "Console":
     return target
 
 
-def canvas(page: int = PAGE_WIDTH) -> "Canvas":
-    """Return the canvas: the terminal as it is, or, in a pipe, `page` columns."""
+def canvas() -> "Canvas":
+    """Return the terminal as a canvas, or PAGE_WIDTH columns in a pipe."""
     from attncli.report.canvas import Canvas
 
     target = console()
     terminal = shutil.get_terminal_size() if target.is_terminal else None
     return Canvas(
-        width=page if terminal is None else terminal.columns,
+        width=PAGE_WIDTH if terminal is None else terminal.columns,
         colour=target.color_system is not None and not target.no_color,
         unicode=unicode_output(),
         height=None if terminal is None else terminal.lines,

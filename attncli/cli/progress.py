@@ -1,21 +1,18 @@
 """A progress bar for what takes over a second: on stderr, on a terminal only."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
 from attncli.base.progress import Advance, silent
 from attncli.cli import output
-
-T = TypeVar("T")
 
 PATIENCE = 1.0  # seconds until the user sees a bar
 
 
 @contextmanager
 def progress(total: int | None, what: str) -> Iterator[Advance]:
-    """Show a bar once the work takes a while. Without a total it moves to and fro."""
+    """Show a bar once the work takes PATIENCE seconds. Without a total it moves to and fro."""
     if not output.shows_progress():
         with silent(total, what) as nothing:
             yield nothing
@@ -32,11 +29,3 @@ def progress(total: int | None, what: str) -> Iterator[Advance]:
             bar.update(task, advance=steps, total=of, description=text, visible=visible)
 
         yield advance
-
-
-def one_by_one(things: Iterable[T], total: int) -> Iterator[T]:
-    """Yield the same things, one a text, with a bar."""
-    with progress(total, "texts") as advance:
-        for thing in things:
-            yield thing
-            advance()

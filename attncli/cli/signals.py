@@ -1,6 +1,6 @@
-"""TERM and HUP end the program at once, and what it was writing is removed; Ctrl-C is an exception as ever.
+"""TERM and HUP end the program at once and remove unfinished files. Ctrl-C is an exception, as usual in Python.
 
-But for one that comes while something is imported, which ends it too.
+During an import Ctrl-C ends the program too.
 """
 
 import os
@@ -18,7 +18,7 @@ IMPORTING = "<frozen importlib._bootstrap>"  # the file of whatever imports, as 
 
 
 def prepare() -> None:
-    """Listen to them, but for those that whoever started the program has it ignore (`nohup`)."""
+    """Handle them, except those that the program was started to ignore (`nohup`)."""
     for number in (getattr(signal, name) for name in ENDING if hasattr(signal, name)):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
@@ -28,9 +28,9 @@ def prepare() -> None:
 
 
 def end(number: int, _: object) -> None:
-    """Ends with 128 and the signal's number.
+    """End with 128 plus the number of the signal.
 
-    Not by an exception, which libraries in other languages turn into one of theirs, or into an abort.
+    An exception would not do: libraries in other languages turn it into one of theirs, or into an abort.
     """
     making.remove_all()
     if sys.stderr.isatty():
@@ -40,14 +40,14 @@ def end(number: int, _: object) -> None:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """KeyboardInterrupt, which an import in C++, such as torch's, can turn into an abort."""
+    """Raise KeyboardInterrupt; during an import end at once, because C++ such as torch's can turn it into an abort."""
     if imports(frame):
         end(number, frame)
     signal.default_int_handler(number, frame)
 
 
 def imports(frame: FrameType | None) -> bool:
-    """Return whether the code was called by an import."""
+    """Return whether an import called the code."""
     while frame is not None:
         if frame.f_code.co_filename == IMPORTING:
             return True
@@ -56,10 +56,7 @@ def imports(frame: FrameType | None) -> bool:
 
 
 def interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
-    """Python drops an exception, and would show it, in a callback of its own, such as there are at every import.
-
-    A Ctrl-C that came just then is sent again.
-    """
+    """Send a Ctrl-C again that came in a callback of Python's own, as there are at every import: Python drops it."""
     if isinstance(lost.exc_value, KeyboardInterrupt):
         from threading import Timer
 

@@ -1,7 +1,7 @@
-"""stdin, stdout and stderr, as the program finds them: open or closed, on a full disk, or read by nobody any more.
+"""stdin, stdout and stderr in every state: open, closed, on a full disk, or a pipe whose reader has gone.
 
-What can't be said on stderr is lost and changes nothing. What can't be written on stdout is an error, save where its
-reader has seen enough.
+A message that can't be written to stderr is lost. Data that can't be written to stdout is an error, unless the reader
+of the pipe has gone.
 """
 
 import errno
@@ -17,7 +17,7 @@ STAND_INS = (os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)  # an empty stdin, a stdout 
 
 
 class Data(io.FileIO):
-    """The target of stdout. Raises RequestError where it can't write, and ends the program when nobody reads on."""
+    """The target of stdout. Raises RequestError if it can't write, and ends the program if the reader has gone."""
 
     def write(self, data: Any) -> int:
         try:
@@ -42,10 +42,10 @@ class Words(io.FileIO):
 
 
 def prepare() -> None:
-    """Before anything else is opened: all three are there, and stderr is for this program's words only.
+    """Open all three before anything else, and keep stderr for this program's own messages.
 
-    A file takes the lowest number that is free: with stdout closed, a model's file would be stdout. What libraries
-    without Python write to stderr, by its number, goes nowhere (`let_libraries_speak`).
+    A file takes the lowest free number: with stdout closed, a model's file would become stdout. Messages that compiled
+    libraries write to stderr by its number are dropped (`let_libraries_speak`).
     """
     for number, how in enumerate(STAND_INS):
         try:
@@ -61,7 +61,7 @@ def prepare() -> None:
 
 
 def text(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
-    """The stream that was there `before`, or None, on another file. A character that it can't encode is escaped."""
+    """Return a stream like the one `before` on another file. A character that it can't encode is escaped."""
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=getattr(before, "encoding", None),
@@ -72,7 +72,7 @@ def text(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
 
 
 def let_libraries_speak() -> None:
-    """Show from here on what libraries write to stderr."""
+    """Show from now on what libraries write to stderr."""
     words = sys.stderr
     if words is sys.__stderr__ and words is not None:  # this program's own, not of one that runs it within
         os.dup2(words.fileno(), 2)

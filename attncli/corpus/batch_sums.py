@@ -16,11 +16,11 @@ from torch import Tensor
 from attncli.analysis.patterns import EVERY
 from attncli.attention import Window as Reach
 from attncli.base.arrays import Doubles
-from attncli.corpus.sums import FIGURES, LINEAR, Counting, Part, divergence_sums, factors
+from attncli.corpus.sums import FIGURES, LINEAR, Counting, Sums, divergence_sums, factors
 from attncli.models.block import Block, Tap, bands
+from attncli.models.engine import Engine
 from attncli.models.meeting import weigh
 from attncli.models.rows import LayerMask, Rows
-from attncli.models.tapped import TappedModel
 from attncli.models.taps import transformed_lengths
 from attncli.models.walk import Ending
 from attncli.text.tokenizer import Tokenizer
@@ -51,7 +51,7 @@ class BatchSums:
     taps: read or change the blocks before they are counted.
     """
 
-    def __init__(self, model: TappedModel, counting: Counting, block_weights: int, taps: Sequence[Tap] = ()) -> None:
+    def __init__(self, model: Engine, counting: Counting, block_weights: int, taps: Sequence[Tap] = ()) -> None:
         self.model = model
         self.counting = counting
         self.block_weights = block_weights
@@ -63,7 +63,7 @@ class BatchSums:
     def tokenizer(self) -> Tokenizer:
         return self.model.tokenizer
 
-    def parts(self, batch: Sequence[Window]) -> list[Part]:
+    def parts(self, batch: Sequence[Window]) -> list[Sums]:
         """Return the sums over the queries of each window, from one walk."""
         model = self.model
         texts = [window.tokens for window in batch]
@@ -79,7 +79,7 @@ class BatchSums:
             divergences = sums.divergences() if self.counting.distances else [None] * len(batch)
         limits, alike = sums.alike()
         return [
-            Part(1, window.queries, limits[number], sums.totals[number], divergences[number], alike[number])
+            Sums.of_part(window.queries, limits[number], sums.totals[number], divergences[number], alike[number])
             for number, window in enumerate(sums.windows)
         ]
 
@@ -94,16 +94,16 @@ class BatchSums:
             raise self.model.too_large("scores", int(bad[0][1]), int(bad[0][2]))
 
 
-class Met(NamedTuple):
+class _Met(NamedTuple):
     """The heads of a layer on a run of texts, and the lengths of their transformed values for norms."""
 
     block: Block
     lengths: Tensor | None
 
-    def text(self, place: int) -> "Met":
+    def text(self, place: int) -> "_Met":
         """Return the heads on one of the texts."""
         one = slice(place, place + 1)
-        return Met(self.block.some_texts(one), None if self.lengths is None else self.lengths[one])
+        return _Met(self.block.some_texts(one), None if self.lengths is None else self.lengths[one])
 
 
 class BlockSums(Tap):
@@ -124,10 +124,10 @@ class BlockSums(Tap):
         self.windows = [window.in_words if self.words else window for window in batch]
         self.totals = np.zeros((len(batch), model.layers, model.heads, len(FIGURES)))
         self.units: list[Units] = []
-        self.blocks: list[list[Counted] | None] = []  # of runs whose weights exist together, made once
-        self.met: list[list[Met]] = [[] for _ in rows.runs]  # of each run, if its maps are needed again
+        self.blocks: list[list[_Queries] | None] = []  # of runs whose weights exist together, made once
+        self.met: list[list[_Met]] = [[] for _ in rows.runs]  # of each run, if its maps are needed again
         self.lengths: Tensor | None = None  # of the current block
-        self.part: tuple[Counted, list[Tensor]] | None = None  # the current part, and memory for it
+        self.part: tuple[_Queries, list[Tensor]] | None = None  # the current part, and memory for it
         for run in rows.runs:
             fewest = min(QUERIES, self.block_weights // run.length)
             block = max(fewest, self.block_weights // (model.heads * run.length))
@@ -138,7 +138,7 @@ class BlockSums(Tap):
     def begin(self, block: Block) -> Block:
         self.lengths = transformed_lengths(block) if self.norm else None
         if self.distances:
-            self.met[block.run.number].append(Met(block.bare, self.lengths))
+            self.met[block.run.number].append(_Met(block.bare, self.lengths))
         return block
 
     def places(self, block: Block) -> Sequence[int]:
@@ -149,7 +149,7 @@ class BlockSums(Tap):
         for counted in self.blocks_of(block.run.number, block.window):
             within = block.some_queries(counted.queries).some_keys(counted.keys)
             for places in self.together(within):
-                part = within.some_heads(places)
+                part = within.only(places)
                 self.part = counted, self.memory.room(*part.query.shape[:3], part.key.shape[2])
                 yield part
 
@@ -168,7 +168,7 @@ class BlockSums(Tap):
         sums = reduced(rows, logarithms, counted.factors, counted.counts).cpu().numpy()
         self.totals[np.ix_(part.text_numbers, [part.layer], part.numbers)] += sums[:, None]
 
-    def blocks_of(self, run: int, reach: Reach | None) -> "Iterable[Counted]":
+    def blocks_of(self, run: int, reach: Reach | None) -> "Iterable[_Queries]":
         """Return the queries of a run in blocks. One long window in a layer with a `reach` has only the keys that these
         can see.
         """
@@ -193,7 +193,7 @@ class BlockSums(Tap):
             weights = torch.mul(weights, lengths[..., None, :], out=spare[0])
         weights = units.merged(weights, queries)
         if lengths is not None:
-            divide_rows(weights)
+            _divide_rows(weights)
         return weights
 
     def alike(self) -> tuple[Doubles, Doubles]:
@@ -220,7 +220,7 @@ class BlockSums(Tap):
             for run, met in zip(self.rows.runs, self.met, strict=True)
         )
 
-    def divergence(self, met: Sequence[Met], text: int) -> Doubles:
+    def divergence(self, met: Sequence[_Met], text: int) -> Doubles:
         """Return the sums of one window, `[head of all layers, head of all layers]`."""
         length, (layers, heads) = len(self.batch[text]), self.totals.shape[1:3]
         every = layers * heads
@@ -241,7 +241,7 @@ class BlockSums(Tap):
 # --- queries and keys: the tokens of windows, or their words ------------------------------------------
 
 
-class Counted(NamedTuple):
+class _Queries(NamedTuple):
     """Some queries of a run, the keys that they may see, and what their weights count for.
 
     factors: of the weights (`attncli.corpus.sums.factors`), `[window, figure, query, key]`. counts: whether a
@@ -288,16 +288,16 @@ class Units:
             yield slice(start, end)
             start = end
 
-    def counted(self) -> Iterator[Counted]:
+    def counted(self) -> Iterator[_Queries]:
         """Yield the blocks, and what their weights count for."""
         for block in self.blocks():
-            yield Counted(block, slice(0, self.length), self.factors(block), self.counts(block))
+            yield _Queries(block, slice(0, self.length), self.factors(block), self.counts(block))
 
-    def near(self, reach: Reach) -> Iterator[Counted]:
+    def near(self, reach: Reach) -> Iterator[_Queries]:
         """Yield the blocks of one long window in a layer with a `reach`, without keys that no query of a block sees."""
         every = slice(0, self.length)
         for queries, keys in bands(reach, every, every):
-            yield Counted(queries, keys, self.factors(queries, keys), self.counts(queries))
+            yield _Queries(queries, keys, self.factors(queries, keys), self.counts(queries))
 
     def rows(self, block: slice) -> slice:
         """Return the places of a block of queries among tokens or words."""
@@ -345,7 +345,7 @@ class Units:
         pieces = weights.new_zeros(len(weights), size[2]).scatter_add_(-1, from_word, ones)
         return between.div_(pieces.clamp_min_(1)[:, None, :, None])
 
-    def alike(self, mask: LayerMask | None, blocks: Iterable[Counted]) -> tuple[Doubles, Doubles]:
+    def alike(self, mask: LayerMask | None, blocks: Iterable[_Queries]) -> tuple[Doubles, Doubles]:
         """Return the sums over the queries of uniform attention: its entropy ln(keys that a query may attend to),
         `[window]`, and its figures in LINEAR, `[window, figure]`.
 
@@ -358,25 +358,25 @@ class Units:
             allowed = self.allowed(mask, block.queries, block.keys)
             keys = allowed.sum(dim=-1, keepdim=True).clamp(min=1)
             entropy += (keys[..., 0].cpu().double().log() * block.counts[:, 0].cpu()).sum(dim=-1)
-            linear += weighted_sums((allowed / keys).flatten(1)[:, None], block.factors.flatten(2).mT)[:, 0].cpu()
+            linear += _weighted_sums((allowed / keys).flatten(1)[:, None], block.factors.flatten(2).mT)[:, 0].cpu()
         return entropy.numpy(), linear.numpy()
 
     def allowed(self, mask: LayerMask | None, block: slice, keys: slice) -> Tensor:
         """Return 1 where a query of a block may attend to a key, else 0: float `[window, query, key]`."""
         rows = self.rows(block)
-        shown = None if mask is None else mask.of(block, keys, self.device)
-        if shown is None:
+        visible = None if mask is None else mask.of(block, keys, self.device)
+        if visible is None:
             lengths = torch.tensor([len(window) for window in self.windows], device=self.device)
             seen = torch.arange(self.longest, device=self.device) < lengths[:, None]
             return seen[:, None].float().expand(-1, rows.stop - rows.start, -1)
         size = len(self.windows), 1, block.stop - block.start, keys.stop - keys.start
-        return (self.merged(shown.expand(size).float(), block) > 0)[:, 0].float()
+        return (self.merged(visible.expand(size).float(), block) > 0)[:, 0].float()
 
 
 # --- sums of weights ----------------------------------------------------------------------------------
 
 
-def divide_rows(norms: Tensor) -> None:
+def _divide_rows(norms: Tensor) -> None:
     """Divide each row `[..., key]` by its sum, in place; a row of zeros stays one."""
     norms.div_(norms.sum(dim=-1, keepdim=True).clamp_min_(torch.finfo(norms.dtype).tiny))
 
@@ -384,18 +384,18 @@ def divide_rows(norms: Tensor) -> None:
 def reduced(weights: Tensor, logarithms: Tensor, factors: Tensor, counts: Tensor) -> Tensor:
     """Return the sums of the figures over a block of queries, `[window, head, figure]`, in the order of FIGURES.
 
-    weights `[window, head, query, key]`, and memory for their logarithms; factors and counts as in a `Counted`.
+    weights `[window, head, query, key]`, and memory for their logarithms; factors and counts as in a `_Queries`.
     """
     if weights.dtype.itemsize < 4:  # half precision is too little to add up in
         weights, logarithms = weights.float(), logarithms.float()
     torch.clamp_min(weights, LEAST, out=logarithms)
     entropy = -logarithms.log_().mul_(weights).sum(-1)  # [window, head, query]
     strongest = weights.amax(-1)
-    rest = weighted_sums(weights.flatten(2), factors.flatten(2).transpose(1, 2).to(weights.dtype))
+    rest = _weighted_sums(weights.flatten(2), factors.flatten(2).transpose(1, 2).to(weights.dtype))
     return torch.cat([(entropy * counts).sum(-1, True), (strongest * counts).sum(-1, True), rest], dim=-1)
 
 
-def weighted_sums(weights: Tensor, factors: Tensor) -> Tensor:
+def _weighted_sums(weights: Tensor, factors: Tensor) -> Tensor:
     """Multiply `[window, head, query x key]` by `[window, query x key, figure]`, to `[window, head, figure]`.
 
     Cores share a batch of products, not a single product with long rows. So the heads of one window are two batches.

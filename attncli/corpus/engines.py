@@ -117,7 +117,7 @@ LONGEST = 80  # bytes of the path of a folder for sockets: every system allows s
 SETTLED = 0.5  # seconds after which a process that was killed is gone
 
 
-class Doing(NamedTuple):
+class _Doing(NamedTuple):
     """A worker, its shard, and which try it is."""
 
     pool: ProcessPoolExecutor
@@ -129,7 +129,7 @@ def processes(workers: int, cores: int) -> Engine:
     """Return the engine of several processes, which share the cores."""
 
     def engine(work: Work[Any], shards: Iterator[Shard], folder: Folder | None) -> Iterator[Event]:
-        crew = Crew(work.away(), max(1, cores // workers), folder)
+        crew = _Crew(work.away(), max(1, cores // workers), folder)
         try:
             for shard in islice(shards, workers):
                 crew.give(crew.start(), shard)
@@ -149,12 +149,12 @@ def processes(workers: int, cores: int) -> Engine:
     return engine
 
 
-class Crew:
+class _Crew:
     """Workers with so many cores each."""
 
     def __init__(self, work: Work[Any], cores: int, folder: Folder | None) -> None:
         self.work, self.cores, self.folder = work, cores, folder
-        self.doing: dict[Future[Counted], Doing] = {}
+        self.doing: dict[Future[Counted], _Doing] = {}
 
     def start(self) -> ProcessPoolExecutor:
         """Start a worker."""
@@ -172,7 +172,7 @@ class Crew:
                 time.sleep(SETTLED)
                 pool = self.start()
             else:
-                self.doing[future] = Doing(pool, shard, tries)
+                self.doing[future] = _Doing(pool, shard, tries)
                 return
 
     def outcome(self, future: "Future[Counted]") -> tuple[ProcessPoolExecutor, Event | None]:

@@ -123,9 +123,9 @@ class Input:
         return self.size == 0 and not self.stamp and not is_address(self.at)
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """The name in messages."""
-        return shown(self.name)
+        return display_name(self.name)
 
 
 class Piece(NamedTuple):
@@ -148,7 +148,7 @@ def whole_files(inputs: Iterable[Input]) -> list[Piece]:
     return [Piece(one) for one in inputs]
 
 
-def shown(name: str) -> str:
+def display_name(name: str) -> str:
     """Return the name of a file in messages."""
     return "stdin" if name == STDIN else shorten(printable(name), 150)
 
@@ -166,14 +166,14 @@ WINDOW = 2**27  # bytes that zstd may look back: the limit of its own program
 
 
 @contextmanager
-def reading_of(name: str) -> Iterator[None]:
+def _reading_of(name: str) -> Iterator[None]:
     """Turn errors while a file is read into a BadFile that names it."""
     try:
         yield
     except RequestError:
         raise
     except Exception as error:
-        raise BadFile(f"can't read {shown(name)}: {said(error)}{where_to_find(name)}") from error
+        raise BadFile(f"can't read {display_name(name)}: {said(error)}{where_to_find(name)}") from error
 
 
 @contextmanager
@@ -182,7 +182,7 @@ def opened(one: Input, requested: int = REQUESTED) -> Iterator[BinaryIO]:
 
     Raises BadFile if it can't be read, or if its size has changed.
     """
-    with reading_of(one.name):
+    with _reading_of(one.name):
         if one.at == STDIN:
             yield sys.stdin.buffer
             return
@@ -213,7 +213,7 @@ def _regular_size(file: BinaryIO) -> int | None:
 
 def _check_size(one: Input, size: int | None) -> None:
     if size not in (None, one.size):
-        raise BadFile(f"{one.shown} has changed: it had {one.size:,} bytes and has {size:,} now")
+        raise BadFile(f"{one.display_name} has changed: it had {one.size:,} bytes and has {size:,} now")
 
 
 def _decompressed(name: str, file: BinaryIO) -> BinaryIO:
@@ -221,7 +221,7 @@ def _decompressed(name: str, file: BinaryIO) -> BinaryIO:
         case "gzip":
             return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb"))
         case "zstd":
-            return cast(BinaryIO, io.BufferedReader(Zstd(file), 2**17))
+            return cast(BinaryIO, io.BufferedReader(_Zstd(file), 2**17))
     return file
 
 
@@ -262,7 +262,7 @@ class Ranges(io.RawIOBase):
         return wanted
 
 
-class Zstd(io.RawIOBase):
+class _Zstd(io.RawIOBase):
     """The content of zstd frames, one after the other.
 
     The file objects of zstandard read a file that is cut short as if it ended there. This one raises EOFError.
@@ -314,12 +314,12 @@ class Zstd(io.RawIOBase):
 
 # --- their digests --------------------------------------------------------------------------------------
 
-Stamps = Mapping[tuple[str, str], str]  # (at, stamp) -> digest
+_Stamps = Mapping[tuple[str, str], str]  # (at, stamp) -> digest
 DIGESTED = 4  # files that are read at the same time
 CHUNK = 2**20  # bytes
 
 
-def digested(inputs: Iterable[Input], known: Stamps = {}) -> list[Input]:  # noqa: B006  (it is only read)
+def digested(inputs: Iterable[Input], known: _Stamps = {}) -> list[Input]:  # noqa: B006  (it is only read)
     """Return the files with digests: SHA-256 of the stored bytes, or the tag of the store. A stream has none.
 
     known: earlier digests by place and stamp; those files are not read again.
@@ -332,7 +332,7 @@ def digested(inputs: Iterable[Input], known: Stamps = {}) -> list[Input]:  # noq
         return [replace(one, digest=next(read) if digest is None else digest) for one, digest in found]
 
 
-def _known_digest(one: Input, known: Stamps) -> str | None:
+def _known_digest(one: Input, known: _Stamps) -> str | None:
     """Return the digest of a file that need not be read; None where it has to be."""
     if one.is_stream:
         return ""
@@ -344,10 +344,10 @@ def _known_digest(one: Input, known: Stamps) -> str | None:
 def _content_digest(one: Input) -> str:
     """Return the SHA-256 of all bytes of a file. Raises BadFile as `digested`."""
     found = hashlib.sha256()
-    with reading_of(one.name):
+    with _reading_of(one.name):
         with stored(one) as file:
             while chunk := file.read(CHUNK):
                 found.update(chunk)
         if one.stamp and not is_address(one.at) and stamp_of(Path(one.at).stat()) != one.stamp:
-            raise BadFile(f"{one.shown} has changed since it was found: run the command again")
+            raise BadFile(f"{one.display_name} has changed since it was found: run the command again")
     return found.hexdigest()

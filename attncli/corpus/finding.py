@@ -8,7 +8,6 @@ import os
 import re
 import stat
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 from attncli.base.addresses import filesystem, is_address, local_path, said, told
 from attncli.base.errors import Notice, RequestError
 from attncli.base.untrusted import parse_json, read_regular
-from attncli.corpus.files import STDIN, TEXTS, BadFile, Input, Kinds, shown, stamp_of, suffix
+from attncli.corpus.files import STDIN, TEXTS, BadFile, Input, Kinds, display_name, stamp_of, suffix
 from attncli.corpus.tables import parts_of
 from attncli.text.samples import where_to_find
 
@@ -54,7 +53,7 @@ def _named(name: str, kinds: Kinds) -> list[Input]:
     """Return the files that one name stands for."""
     if name == STDIN:
         return [Input(STDIN, STDIN, 0)]
-    store: Store = ByAddress() if is_address(name) else Here()
+    store: Store = _ByAddress() if is_address(name) else Here()
     file = store.file(name)
     if file is not None:
         return [file]
@@ -62,10 +61,10 @@ def _named(name: str, kinds: Kinds) -> list[Input]:
     if folder is not None:
         return _files_inside(name, folder, store, kinds)
     if not MAGIC.search(name):
-        raise RequestError(f"can't read {shown(name)}: No such file or directory{where_to_find(name)}")
+        raise RequestError(f"can't read {display_name(name)}: No such file or directory{where_to_find(name)}")
     files = store.matching(name)
     if not files:
-        raise RequestError(f"no file matches {shown(name)}")
+        raise RequestError(f"no file matches {display_name(name)}")
     return files
 
 
@@ -75,18 +74,20 @@ def _files_inside(name: str, folder: "list[Found]", store: "Store", kinds: Kinds
     if kinds.tables and SPLITS in top:
         splits = _read_json(top[SPLITS], store).get("splits")
         known = [f"{name.rstrip('/')}/{split}" for split in splits] if isinstance(splits, list) else []
-        raise RequestError(f"{shown(name)} has several datasets: name one: {shown(', '.join(known))}")
+        raise RequestError(f"{display_name(name)} has several datasets: name one: {display_name(', '.join(known))}")
     if kinds.tables and STATE in top:
         return _check_no_pipes(_data_files(top, store))
     files = [found.file for found in folder if kinds.has(found.parts[-1])]
     if not files:
-        raise RequestError(f"{shown(name)} has no {kinds.what} in it: {kinds.suffixes} (or compressed, .gz .zst)")
+        raise RequestError(
+            f"{display_name(name)} has no {kinds.what} in it: {kinds.suffixes} (or compressed, .gz .zst)"
+        )
     _check_no_pipes(files)
     others = sorted({suffix(found.parts[-1]) or found.parts[-1] for found in folder if not kinds.has(found.parts[-1])})
     if others:
         count = len(folder) - len(files)
-        left_out = f"{count:,} file{'s' if count > 1 else ''} of other kinds ({shown(', '.join(others))})"
-        warnings.warn(f"{shown(name)}: left out {left_out}", Notice, stacklevel=2)
+        left_out = f"{count:,} file{'s' if count > 1 else ''} of other kinds ({display_name(', '.join(others))})"
+        warnings.warn(f"{display_name(name)}: left out {left_out}", Notice, stacklevel=2)
     return files
 
 
@@ -94,7 +95,9 @@ def _check_no_pipes(files: list[Input]) -> list[Input]:
     """Return files of a folder. Raises RequestError for a pipe, which nobody has named."""
     for file in files:
         if file.is_stream:
-            raise RequestError(f"{file.shown} is a pipe, or a link that leads nowhere: name the files that are meant")
+            raise RequestError(
+                f"{file.display_name} is a pipe, or a link that leads nowhere: name the files that are meant"
+            )
     return files
 
 
@@ -103,11 +106,11 @@ def _data_files(top: dict[str, Input], store: "Store") -> list[Input]:
     state = top[STATE]
     about = _read_json(state, store)
     if any(about.get(name) for name in CHOSEN):
-        raise BadFile(f"{state.shown}: only some rows are the dataset's: save it anew, after flatten_indices()")
+        raise BadFile(f"{state.display_name}: only some rows are the dataset's: save it anew, after flatten_indices()")
     try:
         return [top[entry["filename"]] for entry in about["_data_files"]]
     except (KeyError, TypeError) as error:
-        raise BadFile(f"{state.shown} is of no dataset, or names a file that is not there") from error
+        raise BadFile(f"{state.display_name} is of no dataset, or names a file that is not there") from error
 
 
 def _read_json(file: Input, store: "Store") -> dict[str, Any]:
@@ -115,14 +118,14 @@ def _read_json(file: Input, store: "Store") -> dict[str, Any]:
     try:
         found = parse_json(store.content(file))
     except ValueError as error:
-        raise BadFile(f"{file.shown} is no JSON") from error
+        raise BadFile(f"{file.display_name} is no JSON") from error
     return found if isinstance(found, dict) else {}
 
 
 def _with_parts(one: Input) -> Input | BadFile:
     """Return a table with its parts, or the reason why it can't be read."""
     if one.is_stream:
-        raise RequestError(f"{one.shown}: a table is read from a file, not from a pipe")
+        raise RequestError(f"{one.display_name}: a table is read from a file, not from a pipe")
     try:
         return replace(one, parts=parts_of(one))
     except BadFile as error:
@@ -149,46 +152,28 @@ class Found(NamedTuple):
     file: Input
 
 
-class Store(ABC):
-    """A place where files are found. Its methods raise RequestError for files that can't be looked at."""
+class Here:
+    """Files of this machine. Its methods raise RequestError for files that can't be looked at."""
 
-    @abstractmethod
     def file(self, name: str) -> Input | None:
         """Return a file; None for a folder, and if there is none."""
-
-    @abstractmethod
-    def folder(self, name: str) -> list[Found] | None:
-        """Return all files under a folder except hidden ones, sorted; None for anything else."""
-
-    @abstractmethod
-    def matching(self, pattern: str) -> list[Input]:
-        """Return the files that match a pattern except hidden ones, sorted."""
-
-    @abstractmethod
-    def content(self, file: Input) -> bytes:
-        """Read a small file."""
-
-
-class Here(Store):
-    """Files of this machine."""
-
-    def file(self, name: str) -> Input | None:
         path = local_path(name)
         try:
             found = path.stat()
         except (OSError, ValueError) as error:
             if isinstance(error, FileNotFoundError):
                 return None
-            raise RequestError(f"can't read {shown(name)}: {said(error)}") from error
+            raise RequestError(f"can't read {display_name(name)}: {said(error)}") from error
         return None if stat.S_ISDIR(found.st_mode) else _input_here(name, path, found)
 
     def folder(self, name: str) -> list[Found] | None:
+        """Return all files under a folder except hidden ones, sorted; None for anything else."""
         top = local_path(name)
         return sorted(self._under(top), key=attrgetter("parts")) if top.is_dir() else None
 
     def _under(self, top: Path) -> Iterator[Found]:
         def refuse(error: OSError) -> None:
-            raise RequestError(f"can't read {shown(str(error.filename))}: {said(error)}") from error
+            raise RequestError(f"can't read {display_name(str(error.filename))}: {said(error)}") from error
 
         for folder, folders, files in os.walk(top, onerror=refuse):
             folders[:] = [one for one in folders if not _is_hidden(one)]
@@ -199,6 +184,7 @@ class Here(Store):
                     yield Found(path.relative_to(top).parts, one)
 
     def matching(self, pattern: str) -> list[Input]:
+        """Return the files that match a pattern except hidden ones, sorted."""
         pattern = str(local_path(pattern))
         fixed = _parts_before_magic(pattern)
         every = glob.glob(pattern, recursive=True)  # noqa: PTH207  (that of a path has another `**` in each Python)
@@ -208,14 +194,15 @@ class Here(Store):
         return [file for name in names if (file := self.file(name)) is not None]
 
     def content(self, file: Input) -> bytes:
+        """Read a small file."""
         try:
             return read_regular(Path(file.at))
         except OSError as error:
-            raise RequestError(f"can't read {file.shown}: {said(error)}") from error
+            raise RequestError(f"can't read {file.display_name}: {said(error)}") from error
 
 
-class ByAddress(Store):
-    """Files that fsspec finds."""
+class _ByAddress:
+    """Files that fsspec finds, by the methods of `Here`."""
 
     def file(self, name: str) -> Input | None:
         files, path = filesystem(name)
@@ -258,6 +245,9 @@ class ByAddress(Store):
             return content
 
 
+Store = Here | _ByAddress
+
+
 def _parts_before_magic(pattern: str) -> int:
     """Return how many parts of a pattern come before the first with a wildcard."""
     return next((n for n, part in enumerate(PurePosixPath(pattern).parts) if MAGIC.search(part)), 0)
@@ -288,10 +278,10 @@ def _is_file(at: str, about: Mapping[str, Any]) -> bool:
 
 def _input_there(address: str, about: Mapping[str, Any]) -> Input:
     """Return a file from the description that its store gives."""
-    return Input(address, address, int(about["size"] or 0), stamp=content_tag(about))
+    return Input(address, address, int(about["size"] or 0), stamp=_content_tag(about))
 
 
-def content_tag(about: Mapping[str, Any]) -> str:
+def _content_tag(about: Mapping[str, Any]) -> str:
     """Return the tag by which a store tells one content from another; "" if it gives none."""
     lfs, settings = about.get("lfs"), about.get("content_settings")
     known = {**about, **(lfs if isinstance(lfs, dict) else {}), **(settings if isinstance(settings, dict) else {})}

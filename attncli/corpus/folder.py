@@ -7,9 +7,8 @@ stores, which have no locks, need none.
 import json
 import os
 import shutil
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,40 +27,20 @@ UNDER_WAY = "under-way"  # the folder of files that are being written
 LONGEST = 2**30  # bytes of a file: enough for a plan of millions of inputs
 
 
-class Folder(ABC):
-    """A folder of sums.
-
-    name: as messages name it. everywhere: whether every machine finds the same folder under this name.
-    """
-
-    name: str
-    everywhere: bool
-
-    @abstractmethod
-    def held(self) -> AbstractContextManager[object]:
-        """Keep others from writing here meanwhile. Raises RequestError if another process does."""
-
-    @abstractmethod
-    def names(self) -> set[str]:
-        """Return the names of all files. Raises RequestError if they can't be listed."""
-
-    @abstractmethod
-    def read(self, name: str) -> bytes | None:
-        """Read a file; None if there is none. Raises RequestError if it can't be read."""
-
-    @abstractmethod
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file. Raises RequestError if that is not possible."""
-
-
-def folder_at(name: str) -> Folder:
+def folder_at(name: str) -> "Folder":
     """Return a folder, which is made at the first write. Raises RequestError for a name that can't be a folder."""
     if not name.strip():
         raise RequestError("a folder for sums has to have a name")
     return Remote(name) if is_address(name) else Local(local_path(name).absolute(), name)
 
 
-class Local(Folder):
+class Local:
+    """A folder of this machine.
+
+    name: as messages name it. everywhere: whether every machine finds the same folder under this name. The methods
+    raise RequestError for what is not possible.
+    """
+
     everywhere = False
 
     def __init__(self, path: Path, name: str) -> None:
@@ -73,10 +52,36 @@ class Local(Folder):
         if is_file:
             raise RequestError(f"{name} is a file, and sums are kept in a folder: name another place")
 
-    def held(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Lock the folder by a file in it. A folder that was made for it is removed at the end if it is empty."""
         is_new = not self.path.exists()
         self._make(self.path)
-        return Held(self.path, self.name, is_new)
+        lock, under_way = self.path / "lock", self.path / UNDER_WAY
+        if is_new:  # a signal from now on removes them; in an older folder they may be another process's
+            base_files.UNDER_WAY.update((lock, under_way))
+        try:
+            file = HeldFile(lock)
+        except RequestError as error:
+            base_files.UNDER_WAY.difference_update((lock, under_way))
+            if isinstance(error.__cause__, BlockingIOError):
+                raise RequestError(
+                    f"{self.name} is in use by another attncli: wait until it ends, or name another folder"
+                ) from error
+            raise
+        base_files.UNDER_WAY.update((lock, under_way))
+        try:
+            yield
+        finally:
+            if under_way.is_dir():  # a pipe of that name would wait for a writer
+                shutil.rmtree(under_way, ignore_errors=True)  # with files of processes that were killed
+            with suppress(OSError):
+                lock.unlink()
+            base_files.UNDER_WAY.difference_update((lock, under_way))
+            if is_new:
+                with suppress(OSError):  # it is not empty
+                    self.path.rmdir()
+            file.release()
 
     def _make(self, path: Path) -> None:
         try:
@@ -85,6 +90,7 @@ class Local(Folder):
             raise RequestError(f"can't make the folder {self.name}: {error.strerror or error}") from error
 
     def names(self) -> set[str]:
+        """Return the names of all files."""
         try:
             with os.scandir(self.path) as entries:
                 return {entry.name for entry in entries}
@@ -94,6 +100,7 @@ class Local(Folder):
             raise RequestError(f"can't read {self.name}: {error.strerror or error}") from error
 
     def read(self, name: str) -> bytes | None:
+        """Read a file; None if there is none."""
         try:
             with open_regular(self.path / name) as file:
                 if os.fstat(file.fileno()).st_size > LONGEST:
@@ -116,42 +123,9 @@ class Local(Folder):
             raise RequestError(f"can't write {self.name}/{name}: {error.strerror or error}") from error
 
 
-class Held:
-    """A folder that this process has locked, by a file in it. is_new: it is removed at the end if it is empty."""
+class Remote:
+    """A folder at an address, with the methods of `Local`."""
 
-    def __init__(self, path: Path, folder: str, is_new: bool) -> None:
-        self.path, self.is_new = path, is_new
-        self.temporary = (path / "lock", path / UNDER_WAY)
-        if is_new:  # a signal from now on removes them; in an older folder they may be another process's
-            base_files.UNDER_WAY.update(self.temporary)
-        try:
-            self.file = HeldFile(path / "lock")
-        except RequestError as error:
-            base_files.UNDER_WAY.difference_update(self.temporary)
-            if isinstance(error.__cause__, BlockingIOError):
-                raise RequestError(
-                    f"{folder} is in use by another attncli: wait until it ends, or name another folder"
-                ) from error
-            raise
-        base_files.UNDER_WAY.update(self.temporary)
-
-    def __enter__(self) -> "Held":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        under_way = self.path / UNDER_WAY
-        if under_way.is_dir():  # a pipe of that name would wait for a writer
-            shutil.rmtree(under_way, ignore_errors=True)  # with files of processes that were killed
-        with suppress(OSError):
-            self.file.path.unlink()
-        base_files.UNDER_WAY.difference_update(self.temporary)
-        if self.is_new:
-            with suppress(OSError):  # it is not empty
-                self.path.rmdir()
-        self.file.release()
-
-
-class Remote(Folder):
     everywhere = True
 
     def __init__(self, name: str) -> None:
@@ -183,6 +157,8 @@ class Remote(Folder):
             self.files.makedirs(self.path, exist_ok=True)
             self.files.pipe_file(f"{self.path}/{name}", content)
 
+
+Folder = Local | Remote
 
 # --- its plan -------------------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ def on_ray(address: str | None, workers: int | None = None, gpus: float = 0.0) -
     def engine(work: Work[Any], shards: Iterator[Shard], folder: Folder | None) -> Iterator[Event]:
         there = folder if folder is not None and folder.everywhere else None
         with _connected(address):
-            tries = ray.remote(num_cpus=0)(Tries).remote()
+            tries = ray.remote(num_cpus=0)(_Tries).remote()
             make = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_task_retries=TRIES - 1)(Worker)
             room = _room_for(gpus)
             doing: dict[Any, tuple[Any, Shard]] = {}
@@ -178,7 +178,7 @@ def _outcome(done: Any, shard: Shard) -> Event:
     return found
 
 
-class Tries:
+class _Tries:
     """An actor that counts how often each shard was begun."""
 
     def __init__(self) -> None:

@@ -15,26 +15,25 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.analysis.shares import row_shares
-from attncli.analysis.words import merge_words
-from attncli.base.arguments import check_texts, each_text
+from attncli.analysis.patterns import row_shares
+from attncli.base.choices import check_texts, each_text
 from attncli.base.errors import Notice, RequestError
 from attncli.base.schema import fields, whole
 from attncli.corpus.batch_sums import TOKENS_A_CORE, BatchSums
 from attncli.corpus.of_model import MOST_THREADS, OfModel, asked_of, pool
-from attncli.corpus.running import Corpus, Show, Where, go_through, silent
+from attncli.corpus.running import Corpus, Show, Where, go_through, notify_partial, silent
 from attncli.corpus.shards import Arrays, Counts, Seen, Shard
 from attncli.corpus.statistics import Statistics, check_sums
-from attncli.corpus.sums import USUAL, Counting, Part, Sums, plain_part
+from attncli.corpus.sums import USUAL, Counting, Sums, plain_part
 from attncli.corpus.texts import Reading
 from attncli.models import rows
-from attncli.models.engine import Engine, check_model
+from attncli.models.engine import Engine, check_every_layer, check_model, tapped
 from attncli.models.model import OFTEN, Model
 from attncli.models.network import lay_out
 from attncli.models.opening import Opening
-from attncli.models.tapped import check_every_layer, tapped
 from attncli.models.walk import BATCH_TOKENS
 from attncli.record import AttentionRecord, ModelInfo, Request
+from attncli.record.grouping import merge_words
 from attncli.text.tokens import Unreadable
 from attncli.text.windows import Window, windows
 
@@ -44,7 +43,7 @@ LARGE = 2**15  # bytes of a corpus for which weights are laid out: about eight b
 LONGEST_WINDOW = 1024
 TEXTS_SORTED, TOKENS_SORTED = 1024, 65536  # sorted by length together; all of them are in memory
 
-Parts = Callable[[Sequence[Sequence[Window]]], Iterable[list[Part]]]
+Parts = Callable[[Sequence[Sequence[Window]]], Iterable[list[Sums]]]
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,8 @@ class Pace:
     @classmethod
     def from_numbers(cls, numbers: Mapping[str, int]) -> "Pace":
         """Return the pace of these `numbers`. Raises KeyError if one is missing."""
-        found = {name: numbers[name] for name in ("batch_tokens", "block_weights", "threads")}
-        return cls(**found, laid_out=bool(numbers["laid_out"]) if "laid_out" in numbers else None)
+        laid_out = bool(numbers["laid_out"]) if "laid_out" in numbers else None
+        return cls(numbers["batch_tokens"], numbers["block_weights"], numbers["threads"], laid_out)
 
 
 class Reducer:
@@ -96,7 +95,7 @@ class Reducer:
         self.counting = counting = replace(counting, mask=model.mask_of(counting.mask, self.which))
         model.check(Request(mask=counting.mask, measure=counting.measure, which=self.which))
         check_every_layer(model, self.which, "stats")
-        self.sums: BatchSums | RecordSums
+        self.sums: BatchSums | _RecordSums
         part = tapped(model, self.which)
         device = "cpu" if part is None else part.device.type
         self.pace = pace or Pace.on(device)
@@ -107,7 +106,7 @@ class Reducer:
             if device == "cpu" and isinstance(model, Model):
                 self.cores = cores or torch.get_num_threads()
         else:
-            self.sums = RecordSums(model, counting, self.which)
+            self.sums = _RecordSums(model, counting, self.which)
             self.batch_tokens = LONGEST_WINDOW
         self.tokenizer = self.sums.tokenizer
 
@@ -142,18 +141,19 @@ class Reducer:
         if isinstance(self.model, Model):
             self.model.need(self.model.layers)
         with self._workers() as parts_of:
-            begun: dict[int, Part] = {}
+            begun: dict[int, tuple[int, Sums]] = {}  # by text: how many of its windows are counted, and their sums
             for group in groups(texts):
                 of = {window.text: window.of for window in group if window.of is not None}
                 cut = batches(group, self.batch_tokens)
                 self._prepare(len(cut))
                 for batch, parts in zip(cut, parts_of(cut), strict=True):
                     for window, part in zip(batch, parts, strict=True):
-                        whole = begun.pop(window.text).join(part) if window.text in begun else part
-                        if whole.windows == of.get(window.text):
-                            sums = sums + whole.of_text()
+                        count, so_far = begun.pop(window.text, (0, None))
+                        count, so_far = count + 1, part if so_far is None else so_far + part
+                        if count == of.get(window.text):
+                            sums = sums + so_far.of_text()
                         else:
-                            begun[window.text] = whole
+                            begun[window.text] = count, so_far
                     yield sums
                 group.clear()  # before the next ones are read
                 cut.clear()
@@ -223,7 +223,7 @@ def batches(group: Sequence[Window], most_tokens: int) -> list[list[Window]]:
 # --- engines that give whole maps only ----------------------------------------------------------------
 
 
-class RecordSums:
+class _RecordSums:
     """Sums the weights of batches of an engine that gives whole maps only, record by record.
 
     A decoder of an encoder-decoder writes to each text, and the tokens that it writes are counted.
@@ -239,7 +239,7 @@ class RecordSums:
         self.tokenizer.max_tokens = min(engine.tokenizer.max_tokens, LONGEST_WINDOW)
         self.notified = self.tokenizer.max_tokens == engine.tokenizer.max_tokens
 
-    def parts(self, batch: Sequence[Window]) -> list[Part]:
+    def parts(self, batch: Sequence[Window]) -> list[Sums]:
         """Return the sums over the queries of each window."""
         if not self.notified and any(window.of != 1 for window in batch):
             self.notified = True
@@ -249,7 +249,7 @@ class RecordSums:
         records = self.engine.attend_tokens((window.tokens for window in batch), self.request)
         return [self._part(window, record) for window, record in zip(batch, records, strict=True)]
 
-    def _part(self, window: Window, record: AttentionRecord) -> Part:
+    def _part(self, window: Window, record: AttentionRecord) -> Sums:
         """Return the sums of one window."""
         if record.tokens is not window.tokens:
             # the text that was written takes the place of the window that was read
@@ -326,10 +326,7 @@ def count_files(
             raise KeyboardInterrupt
         raise RequestError(f"no text in {', '.join(files)}: put one text on a line")
     if found.partial:
-        more = "" if where.state is None else "; the same command goes on from here"
-        warnings.warn(
-            f"interrupted: these figures are PARTIAL, of {found.total.texts} texts{more}", Notice, stacklevel=2
-        )
+        notify_partial(f"figures are PARTIAL, of {found.total.texts} texts", where)
     return reducer.statistics(found.total, found.partial)
 
 

@@ -187,6 +187,12 @@ def go_through(work: Work[Total], corpus: Corpus, where: Where = Where(), show: 
         return run(work, plan, where.engine(), folder, corpus.reading.skip_bad, show)
 
 
+def notify_partial(figures: str, where: Where) -> None:
+    """Say in a Notice that a run was interrupted. figures: what it left, as in "figures are PARTIAL, of 3 texts"."""
+    more = "" if where.state is None else "; the same command goes on from here"
+    warnings.warn(f"interrupted: these {figures}{more}", Notice, stacklevel=3)
+
+
 def _shard_bytes(where: Where, fixed: dict[str, int] | None, usual: int) -> int:
     """Return the size of a shard. Raises RequestError if the folder was begun with another size."""
     if fixed is None:
@@ -217,7 +223,7 @@ def run(
     Raises RequestError for a shard that can't be counted, and as the work, the engine and the folder.
     """
     result = Result(work.nothing())
-    merging = Merging(work, plan, folder, result)
+    merging = _Merging(work, plan, folder, result)
     so_far: Total | None = None
     reported: set[str] = set()
     of = 0 if show is silent else plan.count
@@ -249,7 +255,7 @@ def run(
     return result
 
 
-class Merging(Generic[Total]):
+class _Merging(Generic[Total]):
     """Adds up the sums of shards in the plan's order.
 
     waiting: sums of shards that are done before their turn: their content, the name of their file, or None for a

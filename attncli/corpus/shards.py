@@ -12,7 +12,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ class Shard(NamedTuple):
         """The place as messages name it."""
         first, more = self.pieces[0], len(self.pieces) - 1
         begin = f" from {first.start:,}" if first.start else ""
-        return f"{first.input.shown}{begin}{f' and {more} more' if more else ''}"
+        return f"{first.input.display_name}{begin}{f' and {more} more' if more else ''}"
 
     def name(self, request: str) -> str:
         """Return the name of the file with its sums: a digest of its place, its pieces and the request."""
@@ -123,13 +123,7 @@ VERSION = 1  # of sums in files
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-class Adding(Protocol):
-    """Anything that adds up."""
-
-    def __add__(self: "Total", other: "Total") -> "Total": ...
-
-
-Total = TypeVar("Total", bound=Adding)
+Total = TypeVar("Total", bound=Any)  # sums, which add up
 
 
 class Seen(NamedTuple):

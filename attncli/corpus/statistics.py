@@ -15,12 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS
-from attncli.analysis.shares import row_shares
-from attncli.analysis.words import merge_words
+from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS, row_shares
 from attncli.base import choices
-from attncli.base.arrays import Doubles
-from attncli.base.brief import titled
+from attncli.base.arrays import Doubles, titled
 from attncli.base.errors import RequestError
 from attncli.base.files import as_text, check_suffix, write_table, write_whole
 from attncli.base.printable import first_line
@@ -28,7 +25,8 @@ from attncli.base.schema import anything, each, fields, flag, maybe, one_of, rea
 from attncli.base.untrusted import listed, parse_json, read_json, read_npz
 from attncli.corpus.sums import FIGURES, LINEAR, MOST_CLUSTERS, USUAL, Counting, Distances, Sums, plain_part
 from attncli.record import AttentionRecord, ModelInfo
-from attncli.record.schema import MODEL
+from attncli.record.grouping import merge_words
+from attncli.record.loading import MODEL
 from attncli.text.windows import Window
 
 CLEARLY = 2  # times the share that uniform attention gives, from which on a head does something clearly
@@ -122,7 +120,7 @@ class Statistics:
             spread=sums.spread,
             partial=partial,
             distances=None if sums.divergence is None else Distances.of(sums.divergence / sums.queries),
-            measure=counting.shown,
+            measure="share of norm" if counting.measure == "norm" else counting.measure,
             words=counting.words,
             alike=None if sums.alike is None else sums.alike / sums.queries,
             kind=kind,
@@ -476,7 +474,7 @@ def _doubles(name: str, values: Any) -> Doubles:
 
 
 def _check_statistics(statistics: Statistics) -> None:
-    """Raises ValueError where shapes do not agree, or a figure is out of its range (`check_range`)."""
+    """Raises ValueError where shapes do not agree, or a figure is out of its range."""
     layers, heads, tokens = statistics.model.layers, statistics.model.heads, statistics.tokens
     every, between = layers * heads, statistics.distances
     shapes: list[tuple[str, Doubles | None, tuple[int, ...]]] = [
@@ -492,14 +490,14 @@ def _check_statistics(statistics: Statistics) -> None:
             raise ValueError(f"{name} is {list(array.shape)}, and by its model {list(shape)}")
     if statistics.texts > tokens:
         raise ValueError(f"it is of {statistics.texts} texts of {tokens} tokens together")
-    check_limit(statistics.entropy_limit, tokens)
-    check_figures(statistics.figures, statistics.entropy_limit, tokens)
-    check_spread(statistics.spread, tokens)
-    if statistics.alike is not None:
-        check_alike(statistics.alike, tokens)
+    divergence = None if between is None else between.divergence
+    _check_means(statistics.entropy_limit, statistics.figures, divergence, statistics.alike, tokens)
+    ends = np.array([_most(name, math.log(tokens), tokens) / 2 for name in FIGURES])  # half of a figure's range
+    _check_range([f"spread of {name}" for name in FIGURES], statistics.spread, ends)
     if between is not None:
-        check_divergence(between.divergence)
-        check_clusters(between.clusters)
+        there = list(dict.fromkeys(between.clusters))
+        if there != list(range(len(there))):
+            raise ValueError(f"clusters are numbered {there[:MOST_CLUSTERS]}, and not as their first heads come")
         if not np.isfinite(between.embedding).all():
             raise ValueError("embedding: a number is none")
 
@@ -515,43 +513,20 @@ def _most(figure: str, limit: float, tokens: int) -> float:
     return {"entropy": limit, "distance": tokens - 1}.get(figure, 1.0)
 
 
-def check_figures(figures: Doubles, limit: Doubles, tokens: int) -> None:
-    """Raises ValueError for a figure of a head, `[layer, head, figure]`, that no texts of so many tokens have.
-
-    limit: the entropy of uniform attention, `[layer]`.
-    """
+def _check_means(
+    limit: Doubles, figures: Doubles, divergence: Doubles | None, alike: Doubles | None, tokens: int
+) -> None:
+    """Raises ValueError for means over so many tokens that no texts have; their arrays are as in a `Statistics`."""
+    _check_range("entropy_limit", limit, math.log(tokens))
     ends = np.array([[_most(name, one, tokens) for name in FIGURES] for one in limit.tolist()])
-    check_range(FIGURES, figures, ends[:, None])
-
-
-def check_spread(spread: Doubles, tokens: int) -> None:
-    """Raises ValueError for a standard deviation `[layer, head, figure]` above half of the range of its figure."""
-    ends = np.array([_most(name, math.log(tokens), tokens) / 2 for name in FIGURES])
-    check_range([f"spread of {name}" for name in FIGURES], spread, ends)
-
-
-def check_limit(limit: Doubles, tokens: int) -> None:
-    """Raises ValueError for an entropy `[layer]` that uniform attention can't have."""
-    check_range("entropy_limit", limit, math.log(tokens))
-
-
-def check_alike(alike: Doubles, tokens: int) -> None:
-    """Raises ValueError for a figure in LINEAR, `[layer, figure]`, that uniform attention can't have."""
-    check_range([f"alike: {name}" for name in LINEAR], alike, np.array([_most(name, 0.0, tokens) for name in LINEAR]))
-
-
-def check_divergence(divergence: Doubles) -> None:
-    """Raises ValueError for numbers `[head, head]` that are no mean divergences between heads."""
-    check_range("divergence", divergence, math.log(2))
-    if np.abs(divergence.diagonal()).max(initial=0.0) > NOTHING or not np.allclose(divergence, divergence.T):
-        raise ValueError("divergence: of two heads it is the same both ways, and 0 of one from itself")
-
-
-def check_clusters(clusters: Sequence[int]) -> None:
-    """Raises ValueError for clusters that are not numbered by their first heads."""
-    there = list(dict.fromkeys(clusters))
-    if there != list(range(len(there))):
-        raise ValueError(f"clusters are numbered {there[:MOST_CLUSTERS]}, and not as their first heads come")
+    _check_range(FIGURES, figures, ends[:, None])
+    if alike is not None:
+        ends = np.array([_most(name, 0.0, tokens) for name in LINEAR])
+        _check_range([f"alike: {name}" for name in LINEAR], alike, ends)
+    if divergence is not None:
+        _check_range("divergence", divergence, math.log(2))
+        if np.abs(divergence.diagonal()).max(initial=0.0) > NOTHING or not np.allclose(divergence, divergence.T):
+            raise ValueError("divergence: of two heads it is the same both ways, and 0 of one from itself")
 
 
 def check_sums(sums: Sums) -> None:
@@ -564,20 +539,16 @@ def check_sums(sums: Sums) -> None:
         if any(array is not None and array.any() for array in arrays):
             raise ValueError("sums of no text are 0")
         return
-    check_limit(sums.limit / queries, queries)
-    check_figures(sums.figures, sums.limit / queries, queries)
-    means = sums.means / texts
-    check_figures(means, np.full(len(means), math.log(queries)), queries)
-    # The variance of what has this mean and is from 0 to `most` (Bhatia and Davis 2000).
-    ends = np.array([_most(name, math.log(queries), queries) for name in FIGURES])
-    check_range([f"squares of {name}" for name in FIGURES], sums.squares / texts - means**2, ends * np.abs(means))
-    if sums.divergence is not None:
-        check_divergence(sums.divergence / queries)
-    if sums.alike is not None:
-        check_alike(sums.alike / queries, queries)
+    alike = None if sums.alike is None else sums.alike / queries
+    divergence = None if sums.divergence is None else sums.divergence / queries
+    _check_means(sums.limit / queries, sums.figures, divergence, alike, queries)
+    means, ends = sums.means / texts, np.array([_most(name, math.log(queries), queries) for name in FIGURES])
+    _check_range(FIGURES, means, ends)
+    # The variance of what has this mean and is from 0 to `ends` (Bhatia and Davis 2000).
+    _check_range([f"squares of {name}" for name in FIGURES], sums.squares / texts - means**2, ends * np.abs(means))
 
 
-def check_range(what: str | Sequence[str], numbers: Doubles, end: Doubles | float) -> None:
+def _check_range(what: str | Sequence[str], numbers: Doubles, end: Doubles | float) -> None:
     """Raises ValueError for a number below 0 or above `end`, except for rounding, and for NaN.
 
     what: its name, or a name for each place along the last axis.

@@ -4,17 +4,16 @@ The sums of a text, of some of its queries, or of a whole corpus are the same ki
 of them has to be kept. Every token counts once as a query, special tokens too; [PAD] never does.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from attncli.analysis.patterns import EVERY, pattern_keys
 from attncli.base import choices
-from attncli.base.arrays import Bools, Doubles, Floats
-from attncli.base.brief import Brief
+from attncli.base.arrays import Bools, Brief, Doubles, Floats
 from attncli.base.errors import RequestError, install_hint
 from attncli.text.windows import Window
 
@@ -62,11 +61,6 @@ class Counting:
         if self.distances:
             check_installed()  # hours before they are computed
 
-    @property
-    def shown(self) -> str:
-        """The measure in the words of a record."""
-        return "share of norm" if self.measure == "norm" else self.measure
-
 
 USUAL = Counting()
 
@@ -93,8 +87,9 @@ def factors(window: Window, start: int, stop: int, among: slice = EVERY) -> Floa
 
 @dataclass(frozen=True, repr=False)
 class Sums(Brief):
-    """Sums over texts, which add up.
+    """Sums over queries, which add up.
 
+    texts: how many whole texts they are of; 0 for a part of a text, whose means and squares are 0 too.
     totals: the sum of each figure over all queries; means, squares: the sums over all texts of the text's mean of it,
     and of the square of that mean. float64 `[layer, head, figure]`.
     limit: the sum over all queries of ln(keys that it may attend to), which is the largest entropy. float64 `[layer]`.
@@ -120,29 +115,25 @@ class Sums(Brief):
         return cls(0, 0, np.zeros(layers), zero, zero, zero, between, np.zeros((layers, len(LINEAR))))
 
     @classmethod
-    def of_text(
-        cls,
-        queries: int,
-        limit: Doubles | float,
-        totals: Doubles,
-        divergence: Doubles | None = None,
-        alike: Doubles | None = None,
+    def of_part(
+        cls, queries: int, limit: Doubles, totals: Doubles, divergence: Doubles | None, alike: Doubles | None
     ) -> "Sums":
-        """Return the sums of one text, from the sums over its queries; `limit` may be one number for all layers."""
-        mean = totals / queries
-        return cls(1, queries, np.broadcast_to(limit, len(totals)), totals, mean, mean**2, divergence, alike)
+        """Return the sums over some queries of a text."""
+        zero = np.zeros_like(totals)
+        return cls(0, queries, limit, totals, zero, zero, divergence, alike)
+
+    def of_text(self) -> "Sums":
+        """Return these sums over all queries of one text as those of a whole text."""
+        mean = self.totals / self.queries
+        return replace(self, texts=1, means=mean, squares=mean**2)
 
     def __add__(self, other: "Sums") -> "Sums":
-        return Sums(
-            self.texts + other.texts,
-            self.queries + other.queries,
-            self.limit + other.limit,
-            self.totals + other.totals,
-            self.means + other.means,
-            self.squares + other.squares,
-            _added(self.divergence, other.divergence),
-            _added(self.alike, other.alike),
-        )
+        """Return the sums of both; None for a figure that either does not have."""
+        added: dict[str, Any] = {}
+        for name in (one.name for one in fields(self)):
+            mine, more = getattr(self, name), getattr(other, name)
+            added[name] = None if mine is None or more is None else mine + more
+        return Sums(**added)
 
     @property
     def figures(self) -> Doubles:
@@ -156,37 +147,7 @@ class Sums(Brief):
         return np.sqrt(np.maximum(variance, 0.0))
 
 
-def _added(one: Doubles | None, other: Doubles | None) -> Doubles | None:
-    """Return a sum; None if either is unknown."""
-    return None if one is None or other is None else one + other
-
-
-class Part(NamedTuple):
-    """The sums over the queries of a window, or of several windows of a text; see `Sums`."""
-
-    windows: int
-    queries: int
-    limit: Doubles
-    totals: Doubles
-    divergence: Doubles | None
-    alike: Doubles | None = None
-
-    def of_text(self) -> Sums:
-        """Return the sums of the text that these windows are all of."""
-        return Sums.of_text(self.queries, self.limit, self.totals, self.divergence, self.alike)
-
-    def join(self, other: "Part") -> "Part":
-        return Part(
-            self.windows + other.windows,
-            self.queries + other.queries,
-            self.limit + other.limit,
-            self.totals + other.totals,
-            _added(self.divergence, other.divergence),
-            _added(self.alike, other.alike),
-        )
-
-
-def plain_part(window: Window, weights: Floats, allowed: Bools | None = None, distances: bool = False) -> Part:
+def plain_part(window: Window, weights: Floats, allowed: Bools | None = None, distances: bool = False) -> Sums:
     """Return the sums over the queries of a window that count, from its weights `[layer, head, query, key]`.
 
     This is for records, and the reference that `attncli.corpus.batch_sums` is compared with.
@@ -199,8 +160,7 @@ def plain_part(window: Window, weights: Floats, allowed: Bools | None = None, di
     every = np.ones(rows.shape[2:], dtype=bool) if allowed is None else allowed[..., counted, :]
     seen = np.broadcast_to(every, (len(weights), *rows.shape[2:]))  # [layer, query, key]
     keys = np.maximum(seen.sum(axis=-1, keepdims=True), 1)
-    return Part(
-        windows=1,
+    return Sums.of_part(
         queries=window.queries,
         limit=np.log(keys).sum(axis=(1, 2)),
         totals=np.stack([_plain_figures(layer, linear) for layer in rows]),

@@ -104,7 +104,7 @@ def _arrow_columns(file: BinaryIO, piece: Piece, field: str) -> Iterator["pyarro
             ranges.append((message.start, message.stop))
             first = before if first is None and message.kind == ROWS else first
         before += message.rows
-    stream = pyarrow.ipc.open_stream(pyarrow.PythonFile(Spliced(file, ranges), mode="r"))
+    stream = pyarrow.ipc.open_stream(pyarrow.PythonFile(_Spliced(file, ranges), mode="r"))
     place = _check_column(piece.input, stream.schema, field)
     skipped = piece.start - (first or 0)
     for batch in stream:
@@ -119,12 +119,12 @@ def _check_column(table: Input, schema: "pyarrow.Schema", field: str) -> int:
     found = [number for number, name in enumerate(schema.names) if name == field]
     if len(found) != 1:
         count = "no column" if not found else f"{len(found)} columns"
-        raise RequestError(f"{table.shown} has {count} {quoted(field)}: it has {shorten(names, 100)}")
+        raise RequestError(f"{table.display_name} has {count} {quoted(field)}: it has {shorten(names, 100)}")
     kind = schema.types[found[0]]
     inner = kind.value_type if kinds.is_dictionary(kind) else kind
     if not (kinds.is_string(inner) or kinds.is_large_string(inner) or kinds.is_string_view(inner)):
         raise RequestError(
-            f"{table.shown}: its column {quoted(field)} is of {shorten(str(kind), 30)}, not of texts: it has "
+            f"{table.display_name}: its column {quoted(field)} is of {shorten(str(kind), 30)}, not of texts: it has "
             f"{shorten(names, 100)}"
         )
     return found[0]
@@ -246,7 +246,7 @@ def _field(head: bytes, table: int, number: int, missing: int | None = None) -> 
     return missing
 
 
-class Spliced(io.RawIOBase):
+class _Spliced(io.RawIOBase):
     """Ranges of a file, read as if nothing lay between them."""
 
     def __init__(self, file: BinaryIO, ranges: Sequence[tuple[int, int]]) -> None:

@@ -30,7 +30,7 @@ Text = TypeVar("Text")
 # --- lines, and blocks of lines between empty ones ------------------------------------------------------
 
 
-class Spot(NamedTuple):
+class _Spot(NamedTuple):
     """A line or a row of a file, as messages name it.
 
     origin: the place where counting began; nth: how many lines (or rows) from there, from 1.
@@ -47,13 +47,13 @@ class Spot(NamedTuple):
         return _lines_before(self.input, self.origin) + self.nth
 
     def __str__(self) -> str:
-        return f"{self.input.shown}, {self.unit} {self.number}"
+        return f"{self.input.display_name}, {self.unit} {self.number}"
 
 
 class RawLine(NamedTuple):
     """A line as it stands in a file; at: its first byte; content: None if it is longer than LONGEST."""
 
-    where: Spot
+    where: _Spot
     at: int
     content: bytes | None
 
@@ -106,7 +106,7 @@ def _lines_from(piece: Piece) -> Iterator[RawLine]:
             content = file.readline(LONGEST + 1)
             if not content:
                 return
-            where = Spot(piece.input, origin, nth)
+            where = _Spot(piece.input, origin, nth)
             if len(content) <= LONGEST:
                 yield RawLine(where, at, content)
                 at += len(content)
@@ -225,7 +225,7 @@ def end_of(reading: Choosing, inputs: Sequence[Input]) -> tuple[int, int] | None
         warnings.simplefilter("ignore", Notice)  # the user hears of bad texts when they are read
         for number, one in enumerate(inputs):
             if one.is_stream:
-                raise RequestError(f"--limit reads files twice, and {one.shown} can be read once: name it alone")
+                raise RequestError(f"--limit reads files twice, and {one.display_name} can be read once: name it alone")
             count = 0
             try:
                 for count, place in enumerate(islice(reading.places(Piece(one)), left), 1):
@@ -245,23 +245,9 @@ def end_of(reading: Choosing, inputs: Sequence[Input]) -> tuple[int, int] | None
 class Line(NamedTuple):
     """A text of a file: its (first) line or its row, the place by which it belongs to a `Piece`, and its content."""
 
-    where: Spot
+    where: _Spot
     at: int
     text: str
-
-    @property
-    def file(self) -> str:
-        return self.where.input.name
-
-    @property
-    def number(self) -> int:
-        """The number of its (first) line or its row, from 1."""
-        return self.where.number
-
-    @property
-    def place(self) -> str:
-        """The place as messages name it."""
-        return str(self.where)
 
 
 @dataclass(frozen=True)
@@ -312,7 +298,7 @@ class Reading(Choosing):
         name, json = piece.input.name, self.json or is_json(piece.input.name)
         if self.paragraphs and (json or is_table(name)):
             raise RequestError(
-                f"{piece.input.shown} has one text a {'line' if json else 'row'}: leave out --paragraphs"
+                f"{piece.input.display_name} has one text a {'line' if json else 'row'}: leave out --paragraphs"
             )
         if is_table(name):
             return self._rows(piece)
@@ -323,7 +309,7 @@ class Reading(Choosing):
     def _rows(self, piece: Piece) -> Iterator[Line]:
         """Yield the texts of a table."""
         for row, text in rows(piece, self.field or FIELD):
-            line = Line(Spot(piece.input, 0, row + 1, "row"), row, "")
+            line = Line(_Spot(piece.input, 0, row + 1, "row"), row, "")
             if isinstance(text, Bad):
                 self.refuse(line, text.why)
             elif len(text) > LONGEST:
@@ -379,8 +365,8 @@ class Reading(Choosing):
     def refuse(self, line: Line, why: str) -> None:
         """Report a line that holds no text. Raises RequestError unless bad lines are skipped."""
         if not self.skip_bad:
-            raise RequestError(f"{line.place}: {why}: --skip-bad passes such {line.where.unit}s over")
-        warnings.warn(f"skipped {line.place}: {why}", Notice, stacklevel=2)
+            raise RequestError(f"{line.where}: {why}: --skip-bad passes such {line.where.unit}s over")
+        warnings.warn(f"skipped {line.where}: {why}", Notice, stacklevel=2)
 
 
 def _joined(parts: list[Line]) -> Iterator[Line]:

@@ -3,12 +3,12 @@
 import warnings
 from dataclasses import replace
 
-from attncli.analysis.shares import row_shares
-from attncli.analysis.telling import Usual
-from attncli.analysis.words import merge_words
+from attncli.analysis.edges import Usual
+from attncli.analysis.patterns import row_shares
 from attncli.base.errors import Notice
 from attncli.models.engine import Engine
-from attncli.record.request import TOKENS, Input, Request
+from attncli.record.grouping import merge_words
+from attncli.record.selection import TOKENS, Input, Request
 from attncli.text.samples import find_sample
 
 FILES = ("agreement.txt", "coreference.txt", "negation.txt", "pair.txt", "words.txt")  # those of short lines

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from attncli.models.block import Block, Tap
+from attncli.models.engine import Engine
 from attncli.models.rows import LayerMask
-from attncli.models.tapped import TappedModel
 from attncli.models.walk import Beginning
 from attncli.text.tokens import Tokens
 
@@ -167,14 +167,14 @@ class Unchanged:
     begin at a later layer has only the first and the last of these. masks: the keys that each layer may attend to.
     """
 
-    model: TappedModel
+    model: Engine
     tokens: Tokens
     mask: str
     states: list[Tensor]
     masks: Sequence[LayerMask | None] = ()
 
     @classmethod
-    def of(cls, model: TappedModel, tokens: Tokens, mask: str | None = None, taps: Sequence[Tap] = ()) -> "Unchanged":
+    def of(cls, model: Engine, tokens: Tokens, mask: str | None = None, taps: Sequence[Tap] = ()) -> "Unchanged":
         """Raises RequestError for an unknown mask."""
         with torch.inference_mode():
             model.need(model.layers)

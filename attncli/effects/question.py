@@ -15,7 +15,6 @@ import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import NamedTuple
 
@@ -25,14 +24,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.base import choices
-from attncli.base.arguments import check_instance, check_optional_text, check_text
 from attncli.base.arrays import Doubles
+from attncli.base.choices import check_text
 from attncli.base.errors import RequestError
 from attncli.base.printable import SPACE, printable, quoted, shorten, visible
+from attncli.effects.asking import OPTIONS, Answer, Asking
 from attncli.effects.change import Change, Unchanged, under
+from attncli.models.engine import Engine
 from attncli.models.output import SIGMOID, Output
 from attncli.models.outputs import last_real, manner_of, masked, output_of
-from attncli.models.tapped import TappedModel
 from attncli.record.selection import select_token
 from attncli.text.tokens import Fed, Read, Tokens
 
@@ -73,15 +73,16 @@ class Question(ABC):
     def __init__(self, texts: Sequence[Unchanged]) -> None:
         self.texts = list(texts)
 
-    @abstractmethod
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
         """Compute `[copy]`, float64, from the last vectors of the copies of each text, `[copy, token, hidden_size]`."""
+        return self.of_left(_complete(last[0]), *last[1:])
 
     @abstractmethod
-    def of_left(self, left: Sequence[Left]) -> Tensor:
+    def of_left(self, left: Sequence[Left], *others: Tensor) -> Tensor:
         """Compute the number where tokens of the first text were erased, `[left]`, float64.
 
-        A number over all tokens is computed over those that are left.
+        A number over all tokens is computed over those that are left. others: the last vectors of the copies of each
+        other text, `[copy, token, hidden_size]`; by default those of the unchanged texts.
         """
 
     @property
@@ -104,6 +105,11 @@ class Question(ABC):
     def value(self) -> float:
         """The number without a change."""
         return self.of(self.texts)
+
+    @property
+    def answer(self) -> Answer:
+        """The number without a change, and what it is."""
+        return Answer(self.kind, self.about, self.value, self.texts[0].mask)
 
     def of(self, texts: Sequence[Unchanged]) -> float:
         """Compute the number without a change, with these texts in place of the first ones."""
@@ -161,12 +167,7 @@ class Distance(Question):
     def reads(self) -> Sequence[int]:
         return range(len(self.texts[0].tokens.spoken))
 
-    def __call__(self, last: Sequence[Tensor]) -> Tensor:
-        [text], [vectors] = self.texts, last
-        moved = (vectors - text.last).double().norm(dim=-1) / text.last.double().norm(dim=-1)
-        return moved.mean(dim=-1)
-
-    def of_left(self, left: Sequence[Left]) -> Tensor:
+    def of_left(self, left: Sequence[Left], *others: Tensor) -> Tensor:
         whole, found = self.texts[0].last[0].double(), []
         for one in left:
             vectors, before = one.vectors[[one.row(place) for place in one.places]], whole[list(one.places)]
@@ -186,101 +187,90 @@ class Cosine(Question):
     def reads(self) -> Sequence[int]:
         return self.output.places(self.texts[0].tokens.spoken)
 
-    def __call__(self, last: Sequence[Tensor]) -> Tensor:
-        one, other = (
-            _logits_of(self.output, copies, text.tokens.spoken) for text, copies in zip(self.texts, last, strict=True)
-        )
-        return torch.cosine_similarity(one, other, dim=-1)
-
-    def of_left(self, left: Sequence[Left]) -> Tensor:
+    def of_left(self, left: Sequence[Left], *others: Tensor) -> Tensor:
         text, other = self.texts
-        fixed = _logits_of(self.output, other.last, other.tokens)
-        return torch.cosine_similarity(_logits_left(self.output, left, text.tokens.spoken), fixed, dim=-1)
+        [copies] = others or [other.last]
+        fixed = _logits_of(self.output, _complete(copies), other.tokens.spoken)
+        return torch.cosine_similarity(_logits_of(self.output, left, text.tokens.spoken), fixed, dim=-1)
 
 
-class Target(Question):
-    """The logit or the probability of one label, of the text or of one of its tokens."""
+class Predicted(Question):
+    """A number of an output that predicts something, of the text (`places` is None) or of some of its tokens."""
 
-    def __init__(self, text: Unchanged, output: Output, kind: str, label: int, place: int | None) -> None:
+    def __init__(self, text: Unchanged, output: Output, places: Sequence[int] | None) -> None:
         super().__init__([text])
-        self.output, self.kind, self.label, self.place = output, kind, label, place
-        at = "" if place is None else f" at token {place} ({visible(text.tokens.spoken.shown[place])})"
-        self.about = f"{kind} of {visible(_label_name(text, output, label))}{at}"
-        self.held = () if place is None else (place,)
+        self.output, self.places = output, places
 
     @property
     def reads(self) -> Sequence[int]:
-        return self.output.places(self.texts[0].tokens.spoken) if self.place is None else [self.place]
+        return self.output.places(self.texts[0].tokens.spoken) if self.places is None else self.places
+
+    @property
+    def logits(self) -> Tensor:
+        """The logits without a change, `[1, ...]`."""
+        return self.logits_of(_complete(self.texts[0].last))
+
+    def logits_of(self, left: Sequence[Left]) -> Tensor:
+        """Compute the logits at the places, float64 `[left, ...]`."""
+        return _logits_of(self.output, left, self.texts[0].tokens.spoken, self.places)
+
+
+class Target(Predicted):
+    """The logit or the probability of one label, of the text or of one of its tokens."""
+
+    def __init__(self, text: Unchanged, output: Output, kind: str, label: int, place: int | None) -> None:
+        super().__init__(text, output, None if place is None else [place])
+        self.kind, self.label = kind, label
+        at = "" if place is None else f" at token {place} ({visible(text.tokens.spoken.shown[place])})"
+        self.about = f"{kind} of {visible(_label_name(text, output, label))}{at}"
+        self.held = self.places or ()
 
     @property
     def rounding(self) -> float:
         """The rounding of the logit; a probability P changes by P (1 - P) times as much."""
-        text = self.texts[0]
-        size = _logit_size(_logits_of(self.output, text.last, text.tokens.spoken, self.held or None))
+        size = _logit_size(self.logits)
         return self.step * size * (self.value * (1 - self.value) if self.kind == "probability" else 1.0)
 
-    def __call__(self, last: Sequence[Tensor]) -> Tensor:
-        [text], [copies] = self.texts, last
-        return self.of_logits(
-            _logits_of(self.output, copies, text.tokens.spoken, None if self.place is None else [self.place])
-        )
-
-    def of_left(self, left: Sequence[Left]) -> Tensor:
-        return self.of_logits(_logits_left(self.output, left, self.texts[0].tokens.spoken, self.held or None))
-
-    def of_logits(self, logits: Tensor) -> Tensor:
-        numbers = logits
+    def of_left(self, left: Sequence[Left], *others: Tensor) -> Tensor:
+        numbers = self.logits_of(left)
         if self.kind != "logit":
-            numbers = _log_probabilities(self.output, logits)
+            numbers = _log_probabilities(self.output, numbers)
         if self.kind == "probability":
             numbers = numbers.exp()
         return numbers[..., self.label].flatten()
 
 
-class Written(Question):
+class Written(Predicted):
     """The probability of the text that a decoder is made to write: the product over its tokens.
 
     Or the log-probability in nats, as the mean over its tokens, because long texts are hardly ever probable.
     """
 
     def __init__(self, text: Unchanged, output: Output, kind: str, labels: Sequence[int]) -> None:
-        super().__init__([text])
-        self.output, self.kind, self.labels = output, kind, list(labels)
-        self.held = range(len(self.labels))
+        super().__init__(text, output, range(len(labels)))
+        self.kind, self.labels, self.held = kind, list(labels), range(len(labels))
         names = "".join([*text.tokens.spoken.shown[1:], _label_name(text, output, self.labels[-1])]).strip()
         of = f"{len(self.labels)} tokens" if kind == "probability" else f"mean of {len(self.labels)} tokens, in nats"
         self.about = f"{kind} of {shorten(names, _LONGEST)} ({of})"
 
     @property
-    def reads(self) -> Sequence[int]:
-        return self.held
-
-    @property
     def rounding(self) -> float:
         """The rounding of the logits; a product of N probabilities P changes by N P times as much."""
-        text = self.texts[0]
-        size = _logit_size(_logits_of(self.output, text.last, text.tokens.spoken))
+        size = _logit_size(self.logits)
         return self.step * size * (len(self.labels) * self.value if self.kind == "probability" else 1.0)
 
-    def __call__(self, last: Sequence[Tensor]) -> Tensor:
-        [text], [copies] = self.texts, last
-        return self.of_logits(_logits_of(self.output, copies, text.tokens.spoken))
-
-    def of_left(self, left: Sequence[Left]) -> Tensor:
-        return self.of_logits(_logits_left(self.output, left, self.texts[0].tokens.spoken, self.held))
-
-    def of_logits(self, logits: Tensor) -> Tensor:
+    def of_left(self, left: Sequence[Left], *others: Tensor) -> Tensor:
+        logits = self.logits_of(left)
         labels = torch.tensor(self.labels, device=logits.device).expand(len(logits), -1)[..., None]
         found = logits.log_softmax(dim=-1).gather(-1, labels)[..., 0]
         return found.sum(dim=-1).exp() if self.kind == "probability" else found.mean(dim=-1)
 
 
-class Divergence(Question):
+class Divergence(Predicted):
     kind = "divergence"
 
     def __init__(self, text: Unchanged, output: Output, places: Sequence[int] | None) -> None:
-        super().__init__([text])
-        self.output, self.places = output, places
+        super().__init__(text, output, places)
         at = "" if places is None else f" at {len(places)} token{'s' if len(places) > 1 else ''}"
         self.about = f"KL divergence of the predicted {output.kind}{at}, in nats"
         words = [place for place, special in enumerate(text.tokens.spoken.special) if not special]
@@ -292,30 +282,23 @@ class Divergence(Question):
         return self.log_probabilities(self.texts[0].last)
 
     @property
-    def reads(self) -> Sequence[int]:
-        return self.output.places(self.texts[0].tokens.spoken) if self.places is None else self.places
-
-    @property
     def rounding(self) -> float:
         """A divergence is flat without a change: logits that differ by d change it by at most d² / 2."""
-        text = self.texts[0]
-        logits = _logits_of(self.output, text.last, text.tokens.spoken, self.places)
+        logits = self.logits
         return logits[..., 0].numel() * (self.step * _logit_size(logits)) ** 2 / 2
 
     def log_probabilities(self, copies: Tensor) -> Tensor:
         """`[copy, ...]`"""
-        return _log_probabilities(
-            self.output, _logits_of(self.output, copies, self.texts[0].tokens.spoken, self.places)
-        )
+        return _log_probabilities(self.output, self.logits_of(_complete(copies)))
 
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
         return _kl_divergence(self.before, self.log_probabilities(last[0]))
 
-    def of_left(self, left: Sequence[Left]) -> Tensor:
+    def of_left(self, left: Sequence[Left], *others: Tensor) -> Tensor:
         text, found = self.texts[0], []
         for one in left:
             places = None if self.places is None else [place for place in self.places if place in one.places]
-            after = _log_probabilities(self.output, _logits_left(self.output, [one], text.tokens.spoken, places))
+            after = _log_probabilities(self.output, _logits_of(self.output, [one], text.tokens.spoken, places))
             found.append(_kl_divergence(self.before_at(one, places), after))
         return torch.cat(found)
 
@@ -338,14 +321,13 @@ def _label_name(text: Unchanged, output: Output, label: int) -> str:
     return shown
 
 
-def _logits_of(output: Output, copies: Tensor, tokens: Tokens, places: Sequence[int] | None = None) -> Tensor:
-    """Compute the logits of each copy, float64 `[copy, ...]`; places: only of these tokens."""
-    rows = None if places is None else [places] * len(copies)
-    return torch.stack(output(list(copies), [tokens] * len(copies), rows)).double()
+def _complete(copies: Tensor) -> list[Left]:
+    """Return copies of a text, `[copy, token, hidden_size]`, of which nothing was erased."""
+    return [Left(vectors, range(len(vectors)), False) for vectors in copies]
 
 
-def _logits_left(output: Output, left: Sequence[Left], whole: Tokens, places: Sequence[int] | None = None) -> Tensor:
-    """Compute the logits of texts some of whose tokens were erased, `[left, ...]`."""
+def _logits_of(output: Output, left: Sequence[Left], whole: Tokens, places: Sequence[int] | None = None) -> Tensor:
+    """Compute the logits of a text some of whose tokens were erased, float64 `[left, ...]`; places: of these tokens."""
     rows = None if places is None else [[one.row(place) for place in places] for one in left]
     return torch.stack(output([one.vectors for one in left], [one.tokens(whole) for one in left], rows)).double()
 
@@ -370,55 +352,11 @@ def _log_probabilities(output: Output, logits: Tensor) -> Tensor:
 # --- which question is asked ----------------------------------------------------------------------------
 
 _ONE = ("logit", "probability", "log-probability")  # of one label
-OPTIONS = {
-    "pair": "--pair", "similar_to": "--similar-to", "target": "--target", "at": "--at", "kind": "--ask",
-    "output": "--task", "mask": "--mask", "which": "--which",
-}  # fmt: skip
 _WORD_BEGINS = ("Ġ", "▁")  # how vocabularies write a word after a space
 _NAMED = 5  # labels in an error
 
 
-@dataclass(frozen=True)
-class Asking:
-    """The output of a text to measure.
-
-    pair: its second segment. similar_to: another text, for the cosine of the two. target: a class, a word for [MASK],
-    the next token, the text that an encoder-decoder is to write, or the label of the token `at`. kind: of
-    `choices.Asked`; by default it follows from the other fields. output: the name of an output, for a checkpoint with
-    several. mask: of `choices.Mask`; None is the one that the network was trained with. which: the attention of an
-    encoder-decoder to change: "encoder", "decoder" or "cross" (the default).
-    """
-
-    pair: str | None = None
-    similar_to: str | None = None
-    target: str | None = None
-    at: str | None = None
-    kind: str | None = None
-    output: str | None = None
-    mask: str | None = None
-    which: str | None = None
-
-    def __post_init__(self) -> None:
-        """Raises TypeError for a value that is no text."""
-        for field in fields(self):
-            check_optional_text(field.name, getattr(self, field.name))
-        if self.which is not None:
-            choices.check("part", self.which, choices.Kind)
-
-
-def merge_asking(asking: Asking | None, **named: str | None) -> Asking:
-    """Return an `Asking`, given as such or by the names of its fields. Raises TypeError where both are given."""
-    if asking is None:
-        return Asking(**named)  # type: ignore[arg-type]  # only mask has no None
-    check_instance("asking", asking, Asking, "give an attncli.Asking, or its fields by name, as in similar_to=...")
-    usual = Asking()
-    for name, value in named.items():
-        if value != getattr(usual, name):
-            raise TypeError(f"{name} is a field of asking too: give asking=... or {name}=..., not both")
-    return asking
-
-
-def question(model: TappedModel, text: str, asking: Asking = Asking()) -> Question:
+def question(model: Engine, text: str, asking: Asking = Asking()) -> Question:
     """Choose the output to measure.
 
     It is the cosine if there is another text, the probability of the target if one is named, the divergence if the
@@ -459,7 +397,7 @@ def _written_question(text: Unchanged, output: Output, kind: str, goal: Sequence
     return Target(text, output, kind, goal[place], place)
 
 
-def _output_asked(model: TappedModel, tokens: Tokens, asking: Asking) -> Output | None:
+def _output_asked(model: Engine, tokens: Tokens, asking: Asking) -> Output | None:
     """Return the output that is asked for, None for the last vectors. Raises RequestError where there is none."""
     if asking.kind == "distance":
         return None
@@ -508,7 +446,7 @@ def _check_fields(kind: str, asking: Asking) -> None:
         raise RequestError("a cosine is of two texts: name the other one with --similar-to")
 
 
-def _places_asked(model: TappedModel, output: Output, tokens: Tokens, at: str | None) -> list[int] | None:
+def _places_asked(model: Engine, output: Output, tokens: Tokens, at: str | None) -> list[int] | None:
     """Return the tokens whose labels are asked for: the named one, or all [MASK], or all that are not special.
 
     None for an output that has one label per text. Raises RequestError where a token is named then.
@@ -534,7 +472,7 @@ def _label_question(text: Unchanged, output: Output, kind: str, asking: Asking) 
     if places is not None and len(places) != 1:
         raise RequestError(f"{output.kind} are predicted at {len(places)} tokens: say at which one (--at TOKEN)")
     if output.kind == "next" and asking.target is None:
-        [likeliest] = _logits_of(output, text.last, text.tokens, places)[0].argmax(dim=-1).tolist()
+        [likeliest] = _logits_of(output, _complete(text.last), text.tokens, places)[0].argmax(dim=-1).tolist()
         return Target(text, output, kind, likeliest, places[0] if places else None)
     return Target(text, output, kind, _label_number(output, asking.target), None if places is None else places[0])
 

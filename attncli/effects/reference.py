@@ -10,10 +10,10 @@ from torch import Tensor
 
 from attncli.base.errors import Notice
 from attncli.corpus.usual import lines
+from attncli.models.engine import Engine
 from attncli.models.rows import batches
-from attncli.models.tapped import TappedModel
 from attncli.models.taps import Outputs
-from attncli.record.request import Input
+from attncli.record.selection import Input
 from attncli.text.tokens import Tokens
 
 MOST_TOKENS = 2**14  # more tokens would change a mean by less than texts differ
@@ -36,7 +36,7 @@ class Reference:
         return self.outputs[:, torch.randint(self.outputs.shape[1], (count,), generator=generator)]
 
 
-def reference(model: TappedModel, texts: Iterable[Tokens], mask: str | None = None) -> Reference:
+def reference(model: Engine, texts: Iterable[Tokens], mask: str | None = None) -> Reference:
     """Run these texts, up to MOST_TOKENS, and keep the outputs of all heads. Raises ValueError without a text."""
     taken: list[Tokens] = []
     for text in texts:
@@ -48,14 +48,14 @@ def reference(model: TappedModel, texts: Iterable[Tokens], mask: str | None = No
     return Reference(torch.cat(parts, dim=1)[:, :MOST_TOKENS])
 
 
-def usual_reference(model: TappedModel, mask: str | None = None) -> Reference:
+def usual_reference(model: Engine, mask: str | None = None) -> Reference:
     """Run the short texts that come with the program."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)  # that one of these texts was cut is not worth a Notice
         return reference(model, model.tokenize(map(Input, lines()), None), mask)
 
 
-def of_batch(model: TappedModel, batch: Sequence[Tokens], mask: str | None) -> Tensor:
+def of_batch(model: Engine, batch: Sequence[Tokens], mask: str | None) -> Tensor:
     """Run a batch: `[layer, token, head, head_dim]` without [PAD]; 0 in layers without attention."""
     keep = Outputs()
     with torch.inference_mode():

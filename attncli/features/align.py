@@ -5,8 +5,9 @@ al. 2017). The networks and their weights are in `attncli.align`.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,8 +22,9 @@ from attncli.base.untrusted import read_regular
 from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, notify, read_inputs
+from attncli.features.options import MODEL, OUTPUT, argument, choice, option
 from attncli.record import AttentionRecord, ModelInfo, save_records
-from attncli.record.files import SUFFIXES, check_record_count
+from attncli.record.record import SUFFIXES, check_record_count
 from attncli.report import NextCommand, Part, Report
 from attncli.text.tokens import Tokens
 
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 SAMPLE = "3 March 2021"
 SPACE = "␣"  # a space that is a token of its own
+# The fields of an alignment in the document.
+ENTRIES = ("text", "output", "date", "probability", "doubt", "characters", "emitted", "probabilities")
 
 
 @dataclass(eq=False)
@@ -61,29 +65,20 @@ class Align(Feature):
     saves = (*SUFFIXES, PAGE, *PICTURES)
     saved_as = "an alignment"
 
-    text: Annotated[str | None, options.argument("TEXT", "The date. Without it: a sample.")] = None
+    text: Annotated[str | None, argument("TEXT", "The date. Without it: a sample.")] = None
     file: options.File = None
     attention: Annotated[
         choices.Attention,
-        options.option(
-            options.MODEL,
-            "--attention",
-            metavar="NAME",
-            help="Bahdanau's additive; Luong's dot, general, concat; or the transformer's.",
+        option(
+            MODEL, "--attention", metavar="NAME", help="Bahdanau's additive; Luong's dot, general, concat; transformer."
         ),
     ] = "additive"
     weights: Annotated[
         Path | None,
-        options.option(
-            options.MODEL,
-            "--weights",
-            metavar="DIR",
-            help="Weights made by train-align.",
-            show_default="the package's",
-        ),
+        option(MODEL, "--weights", metavar="DIR", help="Weights made by train-align.", show_default="the package's"),
     ] = None
     which: Annotated[
-        choices.Kind, options.choice(options.OUTPUT, choices.Kind, "--which", rare=True, help="What a picture shows: ")
+        choices.Kind, choice(OUTPUT, choices.Kind, "--which", rare=True, help="What a picture shows: ")
     ] = "cross"
 
     def reports(self, progress: Progress = silent) -> Iterator[Report]:
@@ -106,131 +101,103 @@ class Align(Feature):
         from attncli.align.translate import load_aligner
 
         aligner = load_aligner(self.attention, WEIGHTS if self.weights is None else self.weights)
-        alignments = list(counted(aligner.translate_many(texts), len(texts), "texts", progress))
+        alignments = list(counted(aligner.translate(texts), len(texts), "texts", progress))
         for one in alignments:
             if one.doubt is not None:
                 notify(f'"{one.text}": {one.doubt}')
-        further: dict[str, str | None] = {"output_path": "align.html"}
+        next = NextCommand("its maps as a page", "align", {"output_path": "align.html"})
         if self.attention != "transformer":
-            further = {"attention": "transformer", "weights": None}
-        purpose = "its maps as a page" if "output_path" in further else "with the attentions of a Transformer"
-        document = _Translations(aligner, alignments, self.which)
+            other = {"attention": "transformer", "weights": None}
+            next = NextCommand("with the attentions of a Transformer", "align", other)
+        records = [records_of_alignment(aligner, one) for one in alignments]
+        every = [record for of_text in records for record in of_text]
+        files = {
+            **{suffix: partial(save_records, every) for suffix in SUFFIXES if suffix != ".json"},
+            PAGE: partial(_save_page, every),
+            **dict.fromkeys(PICTURES, partial(_save_picture, every, self.which)),
+        }
         for shown in [[one] for one in alignments] if self.shown else [alignments]:
             yield Report(
                 [],
                 [_Alignment(one) for one in shown],
-                document.document,
-                files=document.files(),
-                next=NextCommand(purpose, "align", further) if shown[-1] is alignments[-1] else None,
+                lambda: _document(aligner, alignments, records),
+                files=files,
+                next=next if shown[-1] is alignments[-1] else None,
             )
 
 
-# --- records and documents ------------------------------------------------------------------------------
+# --- records, documents and files -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Translations:
-    """Some translations by an aligner. which: the attention that a picture shows."""
+def _document(
+    aligner: "Aligner", alignments: "Sequence[Alignment]", records: Sequence[Sequence[AttentionRecord]]
+) -> dict[str, Any]:
+    """Return the document of --json: the maps of every text, and again as records, as in `run --json`."""
+    about = asdict(aligner.about)
+    return {
+        "model": {
+            **_model_of(aligner).document(),
+            **{name: about[name] for name in ("attention", "seed", "steps", "sizes")},
+        },
+        "alignments": [
+            {
+                **{name: getattr(one, name) for name in ENTRIES},
+                "attention": [
+                    {"kind": record.kind, "layer": layer, "head": head, "weights": record.map(layer, head).tolist()}
+                    for record in of_text
+                    for layer in record.layers
+                    for head in record.heads
+                ],
+            }
+            for one, of_text in zip(alignments, records, strict=True)
+        ],
+        "records": [record.document() for of_text in records for record in of_text],
+    }
 
-    aligner: "Aligner"
-    alignments: "Sequence[Alignment]"
-    which: str
 
-    def document(self) -> dict[str, Any]:
-        """Return what --json prints: every text's maps, and the same as records, as `run --json` has them."""
-        about = self.aligner.about
-        return {
-            "model": {
-                **model_of(self.aligner).document(),
-                "attention": about.attention,
-                "seed": about.seed,
-                "steps": about.steps,
-                "sizes": about.sizes,
-            },
-            "alignments": [
-                {
-                    "text": one.text,
-                    "output": one.output,
-                    "date": one.date,
-                    "probability": one.probability,
-                    "doubt": one.doubt,
-                    "characters": one.characters,
-                    "emitted": one.emitted,
-                    "probabilities": one.probabilities,
-                    "attention": [
-                        {"kind": record.kind, "layer": layer, "head": head, "weights": record.map(layer, head).tolist()}
-                        for record in records_of_alignment(self.aligner, one)
-                        for layer in record.layers
-                        for head in record.heads
-                    ],
-                }
-                for one in self.alignments
-            ],
-            "records": [record.document() for record in self.records()],
-        }
+def _save_page(records: Sequence[AttentionRecord], path: Path) -> None:
+    from attncli.page import page, save_page
+    from attncli.page.advice import ALIGN
 
-    def records(self) -> list[AttentionRecord]:
-        """Return the records of all texts."""
-        return [record for one in self.alignments for record in records_of_alignment(self.aligner, one)]
+    save_page(page(records, advice=ALIGN), path)
 
-    def files(self) -> dict[str, Callable[[Path], object]]:
-        """Return how files are saved by their suffixes; a .json is the document."""
-        records = dict.fromkeys([suffix for suffix in SUFFIXES if suffix != ".json"], self.save_records)
-        return {**records, PAGE: self.save_page, **dict.fromkeys(PICTURES, self.save_picture)}
 
-    def save_records(self, path: Path) -> None:
-        save_records(self.records(), path)
+def _save_picture(records: Sequence[AttentionRecord], which: str, path: Path) -> None:
+    from attncli.report.figure.drawing import save_figure
+    from attncli.report.figure.record import heatmap
 
-    def save_page(self, path: Path) -> None:
-        from attncli.page import page, save_page
-        from attncli.page.advice import ALIGN
-
-        save_page(page(self.records(), advice=ALIGN), path)
-
-    def save_picture(self, path: Path) -> None:
-        from attncli.report.figure.record import heatmap
-        from attncli.report.figure.saving import save_figure
-
-        [chosen] = [record for record in self.records() if record.kind == self.which]
-        save_figure(heatmap(chosen), path)
+    save_figure(heatmap(next(record for record in records if record.kind == which)), path)
 
 
 def records_of_alignment(aligner: "Aligner", alignment: "Alignment") -> list[AttentionRecord]:
-    """Return the cross-attention; of a Transformer then the encoder's and the decoder's own.
+    """Return a record per kind of attention.
 
-    A token is a character. In the cross-attention query i is the character that came out there; in the decoder's own
+    A token is a character. In the cross-attention query i is the character that came out there. In the decoder's own
     it is the one that went in: the character before, and [START] before the first.
     """
     from attncli.align.characters import SOURCE, SPECIAL, START, TARGET
 
-    model = model_of(aligner)
-    read = _tokens(alignment.characters, SOURCE)
-    written = _tokens(alignment.emitted, TARGET)
+    model = _model_of(aligner)
+    read, written = _tokens(alignment.characters, SOURCE), _tokens(alignment.emitted, TARGET)
     fed = _tokens([SPECIAL[START], *alignment.emitted[:-1]], TARGET)
-    sides = [
-        ("cross", alignment.cross, written, read),
-        ("encoder", alignment.encoder, read, None),
-        ("decoder", alignment.decoder, fed, None),
-    ]
     return [
         AttentionRecord(
             weights=weights,
             layers=list(range(weights.shape[0])),
             heads=list(range(weights.shape[1])),
-            tokens=queries,
+            tokens={"cross": written, "encoder": read, "decoder": fed}[kind],
             masks=np.tri(*weights.shape[2:]) > 0 if kind == "decoder" else np.ones(weights.shape[2:]) > 0,
             mask_name="causal" if kind == "decoder" else "padding",
             model=model,
-            key_tokens=keys,
+            key_tokens=read if kind == "cross" else None,
             kind=kind,
         )
-        for kind, weights, queries, keys in sides
-        if weights is not None
+        for kind, weights in alignment.maps.items()
     ]
 
 
-def model_of(aligner: "Aligner") -> ModelInfo:
-    """Return the network as any model is described."""
+def _model_of(aligner: "Aligner") -> ModelInfo:
+    """Describe the network like any model."""
     sizes = aligner.about.sizes
     return ModelInfo(
         name=f"align-{aligner.about.attention}",
@@ -243,7 +210,7 @@ def model_of(aligner: "Aligner") -> ModelInfo:
 
 
 def _tokens(names: list[str], alphabet: "Alphabet") -> Tokens:
-    """Return characters, and the names of special ones, as tokens; every character is a word of its own."""
+    """Return characters, and the names of special ones, as tokens. Every character is a word of its own."""
     from attncli.align.characters import SPECIAL
 
     special = [name in SPECIAL for name in names]
@@ -266,7 +233,7 @@ LABELS = 12  # columns left of a map: the character written, its probability
 
 @dataclass(frozen=True)
 class _Alignment(Part):
-    """The output with its probability, then a map: the last layer's, the mean over its heads."""
+    """The output with its probability, then the mean map of the heads of the last layer."""
 
     alignment: "Alignment"
 
@@ -278,7 +245,7 @@ class _Alignment(Part):
         one = self.alignment
         arrow = "→" if canvas.unicode else "->"
         output = f"{printable(one.text)} {arrow} {printable(one.output)}"
-        layers, heads = one.cross.shape[:2]
+        layers, heads = one.maps["cross"].shape[:2]
         which = f"layer {layers - 1}, the mean of {heads} heads" if heads > 1 else "rows: written, columns: read"
         return [
             title([output, f"probability {one.probability:.4g}"], canvas),
@@ -290,13 +257,13 @@ class _Alignment(Part):
         ]
 
     def map_lines(self, canvas: "Canvas") -> "list[Text]":
-        """Return a line a character written, a column a character read, in parts where they don't fit."""
+        """Return a line per character written, with a column per character read, in parts if they don't fit."""
         from rich.text import Text
 
         from attncli.report.canvas import to_width
         from attncli.report.terminal import cell_text
 
-        one, weights = self.alignment, self.alignment.cross[-1].mean(axis=0)
+        one, weights = self.alignment, self.alignment.maps["cross"][-1].mean(axis=0)
         end = one.characters[-1]  # the last column's name reaches beyond it
         across = max(1, (canvas.width - LABELS + CELL - len(end)) // CELL)
         lines = []
@@ -310,3 +277,31 @@ class _Alignment(Part):
                     line.append(*cell_text(weight, CELL, canvas))
                 lines.append(line)
         return lines
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### align
+
+model | model
+model.attention | str | | as in `--attention`
+model.seed | int | | of the training
+model.steps | int | | of the training
+model.sizes | {int} | | sizes of its parts
+alignments | [object] | | one per text, in order
+alignments.text | str | | the input
+alignments.output | str | | the output: an ISO date, or `none` for a text that is no date
+alignments.date | str or null | | the output, if it is a day from 1950 to 2049
+alignments.probability | float | | of the whole output
+alignments.doubt | str or null | | why the output may be wrong, in words
+alignments.characters | [str] | `[character]` | the input, with [END]
+alignments.emitted | [str] | `[emitted]` | the output, with [END] unless it never ended
+alignments.probabilities | [float] | `[emitted]` | of each character, given those before
+alignments.attention | [head]
+alignments.attention.kind | str | | cross, encoder or decoder
+alignments.attention.weights | [[float]] | `[query][key]`
+records | [record] | | the same maps: for each text the cross-attention, then for a Transformer the self-attention
+    of encoder and decoder
+
+`.csv`: a row per cell, as for `run`.
+"""

@@ -281,3 +281,51 @@ def _layer_maps(maps: dict[str, Any], name: str) -> Maps:
     head = f"{maps['layer']}.{maps['head']}"
     panels = [Panel(f"{head} {by}", np.array(weights, np.float32)) for by, weights in made.items()]
     return Maps([panels], Axis("queries", maps["shown"]), Axis("keys", maps["shown"]))
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### check
+
+name | str | | of the checked function or class
+kind | str | | "attention"; for a model a description of it
+checks | [object] | | all checks, in order
+checks.name | str
+checks.holds | bool or null | | null if it could not be checked
+checks.difference | float or null | | largest difference between an element of its output and the formula's, or of
+    the quantity checked; null if there is none or it is NaN
+checks.note | str | | why it could not be checked, or a finding; otherwise empty
+checks.backend | str? | | for a model: eager, sdpa, flex_attention or flash_attention_2
+checks.tolerance | float or null? | | for a model: the difference that rounding explains; 0 if tokens are counted
+checks.position | int or null? | token | for a model: the token that moved most
+checks.part | str? | | for a model with several parts: encoder, decoder or cross; otherwise empty
+checks.layer | int or null? | | for a model: the first layer that moved
+checks.head | int or null? | | for a model: the head that moved most there
+checks.dtype | str? | | for a model: its dtype in the check
+checks.says | str? | | for a model: the leak and the note in words
+backends | [object]? | | for a model: the backends tried
+backends.name | str
+backends.available | bool | | false if it can't run here
+backends.note | str | | the reason; otherwise empty
+conventions | [str] | `[convention]` | conventions that differ from attncli's and are right, in words: the order of
+    dimensions, the meaning of True in a mask
+diagnosis | [object] | | the mistakes that give the same numbers; empty if the code is right or no known mistake
+    does
+diagnosis.mistake | str | | its name: "no scale"
+diagnosis.says | str | | the same, to follow "attention"
+diagnosis.remedy | str | | how to fix it
+diagnosis.line | int or null | | line of the file: a guess, from a search for the operation
+diagnosis.text | str | | the text of that line; otherwise empty
+smallest | str or null | | if no known mistake explains it: the smallest input on which it differs, and both results
+unchecked | [str]? | `[parameter]` | for code: the parameters that were never passed
+hint | str or null | | the option that would make it right, or its mask understood
+maps | object or null | | with `-m`: a head of the layer whose weights were put into the code
+maps.layer | int | | layer number in the model
+maps.head | int | | head number in its layer
+maps.tokens | [str] | `[token]`
+maps.shown | [str] | `[token]` | the tokens as the terminal shows them: `[UNK:☃]`
+maps.theirs | [[float]] or null | `[query][key]` | the map of the code; null if it can't be found
+maps.ours | [[float]] | `[query][key]` | the head's own map
+verdict | str | | one sentence
+right | bool | | true if something was checked and nothing is wrong; otherwise the exit code is 1
+"""

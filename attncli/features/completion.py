@@ -1,9 +1,8 @@
-"""Values of options that the shell offers. Without any, shells complete the names of files.
+"""The values that a shell offers at Tab. Without any, it completes the names of files.
 
-A shell waits for this at every Tab, so that nothing may be imported that computes: a model's layers are what its
-config.json says, or what is known of an alias, and nothing is fetched. Choices (`attncli.base.choices`) that are an
-option's type are offered by Typer. A completer gets the beginning of a value, and before it, if it asks for them,
-the values of the options typed so far.
+The user waits at every Tab, so nothing heavy is imported and nothing is fetched: layers and heads come from an alias or
+from config.json. Typer itself offers the choices that are an option's type (`attncli.base.choices`). A completer takes
+the beginning of a value, and before it, if it wants them, the options typed so far.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,8 +13,8 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.untrusted import read_regular
 
-# What config.json may call the numbers of layers and of heads, where we have no family for it; of an encoder-decoder
-# the decoder's, which are those of the attention that is meant without --which.
+# Names of the numbers of layers and heads in the config.json of other families. For an encoder-decoder they are the
+# decoder's, as without --which.
 SHAPE_KEYS = (
     ("num_decoder_layers", "num_heads"),
     ("decoder_layers", "decoder_attention_heads"),
@@ -27,18 +26,18 @@ MOST = 1000  # layers or heads: more is no model
 
 
 def begun(names: Iterable[str], incomplete: str) -> list[str]:
-    """The names that begin so."""
+    """Return the names that begin with a text."""
     return [name for name in names if name.startswith(incomplete)]
 
 
 def last_of_list(names: Iterable[str], incomplete: str) -> list[str]:
-    """ "none,ca" -> "none,causal": a list with its last name completed by one that is not in it yet."""
+    """Complete the last name of a list by names that are not in it yet: "none,ca" -> "none,causal"."""
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in begun(names, last) if name not in before.split(",")]
 
 
 def several(choice: Any) -> Callable[[str], list[str]]:
-    """For an option that takes some of the names of a choice, with commas between them."""
+    """Return the completer of an option that takes several names of a choice, separated by commas."""
 
     def complete(incomplete: str) -> list[str]:
         return last_of_list(choices.names(choice), incomplete)
@@ -57,7 +56,7 @@ def device(incomplete: str) -> list[str]:
 
 
 def segments(incomplete: str) -> list[str]:
-    from attncli.analysis.filters import SEGMENTS
+    from attncli.record.selection import SEGMENTS
 
     return begun(SEGMENTS, incomplete)
 
@@ -66,14 +65,14 @@ def segments(incomplete: str) -> list[str]:
 
 
 def model(incomplete: str) -> list[str]:
-    """The aliases; a directory is the shell's own business."""
+    """Return aliases; the shell itself completes directories."""
     from attncli.models.aliases import ALIASES
 
     return begun(ALIASES, incomplete)
 
 
 def models(incomplete: str) -> list[str]:
-    """Two aliases with a comma between them."""
+    """Complete a list of aliases."""
     from attncli.models.aliases import ALIASES
 
     return last_of_list(ALIASES, incomplete)
@@ -96,7 +95,7 @@ def one_head(options: Mapping[str, Any], incomplete: str) -> list[str]:
 
 
 def numbers(count: int, incomplete: str) -> list[str]:
-    """ "0,1" -> "0,1", "0,10", "0,11": a selection with its last number completed; "0-" -> what a range may end in."""
+    """Complete the last number of a selection ("0,1" -> "0,10", "0,11"), or the end of a range ("0-")."""
     before, comma, last = incomplete.rpartition(",")
     first, dash, _ = last.partition("-")
     if dash and first.isdecimal():
@@ -106,9 +105,9 @@ def numbers(count: int, incomplete: str) -> list[str]:
 
 
 def counts(options: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the numbers of layers and heads of the model named so far; 0 where that takes long to find out.
+    """Return the numbers of layers and heads of the model typed so far; 0 if that takes long to find out.
 
-    What a saved record holds is not looked up: reading it takes numpy.
+    A saved record is not read, because that takes numpy.
     """
     name = options.get("model")
     if not name or options.get("saved"):
@@ -131,7 +130,7 @@ def counts(options: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def config_file(name: str) -> Path | None:
-    """The config.json in a directory, or in the Hugging Face cache, whose own functions take 0.15 s to import."""
+    """Find config.json in a directory or in the Hugging Face cache, whose own functions take 0.15 s to import."""
     from attncli.models.hub import CONFIG_FILE, HUB_ID, directory
 
     folder = directory(name)

@@ -9,7 +9,7 @@ came along this edge. Of two texts that are compared, edges of the first are cut
     effect = the output with edges cut - the output without
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import groupby
@@ -19,29 +19,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.analysis.luck import LEVEL
-from attncli.base.arguments import describe
-from attncli.base.arrays import Bools, Doubles
-from attncli.base.brief import Brief, titled
+from attncli.base.arrays import Bools, Doubles, titled
+from attncli.base.choices import describe
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.answer import Answer, answered, numbered, signed, which_way
+from attncli.effects.asking import (
+    Answer,
+    Asking,
+    answered,
+    merge_asking,
+    numbered,
+    signed,
+    takes_fields,
+    which_way,
+)
 from attncli.features import options
-from attncli.features.feature import Feature
-from attncli.features.inputs import check_one, open_tapped, read_inputs
-from attncli.models.opening import Opening
-from attncli.record import AttentionRecord, ModelInfo, Request
-from attncli.record.captions import model_name
+from attncli.features.asking import AskingFeature
+from attncli.features.inputs import check_one, read_inputs
+from attncli.record import AttentionRecord, Request
+from attncli.record.display import model_name
 from attncli.record.selection import Selection, name_of, number_list, select_token
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from attncli.effects.asking import AskingFields
     from attncli.effects.change import Change
-    from attncli.effects.question import Asking, Question
+    from attncli.effects.question import Question
     from attncli.models.engine import Engine
-    from attncli.models.tapped import TappedModel
 
 Edge = tuple[int, int]
 
@@ -52,8 +61,8 @@ NAMED = 3  # edges in a title
 
 
 @dataclass(eq=False)
-class Cut(Feature):
-    """Cut edges of attention, and measure what the output does.
+class Cut(AskingFeature):
+    """Cut edges of attention, and measure how an output changes.
 
     A cut edge hides the key from the query (attention knock-out, Geva et al. 2023). --cut cuts some edges together,
     compared with as many other edges. Without it each edge is cut by itself, and weights are compared with effects by
@@ -70,13 +79,7 @@ class Cut(Feature):
     saved_as = "effects"
 
     text: options.Text = None
-    pair: options.Pair = None
-    similar_to: options.SimilarTo = None
     file: options.File = None
-    ask: options.Ask = None
-    target: options.Label = None
-    at: options.At = None
-    task: options.Task = None
     edges: options.Edges = None
     into: Annotated[
         str | None,
@@ -95,11 +98,6 @@ class Cut(Feature):
         ),
     ] = False
     top: Annotated[int, options.top("List the N edges with the largest effects.", rare=True)] = 10
-    model: options.ModelName = "minilm"
-    mask: options.Mask = None
-    which: options.Which = None
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
 
     def suffixes(self) -> tuple[str, ...]:
         """Return the suffixes of files: edges that are cut together have no page."""
@@ -110,70 +108,68 @@ class Cut(Feature):
             self.refuse("with --cut, which says which edges", "into", "out_of", "top")
         inputs = read_inputs(self.text, self.pair, self.file)
         check_one(len(inputs), "give the one whose edges are cut as TEXT")
-        opened = open_tapped(Opening(self.model, self.device, self.dtype), self.which)
-        from attncli.effects.question import Asking
-
-        asking = Asking(self.pair, self.similar_to, self.target, self.at, self.ask, self.task, self.mask, self.which)
-        text, layers, heads = inputs[0].text, self.layer or "all", self.head or "all"
+        model, text, layers, heads = self.open_model(), inputs[0].text, self.layer or "all", self.head or "all"
         if self.edges:
-            return _joint_report(cut(opened, text, self.edges, layers, heads, asking, self.keep_rest))
+            return _joint_report(cut(model, text, self.edges, layers, heads, self.asking, self.keep_rest))
         edges = self.out_of or ANY, self.into or ANY
-        return _single_report(cut_each(opened, text, edges, layers, heads, asking, self.keep_rest, progress), self.top)
+        return _single_report(
+            cut_each(model, text, edges, layers, heads, self.asking, self.keep_rest, progress), self.top
+        )
 
 
 # --- results --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, repr=False)
-class CutIn(Brief):
-    """The place of cut edges, and the way they are cut.
+@dataclass(frozen=True)
+class _Cuts:
+    """Edges cut in every head of every layer of a record.
 
-    layers, heads: numbers in the model; every one of these heads in every one of these layers. keep_rest: whether a
-    row's other weights stayed as they were.
+    record: the text, with its maps before the cuts. keep_rest: whether a row's other weights stayed as they were.
     """
 
-    model: ModelInfo
+    record: AttentionRecord
     answer: Answer
-    tokens: Tokens
-    layers: list[int]
-    heads: list[int]
     keep_rest: bool
-    key_tokens: Tokens | None = None
 
     @property
-    def keys(self) -> Tokens:
-        """The tokens of the keys: another text's in cross-attention."""
-        return self.tokens if self.key_tokens is None else self.key_tokens
+    def mean_weights(self) -> Doubles:
+        """The mean over layers and heads, `[query, key]`."""
+        return self.record.weights.mean(axis=(0, 1), dtype=np.float64)
 
-    @property
-    def facts(self) -> tuple[str, str]:
-        """The facts that the line of a result names."""
-        return numbered(self.layers, self.heads), str(self.answer)
-
-    def document(self) -> dict[str, Any]:
-        """Return what is common to both documents."""
-        return {
-            "model": self.model.document(),
-            "output": self.answer.document(),
-            "tokens": self.tokens.text,
-            **({} if self.key_tokens is None else {"key_tokens": self.key_tokens.text}),
-            "layers": self.layers,
-            "heads": self.heads,
-            "keep_rest": self.keep_rest,
-        }
-
-    def edge(self, edge: Edge) -> dict[str, Any]:
-        """Return an edge as it stands in a document."""
-        query, key = edge
-        return {
-            "query": {"index": query, "token": self.tokens.text[query]},
-            "key": {"index": key, "token": self.keys.text[key]},
-        }
+    def line(self, *facts: str) -> str:
+        """Return the line of a result."""
+        record = self.record
+        return titled(
+            self, record.model.shown, facts[0], numbered(record.layers, record.heads), str(self.answer), *facts[1:]
+        )
 
     def names(self, edge: Edge) -> tuple[str, str]:
         """Return the names of an edge's query and key."""
         query, key = edge
-        return name_of(query, self.tokens), name_of(key, self.keys)
+        return name_of(query, self.record.tokens), name_of(key, self.record.keys)
+
+    def document_of(self, edges: Iterable[tuple[Edge, dict[str, Any]]], **more: Any) -> dict[str, Any]:
+        """Return a document: the text, each edge with its numbers, and more."""
+        record = self.record
+        text, keys = record.tokens.text, record.keys.text
+        return {
+            "model": record.model.document(),
+            "output": self.answer.document(),
+            "tokens": text,
+            **({} if record.key_tokens is None else {"key_tokens": keys}),
+            "layers": record.layers,
+            "heads": record.heads,
+            "keep_rest": self.keep_rest,
+            "edges": [
+                {
+                    "query": {"index": query, "token": text[query]},
+                    "key": {"index": key, "token": keys[key]},
+                    **numbers,
+                }
+                for (query, key), numbers in edges
+            ],
+            **more,
+        }
 
 
 PERMUTATIONS = 1000
@@ -213,61 +209,62 @@ def _ranks(numbers: Doubles) -> Doubles:
     return shared[places]
 
 
-@dataclass(frozen=True)
-class JointCut:
+@dataclass(frozen=True, repr=False)
+class JointCut(_Cuts):
     """Some edges cut together.
 
-    weights: the mean weight over the heads, `[edge]`. effects: `[1 + layer]`, in all layers and in each alone.
-    controls: `[draw, 1 + layer]`, the effects of as many other edges from the same queries; None where a query has not
-    as many others.
+    effects: `[1 + layer]`, in all layers and in each alone. controls: `[draw, 1 + layer]`, the effects of as many other
+    edges from the same queries; None where a query has not as many others.
     """
 
-    where: CutIn
     edges: list[Edge]
-    weights: Doubles
     effects: Doubles
     controls: Doubles | None
 
     def __repr__(self) -> str:
         edges = f"{len(self.edges)} edge{'s' if len(self.edges) != 1 else ''} cut"
-        return titled(self, self.where.model.shown, edges, *self.where.facts, f"effect {self.effects[0]:.4g}")
+        return self.line(edges, f"effect {self.effects[0]:.4g}")
+
+    @property
+    def weights(self) -> Doubles:
+        """The mean weight over the heads, `[edge]`."""
+        weights = self.mean_weights
+        return np.array([weights[edge] for edge in self.edges])
 
     def document(self) -> dict[str, Any]:
         """Return what --json prints; the entry of "effects" whose layer is None is of all layers together."""
-        edges = zip(self.edges, self.weights.tolist(), strict=True)
         effects = []
-        for place, layer in enumerate([None, *self.where.layers]):
+        for place, layer in enumerate([None, *self.record.layers]):
             entry: dict[str, Any] = {"layer": layer, "effect": float(self.effects[place]), "control": None}
             if self.controls is not None:
                 drawn = self.controls[:, place]
                 entry["control"] = {"mean": float(drawn.mean()), "low": float(drawn.min()), "high": float(drawn.max())}
             effects.append(entry)
-        return {
-            **self.where.document(),
-            "edges": [{**self.where.edge(edge), "weight": weight} for edge, weight in edges],
-            "effects": effects,
-        }
+        weights = ({"weight": weight} for weight in self.weights.tolist())
+        return self.document_of(zip(self.edges, weights, strict=True), effects=effects)
 
 
-@dataclass(frozen=True)
-class EdgeEffects:
+@dataclass(frozen=True, repr=False)
+class EdgeEffects(_Cuts):
     """Each of some edges cut by itself, in all of the layers.
 
     queries, keys: the tokens along the rows and the columns. effects: `[query, key]`, NaN where the mask hides the key,
-    so that there is nothing to cut. weights: `[query, key]`, the mean over the heads. can_matter: `[query, key]`,
-    whether the network has a path from the edge to the output; the effects of other edges are 0.
+    so that there is nothing to cut. can_matter: `[query, key]`, whether the network has a path from the edge to the
+    output; the effects of other edges are 0.
     """
 
-    where: CutIn
     queries: list[int]
     keys: list[int]
     effects: Doubles
-    weights: Doubles
     can_matter: Bools
 
     def __repr__(self) -> str:
-        edges = f"{int(np.isfinite(self.effects).sum())} edges cut one by one"
-        return titled(self, self.where.model.shown, edges, *self.where.facts)
+        return self.line(f"{int(np.isfinite(self.effects).sum())} edges cut one by one")
+
+    @property
+    def weights(self) -> Doubles:
+        """The mean weight over the heads, `[query, key]`."""
+        return self.mean_weights[np.ix_(self.queries, self.keys)]
 
     def correlation(self) -> RankCorrelation | None:
         """Correlate the weights with the sizes of the effects, over the edges that can matter."""
@@ -275,51 +272,37 @@ class EdgeEffects:
 
     def ranked(self) -> list[tuple[Edge, float, float]]:
         """Return every edge with its effect and its weight: edges that can matter first, the largest effect first."""
-        cut = np.argwhere(~np.isnan(self.effects))
+        cut, weights = np.argwhere(~np.isnan(self.effects)), self.weights
         places = tuple(cut.T)
         order = np.lexsort((-np.abs(self.effects[places]), ~self.can_matter[places]))
         return [
-            (
-                (self.queries[row], self.keys[column]),
-                float(self.effects[row, column]),
-                float(self.weights[row, column]),
-            )
+            ((self.queries[row], self.keys[column]), float(self.effects[row, column]), float(weights[row, column]))
             for row, column in cut[order]
         ]
 
     def document(self) -> dict[str, Any]:
         """Return what --json prints."""
         found, can = self.correlation(), int(self.can_matter.sum())
-        return {
-            **self.where.document(),
-            "edges": [
-                {**self.where.edge(edge), "weight": weight, "effect": effect, "can_matter": place < can}
-                for place, (edge, effect, weight) in enumerate(self.ranked())
-            ],
-            "correlation": None if found is None else asdict(found),
-        }
+        edges = [
+            (edge, {"weight": weight, "effect": effect, "can_matter": place < can})
+            for place, (edge, effect, weight) in enumerate(self.ranked())
+        ]
+        return self.document_of(edges, correlation=None if found is None else asdict(found))
 
 
 # --- what is computed -----------------------------------------------------------------------------------
 
 
+@takes_fields
 def cut(
     model: "Engine",
     text: str,
     edges: Sequence[tuple[str, str]],
     layers: Selection = "all",
     heads: Selection = "all",
-    asking: "Asking | None" = None,
+    asking: Asking | None = None,
     keep_rest: bool = False,
-    *,
-    pair: str | None = None,
-    similar_to: str | None = None,
-    target: str | None = None,
-    at: str | None = None,
-    kind: str | None = None,
-    output: str | None = None,
-    mask: str | None = None,
-    which: str | None = None,
+    **fields: "Unpack[AskingFields]",
 ) -> JointCut:
     """Cut edges together, in these heads of these layers, and in each of the layers alone.
 
@@ -329,45 +312,31 @@ def cut(
     Raises RequestError for a token, a layer or a head that does not exist, an edge that a mask hides in all of these
     layers, and as `question` does.
     """
-    from attncli.effects.question import merge_asking
-    from attncli.models.tapped import require_tapped
-
-    asking = merge_asking(
-        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
-    )
-    model = require_tapped(model, asking.which)
     edges = _edge_names(edges)
-    scissors = Scissors.of(model, text, layers, heads, asking, keep_rest)
+    scissors = Scissors.of(model, text, layers, heads, merge_asking(asking, fields), keep_rest)
     chosen = sorted({edge for names in edges for edge in scissors.named(*names)})
     sets = [chosen, *scissors.others(chosen)]
     layers = scissors.record.layers
     layers_of = [layers, *([layer] for layer in layers)] if len(layers) > 1 else [layers]
-    changes = [scissors.without(some, of) for some in sets for of in layers_of]
-    found = scissors.effects(changes).reshape(len(sets), len(layers_of))
+    found = scissors.effects([scissors.without(some, of) for some in sets for of in layers_of])
+    found = found.reshape(len(sets), len(layers_of))
     if len(layers) == 1:
         found = found.repeat(2, axis=1)  # one layer is all layers, and each alone
-    weights = np.array([scissors.weights[edge] for edge in chosen])
-    return JointCut(scissors.where(), chosen, weights, found[0], found[1:] if len(found) > 1 else None)
+    controls = found[1:] if len(found) > 1 else None
+    return JointCut(scissors.record, scissors.asked.answer, keep_rest, chosen, found[0], controls)
 
 
+@takes_fields
 def cut_each(
     model: "Engine",
     text: str,
     edges: tuple[str, str] = (ANY, ANY),
     layers: Selection = "all",
     heads: Selection = "all",
-    asking: "Asking | None" = None,
+    asking: Asking | None = None,
     keep_rest: bool = False,
     progress: Progress = silent,
-    *,
-    pair: str | None = None,
-    similar_to: str | None = None,
-    target: str | None = None,
-    at: str | None = None,
-    kind: str | None = None,
-    output: str | None = None,
-    mask: str | None = None,
-    which: str | None = None,
+    **fields: "Unpack[AskingFields]",
 ) -> EdgeEffects:
     """Cut every edge from a query to a key by itself: ("*", "it") is each edge into "it", ("*", "*") every edge.
 
@@ -377,28 +346,18 @@ def cut_each(
 
     Raises RequestError as `cut` does.
     """
-    from attncli.effects.question import merge_asking
-    from attncli.models.tapped import require_tapped
-
-    asking = merge_asking(
-        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
-    )
-    model = require_tapped(model, asking.which)
     [edges] = _edge_names([edges])
-    scissors = Scissors.of(model, text, layers, heads, asking, keep_rest)
-    chosen = scissors.named(*edges)
-    queries, keys = _places(edges[0], scissors.record.tokens), _places(edges[1], scissors.record.keys)
-    effects = np.where(scissors.shown, 0.0, np.nan)
-    some = [edge for edge in chosen if scissors.can_matter[edge]]
-    changes = [scissors.without([edge], scissors.record.layers) for edge in some]
+    scissors = Scissors.of(model, text, layers, heads, merge_asking(asking, fields), keep_rest)
+    record, can_matter = scissors.record, scissors.can_matter
+    some = [edge for edge in scissors.named(*edges) if can_matter[edge]]
     with progress(len(some), "edges") as advance:
-        found = scissors.effects(changes, advance)
-    found[np.abs(found) <= scissors.asked.rounding] = 0.0
+        found = scissors.effects([scissors.without([edge], record.layers) for edge in some], advance)
+    effects = np.where(scissors.shown, 0.0, np.nan)
     for edge, effect in zip(some, found, strict=True):
-        effects[edge] = effect
+        effects[edge] = effect if abs(effect) > scissors.asked.rounding else 0.0
+    queries, keys = _places(edges[0], record.tokens), _places(edges[1], record.keys)
     rows = np.ix_(queries, keys)
-    can_matter = scissors.can_matter[rows]
-    return EdgeEffects(scissors.where(), queries, keys, effects[rows], scissors.weights[rows], can_matter)
+    return EdgeEffects(record, scissors.asked.answer, keep_rest, queries, keys, effects[rows], can_matter[rows])
 
 
 def _edge_names(edges: Sequence[tuple[str | int, str | int]]) -> list[tuple[str, str]]:
@@ -423,10 +382,12 @@ class Scissors:
 
     @classmethod
     def of(
-        cls, model: "TappedModel", text: str, layers: Selection, heads: Selection, asking: "Asking", keep_rest: bool
+        cls, model: "Engine", text: str, layers: Selection, heads: Selection, asking: Asking, keep_rest: bool
     ) -> "Scissors":
         from attncli.effects.question import question
+        from attncli.models.engine import require_tapped
 
+        model = require_tapped(model, asking.which)
         asked = question(model, text, asking)
         [record] = model.attend_tokens([asked.texts[0].tokens], Request(layers, heads, asking.mask))
         return cls(asked, record, keep_rest)
@@ -466,19 +427,6 @@ class Scissors:
             else:
                 reaching |= edges.any(axis=0)
         return found
-
-    @property
-    def weights(self) -> Doubles:
-        """The mean over layers and heads, `[query, key]`."""
-        return self.record.weights.mean(axis=(0, 1), dtype=np.float64)
-
-    def where(self) -> CutIn:
-        """Return where edges are cut, and how."""
-        asked, record = self.asked, self.record
-        answer = Answer(asked.kind, asked.about, asked.value, asked.texts[0].mask)
-        return CutIn(
-            record.model, answer, record.tokens, record.layers, record.heads, self.keep_rest, record.key_tokens
-        )
 
     def named(self, query: str, key: str) -> list[Edge]:
         """Return the edges of a name that a mask shows. Raises RequestError for none, or for an unknown token."""
@@ -530,8 +478,7 @@ EDGE, EDGES = "the edge", "the edges"
 
 def _joint_report(found: JointCut) -> Report:
     """Report the edges with their weights, and the effect of cutting them, in all of these layers and in each alone."""
-    where = found.where
-    names = [found.where.names(edge) for edge in found.edges]
+    names = [found.names(edge) for edge in found.edges]
     left = len(names) - MOST_EDGES
     edges = Table(
         [Column("from"), Column("to", "name"), Column("mean weight")],
@@ -546,13 +493,13 @@ def _joint_report(found: JointCut) -> Report:
         drawn = found.controls
         columns += [("others: mean", drawn.mean(axis=0)), ("least", drawn.min(axis=0)), ("most", drawn.max(axis=0))]
         control = f"others: as many other edges from the same queries, drawn at random {DRAWS} times"
-    cut_in = ["all of these", *(f"layer {layer}" for layer in where.layers)]
+    cut_in = ["all of these", *(f"layer {layer}" for layer in found.record.layers)]
     effects = Table(
         [Column("cut in"), *(Column(name) for name, _ in columns)],
         [(name, *(signed(float(values[row])) for _, values in columns)) for row, name in enumerate(cut_in)],
     )
     captions: list[Part] = [
-        *_captions(where, EDGE if len(names) == 1 else EDGES),
+        *_captions(found, EDGE if len(names) == 1 else EDGES),
         Sentence(control, caption=True),
     ]
     picture = Maps(
@@ -567,48 +514,47 @@ def _joint_report(found: JointCut) -> Report:
     listed = [" to ".join(pair) for pair in names[:NAMED]]
     others = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return Report(
-        _title(where, f"cut: {', '.join(listed)}{others}"),
+        _title(found, f"cut: {', '.join(listed)}{others}"),
         [*captions[:2], edges, *more, effects, captions[2]],
         found.document,
         itemgetter("effects"),
         picture=[*captions, picture],
-        next=_next(where, found.edges[0]),
+        next=_next(found, found.edges[0]),
     )
 
 
 def _single_report(found: EdgeEffects, top: int) -> Report:
     """Report effects and weights as maps, the `top` edges with the largest effects, and whether weights tell them."""
-    where = found.where
     ranked = found.ranked()
     can = ranked[: int(found.can_matter.sum())]
     heavy = sorted((weight for _, _, weight in can), reverse=True)
     table = Table(
         [Column("from"), Column("to", "name"), Column("effect"), Column("mean weight"), Column("its rank")],
         [
-            (*map(visible, where.names(edge)), signed(effect), f"{weight:.3f}", str(heavy.index(weight) + 1))
+            (*map(visible, found.names(edge)), signed(effect), f"{weight:.3f}", str(heavy.index(weight) + 1))
             for edge, effect, weight in can[:top]
         ],
     )
     seen_weights = np.where(np.isnan(found.effects), np.nan, found.weights)
     maps = Maps(
         [[Panel("effect", found.effects), Panel("mean weight", seen_weights, weights=True)]],
-        _axis("queries", where.tokens, found.queries),
-        _axis("keys", where.keys, found.keys),
+        _axis("queries", found.record.tokens, found.queries),
+        _axis("keys", found.record.keys, found.keys),
         scale="effect",
         signed=True,
         apart=True,
     )
     return Report(
-        _title(where),
-        [*_captions(where, EDGE), maps, *([table] if can else []), Sentence(_correlated(found), caption=True)],
+        _title(found),
+        [*_captions(found, EDGE), maps, *([table] if can else []), Sentence(_correlated(found), caption=True)],
         found.document,
         itemgetter("edges"),
-        next=_next(where, ranked[0][0]),
+        next=_next(found, ranked[0][0]),
     )
 
 
-def _title(where: CutIn, *more: str) -> list[str]:
-    return [model_name(where.model.shown), answered(where.answer), f"mask {where.answer.mask}", *more]
+def _title(found: _Cuts, *more: str) -> list[str]:
+    return [model_name(found.record.model.shown), answered(found.answer), f"mask {found.answer.mask}", *more]
 
 
 def _axis(name: str, tokens: Tokens, places: Sequence[int]) -> Axis:
@@ -617,17 +563,18 @@ def _axis(name: str, tokens: Tokens, places: Sequence[int]) -> Axis:
     )
 
 
-def _captions(where: CutIn, what: str) -> list[Part]:
+def _captions(found: _Cuts, what: str) -> list[Part]:
     """Say in which layers and heads edges are cut, what happens to the other weights, and the unit of an effect."""
-    every = where.model.layers, where.model.heads
+    record = found.record
+    every = record.model.layers, record.model.heads
     names = []
-    for kind, numbers, count in zip(("layer", "head"), (where.layers, where.heads), every, strict=True):
+    for kind, numbers, count in zip(("layer", "head"), (record.layers, record.heads), every, strict=True):
         several = f"{kind}s" if len(numbers) > 1 else kind
         names.append(f"all {several}" if len(numbers) == count else f"{several} {number_list(numbers)}")
-    rest = "the row's other weights stay as they are" if where.keep_rest else "the row's other weights sum to 1 again"
+    rest = "the row's other weights stay as they are" if found.keep_rest else "the row's other weights sum to 1 again"
     return [
         Sentence(f"cut in {' and '.join(names)}: {rest}", caption=True),
-        Sentence(which_way(where.answer.kind, what), caption=True),
+        Sentence(which_way(found.answer.kind, what), caption=True),
     ]
 
 
@@ -650,6 +597,45 @@ def _correlated(found: EdgeEffects) -> str:
     )
 
 
-def _next(where: CutIn, edge: Edge) -> NextCommand:
-    query, key = where.names(edge)
+def _next(found: _Cuts, edge: Edge) -> NextCommand:
+    query, key = found.names(edge)
     return NextCommand("the heads that look along it", "find", {"query": query, "key": key})
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### cut
+
+model | model
+output | output
+tokens | [str] | `[token]` | of the text whose edges are cut
+layers | [int] | `[layer]` | the layers in which edges are cut
+heads | [int] | `[head]` | the heads, in each of these layers
+keep_rest | bool | | true: the row's other weights stay as they are; false: they sum to 1 again
+edges | [object] | | with `--cut` the edges that are cut together; otherwise every edge, each cut alone: those that
+    can matter first, the largest effect first
+edges.query | place | | the query of the edge
+edges.key | place | | the key of the edge
+edges.weight | float | share of the weight | mean over these heads and layers
+edges.effect | float? | in that unit | the output with this edge cut minus the output without a cut, 0 if rounding
+    explains it; without `--cut`
+edges.can_matter | bool? | | true if a path leads from the edge to the output; otherwise its effect is 0. Without
+    `--cut`
+effects | [object]? | | with `--cut`: all these edges together
+effects.layer | int or null | | the only layer with the cut; null: all of `layers`
+effects.effect | float | in that unit | the output with the cut minus the output without it
+effects.control | object or null | in that unit | as many other edges of the same queries, drawn 20 times; null if
+    there are not enough
+effects.control.mean | float | in that unit
+effects.control.low | float | in that unit | the smallest
+effects.control.high | float | in that unit | the largest
+correlation | object or null? | | without `--cut`: Spearman's, of weights and sizes of effects, over the edges that
+    can matter; null if these are fewer than 3 or all equal
+correlation.rho | float | -1 to 1
+correlation.low | float | -1 to 1 | lower end of the range that holds 19 of 20 correlations with freely permuted
+    effects
+correlation.high | float | -1 to 1 | its upper end
+correlation.count | int | | number of edges that can matter
+
+`.csv`: a row per entry of `edges`; with `--cut`, of `effects`.
+"""

@@ -17,8 +17,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from attncli.base.arrays import Bools, Doubles, Floats, Ints
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
@@ -28,7 +28,7 @@ from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, check_one, notify, open_tapped, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
-from attncli.record.captions import model_shown
+from attncli.record.display import model_shown
 from attncli.record.selection import select_one, select_token
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from attncli.models.head import OneHead
+
 APART = 0.02  # a larger difference means that weights are not made of q and k alone, in any dtype
-BY_KEY = ("allowed", "score", "scaled", "raised", "weight", "computed")
-BY_VALUE = ("value_norm", "contribution")  # by key too, where values are known
 
 
 @dataclass(eq=False)
 class Explain(Feature):
-    """Explain one row of a map, every number from end to end.
+    """Explain one row of a map: every number in it.
 
     For each key: q·k, divided by the root of the head's size, the terms of positions, the mask, exp, the weight, and
     how much the token brings to the output: the length of weight times value, which can be small where the weight is
@@ -89,18 +89,11 @@ class Explain(Feature):
         inputs = read_inputs(self.text, self.pair, self.file)
         check_one(len(inputs), "give the one to explain as TEXT")
         model = open_tapped(Opening(self.model, self.device, self.dtype), self.which)
-        from attncli.models.head import one_head
+        from attncli.models.head import head_of_text
 
-        model.check(Request(mask=self.mask, which=self.which, target=self.target))
-        tokens = model.ready(model.tokenizer.encode(*inputs[0], self.pad_to), self.target)
-        query = select_token(self.query, tokens)
-        layer, head = select_one(self.layer, model.layers, "layer"), select_one(self.head, model.heads, "head")
-        taken = one_head(model, tokens, layer, head, self.mask)
-        turned = None
-        if taken.rotary is not None:
-            turned = Turned(asdict(taken.rotary), taken.unturned("query"), taken.unturned("key"))
-        group = taken.group if len(taken.group) > 1 else ()
-        return explain_row(taken.record, query, taken.x, taken.value, turned, taken.rows, group)
+        request = Request(self.layer, self.head, self.mask, pad_to=self.pad_to, which=self.which, target=self.target)
+        head = head_of_text(model, inputs[0], request)
+        return explain_row(head.record, select_token(self.query, head.record.tokens), head)
 
     def _read(self) -> dict[str, Any]:
         """Explain the row of a saved record; without -l and -H, of the last head whose q and k it has.
@@ -139,168 +132,90 @@ class Explain(Feature):
 # --- what is computed -----------------------------------------------------------------------------------
 
 
-class Turned(NamedTuple):
-    """How positions turn queries and keys: the fields of `attncli.attention.Rotary`, and both before that, `[token,
-    head_dim]`.
+def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = None) -> dict[str, Any]:
+    """Return what --json prints: the row of a query of the one head of a record, key by key, computed in float64.
+
+    The record holds the head's queries and keys too (`vectors`). query: the position of the token whose row it is.
+    head: the head taken apart; a saved record has none, and then the document has nothing that is made of values.
+
+    Per key: "weight" is the head's own, as the model computed it, and "computed" is raised / total, which differs from
+    it by rounding. "contribution" is |weight_j v_j|, how much a token brings to the output (Kobayashi et al. 2020,
+    equation 3, without the output projection). Where nothing may be attended to, all weights and the output are 0.
     """
+    [layer], [number] = record.layers, record.heads
+    vectors = record.vectors
+    assert vectors is not None
+    place = vectors.place(layer, number)
+    queries, keys = vectors.of(layer, number)
+    scale, sink = float(vectors.scale[place]), vectors.sink(layer, number)
+    terms = {name: term[place, query].astype(np.float64) for name, term in vectors.terms.items()}
+    weights, allowed = record.map(layer, number)[query], record.mask_of(layer)[query]
 
-    rotary: Mapping[str, Any]
-    queries: Floats
-    keys: Floats
-
-
-@dataclass(frozen=True)
-class RowSteps:
-    """The steps of one query; arrays are by key `[key]`, computed in float64 from the head's own vectors.
-
-    Fields that need values are None where these are not known.
-
-    score, scaled, terms (by name), added, raised: as in the formulas above; largest is m, total the sum of raised.
-    sink: exp of the head's sink score less m, which is a part of the total and leads nowhere; 0 without a sink.
-    weight: the head's own, as the model computed it; computed: raised / total, which differs from it by rounding.
-    value_norm: |v_j|; contribution: |weight_j v_j|, how much a token brings to the output (Kobayashi et al. 2020,
-    equation 3, without the output projection). output: Σ_j weight_j v_j `[head_dim]`.
-    """
-
-    allowed: Bools
-    score: Doubles
-    scale: float
-    scaled: Doubles
-    terms: dict[str, Doubles]
-    added: Doubles
-    largest: float
-    raised: Doubles
-    total: float
-    weight: Floats
-    computed: Doubles
-    value_norm: Doubles | None
-    contribution: Doubles | None
-    output: Doubles | None
-    sink: float = 0.0
-
-
-def row_steps(
-    query: Floats,
-    key: Floats,
-    value: Floats | None,
-    allowed: Bools,
-    weight: Floats,
-    scale: float | None = None,
-    terms: Mapping[str, Floats] | None = None,
-    sink: float | None = None,
-) -> RowSteps:
-    """Compute the steps from q `[head_dim]`, k and v `[key, head_dim]`, the mask's row and the weights `[key]`.
-
-    scale: of q · k_j, by default 1 / √d_k. terms: by name `[key]`. sink: the head's sink score, None if it has none.
-    Where nothing may be attended to, all weights and the output are 0.
-    """
-    score = key.astype(np.float64) @ query.astype(np.float64)
-    scale = float(len(query) ** -0.5 if scale is None else scale)
+    score = keys.astype(np.float64) @ queries[query].astype(np.float64)
     scaled = score * scale
-    added_terms = {name: term.astype(np.float64) for name, term in (terms or {}).items()}
-    added = scaled + sum(added_terms.values())
-    largest = float(added[allowed].max()) if allowed.any() else 0.0
-    if sink is not None:
-        largest = max(largest, sink) if allowed.any() else sink
+    added = scaled + sum(terms.values())
+    largest = float(max([*added[allowed], *([] if sink is None else [sink])], default=0.0))
     raised = np.where(allowed, np.exp(np.where(allowed, added - largest, 0.0)), 0.0)
     sink_raised = 0.0 if sink is None else float(np.exp(sink - largest))
     total = float(raised.sum()) + sink_raised
-    values = None if value is None else value.astype(np.float64)
-    weighted = None if values is None else weight.astype(np.float64)[:, None] * values  # [key, head_dim]
-    return RowSteps(
-        allowed=allowed,
-        score=score,
-        scale=scale,
-        scaled=scaled,
-        terms=added_terms,
-        added=added,
-        largest=largest,
-        raised=raised,
-        total=total,
-        weight=weight,
-        computed=raised / total if total else raised,
-        value_norm=None if values is None else np.linalg.norm(values, axis=-1),
-        contribution=None if weighted is None else np.linalg.norm(weighted, axis=-1),
-        output=None if weighted is None else weighted.sum(axis=0),
-        sink=sink_raised,
-    )
-
-
-def explain_row(
-    record: AttentionRecord,
-    query: int,
-    x: Floats | None = None,
-    value: Floats | None = None,
-    turned: Turned | None = None,
-    rows: Ints | None = None,
-    group: Sequence[int] = (),
-) -> dict[str, Any]:
-    """Return what --json prints: the row of a query of the one head of a record, key by key.
-
-    The record holds the head's queries and keys too (`vectors`). query: the position of the token whose row it is.
-    A saved record has none of the rest, and the document then nothing that is made of it. x: the input of the
-    projections, `[token, hidden_size]`. value: the head's values, `[token, head_dim]`. turned: how positions turn q
-    and k, if they do. rows: rows of the table that terms are made of, by query and key `[query, key]`. group: the heads
-    that have the same keys and values, where there are others than this one.
-    """
-    [layer], [head] = record.layers, record.heads
-    vectors = record.vectors
-    assert vectors is not None
-    queries, keys = vectors.of(layer, head)
-    place = vectors.place(layer, head)
-    sink = vectors.sink(layer, head)
-    terms = {name: term[place, query] for name, term in vectors.terms.items()}
-    weights, allowed = record.map(layer, head)[query], record.mask_of(layer)[query]
-    steps = row_steps(queries[query], keys, value, allowed, weights, float(vectors.scale[place]), terms, sink)
-    columns = {name: getattr(steps, name).tolist() for name in (*BY_KEY, *(BY_VALUE if value is not None else ()))}
-    if steps.terms:
-        by_name = {name: term.tolist() for name, term in steps.terms.items()}
-        columns["terms"] = [dict(zip(by_name, of_key, strict=True)) for of_key in zip(*by_name.values(), strict=True)]
-        columns["added"] = steps.added.tolist()
-    if rows is not None:
-        columns["row"] = rows[query].tolist()
-    own = {} if x is None else {"x": x[query].tolist()}
-    if turned is not None:
-        queries_before, keys_before = (part.astype(np.float64) for part in (turned.queries, turned.keys))
-        own["before"] = queries_before[query].tolist()
-        columns["before"] = keys_before.tolist()
-        columns["unturned"] = (keys_before @ queries_before[query]).tolist()
-    columns["k"] = keys.tolist()
-    if value is not None:
-        columns["v"] = value.tolist()
-    made: dict[str, Any] = {
+    columns: dict[str, NDArray[Any]] = {
+        "allowed": allowed,
+        "score": score,
+        "scaled": scaled,
+        "raised": raised,
+        "weight": weights,
+        "computed": raised / total if total else raised,
+    }
+    own: dict[str, Any] = {}
+    more: dict[str, Any] = {}
+    if head is not None:
+        values = head.value.astype(np.float64)
+        brought = weights.astype(np.float64)[:, None] * values  # [key, head_dim]
+        columns |= {"value_norm": np.linalg.norm(values, axis=-1), "contribution": np.linalg.norm(brought, axis=-1)}
+        output = brought.sum(axis=0)
+        more = {"output": output.tolist(), "output_norm": float((output**2).sum() ** 0.5)}
+        own = {} if head.x is None else {"x": head.x[query].tolist()}
+    if terms:
+        columns["terms"] = np.array(
+            [dict(zip(terms, row, strict=True)) for row in np.transpose([*terms.values()]).tolist()]
+        )
+        columns["added"] = added
+    if head is not None and head.rows is not None:
+        columns["row"] = head.rows[query]
+    if head is not None and head.rotary is not None:
+        before, keys_before = (head.unturned(name).astype(np.float64) for name in ("query", "key"))
+        own["before"] = before[query].tolist()
+        columns |= {"before": keys_before, "unturned": keys_before @ before[query]}
+    columns["k"] = keys
+    if head is not None:
+        columns["v"] = head.value
+    listed = {name: column.tolist() for name, column in columns.items()}
+    text, shown = record.tokens.text, record.tokens.shown
+    return {
         "model": record.model.document(),
         "layer": layer,
-        "head": head,
+        "head": number,
         **({} if record.kind == "encoder" else {"kind": record.kind}),
         "mask": record.mask_name,
-        "tokens": record.tokens.text,
-        "scale": steps.scale,
-        **({"group": list(group)} if group else {}),
-        **({} if turned is None else {"rotary": dict(turned.rotary)}),
-        "query": {
-            "index": query,
-            "token": record.tokens.text[query],
-            "shown": record.tokens.shown[query],
-            **own,
-            "q": queries[query].tolist(),
-        },
+        "tokens": text,
+        "scale": scale,
+        **({} if head is None or len(head.group) == 1 else {"group": list(head.group)}),
+        **({} if head is None or head.rotary is None else {"rotary": asdict(head.rotary)}),
+        "query": {"index": query, "token": text[query], "shown": shown[query], **own, "q": queries[query].tolist()},
         "keys": [
             {
                 "index": key,
                 "token": token,
                 "shown": record.keys.shown[key],
-                **{name: column[key] for name, column in columns.items()},
+                **{name: column[key] for name, column in listed.items()},
             }
             for key, token in enumerate(record.keys.text)
         ],
-        "largest": steps.largest,
-        **({} if sink is None else {"sink": {"score": sink, "raised": steps.sink}}),
-        "total": steps.total,
+        "largest": largest,
+        **({} if sink is None else {"sink": {"score": sink, "raised": sink_raised}}),
+        "total": total,
+        **more,
     }
-    if steps.output is not None:
-        made |= {"output": steps.output.tolist(), "output_norm": float((steps.output**2).sum() ** 0.5)}
-    return made
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -563,7 +478,7 @@ class _Bars(Part):
         self, canvas: "Axes", step: _Step, shown: Sequence[int], left: float, right: float, top: float
     ) -> None:
         """Draw the bars of one step from a line at 0, and right of them their numbers."""
-        from attncli.base.palette import HEAD_COLOURS
+        from attncli.record.display import HEAD_COLOURS
         from attncli.report.figure.drawing import FAINT, INK, write
 
         values = [step.values[place] for place in shown]
@@ -586,3 +501,56 @@ class _Bars(Part):
 
 
 explain = as_function(Explain)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### explain
+
+model | model
+layer | int | | layer of the head
+head | int
+kind | str? | | decoder or cross; missing for encoder attention
+mask | str | | padding, causal or none
+tokens | [str] | `[token]` | of the whole text
+query | place | | the query of the row
+scale | float | | the factor of q · k
+group | [int]? | `[head]` | heads of the layer that share these keys and values, if any; missing for a saved record
+rotary | object? | | how positions rotate q and k, if they do; missing for a saved record
+rotary.rotated | int | | number of rotated elements, from the first
+rotary.base | float | | pair i at position p is rotated by p / stretch · base^(-2i / rotated)
+rotary.interleaved | bool | | true: pairs are elements 2i and 2i + 1; false: i and i + rotated / 2
+rotary.values | bool | | true if values are rotated too
+rotary.exact | bool | | true if angles are computed in float64, whatever the dtype
+rotary.stretch | float | | divisor of the positions; 1 for none
+query.x | [float]? | `[hidden_size]` | input of its projections; missing for a saved record (as are values) and for
+    networks that transformers runs
+query.before | [float]? | `[head_dim]` | the query before rotation, with `rotary`
+query.q | [float] | `[head_dim]` | the query
+keys | [place] | | all keys
+keys.allowed | bool | | true if the mask shows it
+keys.score | float | | q · k
+keys.unturned | float? | | q · k before rotation, with `rotary`
+keys.scaled | float | | score · scale
+keys.row | int? | | row of the position table for this distance, from which the terms come; missing for a saved
+    record
+keys.terms | {float}? | | what positions, a bias or a softcap add to the score, by name
+keys.added | float? | | scaled plus terms, if there are terms
+keys.raised | float | | exp(added - largest), or exp(scaled - largest) without terms; 0 if hidden
+keys.weight | float | | as the model computed it
+keys.computed | float | | raised / total: equal to weight but for rounding
+keys.value_norm | float? | | length of v
+keys.contribution | float? | | length of weight · v: what it adds to the output
+keys.before | [float]? | `[head_dim]` | k before rotation, with `rotary`
+keys.k | [float] | `[head_dim]`
+keys.v | [float]? | `[head_dim]`
+largest | float | | the largest exponent among visible keys
+sink | object? | | the head's sink, if any: a further score without a key
+sink.score | float
+sink.raised | float | | exp(score - largest), part of `total`
+total | float | | the sum of raised
+output | [float]? | `[head_dim]` | Σ weight · v
+output_norm | float? | | length of output
+
+`.csv`: a row per entry of `keys`.
+"""

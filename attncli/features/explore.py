@@ -12,7 +12,7 @@ from attncli.features import completion, options
 from attncli.features.feature import Feature
 from attncli.features.inputs import SAMPLE, names_of
 from attncli.models.opening import Opening
-from attncli.record.request import Input
+from attncli.record.selection import Input
 from attncli.report import Report
 
 INSTEAD = "attncli run shows the same heads in lines"

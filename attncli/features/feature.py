@@ -83,10 +83,10 @@ def as_function(feature: Callable[P, Feature]) -> Callable[P, Report]:
 
 
 def options_of(feature: type[Feature]) -> dict[str, Option]:
-    """Return the options of a feature by the names of its fields, in their order."""
+    """Return the options of a feature by the names of its fields, in their order; shared ones, by keyword, are last."""
     hints = get_type_hints(feature, include_extras=True)
     found = {}
-    for one in fields(feature):
+    for one in sorted(fields(feature), key=lambda one: one.kw_only is True):
         if get_origin(hints[one.name]) is Annotated:
             found[one.name] = next(more for more in get_args(hints[one.name])[1:] if isinstance(more, Option))
     return found

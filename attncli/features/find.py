@@ -1,7 +1,7 @@
 """Find the heads that look from one token to another.
 
 Every head has its strongest weight from QUERY to KEY, in one text or as the mean over many. Beside it stands its usual
-weight (`attncli.analysis.telling`), because a head that always looks at the token before is strong everywhere. `--by`
+weight (`attncli.analysis.edges`), because a head that always looks at the token before is strong everywhere. `--by`
 orders heads by that weight, by its distance above the usual one, or by a figure of `stats`.
 """
 
@@ -10,21 +10,19 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attncli.analysis.finding import ANY, SINK, Rank, places, ranking, strongest_edges
-from attncli.analysis.shares import row_shares
-from attncli.analysis.telling import Edge, Usual
-from attncli.analysis.words import merge_words
+from attncli.analysis.edges import ANY, SINK, Edge, Rank, Usual, places, ranking, strongest_edges
+from attncli.analysis.patterns import row_shares
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
-from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import Saved, Source, Texts, notify_about, notify_sinks, read_inputs
-from attncli.models.opening import Opening
-from attncli.record import AttentionRecord, Request
-from attncli.record.captions import model_shown
+from attncli.features.feature import as_function
+from attncli.features.inputs import SAVED, RecordFeature, Saved, Texts, notify_about, notify_sinks
+from attncli.record import AttentionRecord
+from attncli.record.display import model_shown
+from attncli.record.grouping import merge_words
 from attncli.record.selection import Selection, select, select_token
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
@@ -32,11 +30,18 @@ if TYPE_CHECKING:
     from attncli.corpus.statistics import Statistics
 
 FIGURES = choices.names(choices.Figure)
-SAVED = "with --from, which takes what was saved"
 
 
 @dataclass(eq=False)
-class Find(Feature):
+class _Ends:
+    """The ends of the edge, which stand before the text."""
+
+    query: Annotated[str | None, options.argument("QUERY", "The token or word that looks; * is any.")] = None
+    key: Annotated[str | None, options.argument("KEY", "The token or word that is looked at; * is any.")] = None
+
+
+@dataclass(eq=False)
+class Find(RecordFeature, _Ends):
     """Find the heads that look from one token to another.
 
     Lists each head's largest weight from QUERY to KEY, or its mean over several texts (-f). Beside it stands the usual
@@ -54,12 +59,6 @@ class Find(Feature):
     saves = DOCUMENTS
     saved_as = "the list of heads"
 
-    query: Annotated[str | None, options.argument("QUERY", "The token or word that looks; * is any.")] = None
-    key: Annotated[str | None, options.argument("KEY", "The token or word that is looked at; * is any.")] = None
-    text: options.Text = None
-    pair: options.Pair = None
-    file: options.File = None
-    saved: options.Saved = None
     by: Annotated[
         choices.By,
         options.option(
@@ -69,53 +68,31 @@ class Find(Feature):
             help="weight, content (above the usual), or without QUERY and KEY a figure of stats.",
         ),
     ] = "weight"
-    layer: options.Layer = None
-    head: options.Head = None
     top: Annotated[int, options.top("List the first N heads.")] = 10
-    model: options.ModelName = "minilm"
     mask: options.Mask = None
-    pad_to: options.PadTo = None
-    measure: options.Measure = "weight"
-    engine: options.Engine = "auto"
-    without: options.Without = None
-    which: options.Which = None
-    target: options.Target = None
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
+
+    def __post_init__(self) -> None:
+        if self.key is None and self.text is None:  # a single argument is the text
+            self.text, self.query = self.query, None
 
     def report(self, progress: Progress = silent) -> Report:
-        text = self.text
-        query, key = self.query or ANY, self.key or ANY
         if self.by in FIGURES:
             self.refuse(f"with --by {self.by}, which is a figure of a head and of no two tokens", "key")
         elif self.by == "weight" and self.key is None:
             raise RequestError(
                 'find needs two tokens, as in: attncli find it trophy "TEXT"; or --by content or a figure'
             )
-        if self.key is None and text is None:  # a single argument is the text
-            text, query = self.query, ANY
-        source = self._source(text)
+        if self.saved is not None and self.text is not None:
+            self.refuse(SAVED, "text", "query")
+        source = self.source(self.mask)
         if self.by in FIGURES:
             document = _by_figure(self._statistics(source), self.by, self.layer or "all", self.head or "all")
         else:
             records = counted(map(notify_about, source.records()), len(source), "texts", progress)
-            document = find_edges(records, source.usual, query, key, self.by == "content")
-        return _report(document, text, self.top)
+            document = find_edges(records, source.usual, self.query or ANY, self.key or ANY, self.by == "content")
+        return _report(document, self.text, self.top)
 
-    def _source(self, text: str | None) -> Source:
-        if self.saved is not None:
-            if text is not None:
-                self.refuse(SAVED, "text", "query")
-            self.refuse_use("record", SAVED)
-            return Saved(self.saved, self.layer, self.head)
-        request = Request(
-            self.layer or "all", self.head or "all", self.mask, self.pad_to, self.measure,
-            which=self.which, target=self.target,
-        )  # fmt: skip
-        opening = Opening(self.model, self.device, self.dtype, self.engine, self.without)
-        return Texts(read_inputs(text, self.pair, self.file), opening, request)
-
-    def _statistics(self, source: Source) -> "Statistics":
+    def _statistics(self, source: Saved | Texts) -> "Statistics":
         """Count the figures of heads over the texts, or over the maps of a saved record."""
         if isinstance(source, Saved):
             from attncli.corpus.statistics import record_statistics
@@ -123,7 +100,6 @@ class Find(Feature):
             return record_statistics(source.loaded)
         from attncli.corpus.reducer import corpus_statistics
 
-        assert isinstance(source, Texts)
         why = f"with --by {self.by}, which is counted over texts as stats has it"
         self.refuse(why, "pair", "pad_to", "which", "target")
         notify_sinks(source.engine, None, self.measure)
@@ -182,9 +158,7 @@ def find_edges(
 
 
 def _in_tokens_or_words(record: AttentionRecord, query: str, key: str) -> AttentionRecord | None:
-    """Return the record, or the record between words where a name is that of a word in several pieces; None where a
-    name is neither a token nor a word of the text.
-    """
+    """Return the record, or its words if a name is a word of several pieces; None if a name is neither in the text."""
     if _has_both(record, query, key):
         return record
     words = merge_words(record)
@@ -196,7 +170,7 @@ def _has_both(record: AttentionRecord, query: str, key: str) -> bool:
 
 
 def _head_entry(rank: Rank, record: AttentionRecord | None) -> dict[str, Any]:
-    """Return a head as it stands in a document; where there is one text, with the tokens of its edge."""
+    """Return a head's entry in a document; for one text, with the tokens of its edge."""
     edges: dict[str, Any] = {}
     if record is not None:
         [edge] = rank.edges
@@ -287,9 +261,7 @@ def _report(document: dict[str, Any], text: str | None, top: int) -> Report:
         lambda: document,
         itemgetter("heads"),
         next=NextCommand(
-            "the first of these heads",
-            "run",
-            {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": text},
+            "the first of these heads", "run", {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": text}
         ),
     )
 
@@ -326,3 +298,32 @@ def _weights(head: Mapping[str, Any]) -> tuple[str, str]:
 
 
 find = as_function(Find)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### find
+
+model | model
+from | str? | | QUERY; missing for a statistic
+to | str? | | KEY; missing for a statistic
+by | str | | weight, content, or a statistic of `stats`
+mask | str | | padding, causal or none
+measure | str | | weight, or share of norm
+texts | int | | number of texts with both tokens; for a statistic all texts
+of | int | | number of texts in all
+tokens | [str]? | `[query]` | if there is one text
+heads | [head] | | all heads, best first
+heads.weight | float? | share of the weight | from QUERY to KEY: the largest per text, mean over texts
+heads.usual | float? | share of the weight | the usual weight there
+heads.texts | int? | | number of texts in which the mask allows the edge
+heads.sinks | int? | | number of texts in which KEY is a sink: a special token, the first token of a causal model,
+    or a key with a mean weight of at least 0.3 from the other tokens
+heads.query | place? | | the query's place, if there is one text
+heads.key | place? | | the key's place, likewise
+heads.value | float? | as in `stats` | the statistic
+heads.spread | float? | as in `stats` | its spread between texts
+heads.label | str? | | as in `stats`, for a statistic
+
+`.csv`: a row per entry of `heads`.
+"""

@@ -29,9 +29,8 @@ from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, Texts, notify, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
-from attncli.record.captions import model_name, record_size
-from attncli.record.cells import drawn
-from attncli.record.files import SUFFIXES
+from attncli.record.display import drawn, model_name, record_size
+from attncli.record.record import SUFFIXES
 from attncli.record.selection import Selection, number_list, numbered_names, select_token
 from attncli.report import Axis, Maps, NextCommand, Panel, Part, Report, Sentence
 from attncli.text.tokens import Tokens
@@ -103,11 +102,11 @@ class Flow(Feature):
             self.refuse("on a saved record, which has every row", "query")
         record = self._record()
         if record.sinks and record.measure == "weight":
-            from attncli.record.captions import SINKS
+            from attncli.record.display import SINKS
 
             notify(f"{SINKS}; flow divides each row of the mean by its sum")
         if self.words:
-            from attncli.analysis.words import merge_words
+            from attncli.record.grouping import merge_words
 
             record = merge_words(record)
         held = None if self.query is None else select_token(self.query, record.tokens)
@@ -132,7 +131,7 @@ class Flow(Feature):
         request = Request("all", "all", self.mask, self.pad_to, self.measure, which=self.which, target=self.target)
         opening = Opening(self.model, self.device, self.dtype, self.engine)
         source = Texts(read_inputs(self.text, self.pair, self.file), opening, request)
-        from attncli.models.tapped import check_every_layer
+        from attncli.models.engine import check_every_layer
 
         check_every_layer(source.engine, self.which, "flow")
         return source.one("give the one to follow as TEXT")
@@ -477,3 +476,27 @@ class _Strongest(_LayerTable):
 
 
 flow = as_function(Flow)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### flow
+
+model | model
+measure | str | | the measure that was followed: weight, norm or share of norm
+mask | str | | padding, causal or none
+heads | [int] | `[head]` | the heads whose mean was followed
+tokens | [str] | `[token]`
+layers | [object] | | the starting layers
+layers.layer | int
+layers.queries | [place] | | all tokens, or that of `--query`
+layers.queries.query | int | | equal to `index`
+layers.queries.raw | [float]? | `[token of the layer below]` | mean weights, with this method
+layers.queries.rollout | [float]? | `[input token]` | shares that sum to 1, with this method
+layers.queries.flow | [float]? | `[input token]` | shares that sum to 1, with this method
+layers.queries.maximum_flow | [float]? | `[input token]` | the maximum flows themselves, with `flow`
+records | [record] | | one record of the same shares, with the methods as its heads, in order
+records.attention.method | str | | raw, rollout or flow
+
+`.csv`: a row per cell, as for `run`, with every query.
+"""

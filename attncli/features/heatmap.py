@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from attncli.base import choices
 from attncli.base.files import LATEX, PICTURES
-from attncli.base.palette import SIGNED, WEIGHTS_NAME
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.inputs import RecordFeature, notify, notify_about
 from attncli.record import AttentionRecord
-from attncli.record.captions import title_of_record
+from attncli.record.display import SIGNED, WEIGHTS_NAME, title_of_record
 from attncli.record.record import document_text
-from attncli.record.request import Grouping
-from attncli.record.selection import number_list
+from attncli.record.selection import Grouping, number_list
 from attncli.report import NextCommand, Part, Report
 
 if TYPE_CHECKING:
@@ -196,6 +194,6 @@ class _Picture(Report):
 
     def save(self, path: str | Path) -> None:
         from attncli.report.figure import figure_of
-        from attncli.report.figure.saving import save_figure
+        from attncli.report.figure.drawing import save_figure
 
         save_figure(figure_of(self.title, self.parts), path, self.dpi)

@@ -19,25 +19,24 @@ from typing import TYPE_CHECKING, Any
 from attncli.base.errors import Notice, RequestError
 from attncli.features import options
 from attncli.features.feature import Feature
+from attncli.features.options import STDIN as STDIN
 from attncli.models.opening import Opening
-from attncli.record.request import TOKENS, Grouping, Input, Request
+from attncli.record.selection import TOKENS, Grouping, Input, Request
 
 if TYPE_CHECKING:
-    from attncli.analysis.telling import Usual
+    from attncli.analysis.edges import Usual
     from attncli.models.engine import Engine
-    from attncli.models.tapped import TappedModel
     from attncli.record import AttentionRecord
 
 SAVED = "with --from, which takes what was saved"
-PATIENCE = 1.0  # seconds until the user hears that stdin is waited for
+PATIENCE = 1.0  # seconds before the program says that it waits for stdin
 
 SAMPLE = "The trophy does not fit in the suitcase because it is too big."
-STDIN = "-"
-MOST_BYTES = 20_000_000  # of texts that are all kept: some five million tokens, which are hours of a model's work
+MOST_BYTES = 20_000_000  # of texts kept in memory: about five million tokens, hours of work for a model
 
 
 def read_inputs(text: str | None, pair: str | None, file: str | None, stdin: bool = False) -> list[Input]:
-    """The texts meant; without any the sample sentence. `stdin`: before that, what is piped in.
+    """Return the texts, or the sample sentence if none is given. stdin: piped texts come before the sample.
 
     Raises RequestError when a file can't be read, is empty or not UTF-8, or both TEXT and --file are given.
     """
@@ -53,13 +52,13 @@ def read_inputs(text: str | None, pair: str | None, file: str | None, stdin: boo
 
 
 def check_either(text: str | None, file: object) -> None:
-    """Raises RequestError where there are both."""
+    """Raises RequestError if both a text and a file are given."""
     if text is not None and file is not None:
-        raise RequestError("both a text and --file are given: which one is meant?")
+        raise RequestError("both a text and --file are given: leave one out")
 
 
 def read_lines(name: str) -> list[str]:
-    """The lines of a file that hold something. "-" is stdin.
+    """Return the lines of a file, without empty ones. "-" is stdin.
 
     Raises RequestError as `read_inputs` does, and for more than MOST_BYTES.
     """
@@ -87,13 +86,13 @@ def read_lines(name: str) -> list[str]:
 
 
 def read_file(path: Path) -> bytes:
-    """A file, or a little more of it than may be."""
+    """Read a file, up to one byte more than MOST_BYTES."""
     with path.open("rb") as file:
         return file.read(MOST_BYTES + 1)
 
 
 def read_stdin() -> bytes:
-    """Read stdin, or a little more of it than may be. Tell a user who waits that stdin is read."""
+    """Read stdin, up to one byte more than MOST_BYTES. Tell a user who waits that stdin is read."""
     with suppress(OSError, ValueError):  # stdin is something that can't be waited for
         ready, _, _ = select.select([sys.stdin], [], [], PATIENCE)
         if not ready:
@@ -111,13 +110,13 @@ def stdin_is_piped() -> bool:
 
 
 def check_one(count: int, otherwise: str) -> None:
-    """Raises RequestError when there is not one text, and says what to do `otherwise`."""
+    """Raises RequestError unless there is one text. otherwise: what to do then."""
     if count != 1:
         raise RequestError(f"there are {count} texts and one is needed: {otherwise}")
 
 
 def names_of(written: str) -> list[str]:
-    """ "minilm,bert-base" -> the two, each once. Raises RequestError where none is named."""
+    """Split names at commas, each once. Raises RequestError if none is left."""
     names = list(dict.fromkeys(name.strip() for name in written.split(",") if name.strip()))
     if not names:
         raise RequestError("no model is named: give --model a name")
@@ -131,7 +130,7 @@ def notify(text: str) -> None:
 
 def notify_about(record: "AttentionRecord") -> "AttentionRecord":
     """Return the record, once the user was told of stretches, chosen tokens and sinks in it."""
-    from attncli.record.captions import notes
+    from attncli.record.display import notes
 
     for note in notes(record):
         notify(note)
@@ -140,8 +139,8 @@ def notify_about(record: "AttentionRecord") -> "AttentionRecord":
 
 def notify_sinks(engine: "Engine", which: str | None, measure: str) -> None:
     """Tell the user that rows sum to less than 1, if heads of the part that is counted have sinks."""
-    from attncli.models.tapped import tapped
-    from attncli.record.captions import SINKS
+    from attncli.models.engine import tapped
+    from attncli.record.display import SINKS
 
     part = tapped(engine, engine.to_itself(which))
     if part is not None and part.has_sinks and measure == "weight":
@@ -162,13 +161,13 @@ def open_part(opening: Opening, which: str | None) -> "Engine":
     return engine
 
 
-def open_tapped(opening: Opening, which: str | None = None) -> "TappedModel":
+def open_tapped(opening: Opening, which: str | None = None) -> "Engine":
     """Open the model as the part that --which names, for a feature whose taps look into it.
 
     Raises RequestError as `open_part` does, and where nothing can be tapped.
     """
     engine = open_part(opening, which)
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import require_tapped
 
     return require_tapped(engine, which)
 
@@ -264,7 +263,7 @@ class Saved(Source):
     @cached_property
     def loaded(self) -> "list[AttentionRecord]":
         """The records of the file."""
-        from attncli.record import load_records
+        from attncli.record.loading import load_records
 
         return load_records(self.path)
 

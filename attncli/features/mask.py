@@ -33,8 +33,7 @@ from attncli.features.inputs import check_one, notify, open_part, read_inputs
 from attncli.models.block import Block, Tap
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
-from attncli.record.captions import model_name, record_size
-from attncli.record.cells import drawn_map
+from attncli.record.display import drawn_map, model_name, record_size
 from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
@@ -309,10 +308,6 @@ def _prefix(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
     return max(found)._replace(note=f"prefixes of {' and '.join(map(str, lengths))} tokens")
 
 
-def _permutation(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
-    return measure_permutation(engine, tokens)
-
-
 def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0) -> Measured:
     """Compare the vectors of permuted tokens with permuted vectors, without positions in the input.
 
@@ -340,7 +335,7 @@ LAWS: Sequence[tuple[str, str, bool, Callable[["Engine", Tokens, Tokens], Measur
         "permutation",
         "without positions in the input, permuting the tokens permutes the vectors and does no more",
         False,
-        _permutation,
+        lambda engine, tokens, padded: measure_permutation(engine, tokens),
     ),
 )
 
@@ -638,3 +633,45 @@ def _windows(windows: Windows) -> list[Part]:
 
 
 mask = as_function(Mask)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### mask
+
+model | model
+texts | [object] | | one per text, in order
+texts.tokens | [str] | `[token]` | with the appended [PAD]
+texts.heads | [head] | | the effect of the masks on each head, compared with no mask
+texts.heads.causal | object? | | the causal mask; missing for an encoder that transformers runs
+texts.heads.causal.moved | float or null | share of the weight | weight that moves: total variation distance, mean
+    over queries; null for a decoder, which has no maps without this mask
+texts.heads.causal.forbidden | float | | sum of all weights that the mask forbids: 0 if it works
+texts.heads.padding | object? | | the padding mask; missing for a decoder
+texts.heads.padding.moved | float | share of the weight
+texts.heads.padding.forbidden | float
+texts.window | object? | | for networks with a window in some layers
+texts.window.shortest | int | tokens | length of the shortest text in which the narrowest window hides a key
+texts.window.hides | bool | | true if this text is that long
+texts.window.layers | [object] | `[layer]`
+texts.window.layers.layer | int | | layer number in the model
+texts.window.layers.reach | int or null | tokens to either side | distance that a token of this layer can attend to;
+    null: any
+texts.window.layers.together | int or null | tokens to either side | distance through this layer and the window
+    layers directly below it
+texts.window.layers.whole | int or null | tokens to either side | distance through all layers up to it
+texts.window.layers.beyond | float or null | | largest change of a vector that lies further than `together` from the
+    changed token: 0 up to rounding; null if there is none
+texts.window.layers.within | float or null | | largest change of the other vectors
+texts.laws | [object] | | the laws that must hold
+texts.laws.name | str
+texts.laws.statement | str | | in words
+texts.laws.deviation | float or null | | largest difference between elements of two vectors; null if there was
+    nothing to compare
+texts.laws.holds | bool or null | | null if it could not be tested, or if an expected change is too small to see
+texts.laws.note | str | | the reason; otherwise empty
+texts.laws.leaks | {float} or null | share of the weight | weight to [PAD] by layer, if the law is about it
+texts.lawful | bool | | true if no law is broken and no forbidden key has weight
+
+`.csv`: a row per entry of `texts.heads`; the first column, `text`, is the number of the text.
+"""

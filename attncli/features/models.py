@@ -212,3 +212,80 @@ def config_facts(config: Mapping[str, Any], part: str = "") -> dict[str, Any]:
         else:
             facts[part + name.replace("_", " ")] = ", ".join(map(str, value)) if isinstance(value, list) else value
     return facts
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### models
+
+models | [object] | | those with a short name
+models.name | str
+models.repo | str | | on the Hub
+models.default | bool
+models.model_type | str | | as in its config.json
+models.layers | int
+models.heads | int | | per layer
+models.hidden_size | int
+models.key_value_heads | int? | | this and the next five as in `network`
+models.family | str
+models.positions | str
+models.max_tokens | int
+models.window | int? | tokens
+models.global_layers | [int]? | `[layer]`
+models.on_this_machine | bool | | if false, the next three are null
+models.origin | str or null | | where it was found, in words
+models.path | str or null
+models.bytes | int or null | bytes | of its weights
+
+### models show
+
+model | model
+name | str | | as in `model`
+repo | str or null | | on the Hub, for a model with a short name
+origin | str | | where it was found, in words
+path | str | | as in `model`
+files | [object] | | its weight files
+files.name | str
+files.bytes | int | bytes
+bytes | int | bytes | of all files
+sha256 | str | | as in `model`
+published | bool | | true if these were checked to be the published weights
+engine | str or null | | the program that runs it: attncli or transformers; null: neither
+why | str or null | | why not attncli, or why no program
+config | network
+
+### network
+
+The architecture of a network (`models show`): attncli's reading of config.json, or for other families its entries
+under these names, with a number that is not whole as a string.
+
+model_type | str? | | as in config.json
+architectures | str? | | for other families
+family | str? | | attncli's name of the family
+layers | int or str?
+heads | int or str? | | per layer
+decoder_layers | int or str? | | for an encoder-decoder
+decoder_heads | int or str? | | per decoder layer
+key_value_heads | int or str? | | per layer, if queries share keys
+hidden_size | int or str?
+intermediate_size | int or str? | | of the feed-forward network
+embedding_size | int?
+vocab_size | int or str?
+position_rows | int? | | rows of the position table
+segments | int? | | 0 if it has none
+activation | str?
+layer_norm_eps | float?
+pad_id | int?
+head_dim | int?
+max_tokens | int or str? | | per text
+positions | str? | | kind of positions
+rotary_bases | [float]? | `[base]` | bases of its layers, ascending; for rotary positions
+rotary_stretch | float? | | divisor of the positions before rotation, if not 1
+window | int or str? | tokens | tokens visible to each side, if layers have a window
+global_layers | [int]? | `[layer]` | layers without the window
+encoder | network? | | a nested configuration, like all below
+decoder | network?
+text | network?
+vision | network?
+audio | network?
+"""

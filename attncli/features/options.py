@@ -13,6 +13,7 @@ from attncli.base.schema import LARGEST
 from attncli.features import completion
 
 GROUPS = TEXT, SELECTION, MODEL, OUTPUT, MORE = "Text", "Selection", "Model", "Output", "More"
+STDIN = "-"  # as the name of a file
 Use = Literal["", "record", "terminal", "files"]
 
 
@@ -42,21 +43,13 @@ def argument(metavar: str, help: str, complete: Callable[..., Any] | None = None
 
 
 def option(
-    group: str,
-    *names: str,
-    help: str,
-    metavar: str | None = None,
-    rare: bool = False,
-    complete: Callable[..., Any] | None = None,
-    min: float | None = None,
-    max: float | None = None,
-    show_default: bool | str = True,
-    envvar: str | None = None,
-    use: Use = "",
+    group: str, *names: str, help: str, min: float | None = None, max: float | None = None, **more: Any
 ) -> Option:
-    """Return an option of a group. A count that has a least value has a largest one, which fits a list and a float."""
+    """Return an option of a group. more: other fields of `Option`. An option with a minimum gets a maximum that fits a
+    list and a float.
+    """
     most = LARGEST if min is not None and max is None else max
-    return Option(group, names, help, metavar, rare, complete, min, most, show_default, envvar, use)
+    return Option(group, names, help, least=min, most=most, **more)
 
 
 def choice(group: str, kind: Any, *names: str, help: str = "", rare: bool = False, use: Use = "") -> Option:
@@ -77,65 +70,20 @@ def top(help: str, rare: bool = False) -> Option:
 
 def vectors(help: str) -> Option:
     """Return the option that names heads whose q and k are kept; `neurons` was its name up to version 0.1."""
-    return option(
-        OUTPUT,
-        "--vectors",
-        "--neurons",
-        rare=True,
-        metavar="L.H",
-        help=help,
-        use="record",
-    )
+    return option(OUTPUT, "--vectors", "--neurons", rare=True, metavar="L.H", help=help, use="record")
 
 
-Text = Annotated[
-    str | None,
-    argument(
-        "TEXT",
-        "The sentence. Without it: a sample.",
-        use="record",
-    ),
-]
-PipedText = Annotated[
-    str | None,
-    argument(
-        "TEXT",
-        "The sentence; else what is piped in, or a sample.",
-        use="record",
-    ),
-]
+Text = Annotated[str | None, argument("TEXT", "The sentence. Without it: a sample.", use="record")]
+PipedText = Annotated[str | None, argument("TEXT", "The sentence; else what is piped in, or a sample.", use="record")]
 Pair = Annotated[
-    str | None,
-    option(
-        TEXT,
-        "--pair",
-        metavar="TEXT",
-        help="A second text: the model's second segment.",
-        use="record",
-    ),
+    str | None, option(TEXT, "--pair", metavar="TEXT", help="A second text: the model's second segment.", use="record")
 ]
 File = Annotated[
-    str | None,
-    option(
-        TEXT,
-        "--file",
-        "-f",
-        metavar="PATH",
-        help="Texts, one a line; - is stdin.",
-        use="record",
-    ),
+    str | None, option(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line; - is stdin.", use="record")
 ]
 Saved = Annotated[Path | None, option(TEXT, "--from", metavar="PATH", help="A saved record; no model is run.")]
 PadTo = Annotated[
-    int | None,
-    option(
-        TEXT,
-        "--pad-to",
-        rare=True,
-        metavar="N",
-        help="Append [PAD] up to N tokens.",
-        use="record",
-    ),
+    int | None, option(TEXT, "--pad-to", rare=True, metavar="N", help="Append [PAD] up to N tokens.", use="record")
 ]
 Target = Annotated[
     str | None,
@@ -144,7 +92,7 @@ Target = Annotated[
         "--target",
         rare=True,
         metavar="TEXT",
-        help="What an encoder-decoder is made to write.",
+        help="The output text of an encoder-decoder.",
         show_default="its own greedy output",
         use="record",
     ),
@@ -162,7 +110,7 @@ Layer = Annotated[
 ]
 Head = Annotated[
     str | None,
-    option(SELECTION, "--head", "-H", metavar="N", help="Heads, from 0, in the same way.", complete=completion.heads),
+    option(SELECTION, "--head", "-H", metavar="N", help="Heads, from 0, likewise.", complete=completion.heads),
 ]
 OneLayer = Annotated[
     str,
@@ -183,15 +131,14 @@ OneHead = Annotated[
 ]
 Query = Annotated[
     str | None,
-    option(SELECTION, "--query", metavar="TOKEN", help="Whose row: it, it#2 (the second one), a number."),
+    option(SELECTION, "--query", metavar="TOKEN", help="The query: it, it#2 (the second it), or a number."),
 ]
 Terms = Annotated[
-    bool,
-    option(SELECTION, "--terms", rare=True, help="Of one head: its scores, and what positions add to them."),
+    bool, option(SELECTION, "--terms", rare=True, help="One head's scores, and what positions add to them.")
 ]
 SomeTokens = Annotated[
     str | None,
-    option(SELECTION, "--tokens", rare=True, metavar="N", help="These tokens alone, of a long text: 4000-4099."),
+    option(SELECTION, "--tokens", rare=True, metavar="N", help="Only these tokens of a long text: 4000-4099."),
 ]
 
 
@@ -204,12 +151,11 @@ class Edge(NamedTuple):
 
 Edges = Annotated[
     list[Edge] | None,
-    option(SELECTION, "--cut", metavar="QUERY KEY", help="Cut this edge, * is any; may be given again."),
+    option(SELECTION, "--cut", metavar="QUERY KEY", help="Cut this edge; * is any token. Can be repeated."),
 ]
-Words = Annotated[bool, option(SELECTION, "--words", help="Put pieces together; BERT's don't is three words.")]
+Words = Annotated[bool, option(SELECTION, "--words", help="Merge word pieces; for BERT, don't is three words.")]
 NoSpecial = Annotated[
-    bool,
-    option(SELECTION, "--no-special", help="Without [CLS], [SEP], [PAD]: rows sum to less then."),
+    bool, option(SELECTION, "--no-special", help="Leave out [CLS], [SEP], [PAD]; rows sum to under 1.")
 ]
 Segments = Annotated[
     str,
@@ -218,7 +164,7 @@ Segments = Annotated[
         "--segments",
         rare=True,
         metavar="NAME",
-        help="Of a pair: AB is from the first text to the second; so BA, AA, BB.",
+        help="For a pair: AB is from the first text to the second; or BA, AA, BB.",
         complete=completion.segments,
     ),
 ]
@@ -229,7 +175,7 @@ Which = Annotated[
         "--which",
         rare=True,
         metavar="NAME",
-        help=f"Of an encoder-decoder: {one_of(choices.Kind)}.",
+        help=f"For an encoder-decoder: {one_of(choices.Kind)}.",
         show_default="cross",
         use="record",
     ),
@@ -241,7 +187,7 @@ OwnWhich = Annotated[
         "--which",
         rare=True,
         metavar="NAME",
-        help=f"Of an encoder-decoder: {one_of(choices.Itself)}.",
+        help=f"For an encoder-decoder: {one_of(choices.Itself)}.",
         show_default="encoder",
         use="record",
     ),
@@ -301,8 +247,7 @@ Measure = Annotated[
         "--measure",
         rare=True,
         metavar="NAME",
-        help="weight, or norm: the length of weight times transformed value, which is what a token brings "
-        "(Kobayashi et al. 2020).",
+        help="weight, or norm: the length of weight times transformed value (Kobayashi et al. 2020).",
         use="record",
     ),
 ]
@@ -313,14 +258,19 @@ Engine = Annotated[
         "--engine",
         rare=True,
         metavar="NAME",
-        help="Runs the model: attncli the BERT family, transformers any (GPT-2, Llama, T5 ...), or auto.",
+        help="What runs the model: attncli (the BERT family), transformers (any: GPT-2, Llama, T5 ...), or auto.",
         use="record",
     ),
 ]
 Without = Annotated[
     str | None,
     option(
-        MODEL, "--without", rare=True, metavar="L.H", help="Silence heads, as 3.1 or 4.0-3: they give 0.", use="record"
+        MODEL,
+        "--without",
+        rare=True,
+        metavar="L.H",
+        help="Silence heads: 3.1 or 4.0-3. Their output is 0.",
+        use="record",
     ),
 ]
 Device = Annotated[
@@ -336,31 +286,19 @@ Device = Annotated[
     ),
 ]
 Dtype = Annotated[
-    choices.Dtype,
-    choice(
-        MODEL,
-        choices.Dtype,
-        "--dtype",
-        rare=True,
-        help="What to compute in: ",
-        use="record",
-    ),
+    choices.Dtype, choice(MODEL, choices.Dtype, "--dtype", rare=True, help="The data type: ", use="record")
 ]
 SimilarTo = Annotated[
-    str | None, option(TEXT, "--similar-to", metavar="TEXT", help="Another text: the cosine of the two is asked.")
+    str | None, option(TEXT, "--similar-to", metavar="TEXT", help="Measure the cosine with this text.")
 ]
-Ask = Annotated[
-    choices.Asked | None,
-    choice(TEXT, choices.Asked, "--ask", rare=True, help="What is asked of the output: "),
-]
+Ask = Annotated[choices.Asked | None, choice(TEXT, choices.Asked, "--ask", rare=True, help="What to measure: ")]
 Label = Annotated[
-    str | None,
-    option(TEXT, "--target", metavar="LABEL", help="The label, or word at [MASK], that is asked for."),
+    str | None, option(TEXT, "--target", metavar="LABEL", help="The label, or the word at [MASK], to measure.")
 ]
 At = Annotated[
-    str | None, option(TEXT, "--at", rare=True, metavar="TOKEN", help="The token whose label or word is asked.")
+    str | None, option(TEXT, "--at", rare=True, metavar="TOKEN", help="The token whose label or word is measured.")
 ]
 Task = Annotated[
     str | None,
-    option(MODEL, "--task", rare=True, metavar="NAME", help="Of a checkpoint's outputs: words, classes, tokens, span."),
+    option(MODEL, "--task", rare=True, metavar="NAME", help="The output head: words, classes, tokens or span."),
 ]

@@ -21,29 +21,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.base import choices
-from attncli.base.arguments import check_text
-from attncli.base.arrays import Doubles
-from attncli.base.brief import titled
+from attncli.base.arrays import Doubles, largest_first, titled
+from attncli.base.choices import check_text
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.answer import Answer, numbered
+from attncli.effects.asking import Answer, Asking, merge_asking, numbered, takes_fields
 from attncli.features import options
-from attncli.features.feature import Feature
-from attncli.features.inputs import open_tapped
-from attncli.models.opening import Opening
+from attncli.features.asking import AskingFeature
 from attncli.record import ModelInfo
-from attncli.record.captions import model_name
+from attncli.record.display import model_name
 from attncli.record.selection import Selection, name_of, number_list, select
 from attncli.report import Axis, Column, HeadGrid, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.text.tokens import Fed, Tokens
 
 if TYPE_CHECKING:
     from torch import Tensor, dtype
+    from typing_extensions import Unpack
 
+    from attncli.effects.asking import AskingFields
     from attncli.effects.change import Head, Put, Unchanged
-    from attncli.effects.question import Asking, Question
+    from attncli.effects.question import Question
     from attncli.models.engine import Engine
 
 FROM_B = {
@@ -56,7 +55,7 @@ LEAST = 1e-6  # the least difference to divide by
 
 
 @dataclass(eq=False)
-class Patch(Feature):
+class Patch(AskingFeature):
     """Patch outputs of heads on text B into the run of text A.
 
     For each head, layer or token: how much of the way from A's output to B's it leads, compared with outputs of heads
@@ -70,41 +69,27 @@ class Patch(Feature):
       attncli patch -l 3-5 --similar-to "A dog is resting." "The cat sat on the mat." "The dog sat on the mat."
     """
 
-    group = "Does it matter"
     saves = (*PICTURES, *DOCUMENTS)
+    group = "Does it matter"
     saved_as = "patches"
 
     first: Annotated[str | None, options.argument("A", "The text whose run is patched.")] = None
     second: Annotated[str | None, options.argument("B", "The text whose outputs are put there.")] = None
-    pair: options.Pair = None
-    similar_to: options.SimilarTo = None
-    ask: options.Ask = None
-    target: options.Label = None
-    at: options.At = None
-    task: options.Task = None
     by: Annotated[
         choices.Patched, options.choice(options.SELECTION, choices.Patched, "--by", help="What is patched by itself: ")
     ] = "head"
     layer: options.Layer = None
     head: options.Head = None
     top: Annotated[int, options.top("List the N patches with the largest shares.", rare=True)] = 10
-    model: options.ModelName = "minilm"
-    mask: options.Mask = None
-    which: options.Which = None
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         if self.first is None or self.second is None:
             raise RequestError("patch needs two texts: A, whose run is patched, and B, whose outputs are put there")
         if self.by == "layer":
             self.refuse("with --by layer, which lists them all", "top")
-        opened = open_tapped(Opening(self.model, self.device, self.dtype), self.which)
-        from attncli.effects.question import Asking
-
-        asking = Asking(self.pair, self.similar_to, self.target, self.at, self.ask, self.task, self.mask, self.which)
+        opened = self.open_model()
         layers, heads = self.layer or "all", self.head or "all"
-        found = patch(opened, self.first, self.second, self.by, layers, heads, asking, progress)
+        found = patch(opened, self.first, self.second, self.by, layers, heads, self.asking, progress)
         return _report(found, self.top, {"first": self.first, "second": self.second})
 
 
@@ -153,13 +138,6 @@ class PatchResult:
         """The mean share over draws, as `effects`."""
         return self.controls.mean(axis=0) / self.difference
 
-    def ranked(self) -> list[tuple[int, int]]:
-        """Return the places in `effects`, the largest effect first."""
-        order = np.argsort(-np.abs(self.effects), axis=None, kind="stable")
-        return [
-            (int(row), int(column)) for row, column in zip(*np.unravel_index(order, self.effects.shape), strict=True)
-        ]
-
     def document(self) -> dict[str, Any]:
         """Return what --json prints."""
         shares, controls = self.shares, self.control_shares
@@ -203,6 +181,7 @@ class PatchResult:
 # --- what is computed -----------------------------------------------------------------------------------
 
 
+@takes_fields
 def patch(
     model: "Engine",
     a: str,
@@ -210,17 +189,9 @@ def patch(
     by: str = "head",
     layers: Selection = "all",
     heads: Selection = "all",
-    asking: "Asking | None" = None,
+    asking: Asking | None = None,
     progress: Progress = silent,
-    *,
-    pair: str | None = None,
-    similar_to: str | None = None,
-    target: str | None = None,
-    at: str | None = None,
-    kind: str | None = None,
-    output: str | None = None,
-    mask: str | None = None,
-    which: str | None = None,
+    **fields: "Unpack[AskingFields]",
 ) -> PatchResult:
     """Patch each head, layer or token of B's run into A's, and measure the output.
 
@@ -232,13 +203,11 @@ def patch(
     or head that does not exist, and as `question` does.
     """
     from attncli.effects.change import Unchanged, put
-    from attncli.effects.question import merge_asking, question
+    from attncli.effects.question import question
     from attncli.effects.reference import of_batch, usual_reference
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import require_tapped
 
-    asking = merge_asking(
-        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
-    )
+    asking = merge_asking(asking, fields)
     model = require_tapped(model, asking.which)
     check_text("b", b)
     choices.check("part", by, choices.Patched)
@@ -251,7 +220,7 @@ def patch(
     asked = _measured_from(asked, aim)
     answer = Answer(asked.kind, FROM_B.get(asked.kind, asked.about), asked.of([ours]), ours.mask)
     other = asked.of([aim])
-    check_apart(answer, other, ours.last.dtype)
+    _check_apart(answer, other, ours.last.dtype)
 
     own, theirs = (of_batch(model, [one], asking.mask) for one in (ours.tokens, tokens))
     texts = usual_reference(model, asking.mask)
@@ -308,7 +277,7 @@ def _measured_from(asked: "Question", aim: "Unchanged") -> "Question":
     return Divergence(aim, asked.output, asked.places) if isinstance(asked, Divergence) else asked
 
 
-def check_apart(answer: Answer, other: float, dtype: "dtype") -> None:
+def _check_apart(answer: Answer, other: float, dtype: "dtype") -> None:
     """Raises RequestError where the two outputs are closer to each other than rounding, or than LEAST."""
     import torch
 
@@ -394,7 +363,7 @@ def _maps(found: PatchResult, panels: list[Panel]) -> Part:
 
 def _table(found: PatchResult, top: int) -> Table:
     """Return a row per part; below, all parts together, and the first text's own outputs as a check."""
-    places = [(row, 0) for row in range(len(found.layers))] if found.by == "layer" else found.ranked()[:top]
+    places = np.ndindex(*found.effects.shape) if found.by == "layer" else largest_first(found.effects)[:top]
     rows = [
         (_part_name(found, *place), f"{found.shares[place]:+.3f}", f"{found.control_shares[place]:+.3f}")
         for place in places
@@ -417,3 +386,35 @@ def _token_pair(found: PatchResult, place: int) -> str:
     """Return a token, with the token of the second text where that is another one."""
     one, other = (visible(name_of(place, tokens)) for tokens in (found.tokens, found.other_tokens))
     return one if found.tokens.text[place] == found.other_tokens.text[place] else f"{one} <- {other}"
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### patch
+
+model | model
+output | output | | for the first text; a divergence or a distance is from the second text's run
+output.other | float | in that unit | for the second text; 0 for a divergence or a distance
+tokens | [str] | `[token]` | of the first text
+other_tokens | [str] | `[token]` | of the second text, equally many
+by | str | | what is patched alone: head, layer or token
+layers | [int] | `[layer]`
+heads | [int] | `[head]`
+patches | [object] | | by layer
+patches.layer | int
+patches.head | int? | | with `--by head`
+patches.index | int? | | with `--by token`: its position in both texts
+patches.token | str? | | the first text's token there
+patches.other_token | str? | | the second text's token there
+patches.effect | float | in that unit | the first text's output with the patch minus the output without it
+patches.share | float | share of the way | effect / (other - value): 0 is the first text's output, 1 the second's
+patches.control | float | share of the way | the same with head outputs at random tokens of other texts, mean of 5
+    draws
+together | object | | all these heads of all these layers together
+together.effect | float | in that unit
+together.share | float | share of the way
+together.control | float | share of the way
+together.itself | float | in that unit | the effect of patching the first text's own outputs into it
+
+`.csv`: a row per entry of `patches`.
+"""

@@ -1,7 +1,7 @@
 """Show what the attention heads of a model do with a text, or save it.
 
 A head's weight alone does not say that it is worth a look: a head that always looks at the previous token is strong
-everywhere. So edges between words are compared with their usual weight (`attncli.analysis.telling`).
+everywhere. So edges between words are compared with their usual weight (`attncli.analysis.edges`).
 """
 
 import json
@@ -15,27 +15,24 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import printable
 from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
-from attncli.features.feature import Feature, options_of
-from attncli.features.inputs import Saved, Source, Texts, notify, notify_about, read_inputs
-from attncli.models.opening import Opening
+from attncli.features.feature import options_of
+from attncli.features.inputs import RecordFeature, notify, notify_about
 from attncli.record import AttentionRecord, save_records
-from attncli.record.files import LOADED, READ, SUFFIXES, check_record_count
-from attncli.record.record import document_text
-from attncli.record.request import Grouping, Request
-from attncli.record.selection import number_list
+from attncli.record.record import LOADED, READ, SUFFIXES, check_record_count, document_text
+from attncli.record.selection import Grouping, number_list
 from attncli.report import Axis, Maps, NextCommand, Panel, Part, Report, Sentence
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from attncli.analysis.telling import Edge, Usual
+    from attncli.analysis.edges import Edge, Usual
     from attncli.report.canvas import Canvas
 
 ENDLESS = 10_000  # columns of a large map in a pipe
 
 
 @dataclass(eq=False)
-class Run(Feature):
+class Run(RecordFeature):
     """Show what the attention heads of a model do with a text.
 
     Without a selection: the pattern of every head, and the heads worth a closer look on this text. With -l: the heads
@@ -56,40 +53,19 @@ class Run(Feature):
     saved_as = "a record"
 
     text: options.PipedText = None
-    pair: options.Pair = None
-    file: options.File = None
-    saved: options.Saved = None
-    model: options.ModelName = "minilm"
-    layer: options.Layer = None
-    head: options.Head = None
     mask: options.Mask = None
-    pad_to: options.PadTo = None
     vectors: Annotated[
-        str | None,
-        options.vectors("Save q and k of these heads too: 4.7, or 4.0-3, or 4.all, or all."),
+        str | None, options.vectors("Save q and k of these heads too: 4.7, or 4.0-3, or 4.all, or all.")
     ] = None
     tokens: options.SomeTokens = None
     words: options.Words = False
     terms: options.Terms = False
-    measure: options.Measure = "weight"
-    engine: options.Engine = "auto"
-    without: options.Without = None
-    which: options.Which = None
-    target: options.Target = None
     top_k: Annotated[
         int,
         options.option(
-            options.OUTPUT,
-            "--top-k",
-            rare=True,
-            metavar="N",
-            min=1,
-            help="Name the N strongest keys.",
-            use="terminal",
+            options.OUTPUT, "--top-k", rare=True, metavar="N", min=1, help="Name the N strongest keys.", use="terminal"
         ),
     ] = 3
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         """Report one text. Raises RequestError for several: `reports` yields a report for each."""
@@ -103,14 +79,18 @@ class Run(Feature):
     def _reports(self, progress: Progress, one: bool) -> Iterator[Report]:
         self._check()
         overview = self.layer is None and self.head is None and self.shown
-        source = self._source("all" if overview else "-1")
+        grouping = Grouping(self.tokens, self.words, stretches=self.shown and not self.terms)
+        vectors = "all" if self.terms else self.vectors
+        source = self.source(
+            self.mask, "all" if overview else "-1", grouping, stdin=True, vectors=vectors, predict=True
+        )
         if one and len(source) != 1:
             raise RequestError(f"there are {len(source)} texts and one is needed: reports() yields one for each")
         if self.path is not None:
             check_record_count(self.path, len(source))
         records = map(notify_about, source.records(together=self.path is not None))
         if self.terms:
-            from attncli.analysis.terms import with_terms
+            from attncli.record.display import with_terms
 
             records = map(with_terms, records)
         if self.path is not None:
@@ -144,27 +124,6 @@ class Run(Feature):
                 raise RequestError("-o has no effect with --terms: run --vectors L.H -o maps.safetensors saves them")
         if self.path is not None:
             self.refuse("on a saved record, which has whole rows", "tokens")
-
-    def _source(self, layers: str) -> Source:
-        """Return the source of the records. layers: the selection without -l."""
-        grouping = Grouping(self.tokens, self.words, stretches=self.shown and not self.terms)
-        if self.saved is not None:
-            self.refuse_use("record", "with --from, which takes what was saved")
-            return Saved(self.saved, self.layer, self.head, grouping)
-        request = Request(
-            layers=layers if self.layer is None else self.layer,
-            heads="all" if self.head is None else self.head,
-            mask=self.mask,
-            pad_to=self.pad_to,
-            measure=self.measure,
-            vectors="all" if self.terms else self.vectors,
-            which=self.which,
-            target=self.target,
-            predict=True,
-            grouping=grouping,
-        )
-        inputs = read_inputs(self.text, self.pair, self.file, stdin=True)
-        return Texts(inputs, Opening(self.model, self.device, self.dtype, self.engine, self.without), request)
 
 
 # --- records --------------------------------------------------------------------------------------------
@@ -220,7 +179,7 @@ def _saved_report(records: Iterable[AttentionRecord], asked: Run) -> RecordRepor
 
 def _text_report(part: "_Heads", next: NextCommand | None = None) -> RecordReport:
     """Report a text: its title, the model's prediction, and some of its heads."""
-    from attncli.record.captions import describe_prediction
+    from attncli.record.display import describe_prediction
 
     prediction = [Sentence(line, "strong") for line in describe_prediction(part.record)]
     return _report(part.title, [*prediction, part], [part.record], next=next)
@@ -235,7 +194,7 @@ class _Heads(Part):
 
     def below(self, canvas: "Canvas") -> "Canvas":
         """Return what the title and the prediction leave of a terminal."""
-        from attncli.record.captions import describe_prediction
+        from attncli.record.display import describe_prediction
         from attncli.report.terminal import fold
 
         if canvas.height is None:
@@ -246,9 +205,9 @@ class _Heads(Part):
 
 def _overview_report(record: AttentionRecord, usual: "Callable[[], Usual | None]") -> RecordReport:
     """Report all heads, and those with edges far above their usual weight over sample texts."""
-    from attncli.analysis.shares import row_shares
-    from attncli.analysis.telling import Usual, edges
-    from attncli.record.captions import in_stretches, title_of_record
+    from attncli.analysis.edges import Usual, edges
+    from attncli.analysis.patterns import row_shares
+    from attncli.record.display import in_stretches, title_of_record
 
     record = row_shares(record)
     over = Usual.with_text(record, None if in_stretches(record) else usual())
@@ -268,7 +227,7 @@ class _Overview(_Heads):
 
     def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
         """Draw the heads; a terminal ends with commands that look at one head, at its layer, and at everything."""
-        from attncli.analysis.telling import telling_head
+        from attncli.analysis.edges import telling_head
         from attncli.report.heads import first_look
 
         layer, head = telling_head(self.record, self.found)
@@ -285,9 +244,9 @@ class _Overview(_Heads):
 
 def _layers_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordReport:
     """Report heads as small maps. alone: whether it is the only text, so that a next command fits it."""
-    from attncli.analysis.finding import by_content
-    from attncli.analysis.shares import row_shares
-    from attncli.record.captions import title_of_record
+    from attncli.analysis.edges import by_content
+    from attncli.analysis.patterns import row_shares
+    from attncli.record.display import title_of_record
 
     layers = f"layer{'s' if len(record.layers) > 1 else ''} {number_list(record.layers)}"
     next = None
@@ -315,8 +274,8 @@ class _SmallMaps(_Heads):
 
 def _head_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordReport:
     """Report one head as a large map."""
-    from attncli.analysis.shares import row_shares
-    from attncli.record.captions import title_of_record
+    from attncli.analysis.patterns import row_shares
+    from attncli.record.display import title_of_record
 
     [layer], [head] = record.layers, record.heads
     lines = NextCommand("as lines between tokens", "heatmap", {"style": "lines", "layer": layer, "head": head})
@@ -344,8 +303,7 @@ class _LargeMap(_Heads):
 
 def _terms_report(record: AttentionRecord) -> RecordReport:
     """Report the score of one head and the terms that it is the sum of, each as a signed map."""
-    from attncli.analysis.terms import SCORE, score_terms
-    from attncli.record.captions import describe_prediction, title_of_record
+    from attncli.record.display import SCORE, describe_prediction, score_terms, title_of_record
 
     parts = {printable(name): values for name, values in score_terms(record).items()}
     [layer], [head] = record.layers, record.heads
@@ -362,3 +320,15 @@ def _terms_report(record: AttentionRecord) -> RecordReport:
     equation = Sentence(f"{SCORE} = {' + '.join(name for name in parts if name != SCORE)}", caption=True)
     title = title_of_record(record, f"layer {layer} head {head}")
     return _report(title, [*prediction, equation, maps], [record], terms=True)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### run
+
+model | model
+records | [record] | | one per text, in order; for an encoder-decoder the attention of `--which`
+
+`.csv`: a row per cell: `text,layer,head,query,key,query_token,key_token,weight,hidden`. `text` is the number of the
+record. `hidden` is 1 if the layer's mask hides the key, so that its weight is 0.
+"""

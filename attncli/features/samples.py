@@ -75,3 +75,18 @@ class _List(Part):
         for sample in self.entries:
             table.add_row(Text(sample.name, no_wrap=True), Text(sample.what))
         return [table]
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### samples
+
+samples | [object] | | the texts that come with attncli, or the one named
+samples.name | str | | its file name
+samples.what | str | | a description
+samples.command | str | | a command to try
+samples.look_for | str | | what the command shows, in Markdown
+samples.path | str | | where it is
+samples.text | str? | | its content, if one is named
+copied | [str]? | `[file]` | the copies, with `--copy`
+"""

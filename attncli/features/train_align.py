@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, silent
-from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import notify
+from attncli.features.options import MODEL, OUTPUT, choice, option
 from attncli.report import NextCommand, Report, Sentence
 
 if TYPE_CHECKING:
@@ -38,41 +38,21 @@ class TrainAlign(Feature):
     saves = ()
     json = False
 
-    attention: Annotated[
-        choices.Attention, options.choice(options.MODEL, choices.Attention, "--attention", help="What to train: ")
-    ] = "additive"
-    seed: Annotated[
-        int,
-        options.option(
-            options.MODEL, "--seed", metavar="N", min=0, max=2**63 - 1, help="The seed of everything that is random."
-        ),
-    ] = 0
+    attention: Annotated[choices.Attention, choice(MODEL, choices.Attention, "--attention", help="What to train: ")] = (
+        "additive"
+    )
+    seed: Annotated[int, option(MODEL, "--seed", metavar="N", min=0, max=2**63 - 1, help="Of everything random.")] = 0
     folder: Annotated[
-        Path,
-        options.option(
-            options.OUTPUT, "--output", "-o", metavar="DIR", help="The folder for the weights.", show_default="here"
-        ),
+        Path, option(OUTPUT, "--output", "-o", metavar="DIR", help="The folder for the weights.", show_default="here")
     ] = Path()
     minutes: Annotated[
-        float,
-        options.option(
-            options.MODEL, "--minutes", metavar="X", min=0.0, help="Stop after so long; --resume goes on from there."
-        ),
+        float, option(MODEL, "--minutes", metavar="X", min=0.0, help="Stop after so long; --resume goes on from there.")
     ] = 5.0
     steps: Annotated[
         int | None,
-        options.option(
-            options.MODEL,
-            "--steps",
-            metavar="N",
-            min=1,
-            help="Batches to train on.",
-            show_default="what the kind needs",
-        ),
+        option(MODEL, "--steps", metavar="N", min=1, help="Batches to train on.", show_default="what the kind needs"),
     ] = None
-    resume: Annotated[
-        bool, options.option(options.MODEL, "--resume", help="Go on with a training that was interrupted.")
-    ] = False
+    resume: Annotated[bool, option(MODEL, "--resume", help="Go on with a training that was interrupted.")] = False
 
     def report(self, progress: Progress = silent) -> Report:
         _make_folder(self.folder)
@@ -92,37 +72,36 @@ class TrainAlign(Feature):
             with progress(steps, self.attention) as advance:
                 advance(training.about.step)
 
-                def tell(loss: float, exact: float | None) -> None:
+                def show(loss: float, exact: float | None) -> None:
                     line = f"{self.attention}: step {training.about.step}/{steps}  loss {loss:.5f}"
                     advance(text=line)
                     if exact is not None:
                         notify(f"{line}  exact {exact:.1%}")
 
-                train.train(training, self.folder, self.minutes, tell)
+                train.train(training, self.folder, self.minutes, show)
         except KeyboardInterrupt:
-            kept = self.resume or training.about.step >= train.EVERY
-            there = f"; the last checkpoint is in {self.folder}: go on with --resume"
-            notify(
-                f"interrupted at step {training.about.step} of {steps}" + (there if kept else ", before any checkpoint")
-            )
+            kept = ", before any checkpoint"
+            if self.resume or training.about.step >= train.EVERY:
+                kept = f"; the last checkpoint is in {self.folder}: go on with --resume"
+            notify(f"interrupted at step {training.about.step} of {steps}{kept}")
             raise
         if not training.finished:
             notify(f"{self.minutes:g} minutes are over at step {training.about.step} of {steps}: go on with --resume")
         taken = (time.monotonic() - begun) / 60
         path = checkpoint.weights_path(self.folder, self.attention)
-        measured = train.measure(path)
+        exact, dates, no_dates = train.measure(self.attention, self.folder)
         parameters = sum(parameter.numel() for parameter in training.network.parameters())
         return Report(
             [str(path)],
             [
                 Sentence(
-                    f"  {measured.exact:.2%} of {train.TEST:,} dates never seen are exact; {parameters:,} "
+                    f"  {exact:.2%} of {train.TEST:,} dates never seen are exact; {parameters:,} "
                     f"parameters, {path.stat().st_size / 1e6:.2f} MB, {taken:.1f} minutes"
                 ),
-                Sentence(_counts("dates", measured.dates)),
-                Sentence(_counts("texts that are no date", measured.no_dates)),
+                Sentence(_describe("dates", dates)),
+                Sentence(_describe("texts that are no date", no_dates)),
             ],
-            measured._asdict,
+            lambda: {"exact": exact, "dates": dates._asdict(), "no_dates": no_dates._asdict()},
             next=NextCommand("translate with it", "align", {"attention": self.attention, "weights": self.folder})
             if training.finished
             else None,
@@ -130,7 +109,7 @@ class TrainAlign(Feature):
 
 
 def _make_folder(folder: Path) -> None:
-    """Make the folder where it is missing. Raises RequestError where nothing can be written into it."""
+    """Make the folder if it is missing. Raises RequestError if nothing can be written into it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -139,8 +118,8 @@ def _make_folder(folder: Path) -> None:
         raise RequestError(f"can't write into {folder}: give another folder with -o")
 
 
-def _counts(name: str, tried: "Tried") -> str:
-    """Say what the outcomes of some texts are, in one line."""
+def _describe(name: str, tried: "Tried") -> str:
+    """Describe the outcomes of some texts in one line."""
     wrong = tried.texts - tried.right
     return (
         f"  of {tried.texts:,} {name} {tried.right:,} are right ({tried.doubted:,} of them doubted), {wrong:,} wrong, "

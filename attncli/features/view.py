@@ -13,10 +13,9 @@ from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.inputs import SAVED, RecordFeature, Source, Texts, notify, notify_about
 from attncli.record import AttentionRecord
-from attncli.record.captions import in_stretches, title_of_record
+from attncli.record.display import in_stretches, title_of_record
 from attncli.record.record import document_text
-from attncli.record.request import Grouping
-from attncli.record.selection import number_list
+from attncli.record.selection import Grouping, number_list
 from attncli.report import NextCommand, Part, Report
 
 LARGE = 20_000_000  # characters of a page whose size is announced before it is built, which takes long
@@ -81,7 +80,7 @@ class View(RecordFeature):
         start = Start(self.start, self.query, self.segments, not self.no_special, self.words, self.threshold)
         source = self.source(grouping=Grouping(self.tokens, stretches=True), vectors=self.vectors)
         if isinstance(source, Texts):
-            from attncli.models.tapped import NEURONS, under_masks
+            from attncli.models.engine import NEURONS, under_masks
 
             names = [None] if self.masks is None else choices.several("mask", self.masks, choices.Mask)
             texts = under_masks(source.engine, source.inputs, source.request, names, NEURONS, COPIES)
@@ -137,8 +136,8 @@ class View(RecordFeature):
 
 def _first_head(source: Source, record: AttentionRecord) -> tuple[int, int]:
     """Return the head that `run` names first on this text."""
-    from attncli.analysis.shares import row_shares
-    from attncli.analysis.telling import Usual, edges, telling_head
+    from attncli.analysis.edges import Usual, edges, telling_head
+    from attncli.analysis.patterns import row_shares
 
     record = row_shares(record)
     over = Usual.with_text(record, None if in_stretches(record) else source.usual())
@@ -151,7 +150,7 @@ def _advice(source: Source, record: AttentionRecord) -> str:
 
     if not isinstance(source, Texts):
         return advice.of_saved(record)
-    from attncli.models.tapped import tapped
+    from attncli.models.engine import tapped
 
     if record.measure != "weight":
         return advice.NORMS

@@ -11,13 +11,13 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from attncli.analysis.shares import row_shares
-from attncli.analysis.telling import Edge, Usual, edges
+from attncli.analysis.edges import Edge, Usual, edges
+from attncli.analysis.patterns import row_shares
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord
-from attncli.record.request import Input, Request
+from attncli.record.selection import Input, Request
 
 if TYPE_CHECKING:
     from attncli.models.block import Tap
@@ -212,7 +212,7 @@ class Session:
         return self.running[model]
 
     def made(self, asked: Asked, watch: Watch | None) -> list[AttentionRecord]:
-        from attncli.models.tapped import under_masks
+        from attncli.models.engine import under_masks
 
         engine = self.engine(asked.model, asked.without)
         request = asked.request if asked.vectors else no_vectors(asked.request)
@@ -275,7 +275,7 @@ def no_vectors(request: Request) -> Request:
 
 def watching(engine: "Engine", asked: Asked, watch: Watch | None) -> list["Tap"]:
     """Return the taps that report the progress on a long text; none if the network can't be tapped."""
-    from attncli.models.tapped import tapped
+    from attncli.models.engine import tapped
     from attncli.models.taps import Progress
 
     part = tapped(engine, asked.request.which)

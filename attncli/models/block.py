@@ -1,52 +1,23 @@
 """Blocks and taps: the computation where queries meet keys, and the hooks that read or change it.
 
 A `Block` is one layer's attention over some texts. `attncli.models.meeting.meet` computes each block once and offers it
-to a flat list of taps, in order. Taps do not nest and do not know each other. This module does not import torch, so a
-tap that only indexes and multiplies works on NumPy arrays as well. The few operations that torch and NumPy write
-differently come first.
+to a flat list of taps, in order. Taps do not nest and do not know each other. This module does not import torch, so
+that features can define taps without it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-
-import numpy as np
 
 if TYPE_CHECKING:
     from attncli.attention import Window
     from attncli.models.rows import LayerMask, Run
 
 
-Array: TypeAlias = Any  # a torch.Tensor or a numpy.ndarray
-
-
-def stack(arrays: Sequence[Array], axis: int) -> Array:
-    """Join arrays of one shape along a new axis."""
-    if isinstance(arrays[0], np.ndarray):
-        return np.stack(arrays, axis)
-    import torch
-
-    return torch.stack(list(arrays), axis)
-
-
-def lengths(vectors: Array) -> Array:
-    """Return the Euclidean norm of vectors, `[..., size]` -> `[...]`."""
-    return np.linalg.norm(vectors, axis=-1) if isinstance(vectors, np.ndarray) else vectors.norm(dim=-1)
-
-
-def tanh(array: Array) -> Array:
-    """Return the hyperbolic tangent of every element."""
-    return np.tanh(array) if isinstance(array, np.ndarray) else array.tanh()
-
-
-def of_dtype(array: Array, like: Array) -> Array:
-    """Return an array with the dtype of another one."""
-    return array.astype(like.dtype, copy=False) if isinstance(array, np.ndarray) else array.to(like.dtype)
+Array: TypeAlias = Any  # a torch.Tensor
 
 
 def widened(array: Array) -> Array:
     """Return an array in float32 if its dtype has less precision."""
-    if isinstance(array, np.ndarray):
-        return array.astype(np.float32) if array.dtype.itemsize < 4 else array
     return array.float() if array.dtype.itemsize < 4 else array
 
 
@@ -110,24 +81,14 @@ class Block(NamedTuple):
         if self.softcap is None:
             return self.terms()
         products = self.scale * (self.query @ self.key.swapaxes(-2, -1))
-        return {"softcap": self.softcap * tanh(products / self.softcap) - products, **self.terms()}
+        return {"softcap": self.softcap * (products / self.softcap).tanh() - products, **self.terms()}
 
-    def only(self, places: Sequence[int]) -> "Block":
-        """Return the heads at these places of `numbers`."""
-        if list(places) == list(range(len(self.numbers))):
+    def only(self, places: Sequence[int] | slice) -> "Block":
+        """Return the heads at these places of `numbers`; of a slice as views."""
+        if not isinstance(places, slice) and list(places) == list(range(len(self.numbers))):
             return self
         return self._replace(
-            numbers=[self.numbers[place] for place in places],
-            query=self.query[:, places],
-            key=self.key[:, places],
-            value=self.value[:, places],
-            mask=None if self.mask is None else self.mask.some_heads(places),
-        )
-
-    def some_heads(self, places: slice) -> "Block":
-        """Return the heads at these places of `numbers`, as views."""
-        return self._replace(
-            numbers=self.numbers[places],
+            numbers=self.numbers[places] if isinstance(places, slice) else [self.numbers[place] for place in places],
             query=self.query[:, places],
             key=self.key[:, places],
             value=self.value[:, places],

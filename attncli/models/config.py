@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, shorten
 from attncli.base.untrusted import read_json
-from attncli.models.families import FAMILIES
+from attncli.models.families import find_family
 from attncli.models.families.family import (
     Biased,
     Biases,
@@ -29,7 +29,7 @@ from attncli.models.families.family import (
 )
 from attncli.models.hub import CONFIG_FILE, LONGEST_SETTINGS, TOKENIZER_FILES, own_code
 
-WORDS: dict[type[Positions], str] = {Turned: "rotary", Biased: "relative biases", Disentangling: "disentangled"}
+_WORDS: dict[type[Positions], str] = {Turned: "rotary", Biased: "relative biases", Disentangling: "disentangled"}
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class ModelConfig:
     def position_words(self) -> str:
         """Describe in words how the network represents positions."""
         added = ["learned"] if self.position_table else []
-        return ", ".join(dict.fromkeys([*added, *(WORDS[type(one)] for one in self.positions if one is not None)]))
+        return ", ".join(dict.fromkeys([*added, *(_WORDS[type(one)] for one in self.positions if one is not None)]))
 
     def source(self, module: str) -> Source:
         """Return where a module of our network lies in a checkpoint: "layers.3.attention.query"."""
@@ -212,7 +212,7 @@ class ModelConfig:
 def family_of(data: Mapping[str, Any]) -> Family | None:
     """Return the family of encoders that a config.json names, or None."""
     model_type = data.get("model_type")
-    return FAMILIES.get(model_type) if isinstance(model_type, str) else None
+    return find_family(model_type) if isinstance(model_type, str) else None
 
 
 def native(data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -245,7 +245,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 # The keys that families use for the same value. The first present one counts.
-KEYS_OF_SIZES: dict[str, tuple[str, ...]] = {
+_KEYS_OF_SIZES: dict[str, tuple[str, ...]] = {
     "model_type": ("model_type",),
     "architectures": ("architectures",),
     "layers": ("num_hidden_layers", "n_layer", "n_layers", "encoder_layers", "num_layers"),
@@ -262,18 +262,18 @@ KEYS_OF_SIZES: dict[str, tuple[str, ...]] = {
 }
 TEXTS = ("model_type", "architectures", "activation")  # the others are numbers
 # Configurations inside a configuration.
-PARTS = {
+_PARTS = {
     "encoder": "encoder",
     "decoder": "decoder",
     "text_config": "text",
     "vision_config": "vision",
     "audio_config": "audio",
 }
-HEADS = ("heads", "decoder_heads")
+_HEADS = ("heads", "decoder_heads")
 AUDIO, PICTURES = ("num_mel_bins", "feat_extract_norm"), ("image_size", "patch_size", "num_channels")
 
 
-class Description(NamedTuple):
+class _Description(NamedTuple):
     """The summary of a checkpoint.
 
     engine: "attncli" or "transformers", judged by its files; None if neither can run it. why: the reason if it is not
@@ -286,14 +286,14 @@ class Description(NamedTuple):
     config: dict[str, Any]
 
 
-def describe(directory: Path) -> Description:
+def describe(directory: Path) -> _Description:
     """Describe the checkpoint in a directory. Raises RequestError if config.json is missing or not a JSON object."""
     path = directory / CONFIG_FILE
     data = read_config(path)
     engine, why = choose_engine(data)
     if engine is not None and not any((directory / name).is_file() for name in TOKENIZER_FILES):
         engine, why = None, "there is no tokenizer beside it"
-    return Description(engine, why, said_of(data))
+    return _Description(engine, why, said_of(data))
 
 
 def said_of(data: dict[str, Any]) -> dict[str, Any]:
@@ -311,30 +311,30 @@ def choose_engine(data: dict[str, Any]) -> tuple[str | None, str | None]:
     try:
         ModelConfig.from_dict(data)
     except NoEncoder as error:
-        reason = why_no_engine(data)
+        reason = _why_no_engine(data)
         return (None, reason) if reason else ("transformers", "; ".join(filter(None, (error.why, note))))
     except RequestError as error:
         return None, str(error)
     return "attncli", note
 
 
-def why_no_engine(data: dict[str, Any]) -> str | None:
+def _why_no_engine(data: dict[str, Any]) -> str | None:
     """Return why transformers gives no attention either, as far as the configuration tells; None if it may."""
     if not isinstance(data.get("model_type"), str):
         return f"{CONFIG_FILE} names no model type"
-    instead = read_instead_of_text(data)
+    instead = _read_instead_of_text(data)
     if instead is not None:
         return f"it reads {instead}"
-    every = [data, *(part for name in PARTS if isinstance(part := data.get(name), dict))]
-    if not any(word in one for one in every for name in HEADS for word in KEYS_OF_SIZES[name]):
+    every = [data, *(part for name in _PARTS if isinstance(part := data.get(name), dict))]
+    if not any(word in one for one in every for name in _HEADS for word in _KEYS_OF_SIZES[name]):
         return f"{CONFIG_FILE} names no attention heads"
     return None
 
 
-def read_instead_of_text(data: dict[str, Any]) -> str | None:
+def _read_instead_of_text(data: dict[str, Any]) -> str | None:
     """Return the input of a model that reads more or other than text, in words; None if it reads text."""
     if isinstance(data.get("encoder"), dict):
-        return read_instead_of_text(data["encoder"])
+        return _read_instead_of_text(data["encoder"])
     speaks = "vocab_size" in data and not data.get("is_encoder_decoder")  # text to speech: has mel bins but reads text
     if any(key in data for key in AUDIO) and not (speaks and "feat_extract_norm" not in data):
         return "audio and not text"
@@ -348,11 +348,11 @@ def read_instead_of_text(data: dict[str, Any]) -> str | None:
 def facts(data: dict[str, Any]) -> dict[str, Any]:
     """Return the main values of a configuration and of its parts under attncli's names."""
     found: dict[str, Any] = {}
-    for name, words in KEYS_OF_SIZES.items():
+    for name, words in _KEYS_OF_SIZES.items():
         there = [data[word] for word in words if data.get(word) is not None]
         if there:
-            found[name] = as_text(there[0]) if name in TEXTS else plain(there[0])
-    for key, name in PARTS.items():
+            found[name] = _as_text(there[0]) if name in TEXTS else plain(there[0])
+    for key, name in _PARTS.items():
         if isinstance(data.get(key), dict):
             found[name] = facts(data[key])
     return found
@@ -360,10 +360,10 @@ def facts(data: dict[str, Any]) -> dict[str, Any]:
 
 def plain(value: Any) -> int | str:
     """Return a whole number unchanged, and anything else as text."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else as_text(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else _as_text(value)
 
 
-def as_text(value: Any) -> str:
+def _as_text(value: Any) -> str:
     """Return text unchanged, a list of texts joined, and anything else as JSON, each shortened."""
     if isinstance(value, str):
         return shorten(value)

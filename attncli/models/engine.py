@@ -2,28 +2,42 @@
 
 import os
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from attncli.base import choices
-from attncli.base.arguments import check_instance, check_optional_text, check_text, check_texts
-from attncli.base.errors import RequestError
+from attncli.base.choices import check_instance, check_optional_text, check_text, check_texts
+from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable, quoted
+from attncli.models import outputs
+from attncli.models.block import Tap
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import NoEncoder
 from attncli.models.hub import CONFIG_FILE, Place
 from attncli.models.output import Numbers, Output, Prediction
+from attncli.models.rows import batches, read_ahead
+from attncli.models.taken import Selected, Taken, as_record, take_batch
+from attncli.models.walk import Walker
+from attncli.record.grouping import axes_of
 from attncli.record.parts import ModelInfo
 from attncli.record.record import AttentionRecord
-from attncli.record.request import TOKENS, Grouping, Input, Request, inputs_of
-from attncli.record.selection import NamedHeads, Selection, select
-from attncli.text.tokenizer import Tokenizer
+from attncli.record.selection import (
+    TOKENS,
+    Grouping,
+    Input,
+    NamedHeads,
+    Request,
+    Selection,
+    inputs_of,
+    number_list,
+    select,
+    select_heads,
+)
 from attncli.text.tokens import Tokens
 
 # --- devices and dtypes --------------------------------------------------------------------------------
@@ -63,28 +77,28 @@ def pick_device(name: str) -> torch.device:
 # --- memory --------------------------------------------------------------------------------------------
 
 
-MEMORY = Path("/proc/meminfo")
+_MEMORY = Path("/proc/meminfo")
 CGROUP, OLD_CGROUP = Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/memory")
 SMALL = 2**28  # bytes that are never checked
-RECORDED = 4  # bytes per weight in a record
+_RECORDED = 4  # bytes per weight in a record
 
 
-def record_bytes(tokens: int, layers: int, heads: int, computed: int = RECORDED) -> int:
+def record_bytes(tokens: int, layers: int, heads: int, computed: int = _RECORDED) -> int:
     """Return the memory of a record's maps: weights `[layer, head, query, key]` and masks `[layer, query, key]`.
 
     computed: bytes per weight during the computation; if it is not a record's, both copies exist.
     """
-    weight = RECORDED if computed == RECORDED else RECORDED + computed
+    weight = _RECORDED if computed == _RECORDED else _RECORDED + computed
     return tokens**2 * layers * (heads * weight + 1)
 
 
 def vector_bytes(tokens: int, heads: int, head_dim: int, terms: int) -> int:
     """Return the memory of the queries and keys of `heads` heads, and of `terms` score terms `[query, key]` each."""
-    return heads * RECORDED * (2 * tokens * head_dim + terms * tokens**2)
+    return heads * _RECORDED * (2 * tokens * head_dim + terms * tokens**2)
 
 
 def check_room(
-    lengths: list[int], layers: int, heads: int, computed: int = RECORDED, vectors: int = 0, copies: float = 0
+    lengths: list[int], layers: int, heads: int, computed: int = _RECORDED, vectors: int = 0, copies: float = 0
 ) -> None:
     """Raises RequestError if records of texts of these lengths, all in memory together, exceed the available memory.
 
@@ -106,15 +120,15 @@ def check_room(
         what += ", with q and k,"
         ways.append("no q and k (--vectors, --terms)")
     if layers * heads > 1:
-        one = giga(record_bytes(longest, 1, 1, computed))
+        one = _giga(record_bytes(longest, 1, 1, computed))
         ways.append(f"some with -l and -H (-l 0 -H 0 takes {one} GB{'' if len(lengths) == 1 else ' a text'})")
     ways.append("stats, which keeps no maps" if ways else "a shorter text")
     raise RequestError(
-        f"{what} {giga(needed)} GB{drawn} but {giga(free)} GB are available: request {', or '.join(ways)}"
+        f"{what} {_giga(needed)} GB{drawn} but {_giga(free)} GB are available: request {', or '.join(ways)}"
     )
 
 
-def giga(size: int) -> str:
+def _giga(size: int) -> str:
     """Format bytes in gigabytes with the digits that matter: 71, 3.4, 0.02."""
     return f"{size / 1e9:.0f}" if size >= 9.5e9 else f"{size / 1e9:.{2 if size >= 1e9 else 1}g}"
 
@@ -124,13 +138,13 @@ def available() -> int | None:
 
     None if the system does not report it.
     """
-    known = [size for size in (system_room(), *map(cgroup_room, (CGROUP, OLD_CGROUP))) if size is not None]
+    known = [size for size in (_system_room(), *map(cgroup_room, (CGROUP, OLD_CGROUP))) if size is not None]
     return min(known, default=None)
 
 
-def system_room() -> int | None:
-    if MEMORY.is_file():
-        for line in MEMORY.read_text().splitlines():
+def _system_room() -> int | None:
+    if _MEMORY.is_file():
+        for line in _MEMORY.read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     try:
@@ -170,26 +184,21 @@ def why_no_encoder(place: Place) -> str | None:
     return None
 
 
-@contextmanager
-def needing_own(name: str) -> Iterator[None]:
-    """Add the model and the need for attncli's own network to any NoEncoder raised inside the block."""
-    try:
-        yield
-    except NoEncoder as error:
-        raise NoEncoder(error.why, no_network(name, error.why)) from error
-
-
-def no_network(name: str, why: str) -> str:
-    """Return the error text for code that needs attncli's own network of a model without one."""
-    return f"{NEEDS_OWN}, but none exists for {name}: {why}. Use a model of the BERT family (attncli models lists some)"
-
-
 def refuse_theirs(place: Place) -> RequestError:
     """Return the error for code that needs attncli's own network when transformers runs the model."""
     why = why_no_encoder(place)
     if why is None:
         return RequestError(f'{NEEDS_OWN}, but transformers runs {place.name}: load it without engine="transformers"')
-    return RequestError(no_network(place.name, why))
+    return RequestError(
+        f"{NEEDS_OWN}, but none exists for {place.name}: {why}. "
+        "Use a model of the BERT family (attncli models lists some)"
+    )
+
+
+def check_own(place: Place) -> None:
+    """Raises RequestError if attncli has no encoder for a model."""
+    if why_no_encoder(place) is not None:
+        raise refuse_theirs(place)
 
 
 def closed(what: str, place: Place, instead: str) -> RequestError:
@@ -205,36 +214,25 @@ def closed(what: str, place: Place, instead: str) -> RequestError:
     )
 
 
-def only_maps(place: Place) -> str:
-    """Return a notice that only maps are available from a network of transformers that never calls our attention
-    function.
-    """
-    return (
-        f"the network of {place.name} in transformers calls no attention function that can be replaced: "
-        "attncli shows its maps and nothing else"
-    )
-
-
 # --- the engine ----------------------------------------------------------------------------------------
 
 
-DTYPE_BYTES = {"float64": 8}  # per weight during the computation; CPUs compute half precision in float32
+_DTYPE_BYTES = {"float64": 8}  # per weight during the computation; CPUs compute half precision in float32
 FORMER = "neurons"  # the name of `vectors` before version 0.2
+_ALL = Request()
 
 
-class Engine(ABC):
-    """A model with its tokenizer, ready to compute the attention of texts.
+class Engine(Walker):
+    """A model with its tokenizer, ready to compute the attention of texts. It answers requests with taps.
 
     name: "attncli" or "transformers". place: the location of the model. sha256: of its weights. tokenizer: cuts the
-    model's input. device: computes. parts: its kinds of attention, as in `AttentionRecord.kind`.
-    `attncli.models.opening.Opening.of` describes how to open it again in another process.
+    model's input. device: computes. parts: its kinds of attention, as in `AttentionRecord.kind`. can_be_tapped: the
+    network calls our attention function. `attncli.models.opening.Opening.of` describes how to open the model again in
+    another process.
     """
 
     name: str
-    place: Place
-    sha256: str
-    tokenizer: Tokenizer
-    device: torch.device
+    can_be_tapped = True
 
     def __repr__(self) -> str:
         """<Model minilm: 6 layers x 12 heads, hidden 384, float32 on cpu>"""
@@ -242,116 +240,44 @@ class Engine(ABC):
         size = f"{info.layers} layers x {info.heads} heads, hidden {info.hidden_size}"
         return f"<{type(self).__name__} {printable(info.shown)}: {size}, {self.dtype_name} on {self.device}>"
 
+    # --- the model and its parts
+
     @property
     @abstractmethod
     def parts(self) -> tuple[str, ...]: ...
 
-    @property
     @abstractmethod
-    def dtype_name(self) -> str:
-        """Return the dtype of the computation as --dtype names it."""
+    def of_part(self, which: str | None) -> "Engine":
+        """Return the model restricted to one of its parts, whose blocks are offered to taps. None is the default part.
 
-    @property
-    def silenced(self) -> list[tuple[int, int]]:
-        """Return the heads, (layer, head), that `without` removed."""
-        return []
+        Raises RequestError for a missing part, and if the network can't be tapped.
+        """
 
     @abstractmethod
     def info_of(self, which: str | None) -> ModelInfo:
         """Return the model's description with the layers and heads of one part. None is the default part."""
 
-    @abstractmethod
-    def check(self, request: Request) -> None:
-        """Raises RequestError for requests that this engine or model can't satisfy. No other place does."""
-
-    def why_not(self, mask: str, kind: str) -> str | None:
-        """Return why the engine can't apply a mask to one of the model's parts; None if it can."""
-        return None
-
-    @abstractmethod
-    def attend_tokens(self, texts: Iterable[Tokens], request: Request) -> Iterator[AttentionRecord]:
-        """Yield records as `answer` does, for tokens and a request that `check` has accepted."""
-
-    @abstractmethod
-    def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:
-        """Return the vectors `[token, hidden_size]` of one text after the embeddings and after every layer of its
-        reader.
-
-        Without `positions` the network does not receive the order of the tokens. Raises RequestError if the engine
-        can't apply this mask or can't omit positions.
-        """
-
-    def answer(
-        self, inputs: Iterable[Input], request: Request, together: bool = False, copies: float = 0
-    ) -> Iterator[AttentionRecord]:
-        """Yield a record of each text in order.
-
-        together: the caller keeps the records of all texts. copies: how many copies of their maps the caller makes.
-
-        Raises RequestError as `check` does, for an empty text, and for a layer, head or length out of range. Also,
-        before computing anything, if a record, or all together, would exceed the memory.
-        """
-        self.check(request)
-        texts = self.tokenize(inputs, request.pad_to)
-        groups: Iterable[Iterable[Tokens]] = [texts] if together else ([one] for one in texts)
-        yield from self.attend_tokens(self.fitting(groups, request, copies=copies), request)
-
-    def fitting(
-        self, groups: Iterable[Iterable[Tokens]], request: Request, masks: int = 1, copies: float = 0
-    ) -> Iterator[Tokens]:
-        """Yield the texts of these groups after checking memory. The records of a group's texts are in memory together,
-        under `masks` masks, with `copies` copies of their maps.
-
-        Raises RequestError if they would exceed the memory (`attncli.models.engine`).
-        """
-        info = self.info_of(request.which)
-        layers = len(select(request.layers, info.layers, "layer"))
-        heads = len(select(request.heads, info.heads, "head"))
-        for group in groups:
-            texts = list(group)
-            units = [self.kept_units(one, request) for one in texts] * masks
-            vectors = masks * sum(self.vector_bytes(one, request) for one in texts)
-            check_room(units, layers, heads, DTYPE_BYTES.get(self.dtype_name, RECORDED), vectors, copies)
-            yield from texts
-
-    def kept_units(self, tokens: Tokens, request: Request) -> int:
-        """Return the number of units (tokens, words or stretches) on each axis of a text's maps."""
-        return len(tokens)
-
-    def vector_bytes(self, tokens: Tokens, request: Request) -> int:
-        """Return the memory of the requested queries and keys of a text."""
-        return 0
-
-    def tokenize(self, inputs: Iterable[Input], pad_to: int | None) -> Iterator[Tokens]:
-        """Yield the tokens of each input. Raises RequestError as `Tokenizer.encode` does."""
-        for text, pair in inputs:
-            yield self.tokenizer.encode(text, pair, pad_to)
-
-    @abstractmethod
-    def outputs(self) -> dict[str, Output]:
-        """Return the checkpoint's outputs by name."""
-
-    @abstractmethod
-    def predict(self, *text: Any, **more: Any) -> Prediction:
-        """Return the checkpoint's prediction for a text (`TappedModel.predict`)."""
-
-    @abstractmethod
-    def embed(self, texts: Sequence[str]) -> Numbers:
-        """Return sentence embeddings (`TappedModel.embed`)."""
-
-    @abstractmethod
-    def without(self, heads: NamedHeads) -> "Engine":
-        """Return the same model with these heads silenced (`TappedModel.without`)."""
-
     @property
     def info(self) -> ModelInfo:
         return self.info_of(None)
 
-    def mask_of(self, mask: str | None, which: str | None) -> str:
-        """Return the name of the mask on self-attention; by default the one from the network's training."""
-        if mask is not None:
-            return mask
-        return "causal" if self.kind(which) == "decoder" else "padding"
+    @abstractmethod
+    def silencing(self, heads: Sequence[tuple[int, int]]) -> "Engine":
+        """Return the model with these heads silenced."""
+
+    def without(self, heads: NamedHeads) -> "Engine":
+        """Return the model with these heads silenced, "3.1" or [(3, 1)]: their outputs are replaced with 0. It shares
+        this model's weights.
+
+        Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 2.3.
+
+        Raises RequestError for a missing head, and for an empty selection.
+        """
+        part = self.of_part(None)
+        named = select_heads(heads, range(part.layers), range(part.heads), part.layers, part.heads)
+        if not named:
+            raise RequestError("--without selects no head: omit it, or write 3.1")
+        return self.silencing(sorted({*self.silenced, *named}))
 
     def to_itself(self, which: str | None) -> str | None:
         """Return `Request.which` for code about self-attention: by default the encoder of an encoder-decoder.
@@ -366,13 +292,46 @@ class Engine(ABC):
             )
         return which or self.parts[0]
 
+    def kind(self, which: str | None) -> str:
+        """Return the selected kind of self-attention. Raises RequestError as `to_itself` does."""
+        return self.to_itself(which) or self.parts[0]
+
+    def mask_of(self, mask: str | None, which: str | None) -> str:
+        """Return the name of the mask on self-attention; by default the one from the network's training."""
+        if mask is not None:
+            return mask
+        return "causal" if self.kind(which) == "decoder" else "padding"
+
+    def why_not(self, mask: str, kind: str) -> str | None:
+        """Return why the engine can't apply a mask to one of the model's parts; None if it can."""
+        return None
+
+    # --- tokens
+
+    def tokenize(self, inputs: Iterable[Input], pad_to: int | None) -> Iterator[Tokens]:
+        """Yield the tokens of each input. Raises RequestError as `Tokenizer.encode` does."""
+        for text, pair in inputs:
+            yield self.tokenizer.encode(text, pair, pad_to)
+
+    def ready(self, tokens: Tokens, target: str | None = None) -> Tokens:
+        """Return the query tokens of the part, with the tokens of the other half of an encoder-decoder.
+
+        target: the text that the decoder must write; by default its own output.
+        """
+        return tokens
+
+    def with_answer(self, tokens: Tokens, target: str | None = None) -> Tokens:
+        """Return the query tokens of the part such that the last vectors are those of a decoder's output.
+
+        target: as for `ready`.
+        """
+        return self.ready(tokens, target)
+
     def writes(self, request: Request) -> bool:
         """Return True if a decoder must generate text before there are maps."""
         return False
 
-    def kind(self, which: str | None) -> str:
-        """Return the selected kind of self-attention. Raises RequestError as `to_itself` does."""
-        return self.to_itself(which) or self.parts[0]
+    # --- requests
 
     def attend(
         self,
@@ -398,7 +357,7 @@ class Engine(ABC):
         """
         check_text("text", text, "use attend_many(texts) for several")
         check_optional_text("pair", pair)
-        vectors = vectors if not former else renamed("attend", former)
+        vectors = vectors if not former else _renamed("attend", former)
         request = Request(layers, heads, mask, pad_to, measure, vectors, which, target, predict, grouping)
         return next(self.answer([Input(text, pair)], request))
 
@@ -426,10 +385,136 @@ class Engine(ABC):
         check_texts("texts", texts, "use attend(text) for one")
         if pairs is not None:
             check_texts("pairs", pairs, "give a second segment, or None, for each text")
-        vectors = vectors if not former else renamed("attend_many", former)
+        vectors = vectors if not former else _renamed("attend_many", former)
         request = Request(layers, heads, mask, pad_to, measure, vectors, which, target, predict, grouping)
         records = self.answer(inputs_of(texts, pairs), request)
-        yield from with_bar(records, texts) if progress else records
+        yield from _with_bar(records, texts) if progress else records
+
+    def answer(
+        self, inputs: Iterable[Input], request: Request, together: bool = False, copies: float = 0
+    ) -> Iterator[AttentionRecord]:
+        """Yield a record of each text in order.
+
+        together: the caller keeps the records of all texts. copies: how many copies of their maps the caller makes.
+
+        Raises RequestError as `check` does, for an empty text, and for a layer, head or length out of range. Also,
+        before computing anything, if a record, or all together, would exceed the memory.
+        """
+        self.check(request)
+        texts = self.tokenize(inputs, request.pad_to)
+        groups: Iterable[Iterable[Tokens]] = [texts] if together else ([one] for one in texts)
+        yield from self.attend_tokens(self.fitting(groups, request, copies=copies), request)
+
+    def check(self, request: Request) -> None:
+        """Raises RequestError for requests that this engine or model can't satisfy. No other place does."""
+        if request.measure == "norm" and request.vectors not in (None, "none"):
+            raise RequestError("q and k belong to weights, not norms: omit --vectors, --terms or --measure norm")
+        if self.silenced:
+            self.of_part(request.which)._check_silenced(request)
+        if request.predict:
+            for notice in outputs.notices(self):
+                warnings.warn(notice, Notice, stacklevel=2)
+
+    def _check_silenced(self, request: Request) -> None:
+        """Raises RequestError if no requested result depends on the silenced heads."""
+        last = max(self.select_layers(request.layers))
+        says = request.predict and any(one.kind != "embedding" for one in self.outputs().values())
+        if min(self.silenced)[0] >= last and not says:
+            nothing = f"{self.info.changes} nothing changes in layers up to {last}"
+            raise RequestError(f"{nothing}: request a later layer, or omit --without")
+
+    def fitting(
+        self, groups: Iterable[Iterable[Tokens]], request: Request, masks: int = 1, copies: float = 0
+    ) -> Iterator[Tokens]:
+        """Yield the texts of these groups after checking memory. The records of a group's texts are in memory together,
+        under `masks` masks, with `copies` copies of their maps.
+
+        Raises RequestError if they would exceed the memory (`attncli.models.engine`).
+        """
+        info = self.info_of(request.which)
+        layers = len(select(request.layers, info.layers, "layer"))
+        heads = len(select(request.heads, info.heads, "head"))
+        for group in groups:
+            texts = list(group)
+            units = [len(axes_of(request.grouping, one).queries) for one in texts] * masks
+            vectors = masks * sum(self._vector_bytes(one, request) for one in texts)
+            check_room(units, layers, heads, _DTYPE_BYTES.get(self.dtype_name, _RECORDED), vectors, copies)
+            yield from texts
+
+    def _vector_bytes(self, tokens: Tokens, request: Request) -> int:
+        """Return the memory of the requested queries and keys of a text."""
+        if not self.can_be_tapped:
+            return 0
+        part = self.of_part(request.which)
+        heads = part.asked(request).vectors if axes_of(request.grouping, tokens).apart else []
+        terms = max((len(part.term_names(layer)) for layer, _ in heads), default=0)
+        return vector_bytes(len(tokens), len(heads), part.head_dim, terms)
+
+    def attend_tokens(
+        self, texts: Iterable[Tokens], request: Request = _ALL, taps: Sequence[Tap] = ()
+    ) -> Iterator[AttentionRecord]:
+        """Yield a record of each text. Neighbouring texts share batches. taps: as for `take`."""
+        part = self.of_part(request.which)
+        for taken in part.take(texts, request, taps):
+            yield as_record(part, taken, request)
+
+    def take(self, texts: Iterable[Tokens], request: Request = _ALL, taps: Sequence[Tap] = ()) -> Iterator[Taken]:
+        """Yield the requested results for each text in order, on the model's device.
+
+        Texts are read ahead, so that those of similar length share batches. taps: read or change blocks before the
+        request's own taps. They identify a text by its number in the batch.
+        """
+        asked = self.asked(request)
+        ready = (self.ready(one, request.target) for one in texts)
+        for group in read_ahead(ready, len(asked.layers) * len(asked.heads), self.batch_tokens):
+            taken: dict[int, Taken] = {}
+            for numbers in batches(group, self.batch_tokens):
+                batch = [group[number] for number in numbers]
+                taken.update(zip(numbers, take_batch(self, batch, asked, request, taps), strict=True))
+            for number in range(len(group)):
+                yield taken.pop(number)  # so that the caller can free its memory
+
+    def asked(self, request: Request) -> Selected:
+        """Return the selected layers and heads. Raises RequestError for a missing layer or head."""
+        layers = self.select_layers(request.layers)
+        heads = select(request.heads, self.heads, "head")
+        return Selected(layers, heads, select_heads(request.vectors, layers, heads, self.layers, self.heads))
+
+    # --- outputs
+
+    def outputs(self) -> dict[str, Output]:
+        """Return the checkpoint's outputs by name: "classes", "tokens", "span", "embedding", "words", "next", or others
+        of its family.
+
+        The first is its main output. Each is read when it is first called.
+        """
+        return dict(self.found.outputs)
+
+    def predict(
+        self,
+        text: str,
+        pair: str | None = None,
+        output: str | None = None,
+        mask: str | None = None,
+        pad_to: int | None = None,
+    ) -> Prediction:
+        """Return the prediction for a text or a pair from the output of this name.
+
+        By default, that is "words" if there is a [MASK], else the first output. Raises RequestError if the checkpoint
+        does not have the output, and as `attend` does.
+        """
+        check_text("text", text, "predict each text separately")
+        check_optional_text("pair", pair)
+        part = self.of_part(None)
+        return outputs.predict(part, part.ready(self.tokenizer.encode(text, pair, pad_to)), output, mask)
+
+    def embed(self, texts: Sequence[str]) -> Numbers:
+        """Return sentence embeddings, `[text, size]`, as sentence-transformers computes them.
+
+        Raises RequestError if the checkpoint's files do not define them, and as `attend` does.
+        """
+        check_texts("texts", texts)
+        return outputs.embed(self.of_part("encoder" if len(self.parts) > 1 else None), texts)
 
 
 def check_model(model: object) -> None:
@@ -437,14 +522,14 @@ def check_model(model: object) -> None:
     check_instance("model", model, Engine, "open one with attncli.load_model(name)")
 
 
-def with_bar(records: Iterator[AttentionRecord], texts: Iterable[str]) -> Iterable[AttentionRecord]:
+def _with_bar(records: Iterator[AttentionRecord], texts: Iterable[str]) -> Iterable[AttentionRecord]:
     """Yield the records with a progress bar on stderr, one step per text."""
     from tqdm.auto import tqdm
 
     return tqdm(records, total=len(texts) if isinstance(texts, Sized) else None, unit=" texts")
 
 
-def renamed(called: str, former: dict[str, Any]) -> NamedHeads:
+def _renamed(called: str, former: dict[str, Any]) -> NamedHeads:
     """Return `vectors` passed under its former name. Raises TypeError for any other name."""
     for name in former:
         if name != FORMER:
@@ -452,3 +537,85 @@ def renamed(called: str, former: dict[str, Any]) -> NamedHeads:
     warnings.warn(f"{FORMER} is called vectors now", DeprecationWarning, stacklevel=3)
     vectors: NamedHeads = former[FORMER]
     return vectors
+
+
+# --- models that taps can observe ------------------------------------------------------------------------
+
+
+def tapped(engine: Engine, which: str | None = None) -> Engine | None:
+    """Return a model restricted to one of its parts if it can be tapped, else None."""
+    return engine.of_part(which) if engine.can_be_tapped else None
+
+
+def check_every_layer(engine: Engine, which: str | None, what: str) -> None:
+    """Raises RequestError if any layer has no attention, for code that needs the attention of every layer."""
+    part = tapped(engine, which)
+    if part is not None and len(layers := part.select_layers("all")) < part.layers:
+        raise RequestError(
+            f"{what} needs the attention of every layer, but {part.place.name} has it only in {number_list(layers)}: "
+            f"run -l {layers[-1]} shows one of these"
+        )
+
+
+def require_tapped(model: object, which: str | None = None) -> Engine:
+    """Return a model, restricted to one of its parts, for code that uses taps.
+
+    Raises RequestError if it can't be tapped, and TypeError for anything but a model.
+    """
+    check_model(model)
+    assert isinstance(model, Engine)
+    return model.of_part(which)
+
+
+NEURONS = 75_000  # elements of q and k in a page of long texts if no heads are selected: 0.2 MB
+SHORT = 128  # maximum tokens of a text for which queries and keys of all heads are included
+ALWAYS = 600_000  # elements of q and k that are always allowed, in addition to as many as the maps have
+
+
+def under_masks(
+    engine: Engine,
+    inputs: Sequence[Input],
+    request: Request,
+    masks: Sequence[str | None],
+    most: float,
+    copies: float = 0,
+    taps: Sequence[Tap] = (),
+) -> Iterator[list[AttentionRecord]]:
+    """Yield every text's records, one per mask in the order of `masks`. A text is tokenized once.
+
+    If the request is for weights and names no vectors, the heads that `vectors_within` selects keep theirs. Norms and
+    other engines have no vectors. taps: as for `Model.take`.
+
+    Raises RequestError as the engine does, and for several masks of a model that can't be tapped.
+    """
+    part = tapped(engine, request.which)
+    if part is not None:
+        engine.check(request)
+        texts = [part.ready(one, request.target) for one in engine.tokenize(inputs, request.pad_to)]
+        if request.vectors is None and request.measure == "weight":
+            request = replace(request, vectors=vectors_within(part, texts, request, most, len(masks)))
+        texts = list(part.fitting([texts], request, len(masks), copies))
+        runs = [part.attend_tokens(texts, replace(request, mask=mask), taps) for mask in masks]
+    elif len(masks) > 1:
+        raise RequestError(f"{engine.place.name} supports only its own mask: request a single mask")
+    else:
+        runs = [engine.answer(inputs, replace(request, mask=mask), together=True, copies=copies) for mask in masks]
+    for records in zip(*runs, strict=True):
+        yield list(records)
+
+
+def vectors_within(model: Engine, texts: Sequence[Tokens], request: Request, most: float, masks: int = 1) -> str:
+    """Return the first heads whose queries, keys and terms are at most `most` elements under all these masks, at least
+    one.
+
+    For texts of at most SHORT tokens, they may have as many elements as the weights plus ALWAYS, which allows all heads
+    of BERT. The result is written as in `Request.vectors`.
+    """
+    layers = model.select_layers(request.layers)
+    heads = select(request.heads, model.heads, "head")
+    every = [f"{layer}.{head}" for layer in layers for head in heads]
+    terms = max(sum(model.term_numbers(layer, text) for text in texts) for layer in layers)
+    of_one = masks * (2 * sum(map(len, texts)) * model.head_dim + terms)
+    if max(map(len, texts), default=0) <= SHORT:
+        most = max(most, ALWAYS + masks * len(every) * sum(len(text) ** 2 for text in texts))
+    return ",".join(every[: max(1, int(most / of_one))])

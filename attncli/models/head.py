@@ -1,21 +1,18 @@
 """One head of a model on one text in detail: its input, its projections, and its maps."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 
 from attncli.attention import Disentangled, PositionalScore, RelativeBias, Rotary, RotaryScore
 from attncli.base.arrays import Floats, Ints
-from attncli.models.engine import Engine
+from attncli.models.engine import Engine, require_tapped
 from attncli.models.network import Network
 from attncli.models.taken import as_record
-from attncli.models.tapped import TappedModel, require_tapped
 from attncli.models.taps import Given
 from attncli.record import AttentionRecord, Request
-from attncli.record.request import Input
+from attncli.record.selection import Input, select_one
 from attncli.text.tokens import Tokens
 
 
@@ -59,14 +56,12 @@ class OneHead:
         return self.record.vectors.key[0]
 
 
-def read_text(model: TappedModel, text: Input, options: Mapping[str, Any]) -> Tokens:
-    """Return the query tokens of a part: the text, or the decoder's output for it.
-
-    options: "mask", "pad_to", "which" and "target" of a command. Raises RequestError if the model does not support
-    them.
-    """
-    model.check(Request(**{name: options[name] for name in ("mask", "which", "target")}))
-    return model.ready(model.tokenizer.encode(*text, options["pad_to"]), options["target"])
+def head_of_text(model: Engine, text: Input, request: Request) -> OneHead:
+    """Take apart the one head that a request names, on one text. Raises RequestError for several, and as a run does."""
+    model.check(request)
+    tokens = model.ready(model.tokenizer.encode(*text, request.pad_to), request.target)
+    layer = select_one(request.layers, model.layers, "layer")
+    return one_head(model, tokens, layer, select_one(request.heads, model.heads, "head"), request.mask)
 
 
 def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | None) -> OneHead:
@@ -98,11 +93,11 @@ def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | N
         },
         group=attention.group(head),
         rotary=score.rotary if isinstance(score, RotaryScore) else None,
-        rows=table_rows(score, len(tokens)),
+        rows=_table_rows(score, len(tokens)),
     )
 
 
-def table_rows(score: PositionalScore, count: int) -> Ints | None:
+def _table_rows(score: PositionalScore, count: int) -> Ints | None:
     """Return the row of the score's position table for `count` queries and keys, `[query, key]`, if it has one."""
     places = torch.arange(count)
     behind = places[:, None] - places  # i - j

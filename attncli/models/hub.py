@@ -39,10 +39,10 @@ SENTENCE_FILES = tuple(
     f"sentence_{family}_config.json"
     for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
-EMBEDDING_FILES = (MODULES_FILE, PROMPTS_FILE, *SENTENCE_FILES)
-MODULE_FOLDER = re.compile(r"\d+_\w+", re.ASCII)
-OF_A_MODULE = re.compile(r"\d+_\w+/(config\.json|model\.safetensors|pytorch_model\.bin)", re.ASCII)
-REMEDY = "replace it with the file, or a link to it"
+_EMBEDDING_FILES = (MODULES_FILE, PROMPTS_FILE, *SENTENCE_FILES)
+_MODULE_FOLDER = re.compile(r"\d+_\w+", re.ASCII)
+_OF_A_MODULE = re.compile(r"\d+_\w+/(config\.json|model\.safetensors|pytorch_model\.bin)", re.ASCII)
+_REMEDY = "replace it with the file, or a link to it"
 LONGEST_SETTINGS = 2**26  # bytes of JSON: the largest models' indices have 10 million, configurations fewer
 VOCABULARY_FILES = (
     "tokenizer.json",
@@ -72,8 +72,8 @@ WEIGHT_FILES = (
 )
 
 
-READ_FILES = {CONFIG_FILE, *TOKENIZER_FILES, *EMBEDDING_FILES, *WEIGHT_FILES}
-READ_FOLDERS = re.compile(rf"{MODULE_FOLDER.pattern}|additional_chat_templates", re.ASCII)
+_READ_FILES = {CONFIG_FILE, *TOKENIZER_FILES, *_EMBEDDING_FILES, *WEIGHT_FILES}
+_READ_FOLDERS = re.compile(rf"{_MODULE_FOLDER.pattern}|additional_chat_templates", re.ASCII)
 
 
 def check_directory(directory: Path) -> None:
@@ -95,21 +95,21 @@ def check_directory(directory: Path) -> None:
         except OSError:
             continue
         if stat.S_ISDIR(mode):
-            if name in READ_FILES:
-                raise RequestError(f"{path} is a directory, not a regular file: {REMEDY}")
-            if READ_FOLDERS.fullmatch(name):
+            if name in _READ_FILES:
+                raise RequestError(f"{path} is a directory, not a regular file: {_REMEDY}")
+            if _READ_FOLDERS.fullmatch(name):
                 check_directory(path)
         elif not stat.S_ISREG(mode):
-            raise RequestError(f"{path} is {kind_of(mode)}, not a regular file: {REMEDY}")
+            raise RequestError(f"{path} is {kind_of(mode)}, not a regular file: {_REMEDY}")
 
 
-def wanted_files(files: Collection[str], where: str) -> list[str]:
+def _wanted_files(files: Collection[str], where: str) -> list[str]:
     """Select the files of a repository or folder to fetch. The last is the weights or the index of their shards.
 
     The shards themselves are fetched in addition. Raises RequestError if there are no weights.
     """
-    wanted = [file for file in (CONFIG_FILE, *TOKENIZER_FILES, *EMBEDDING_FILES) if file in files]
-    wanted += [file for file in sorted(files) if OF_A_MODULE.fullmatch(file)]
+    wanted = [file for file in (CONFIG_FILE, *TOKENIZER_FILES, *_EMBEDDING_FILES) if file in files]
+    wanted += [file for file in sorted(files) if _OF_A_MODULE.fullmatch(file)]
     weights = next((file for file in WEIGHT_FILES if file in files), None)
     if weights is None:
         raise RequestError(f"{where} has no weights that attncli can read: none of {', '.join(WEIGHT_FILES)}")
@@ -130,14 +130,14 @@ def weight_files(directory: Path) -> list[Path]:
 
 def shards(index: Path) -> list[Path]:
     """Return the files that an index names. Raises RequestError as `weight_files` does."""
-    names = shard_names(index)
+    names = _shard_names(index)
     for name in names:
         if not (index.parent / name).is_file():
             raise RequestError(f"{index.parent} lacks the shard {quoted(name)} that {index.name} names")
     return [index.parent / name for name in names]
 
 
-def shard_names(index: Path) -> list[str]:
+def _shard_names(index: Path) -> list[str]:
     """Return the file names in an index. Raises RequestError if it is garbled or names files outside the directory."""
     try:
         found = read_json(index, LONGEST_SETTINGS)
@@ -155,7 +155,7 @@ def shard_names(index: Path) -> list[str]:
     return sorted(set(names))
 
 
-def is_complete(directory: Path) -> bool:
+def _is_complete(directory: Path) -> bool:
     """Return True if a configuration, a vocabulary, and all files of one format of the weights exist."""
     try:
         weights = weight_files(directory)
@@ -167,8 +167,11 @@ def is_complete(directory: Path) -> bool:
 
 # --- files by address ----------------------------------------------------------------------------------
 
+# fsspec's own caches keep single files under hashed names. The files of a model belong together, and transformers reads
+# them from a directory. So attncli copies all of them to a directory that is named after their versions.
 
-SHARD = re.compile(r"[^/\\]+\.(safetensors|bin)")
+
+_SHARD = re.compile(r"[^/\\]+\.(safetensors|bin)")
 # Metadata by which stores distinguish versions of a file. All that are present are used.
 TAGS = (
     *("ETag", "etag", "md5Hash", "generation", "blob_id", "sha", "hex", "CRC"),
@@ -183,7 +186,7 @@ class Listed(NamedTuple):
     tags: dict[str, str]
 
 
-class Folder(NamedTuple):
+class _Folder(NamedTuple):
     """The location of a model's files.
 
     files: all files that may belong to a model, by name. wanted: those that certainly do. The last is the weights or
@@ -198,7 +201,7 @@ class Folder(NamedTuple):
 
     @property
     def digest(self) -> str:
-        return short_digest(json.dumps(self.files, sort_keys=True))
+        return _short_digest(json.dumps(self.files, sort_keys=True))
 
 
 def fetch(address: str, cache: Path) -> Path:
@@ -209,8 +212,8 @@ def fetch(address: str, cache: Path) -> Path:
     """
     with told("can't fetch", address):
         folder = find(address)
-        path = kept_in(cache, address) / folder.digest
-        if not is_copy(path, folder):
+        path = _kept_in(cache, address) / folder.digest
+        if not _is_copy(path, folder):
             path.parent.mkdir(parents=True, exist_ok=True)
             with making(path.parent) as work:
                 made = work / path.name
@@ -224,24 +227,24 @@ def fetch(address: str, cache: Path) -> Path:
 def newest(address: str, cache: Path) -> Path | None:
     """Return the directory of the latest fetch of this address, without checking if the address has changed."""
     try:
-        found = [path for path in kept_in(cache, address).iterdir() if not path.name.startswith(".")]
+        found = [path for path in _kept_in(cache, address).iterdir() if not path.name.startswith(".")]
         return max(found, key=lambda path: path.stat().st_mtime, default=None)
     except OSError:
         return None
 
 
-def kept_in(cache: Path, address: str) -> Path:
-    return cache / short_digest(address.rstrip("/"))
+def _kept_in(cache: Path, address: str) -> Path:
+    return cache / _short_digest(address.rstrip("/"))
 
 
-def short_digest(text: str) -> str:
+def _short_digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 # --- remote files --------------------------------------------------------------------------------------
 
 
-def find(address: str) -> Folder:
+def find(address: str) -> _Folder:
     """List a model's files at an address. Raises RequestError if there is no model, and any exception of the store."""
     store, path = filesystem(address)
     path = path.rstrip("/")
@@ -250,19 +253,19 @@ def find(address: str) -> Folder:
         store.info(f"{path}/{CONFIG_FILE}")  # a folder without it may hold millions of other files
     except FileNotFoundError as error:
         raise RequestError(f"{printable(address)} has no {CONFIG_FILE}: name the folder of a model") from error
-    entries = list_folder(store, path)
+    entries = _list_folder(store, path)
     if MODULES_FILE in entries:
-        for name in filter(MODULE_FOLDER.fullmatch, list(entries)):
-            inside = list_folder(store, f"{path}/{name}")
+        for name in filter(_MODULE_FOLDER.fullmatch, list(entries)):
+            inside = _list_folder(store, f"{path}/{name}")
             entries.update({f"{name}/{file}": entry for file, entry in inside.items()})
     available = {name for name, entry in entries.items() if entry["type"] == "file"}
-    wanted = wanted_files(available, printable(address))
-    shards = filter(SHARD.fullmatch, available) if wanted[-1].endswith(".json") else ()
+    wanted = _wanted_files(available, printable(address))
+    shards = filter(_SHARD.fullmatch, available) if wanted[-1].endswith(".json") else ()
     files = {name: listed(store, f"{path}/{name}", entries[name]) for name in sorted({*wanted, *shards})}
-    return Folder(address.rstrip("/"), store, path, files, wanted)
+    return _Folder(address.rstrip("/"), store, path, files, wanted)
 
 
-def list_folder(store: "AbstractFileSystem", path: str) -> dict[str, dict[str, Any]]:
+def _list_folder(store: "AbstractFileSystem", path: str) -> dict[str, dict[str, Any]]:
     """Return the store's entries of a folder by name. Only the last part of each name counts, so that nothing can come
     from elsewhere.
     """
@@ -271,38 +274,38 @@ def list_folder(store: "AbstractFileSystem", path: str) -> dict[str, dict[str, A
 
 def listed(store: "AbstractFileSystem", path: str, entry: dict[str, Any]) -> Listed:
     """Return a file's size and version metadata. Raises RequestError if there is no version metadata."""
-    info = entry if tags(entry) else store.info(path)
-    if not tags(info):
+    info = entry if _tags(entry) else store.info(path)
+    if not _tags(info):
         raise RequestError(
             f"the store can't tell if {printable(path)} has changed: copy the model, and name the directory"
         )
-    return Listed(info.get("size"), tags(info))
+    return Listed(info.get("size"), _tags(info))
 
 
-def tags(entry: dict[str, Any]) -> dict[str, str]:
+def _tags(entry: dict[str, Any]) -> dict[str, str]:
     return {name: str(entry[name]) for name in TAGS if entry.get(name)}
 
 
 # --- copies ---------------------------------------------------------------------------------------------
 
 
-def copy(folder: Folder, target: Path) -> None:
+def copy(folder: _Folder, target: Path) -> None:
     """Copy a folder to the new directory `target`. Raises RequestError if a file is missing or incomplete."""
     from huggingface_hub.utils import tqdm  # as for what comes from the Hub, and switched off by the same
 
     target.mkdir()
     index = folder.wanted[-1]
     with tqdm(unit="B", unit_scale=True, desc=quoted(folder.address), delay=1, disable=None) as bar:
-        copy_files(folder, folder.wanted, target, bar)
+        _copy_files(folder, folder.wanted, target, bar)
         if index.endswith(".json"):
             try:
-                names = shard_names(target / index)
+                names = _shard_names(target / index)
             except RequestError as error:
                 raise RequestError(str(error).replace(str(target), printable(folder.address))) from error
-            copy_files(folder, names, target, bar)
+            _copy_files(folder, names, target, bar)
 
 
-def copy_files(folder: Folder, names: list[str], target: Path, bar: "tqdm[Any]") -> None:
+def _copy_files(folder: _Folder, names: list[str], target: Path, bar: "tqdm[Any]") -> None:
     from fsspec.callbacks import Callback
 
     for name in names:
@@ -315,38 +318,38 @@ def copy_files(folder: Folder, names: list[str], target: Path, bar: "tqdm[Any]")
         advance = Callback(hooks={"bar": lambda size, value, begun=begun: bar.update(begun + value - bar.n)})
         with told("can't fetch", f"{folder.address}/{name}"):
             folder.store.get_file(f"{folder.path}/{name}", str(path), callback=advance)
-        if not has_size(path, folder.files[name]):
+        if not _has_size(path, folder.files[name]):
             raise RequestError(f"received only {path.stat().st_size} bytes of {printable(folder.address)}/{name}")
 
 
-def put(made: Path, path: Path, folder: Folder) -> None:
+def put(made: Path, path: Path, folder: _Folder) -> None:
     """Move a copy to its destination, unless another process was faster."""
-    if path.exists() and not is_copy(path, folder):  # someone removed its files
+    if path.exists() and not _is_copy(path, folder):  # someone removed its files
         path.rename(made.with_name("damaged"))
     try:
         made.rename(path)
     except OSError:
-        if not is_copy(path, folder):
+        if not _is_copy(path, folder):
             raise
 
 
-def is_copy(path: Path, folder: Folder) -> bool:
+def _is_copy(path: Path, folder: _Folder) -> bool:
     """Return True if all files exist with the size that their store states."""
     try:
         names = {*folder.wanted, *(weights.name for weights in weight_files(path))}
     except RequestError:
         return False
-    return all(has_size(path / name, folder.files.get(name)) for name in names)
+    return all(_has_size(path / name, folder.files.get(name)) for name in names)
 
 
-def has_size(path: Path, listed: Listed | None) -> bool:
+def _has_size(path: Path, listed: Listed | None) -> bool:
     return listed is not None and path.is_file() and listed.size in (None, path.stat().st_size)
 
 
 # --- names ---------------------------------------------------------------------------------------------
 
 
-HUB = "hf://"
+_HUB = "hf://"
 HUB_TIMEOUT = 3.0  # seconds; the client's own retries take 24
 
 # The Hub's rules for ids: owner/name, without "--" or "..", and neither begins or ends with "-" or ".".
@@ -375,12 +378,12 @@ def locate(name: str, download: bool = True) -> Place:
     Raises RequestError for an unknown name, with similar names, and for a directory with a pipe or device in it. Raises
     NotOnThisMachine, with remedies, if the files are not available.
     """
-    place = find_place(name, download)
+    place = _find_place(name, download)
     check_directory(place.path)
     return place
 
 
-def find_place(name: str, download: bool) -> Place:
+def _find_place(name: str, download: bool) -> Place:
     """Find a model's files without checking the directory."""
     known = find_alias(name)
     if known is not None:
@@ -389,19 +392,19 @@ def find_place(name: str, download: bool) -> Place:
         if path is not None:
             place = Place(alias, path, "wheel", entry.sha256)
         else:
-            place = locate_repo(alias, entry.repo, download, entry.sha256)
+            place = _locate_repo(alias, entry.repo, download, entry.sha256)
         beside = directory(name)
         if download and beside is not None and (beside / CONFIG_FILE).is_file():
-            notify_alias(name, entry.repo, beside.absolute())
+            _notify_alias(name, entry.repo, beside.absolute())
         return place
     if is_address(name):
-        return locate_address(name, download)
+        return _locate_address(name, download)
     path = directory(name)
     if path is not None:
         return Place(name, path, "directory")
     if HUB_ID.fullmatch(name) and not is_file(name):
-        return locate_repo(name, name, download)
-    if (why := why_no_directory(name)) is not None:
+        return _locate_repo(name, name, download)
+    if (why := _why_no_directory(name)) is not None:
         raise RequestError(f"no model {quoted(name)}: {why}")
     near = difflib.get_close_matches(name, ALIASES, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else "attncli models lists the aliases"
@@ -409,12 +412,12 @@ def find_place(name: str, download: bool) -> Place:
 
 
 @cache  # once per process: a command may locate a model before it opens it
-def notify_alias(name: str, repo: str, beside: Path) -> None:
+def _notify_alias(name: str, repo: str, beside: Path) -> None:
     """Give a Notice that a name was used as an alias, although a directory of this name holds a model."""
     warnings.warn(f"{name} is the alias of {repo}; for the model in {beside} write -m ./{name}", Notice, stacklevel=3)
 
 
-def why_no_directory(name: str) -> str | None:
+def _why_no_directory(name: str) -> str | None:
     """Explain why a path or file name is not a model's directory; return None for any other name."""
     if is_file(name):
         return f"it is a file: name the directory that holds {CONFIG_FILE} and the weights"
@@ -432,12 +435,12 @@ def is_file(name: str) -> bool:
         return False
 
 
-def locate_address(address: str, download: bool) -> Place:
+def _locate_address(address: str, download: bool) -> Place:
     """Return the files of an address, from an earlier fetch or a new one. hf://owner/name is a repository."""
-    repo = address.removeprefix(HUB)
+    repo = address.removeprefix(_HUB)
     if HUB_ID.fullmatch(repo):
-        return locate_repo(address, repo, download)
-    cache = cache_directory() / "models"
+        return _locate_repo(address, repo, download)
+    cache = _cache_directory() / "models"
     if download:
         return Place(address, fetch(address, cache), "address")
     path = newest(address, cache)
@@ -456,16 +459,16 @@ def directory(name: str) -> Path | None:
         return None
 
 
-def locate_repo(name: str, repo: str, download: bool, sha256: str | None = None) -> Place:
+def _locate_repo(name: str, repo: str, download: bool, sha256: str | None = None) -> Place:
     """Find a repository's files in the cache, or download them from the Hub."""
-    path = cached_directory(repo)
+    path = _cached_directory(repo)
     if path is not None:
         return Place(name, path, "cache", sha256)
     if not download:
         raise NotOnThisMachine(
             f"model {name} ({repo}) is not on this machine: attncli run -m {name} fetches it if there is a network"
         )
-    return Place(name, download_repo(name, repo), "hub", sha256)
+    return Place(name, _download_repo(name, repo), "hub", sha256)
 
 
 def wheel_directory(package: str) -> Path | None:
@@ -473,12 +476,12 @@ def wheel_directory(package: str) -> Path | None:
     found = importlib.util.find_spec(package)
     for folder in (found.submodule_search_locations if found else None) or ():
         path = Path(folder) / "model"
-        if is_complete(path):
+        if _is_complete(path):
             return path
     return None
 
 
-def cached_directory(repo: str) -> Path | None:
+def _cached_directory(repo: str) -> Path | None:
     """Find a complete snapshot in the Hugging Face cache. Other programs may have fetched fewer files."""
     from huggingface_hub import try_to_load_from_cache
 
@@ -486,10 +489,10 @@ def cached_directory(repo: str) -> Path | None:
     if not isinstance(config, str):
         return None
     path = Path(config).parent
-    return path if is_complete(path) else None
+    return path if _is_complete(path) else None
 
 
-def download_repo(name: str, repo: str) -> Path:
+def _download_repo(name: str, repo: str) -> Path:
     """Download the needed files of a repository to the Hugging Face cache.
 
     Raises NotOnThisMachine if the Hub can't be reached within seconds, or has no such repository.
@@ -497,21 +500,21 @@ def download_repo(name: str, repo: str) -> Path:
     from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download
 
     if constants.is_offline_mode():
-        raise not_here(name, repo, "and HF_HUB_OFFLINE forbids downloads")
+        raise _not_here(name, repo, "and HF_HUB_OFFLINE forbids downloads")
     if not reachable(repo):
-        raise not_here(name, repo, f"and {constants.ENDPOINT} can't be reached")
+        raise _not_here(name, repo, f"and {constants.ENDPOINT} can't be reached")
     try:
-        wanted = wanted_files(set(HfApi().list_repo_files(repo)), repo)
+        wanted = _wanted_files(set(HfApi().list_repo_files(repo)), repo)
         if wanted[-1].endswith(".json"):
-            wanted += shard_names(Path(hf_hub_download(repo, wanted[-1])))
+            wanted += _shard_names(Path(hf_hub_download(repo, wanted[-1])))
         return Path(snapshot_download(repo, allow_patterns=wanted))
     except RequestError:
         raise
     except Exception as error:  # the client's own errors, its HTTP library's, and the system's
-        raise not_here(name, repo, f"and fetching it failed: {first_line(error)}") from error
+        raise _not_here(name, repo, f"and fetching it failed: {first_line(error)}") from error
 
 
-def not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
+def _not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
     path = f"./{name}" if directory(name) else "path/to/model"
     return NotOnThisMachine(
         f"model {name} ({repo}) is not on this machine {why}. Three ways out: -m minilm "
@@ -551,7 +554,7 @@ def weights_sha256(paths: list[Path]) -> str:
 
     Hashes are cached by path, size and modification time.
     """
-    memory_file = cache_directory() / "sha256.json"
+    memory_file = _cache_directory() / "sha256.json"
     memory = read_memory(memory_file)
     hashes: dict[str, str] = {}
     fresh = False
@@ -587,7 +590,7 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def cache_directory() -> Path:
+def _cache_directory() -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         return (Path(base) if base else Path.home() / ".cache") / "attncli"

@@ -2,12 +2,14 @@
 
 import os
 import warnings
+from pathlib import Path
+from typing import Any
 
 from attncli.base import choices
-from attncli.base.arguments import check_text
+from attncli.base.choices import check_text
 from attncli.base.errors import Notice, RequestError
 from attncli.models.config import ModelConfig, native, read_config
-from attncli.models.engine import Engine, needing_own, only_maps, pick_device, pick_dtype, why_no_encoder
+from attncli.models.engine import Engine, pick_device, pick_dtype, why_no_encoder
 from attncli.models.families.family import NoEncoder
 from attncli.models.hub import (
     CONFIG_FILE,
@@ -55,10 +57,14 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
 
         loaded = load_with_transformers(place, device, dtype)
         if why is not None and not loaded.can_be_tapped:
-            warnings.warn(only_maps(place), Notice, stacklevel=3)
+            notice = (
+                f"the network of {place.name} in transformers calls no attention function that can be replaced: "
+                "attncli shows its maps and nothing else"
+            )
+            warnings.warn(notice, Notice, stacklevel=3)
         return loaded
     try:
-        return load_own_from(place, device, dtype)
+        return _load_own(place, device, dtype)
     except NoEncoder as error:
         code = own_code(read_config(place.path / CONFIG_FILE))
         note = "" if code is None else f", if it can without the model's own code (auto_map: {code})"
@@ -66,30 +72,37 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
         raise RequestError(f"{why}: omit --engine attncli, so that transformers runs it{note}") from error
 
 
-def load_own(name: str = "minilm", device: str = "auto", dtype: str = "float32") -> Model:
-    """Load a model with attncli's own engine, for code that inspects its network.
+def _tokenizer_of_transformers(directory: Path) -> Any:
+    """Return a `tokenizers.Tokenizer` built by transformers from files that this program can't read (sentencepiece).
 
-    Raises RequestError as `load_model` does, and NoEncoder for a model without an attncli encoder.
+    Raises RequestError if there are no such files.
     """
-    pick_device(device), pick_dtype(dtype)  # as in `load_model`
-    return load_own_from(locate(name), device, dtype)
+    if not any(directory.glob("*.model")):
+        raise RequestError(
+            f"{directory} has no tokenizer: neither tokenizer.json, nor vocab.txt, nor vocab.json with merges.txt"
+        )
+    from attncli.models.transformers_peer import peer_tokenizer
+
+    return peer_tokenizer(directory).backend_tokenizer
 
 
-def load_own_from(place: Place, device: str, dtype: str) -> Model:
-    """Load a model whose files have been located, as `load_own` does."""
-    from attncli.models.transformers_peer import last_resort_tokenizer
-
+def _load_own(place: Place, device: str, dtype: str) -> Model:
+    """Load a model with attncli's own engine. Raises NoEncoder for a model without an attncli encoder."""
     chosen, number = pick_device(device), pick_dtype(dtype)
     config_file = place.path / CONFIG_FILE
-    with needing_own(place.name):
-        config = ModelConfig.from_file(config_file)
+    config = ModelConfig.from_file(config_file)
     paths = weight_files(place.path)
     sha256 = weights_sha256(paths)
     check_sha256(place, sha256)
     tokenizer = Tokenizer.from_directory(
-        place.path, config.max_tokens, config.vocab_size, config.pad_id, last_resort_tokenizer, config.family.tokenizer
+        place.path,
+        config.max_tokens,
+        config.vocab_size,
+        config.pad_id,
+        _tokenizer_of_transformers,
+        config.family.tokenizer,
     )
-    checkpoint = open_checkpoint(place.path)
+    checkpoint = open_checkpoint(place.path, config.family.prefixes)
     with left_aside(place.name, native(read_config(config_file))) as code:
         model = Model(place, config, tokenizer, checkpoint, sha256, chosen, number)
         if model.surplus and code is not None:

@@ -17,8 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.attention import attend
-from attncli.attention.attend import check_shapes
-from attncli.attention.normalise import Normaliser, masked_softmax
+from attncli.attention.attend import Normaliser, check_shapes, masked_softmax
 from attncli.attention.scores import ScoreFunction
 from attncli.models.block import Block, Tap, bands
 
@@ -161,7 +160,7 @@ def weigh(
     if plain and not seen and not formula:
         return attend_output(query, key, value, mask, part.scale), None
     if formula or (torch.is_grad_enabled() and any(one.requires_grad for one in (query, key, value))):
-        score, normalise = formula_of(part.scale, part.terms().values(), part.softcap, sinks_of(part))
+        score, normalise = formula_of(part.scale, part.terms().values(), part.softcap, _sinks_of(part))
         made = attend(query, key, value, mask, score, normalise)
         return made.output, (made.weights if room is None else room.copy_(made.weights)) if seen else None
     if room is None and seen:
@@ -176,7 +175,7 @@ def weigh(
             some.scale,
             some.terms().values(),
             some.softcap,
-            sinks_of(some),
+            _sinks_of(some),
         )
         for some, weights in cached(part, room)
     ]
@@ -195,23 +194,23 @@ def parts(block: Block, taps: Sequence[Tap]) -> Iterator[tuple[Block, bool]]:
     if needed:
         seen = block.only(needed)
         own = next((own for tap in taps if (own := tap.parts(seen)) is not None), None)
-        for part in by_memory(seen, taps) if own is None else own:
+        for part in _by_memory(seen, taps) if own is None else own:
             yield part, True
     if len(needed) < len(block.numbers):
-        for part in by_window(block.only([place for place in range(len(block.numbers)) if place not in needed])):
+        for part in _by_window(block.only([place for place in range(len(block.numbers)) if place not in needed])):
             yield part, False
 
 
-def by_memory(block: Block, taps: Sequence[Tap]) -> Iterator[Block]:
+def _by_memory(block: Block, taps: Sequence[Tap]) -> Iterator[Block]:
     """Divide a block's queries so that each part's weights fit the taps' limits, then each part by the window."""
     queries, limits = block.query.shape[2], [tap.most_weights for tap in taps if tap.most_weights is not None]
     of_query = block.query.shape[0] * block.query.shape[1] * block.key.shape[2]
     together = max(1, min(limits) // of_query) if limits else queries
     for start in range(0, queries, together):
-        yield from by_window(block.some_queries(slice(start, start + together)))
+        yield from _by_window(block.some_queries(slice(start, start + together)))
 
 
-def by_window(block: Block) -> Iterator[Block]:
+def _by_window(block: Block) -> Iterator[Block]:
     """Divide a block by its window into groups of queries, each with the keys that any of them sees."""
     for queries, keys in steps(block):
         yield block.some_queries(queries).some_keys(keys)
@@ -254,6 +253,6 @@ def where(part: Block, block: Block) -> tuple[slice, slice | list[int], slice]:
     return slice(None), heads, slice(part.queries.start - block.queries.start, part.queries.stop - block.queries.start)
 
 
-def sinks_of(block: Block) -> Tensor | None:
+def _sinks_of(block: Block) -> Tensor | None:
     """Return the sinks of a block's heads, `[head]`; None if there are none."""
     return None if block.sinks is None else block.sinks[list(block.numbers)]

@@ -32,7 +32,6 @@ from attncli.models.outputs import (
     sources_of,
 )
 from attncli.models.rows import OwnRows, Rows, as_rows, every_text
-from attncli.models.tapped import TappedModel
 from attncli.models.walk import Beginning, Ending, walk
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters
 from attncli.record import ModelInfo, Request
@@ -41,11 +40,11 @@ from attncli.record.selection import heads_list
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
 
-USUAL = "padding"
+_USUAL = "padding"
 OFTEN = 8  # walks: packing weights takes as long as this many walks lose without it (Xeon: 40 ms, and 5 ms each)
 
 
-class Model(TappedModel):
+class Model(Engine):
     """An encoder of the BERT family. Layers are read from the checkpoint when a request first needs them."""
 
     network: Network
@@ -76,9 +75,7 @@ class Model(TappedModel):
         """Return the heads, (layer, head), whose outputs are 0."""
         return self.network.silenced
 
-    @property
-    def info(self) -> ModelInfo:
-        """Return the model's description in records."""
+    def info_of(self, which: str | None) -> ModelInfo:
         return ModelInfo(
             name=self.place.name,
             path=str(self.place.path),
@@ -124,7 +121,7 @@ class Model(TappedModel):
     def usual_mask(self, mask: str | None) -> str:
         """Return the mask's name, by default the encoder's training mask, which hides [PAD]."""
         if mask is None:
-            return USUAL
+            return _USUAL
         choices.check("mask", mask, choices.Mask)
         return mask
 
@@ -184,9 +181,6 @@ class Model(TappedModel):
             raise RequestError(f"--which is for encoder-decoders, but {self.place.name} is an encoder: omit it")
         return self
 
-    def info_of(self, which: str | None) -> ModelInfo:
-        return self.info
-
     def silencing(self, heads: Sequence[tuple[int, int]]) -> "Model":
         made = copy(self)
         vars(made).pop("found", None)
@@ -219,7 +213,7 @@ def require_own(model: object) -> Model:
 # --- the outputs of a checkpoint
 
 
-READS = {FIRST: (CLS,), MEAN_OF_ALL: (MEAN,), LATE: (MEAN,), EACH: ()}
+_READS = {FIRST: (CLS,), MEAN_OF_ALL: (MEAN,), LATE: (MEAN,), EACH: ()}
 
 
 def find_outputs(model: Model) -> Found:
@@ -235,17 +229,17 @@ def find_outputs(model: Model) -> Found:
         found.refused["heads"] = str(error)
         heads = {}
     for name, head in heads.items():
-        if not head.alone and is_named(head, data):
-            add_output(found, name, partial(head_output, model, head, data))
+        if not head.alone and _is_named(head, data):
+            _add_output(found, name, partial(_head_output, model, head, data))
     if (model.place.path / MODULES_FILE).is_file():
-        add_output(found, "embedding", partial(sentence_embedding, model))
+        _add_output(found, "embedding", partial(sentence_embedding, model))
     for name, head in heads.items():
-        if head.alone and (is_named(head, data) or has_own_scores(head, model)):
-            add_output(found, name, partial(head_output, model, head, data))
+        if head.alone and (_is_named(head, data) or _has_own_scores(head, model)):
+            _add_output(found, name, partial(_head_output, model, head, data))
     return found
 
 
-def add_output(found: Found, name: str, make: Callable[[], Output]) -> None:
+def _add_output(found: Found, name: str, make: Callable[[], Output]) -> None:
     """Add an output, or the reason why it is missing."""
     try:
         found.outputs[name] = make()
@@ -253,21 +247,21 @@ def add_output(found: Found, name: str, make: Callable[[], Output]) -> None:
         found.refused[name] = str(error)
 
 
-def is_named(head: Head, data: Mapping[str, Any]) -> bool:
+def _is_named(head: Head, data: Mapping[str, Any]) -> bool:
     """Return True if config.json says that the checkpoint is for this task."""
     classes = data.get("architectures")
     named = [one for one in classes if isinstance(one, str)] if isinstance(classes, list) else []
     return any(name.endswith(head.architecture) for name in named)
 
 
-def has_own_scores(head: Head, model: Model) -> bool:
+def _has_own_scores(head: Head, model: Model) -> bool:
     """Return True if the checkpoint has a tensor that only such a head has."""
     own = (f"{head.scores.name}.weight", f"{head.scores.name}.bias", *(head.scores.biases or ()))
     tables = {f"{name}.weight" for name in model.config.source(TABLE).names}
     return any(name in model.checkpoint.shapes and name not in tables for name in own)
 
 
-def head_output(model: Model, head: Head, data: Mapping[str, Any]) -> Output:
+def _head_output(model: Model, head: Head, data: Mapping[str, Any]) -> Output:
     """Return a head's output. Raises RequestError if tensors are missing or misshapen, or config.json lacks their
     labels.
     """
@@ -279,15 +273,15 @@ def head_output(model: Model, head: Head, data: Mapping[str, Any]) -> Output:
     sources = sources_of(network, places, model.checkpoint)
     return Output(
         head.kind,
-        READS[head.reads],
+        _READS[head.reads],
         function_of(data, head, count),
         partial(vocabulary, model) if named is None else lambda: named,
-        partial(load_head, model, network, sources),
+        partial(_load_head, model, network, sources),
         late=head.reads == LATE,
     )
 
 
-def load_head(model: Model, network: HeadNetwork, sources: Mapping[str, str]) -> nn.Module:
+def _load_head(model: Model, network: HeadNetwork, sources: Mapping[str, str]) -> nn.Module:
     """Load the parameters of a head. The token table is shared with the network."""
     tables = {f"{name}.weight" for name in model.config.source(TABLE).names}
     read = {}

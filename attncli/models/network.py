@@ -35,7 +35,7 @@ from attncli.attention import (
     Rotary,
     RotaryScore,
 )
-from attncli.attention.relative import PROJECTIONS
+from attncli.attention.positions import PROJECTIONS
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Biased, Conv, Disentangling, Positions, Turned
 
@@ -44,7 +44,7 @@ ONEDNN_LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.ba
 ONEDNN_PACK = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None) if ONEDNN_LINEAR is not None else None
 
 NO_ACTIVATION = "none"
-FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     NO_ACTIVATION: lambda x: x,
     "gelu": F.gelu,
     "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
@@ -55,7 +55,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
 }  # by their names in config.json
 # Activations that oneDNN applies: name and algorithm.
-ONEDNN_NAMES = {NO_ACTIVATION: ("none", None), "gelu": ("gelu", "none")}
+_ONEDNN_NAMES = {NO_ACTIVATION: ("none", None), "gelu": ("gelu", "none")}
 ROWS = 64  # typical rows of a product: one packed layout serves every number of rows
 
 
@@ -91,7 +91,7 @@ class Linear(nn.Linear):
         pass
 
     def forward(self, input: Tensor) -> Tensor:
-        function = FUNCTIONS[self.activation]
+        function = _FUNCTIONS[self.activation]
         if (
             ONEDNN_LINEAR is None
             or not torch.is_inference_mode_enabled()
@@ -100,8 +100,8 @@ class Linear(nn.Linear):
         ):
             return function(F.linear(input, self.weight, self.bias))
         weight = self.weight if self.packed is None else self.packed
-        if self.activation in ONEDNN_NAMES:
-            name, algorithm = ONEDNN_NAMES[self.activation]
+        if self.activation in _ONEDNN_NAMES:
+            name, algorithm = _ONEDNN_NAMES[self.activation]
             product: Tensor = ONEDNN_LINEAR(input, weight, self.bias, name, [], algorithm)
             return product
         return function(ONEDNN_LINEAR(input, weight, self.bias, "none", [], None))
@@ -114,7 +114,7 @@ def lay_out(module: nn.Module) -> None:
             part.pack()
 
 
-class Convolution(nn.Conv1d):
+class _Convolution(nn.Conv1d):
     """A convolution over each token and its neighbours, `[text, size, token]` -> the same. tokens: an odd number."""
 
     def __init__(self, size: int, tokens: int, groups: int) -> None:
@@ -151,7 +151,7 @@ def layer_scores(config: ModelConfig) -> list[PositionalScore]:
             made.append(Disentangled(*tables[positions], own, positions.kinds, near, furthest))
         else:
             if positions not in shared:
-                shared[positions] = shared_score(config, positions)
+                shared[positions] = _shared_score(config, positions)
             made.append(shared[positions])
     return made
 
@@ -161,7 +161,7 @@ def projection(config: ModelConfig, name: str) -> Linear:
     return Linear(config.hidden_size, config.hidden_size, bias=not (name == "key" and config.biases.bare_keys))
 
 
-def shared_score(config: ModelConfig, positions: Turned | Biased | None) -> PositionalScore:
+def _shared_score(config: ModelConfig, positions: Turned | Biased | None) -> PositionalScore:
     match positions:
         case Turned():
             return RotaryScore(Rotary(**asdict(positions)))
@@ -177,7 +177,7 @@ def layer_norm(config: ModelConfig, size: int) -> nn.Module:
     return nn.LayerNorm(size, eps=config.layer_norm_eps, bias=config.biases.norms)
 
 
-class Embeddings(nn.Module):
+class _Embeddings(nn.Module):
     """token + segment + position + first task embedding, normalised in most families, then projected to the hidden
     size.
     """
@@ -212,8 +212,8 @@ def feed_forward(config: ModelConfig) -> FeedForward | GatedFeedForward:
     """Return f(x W_up) W_down, with the activation fused into the product if possible; or the gated variant."""
     size, wide, function, biases = config.hidden_size, config.intermediate_size, config.activation, config.biases
     if config.gated:
-        return GatedFeedForward(size, wide, FUNCTIONS[function], biases.feed_forward, Linear, biases.down)
-    made = FeedForward(size, wide, FUNCTIONS[NO_ACTIVATION], biases.feed_forward, Linear, biases.down)
+        return GatedFeedForward(size, wide, _FUNCTIONS[function], biases.feed_forward, Linear, biases.down)
+    made = FeedForward(size, wide, _FUNCTIONS[NO_ACTIVATION], biases.feed_forward, Linear, biases.down)
     assert isinstance(made.up, Linear)
     made.up.activation = config.activation
     return made
@@ -265,7 +265,7 @@ class Layer(nn.Module):
         return x
 
 
-class NeighbourMix(nn.Module):
+class _NeighbourMix(nn.Module):
     """Parallel to the first layer: y = LayerNorm(layer(x) + f(conv(x))), conv over each token and its neighbours.
 
     Source: He et al. 2021, the published DeBERTa of version 2; its largest models have it.
@@ -273,8 +273,8 @@ class NeighbourMix(nn.Module):
 
     def __init__(self, config: ModelConfig, conv: Conv) -> None:
         super().__init__()
-        self.conv = Convolution(config.hidden_size, conv.tokens, conv.groups)
-        self.function = FUNCTIONS[conv.activation]
+        self.conv = _Convolution(config.hidden_size, conv.tokens, conv.groups)
+        self.function = _FUNCTIONS[conv.activation]
         self.norm = layer_norm(config, config.hidden_size)
 
     def forward(self, x: Tensor, y: Tensor, shown: Tensor | None) -> Tensor:
@@ -297,9 +297,9 @@ class Network(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.embeddings = Embeddings(config)
-        self.layers = nn.ModuleList(layers_of(config))
-        self.neighbours = None if config.conv is None else NeighbourMix(config, config.conv)
+        self.embeddings = _Embeddings(config)
+        self.layers = nn.ModuleList(_layers_of(config))
+        self.neighbours = None if config.conv is None else _NeighbourMix(config, config.conv)
         self.final_norm = layer_norm(config, config.hidden_size) if config.norm_first else None
         self.silenced: list[tuple[int, int]] = []
 
@@ -317,7 +317,7 @@ class Network(nn.Module):
         return ["embeddings", *mixed, *own, *last]
 
 
-def layers_of(config: ModelConfig) -> list[Layer]:
+def _layers_of(config: ModelConfig) -> list[Layer]:
     """Build all layers. Layers with the same checkpoint name and the same positions are one module."""
     made: dict[tuple[str, Positions | None], Layer] = {}
     keys = list(zip(config.layer_names, config.positions, strict=True))

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attncli.base.errors import RequestError
-from attncli.models.hub import locate
 from attncli.record.selection import heads_list
 
 if TYPE_CHECKING:
@@ -35,6 +34,8 @@ class Opening:
 
     def open(self) -> "Engine":
         """Open the model. Raises RequestError as `load_model` and `Engine.without` do."""
+        from attncli.models.hub import locate
+
         place = locate(self.name)  # reports a wrong name before importing torch, which takes a second
         from attncli.models.loading import load_from
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.base.arrays import Doubles, Floats
-from attncli.base.brief import Brief
+from attncli.base.arrays import Brief, Doubles, Floats
 from attncli.base.choices import Output as Kind
 from attncli.text.tokens import Tokens
 
@@ -17,7 +16,7 @@ from attncli.text.tokens import Tokens
 CLS, MEAN, LAST = "cls", "mean", "lasttoken"
 
 
-def weighted_mean(vectors: Tensor) -> Tensor:
+def _weighted_mean(vectors: Tensor) -> Tensor:
     """Return Σ i x_i / Σ i, with tokens counted from 1 (Muennighoff 2022, equation 2)."""
     weights = torch.arange(1, len(vectors) + 1, dtype=vectors.dtype, device=vectors.device)
     return weights @ vectors / weights.sum()
@@ -28,7 +27,7 @@ POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {
     "max": lambda vectors: vectors.max(dim=0).values,
     MEAN: lambda vectors: vectors.mean(dim=0),
     "mean_sqrt_len_tokens": lambda vectors: vectors.sum(dim=0) / len(vectors) ** 0.5,
-    "weightedmean": weighted_mean,
+    "weightedmean": _weighted_mean,
     LAST: lambda vectors: vectors[-1],
 }
 

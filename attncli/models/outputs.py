@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncli.base.arguments import each_text
+from attncli.base.choices import each_text
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, quoted
 from attncli.base.schema import LONGEST_NAME, Check, anything, each, fields, flag, maybe, text
@@ -39,7 +39,7 @@ from attncli.record.parts import Answer, Said
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Fed, Notation, Read, Tokens, text_between
 
-MOST_LABELS = 10**6
+_MOST_LABELS = 10**6
 FUNCTIONS = {"regression": None, "single_label_classification": SOFTMAX, "multi_label_classification": SIGMOID}
 
 
@@ -51,8 +51,8 @@ def labels_of(data: Mapping[str, Any]) -> list[str]:
     named = data.get("id2label")
     if named is None:
         count = data.get("num_labels", 2)
-        if type(count) is not int or not 1 <= count <= MOST_LABELS:
-            raise RequestError(f"num_labels is {reprlib.repr(count)}, not a whole number from 1 to {MOST_LABELS:,}")
+        if type(count) is not int or not 1 <= count <= _MOST_LABELS:
+            raise RequestError(f"num_labels is {reprlib.repr(count)}, not a whole number from 1 to {_MOST_LABELS:,}")
         return [f"LABEL_{number}" for number in range(count)]
     numbers = [str(number) for number in range(len(named))] if isinstance(named, dict) else []
     if not numbers or set(named) != set(numbers):
@@ -150,9 +150,9 @@ def sources_of(network: HeadNetwork, places: dict[str, tuple[str, ...]], checkpo
     return sources
 
 
-OWN = "sentence_transformers."  # classes of sentence-transformers, in any of its modules
-LARGEST = 10**6  # elements of a vector
-MODULES = each(
+_OWN = "sentence_transformers."  # classes of sentence-transformers, in any of its modules
+_LARGEST = 10**6  # elements of a vector
+_MODULES = each(
     fields(
         {"path": text(LONGEST_NAME), "type": text(LONGEST_NAME)},
         {"idx": anything, "name": anything, "kwargs": anything},
@@ -177,8 +177,8 @@ class Module(NamedTuple):
     def size(self, *keys: str) -> int:
         """Return the first existing of these settings. Raises RequestError if it can't be a vector size."""
         stated = next((self.settings[key] for key in keys if key in self.settings), None)
-        if type(stated) is not int or not 1 <= stated <= LARGEST:
-            raise self.refused(f"{keys[0]} is {reprlib.repr(stated)}, not a whole number from 1 to {LARGEST:,}")
+        if type(stated) is not int or not 1 <= stated <= _LARGEST:
+            raise self.refused(f"{keys[0]} is {reprlib.repr(stated)}, not a whole number from 1 to {_LARGEST:,}")
         return stated
 
     def refused(self, why: str) -> RequestError:
@@ -193,7 +193,7 @@ def modules_of(directory: Path) -> list[Module]:
     path = directory / MODULES_FILE
     try:
         stated = read_json(path, LONGEST_SETTINGS)
-        MODULES(stated, "it")
+        _MODULES(stated, "it")
         made = [module(directory, one["type"], one["path"]) for one in stated]
     except (OSError, ValueError) as error:
         raise RequestError(f"{path} does not define an embedding: {first_line(error)}") from error
@@ -204,7 +204,7 @@ def modules_of(directory: Path) -> list[Module]:
 
 def module(directory: Path, kind: str, path: str) -> Module:
     """Raises ValueError for a class or a folder that is not one of theirs; OSError and ValueError for its settings."""
-    if not kind.startswith(OWN):
+    if not kind.startswith(_OWN):
         raise ValueError(f"{reprlib.repr(kind)} is the model's own code, which is not run")
     if path != Path(path).name or "\\" in path or path == "..":
         raise ValueError(f"{reprlib.repr(path)} is not a folder in the model's own directory")
@@ -219,10 +219,10 @@ def module(directory: Path, kind: str, path: str) -> Module:
     return Module(kind.rpartition(".")[2], folder, settings)
 
 
-LEAST = 3  # tokens: [CLS], a word and [SEP]
+_LEAST = 3  # tokens: [CLS], a word and [SEP]
 
 
-class Manner(NamedTuple):
+class _Manner(NamedTuple):
     """The preparation of texts. prompt: prepended to every text. lower: convert to lower case. most: tokens that are
     read.
     """
@@ -240,31 +240,31 @@ class Manner(NamedTuple):
         return own.encode(text.lower() if self.lower else text)
 
 
-def manner_of(directory: Path, max_tokens: int) -> Manner:
+def manner_of(directory: Path, max_tokens: int) -> _Manner:
     """Read the files beside modules.json. Raises RequestError if one is garbled, or excludes a prompt from pooling."""
     name = next((one for one in SENTENCE_FILES if (directory / one).is_file()), SENTENCE_FILES[0])
-    lower = setting(directory / name, "do_lower_case", maybe(flag())) or False
+    lower = _setting(directory / name, "do_lower_case", maybe(flag())) or False
     lengths = [
-        setting(directory / name, "max_seq_length", length),
-        setting(directory / "tokenizer_config.json", "model_max_length", length),  # version 6 writes it there
+        _setting(directory / name, "max_seq_length", length),
+        _setting(directory / "tokenizer_config.json", "model_max_length", length),  # version 6 writes it there
     ]
     most = next((one for one in lengths if one is not None), max_tokens)
-    prompt = default_prompt(directory)
+    prompt = _default_prompt(directory)
     if prompt and not modules_of(directory)[1].flag("include_prompt", True):
         what = f"it excludes its prompt {reprlib.repr(prompt)} from the pooling"
         raise RequestError(f"{directory}: {what}, which attncli does not support")
-    return Manner(prompt, lower, int(min(most, max_tokens)))
+    return _Manner(prompt, lower, int(min(most, max_tokens)))
 
 
-def default_prompt(directory: Path) -> str:
+def _default_prompt(directory: Path) -> str:
     """Return the prompt for texts without a stated purpose."""
-    name = setting(directory / PROMPTS_FILE, "default_prompt_name", maybe(text()))
+    name = _setting(directory / PROMPTS_FILE, "default_prompt_name", maybe(text()))
     if name is None:
         return ""
-    return setting(directory / PROMPTS_FILE, "prompts", prompt_named(name))[name] or ""
+    return _setting(directory / PROMPTS_FILE, "prompts", _prompt_named(name))[name] or ""
 
 
-def prompt_named(name: str) -> Check:
+def _prompt_named(name: str) -> Check:
     """Accept a table of prompts that contains this name."""
 
     def check(value: Any, what: str) -> None:
@@ -277,11 +277,11 @@ def prompt_named(name: str) -> Check:
 
 def length(value: Any, what: str) -> None:
     """Tokens: a number, which may be far too large, as transformers writes it where there is no limit."""
-    if value is not None and (type(value) not in (int, float) or not value >= LEAST):
-        raise ValueError(f"{what} is {reprlib.repr(value)}, and not a number of tokens from {LEAST}")
+    if value is not None and (type(value) not in (int, float) or not value >= _LEAST):
+        raise ValueError(f"{what} is {reprlib.repr(value)}, and not a number of tokens from {_LEAST}")
 
 
-def setting(path: Path, key: str, check: Check) -> Any:
+def _setting(path: Path, key: str, check: Check) -> Any:
     """Return a setting from a file; None if it or the file is missing. Raises RequestError if it is invalid."""
     if not path.is_file():
         return None
@@ -296,7 +296,7 @@ def setting(path: Path, key: str, check: Check) -> Any:
 
 
 # The names of poolings in config.json before version 6, in the order of their concatenation.
-FLAGS = {
+_FLAGS = {
     "pooling_mode_cls_token": CLS,
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": MEAN,
@@ -305,8 +305,8 @@ FLAGS = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 # torch's classes, and their names in an encoder's config.json.
-ACTIVATIONS = {"Identity": NO_ACTIVATION, "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu", "SiLU": "silu"}
-VECTOR = "sentence_embedding"  # the input of modules after the pooling
+_ACTIVATIONS = {"Identity": NO_ACTIVATION, "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu", "SiLU": "silu"}
+_VECTOR = "sentence_embedding"  # the input of modules after the pooling
 
 
 class Normalize(nn.Module):
@@ -325,15 +325,15 @@ def sentence_embedding(model: Walker) -> Output:
     size = model.info.hidden_size
     if pooling.size("embedding_dimension", "word_embedding_dimension") != size:
         raise pooling.refused(f"it pools vectors of a size other than the encoder's {size}")
-    poolings = poolings_of(pooling)
+    poolings = _poolings_of(pooling)
     size *= len(poolings)
     loaders: list[Callable[[], nn.Module]] = []
     for module in modules[1:]:
         if module.name in ("Dense", "Normalize"):
-            check_given(module)
+            _check_given(module)
         if module.name == "Dense":
-            made = empty_dense(module, size)
-            loaders.append(partial(load_dense, model, module, made))
+            made = _empty_dense(module, size)
+            loaders.append(partial(_load_dense, model, module, made))
             size = made.out_features
         elif module.name == "Normalize":
             loaders.append(Normalize)
@@ -342,11 +342,11 @@ def sentence_embedding(model: Walker) -> Output:
     return Output("embedding", poolings, None, list, lambda: nn.Sequential(*(load() for load in loaders)))
 
 
-def poolings_of(module: Module) -> list[str]:
+def _poolings_of(module: Module) -> list[str]:
     """Return the poolings of a module. Raises RequestError for an unknown one."""
     stated: Any = module.settings.get("pooling_mode")
     if stated is None:
-        named = [name for flag, name in FLAGS.items() if module.flag(flag)] or [MEAN]
+        named = [name for flag, name in _FLAGS.items() if module.flag(flag)] or [MEAN]
     else:
         named = [stated] if isinstance(stated, str) else stated
     if (
@@ -358,28 +358,28 @@ def poolings_of(module: Module) -> list[str]:
     return named
 
 
-def check_given(module: Module) -> None:
+def _check_given(module: Module) -> None:
     """Raises RequestError unless a module reads the embedding and replaces it."""
     for key in ("module_input_name", "module_output_name"):
-        if module.settings.get(key) not in (None, VECTOR):
-            raise module.refused(f"{key} is {reprlib.repr(module.settings[key])}, but attncli only supports {VECTOR}")
+        if module.settings.get(key) not in (None, _VECTOR):
+            raise module.refused(f"{key} is {reprlib.repr(module.settings[key])}, but attncli only supports {_VECTOR}")
     if module.flag("use_residual"):
         raise module.refused("use_residual is set, which attncli does not support")
 
 
-def empty_dense(module: Module, size: int) -> Linear:
+def _empty_dense(module: Module, size: int) -> Linear:
     """Build f(x W + b) without parameters. Raises RequestError for another input size or an unknown f."""
     if (given := module.size("in_features")) != size:
         raise module.refused(f"in_features is {given}, but its input has {size}")
     named = module.settings.get("activation_function", "torch.nn.Tanh")
     package, _, name = named.rpartition(".") if isinstance(named, str) else ("", "", "")
-    if not package.startswith("torch.nn") or name not in ACTIVATIONS:
-        raise module.refused(f"activation_function is {reprlib.repr(named)}, not one of {', '.join(ACTIVATIONS)}")
+    if not package.startswith("torch.nn") or name not in _ACTIVATIONS:
+        raise module.refused(f"activation_function is {reprlib.repr(named)}, not one of {', '.join(_ACTIVATIONS)}")
     with torch.device("meta"):
-        return Linear(size, module.size("out_features"), module.flag("bias", True), activation=ACTIVATIONS[name])
+        return Linear(size, module.size("out_features"), module.flag("bias", True), activation=_ACTIVATIONS[name])
 
 
-def load_dense(model: Walker, module: Module, made: Linear) -> Linear:
+def _load_dense(model: Walker, module: Module, made: Linear) -> Linear:
     """Load the parameters. Raises RequestError if tensors are missing, damaged or misshapen."""
     checkpoint = open_checkpoint(module.folder)
     read = {}
@@ -395,7 +395,7 @@ def load_dense(model: Walker, module: Module, made: Linear) -> Linear:
 
 MASKS = ("[MASK]", "<mask>", "<|mask|>")  # names of the mask token in vocabularies
 MOST = 20  # labels of a text
-BEST = 3  # words for a [MASK], spans
+_BEST = 3  # words for a [MASK], spans
 
 
 def masked(tokens: Tokens) -> list[int]:
@@ -408,13 +408,13 @@ def last_real(tokens: Tokens) -> list[int]:
     return [place for place, padding in enumerate(tokens.padding) if not padding][-1:]
 
 
-def answers_of(made: Prediction, rows: Sequence[int], tokens: Tokens, notation: Notation) -> list[Answer]:
+def _answers_of(made: Prediction, rows: Sequence[int], tokens: Tokens, notation: Notation) -> list[Answer]:
     """Return the answers in a prediction. rows: the tokens that the values are about, for outputs per token."""
     match made.kind:
         case "words" | "next":
             return words(made, rows, notation)
         case "tokens":
-            return token_labels(made, tokens)
+            return _token_labels(made, tokens)
         case "span":
             return spans(made, tokens)
         case _:
@@ -423,24 +423,24 @@ def answers_of(made: Prediction, rows: Sequence[int], tokens: Tokens, notation: 
 
 def classes(made: Prediction) -> list[Answer]:
     """Return all labels of the text, the best first."""
-    return [label_of(made, (number,)) for number in np.argsort(-made.values, kind="stable")[:MOST]]
+    return [_label_of(made, (number,)) for number in np.argsort(-made.values, kind="stable")[:MOST]]
 
 
 def words(made: Prediction, rows: Sequence[int], notation: Notation) -> list[Answer]:
     """Return the best words for every [MASK] or next token. In a next token, the leading space of " a" is kept."""
     found = []
     for row, place in enumerate(rows):
-        for number in np.argsort(-made.values[row], kind="stable")[:BEST]:
+        for number in np.argsort(-made.values[row], kind="stable")[:_BEST]:
             [word] = notation.read([made.labels[number]], [False])
             label = word if made.kind == "next" else word.strip() or word
-            found.append(label_of(made, (row, number), label, place, place + 1))
+            found.append(_label_of(made, (row, number), label, place, place + 1))
     return found
 
 
-def token_labels(made: Prediction, tokens: Tokens) -> list[Answer]:
+def _token_labels(made: Prediction, tokens: Tokens) -> list[Answer]:
     """Return the best label for every token of the text."""
     places = [place for place, special in enumerate(tokens.special) if not special]
-    return [label_of(made, (place, made.values[place].argmax()), None, place, place + 1) for place in places]
+    return [_label_of(made, (place, made.values[place].argmax()), None, place, place + 1) for place in places]
 
 
 def spans(made: Prediction, tokens: Tokens) -> list[Answer]:
@@ -456,7 +456,7 @@ def spans(made: Prediction, tokens: Tokens) -> list[Answer]:
     likely /= likely.sum(axis=0)
     pairs = np.triu(likely[:, :1] * likely[:, 1])  # [start, end]
     found = []
-    for best in np.argsort(-pairs, axis=None, kind="stable")[: min(BEST, len(places))]:
+    for best in np.argsort(-pairs, axis=None, kind="stable")[: min(_BEST, len(places))]:
         start, end = divmod(int(best), len(places))
         here = places[start], places[end] + 1
         logit = float(values[start, 0] + values[end, 1])
@@ -464,7 +464,7 @@ def spans(made: Prediction, tokens: Tokens) -> list[Answer]:
     return found
 
 
-def label_of(
+def _label_of(
     made: Prediction,
     place: tuple[int, ...],
     label: str | None = None,
@@ -476,7 +476,7 @@ def label_of(
     return Answer(label or made.labels[place[-1]], float(made.values[place]), probability, start, end)
 
 
-TASKS = ("heads", "classes", "tokens", "span")  # tasks that config.json names, not only the tensors
+_TASKS = ("heads", "classes", "tokens", "span")  # tasks that config.json names, not only the tensors
 
 
 def output_of(model: Walker, name: str | None, texts: Sequence[Tokens] = ()) -> tuple[str, Output]:
@@ -511,12 +511,12 @@ def prediction(model: Walker, name: str, output: Output, values: Tensor) -> Pred
             "use another --dtype, or check whether the weights are damaged"
         )
     found = output.probabilities(values.float() if values.dtype.itemsize < 4 else values)
-    return Prediction(name, output.kind, output.labels, as_array(values), None if found is None else as_array(found))
+    return Prediction(name, output.kind, output.labels, _as_array(values), None if found is None else _as_array(found))
 
 
 def notices(model: Walker) -> Iterator[str]:
     """Yield the reasons why a prediction is missing for a task that config.json names."""
-    for name in TASKS:
+    for name in _TASKS:
         if name in model.found.refused:
             yield f"no prediction: {model.found.refused[name]}"
 
@@ -544,17 +544,17 @@ def predict_texts(model: Walker, texts: Sequence[Tokens], hidden: Sequence[Tenso
     """Return the predictions for records of all texts from their last hidden states. Raises RequestError as `predict`
     does.
     """
-    return [predict_text(model, *one) for one in zip(texts, hidden, strict=True)]
+    return [_predict_text(model, *one) for one in zip(texts, hidden, strict=True)]
 
 
-def predict_text(model: Walker, tokens: Tokens, hidden: Tensor) -> Said | None:
+def _predict_text(model: Walker, tokens: Tokens, hidden: Tensor) -> Said | None:
     """Return the prediction for the record of one text. Raises RequestError as `predict` does."""
     found = find_answering(model, tokens)
     if found is None:
         return None
     name, output, rows = found
     [values] = output([hidden], [tokens], None if output.of_text else [rows])
-    answers = answers_of(prediction(model, name, output, values), rows, tokens, model.tokenizer.notation)
+    answers = _answers_of(prediction(model, name, output, values), rows, tokens, model.tokenizer.notation)
     return Said(name, output.kind, output.function == SOFTMAX, answers)
 
 
@@ -573,7 +573,7 @@ def embed(model: Walker, texts: Sequence[str], mask: str | None = None) -> Numbe
     return stacked[: len(tokens)]
 
 
-def as_array(tensor: Tensor) -> Numbers:
+def _as_array(tensor: Tensor) -> Numbers:
     wide = tensor if tensor.dtype == torch.float64 else tensor.float()
     array: Numbers = wide.detach().cpu().numpy()
     return array

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attncli.models.aliases import find_alias
 from attncli.models.config import ModelConfig, read_config
-from attncli.models.engine import needing_own, pick_device, pick_dtype
+from attncli.models.engine import check_own, pick_device, pick_dtype
 from attncli.models.hub import CONFIG_FILE, NotOnThisMachine, Place, locate
 from attncli.models.model import Model
 from attncli.models.network import empty_network
@@ -27,9 +27,9 @@ from attncli.text.tokenizer import Tokenizer, byte_tokenizer, read_backend
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
-TABLES = ("embeddings.tokens", "embeddings.positions.table", "embeddings.segments", "embeddings.tasks")
-SCORED = (".score.table", ".score.vectors")  # tables that enter the scores directly, not through a sum
-BERT_VOCABULARY = 30522, 0  # size and [PAD] of bert-base-uncased's, shared by minilm, DistilBERT and ELECTRA
+_TABLES = ("embeddings.tokens", "embeddings.positions.table", "embeddings.segments", "embeddings.tasks")
+_SCORED = (".score.table", ".score.vectors")  # tables that enter the scores directly, not through a sum
+_BERT_VOCABULARY = 30522, 0  # size and [PAD] of bert-base-uncased's, shared by minilm, DistilBERT and ELECTRA
 
 
 def random_model(name: str, device: str = "auto", dtype: str = "float32", seed: int = 0) -> tuple[Model, Reference]:
@@ -37,7 +37,7 @@ def random_model(name: str, device: str = "auto", dtype: str = "float32", seed: 
     written.
 
     The name is an alias, or a model whose config.json is on this machine. transformers names the tensors,
-    `peaked_tensors` draws them, and our encoder loads them as from a checkpoint. The tokenizer is the architecture's
+    `_peaked_tensors` draws them, and our encoder loads them as from a checkpoint. The tokenizer is the architecture's
     own if it is on this machine. Otherwise it is minilm's if the vocabulary is the same, else one token per byte.
 
     Raises RequestError for an unknown name or an architecture outside the BERT family.
@@ -46,13 +46,13 @@ def random_model(name: str, device: str = "auto", dtype: str = "float32", seed: 
     place, data = architecture(name)
     config = ModelConfig.from_dict(data)
     with quiet(), refusals(f"transformers can't build the architecture of {name}"):
-        tensors = peaked_tensors(tensor_shapes(data), config, seed)
+        tensors = _peaked_tensors(tensor_shapes(data), config, seed)
         network = peer(data, tensors, "eager")
     model = Model(
         place,
         config,
-        random_tokenizer(place, config),
-        Checkpoint([StateDict(tensors)], f"the random weights of {name}"),
+        _random_tokenizer(place, config),
+        Checkpoint([StateDict(tensors)], f"the random weights of {name}", config.family.prefixes),
         sha256="",
         device=chosen,
         dtype=number,
@@ -71,11 +71,11 @@ def write_random_checkpoint(name: str, directory: Path, changes: Mapping[str, An
     place, data = architecture(name)
     data = {**data, **(changes or {})}
     config = ModelConfig.from_dict(data)
-    tensors = peaked_tensors(tensor_shapes(data), config)
+    tensors = _peaked_tensors(tensor_shapes(data), config)
     directory.mkdir(parents=True)
     (directory / CONFIG_FILE).write_text(json.dumps(data), encoding="utf-8")
     save_file(tensors, str(directory / "model.safetensors"))
-    random_tokenizer(place, config).backend.save(str(directory / "tokenizer.json"))
+    _random_tokenizer(place, config).backend.save(str(directory / "tokenizer.json"))
     return directory
 
 
@@ -90,16 +90,15 @@ def architecture(name: str) -> tuple[Place, dict[str, Any]]:
         alias, entry = known
         return Place(alias, Path(), "random"), entry.config
     path = place.path / CONFIG_FILE
-    with needing_own(name):
-        ModelConfig.from_file(path)  # raises an error with the model's name
+    check_own(place)
     return place, read_config(path)
 
 
-def random_tokenizer(place: Place, config: ModelConfig) -> Tokenizer:
+def _random_tokenizer(place: Place, config: ModelConfig) -> Tokenizer:
     """Return a tokenizer. Raises RequestError if the architecture's own tokenizer can't be read."""
 
     def spare(_: Path) -> "Backend":
-        if (config.vocab_size, config.pad_id) == BERT_VOCABULARY:
+        if (config.vocab_size, config.pad_id) == _BERT_VOCABULARY:
             with suppress(NotOnThisMachine):
                 backend = read_backend(locate("minilm", download=False).path)
                 if backend is not None:
@@ -112,12 +111,12 @@ def random_tokenizer(place: Place, config: ModelConfig) -> Tokenizer:
     return Tokenizer.from_directory(place.path, *sizes, last_resort=spare)
 
 
-def peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: int = 0) -> dict[str, Tensor]:
+def _peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: int = 0) -> dict[str, Tensor]:
     """Draw weights from normal distributions that reveal mistakes.
 
     Training starts with a standard deviation of 0.02 and biases of 0. Then every score is near 0 and every map nearly
     uniform, so a mistake in a score or a forgotten bias leaves no trace. Here only the embedding tables are like that.
-    A projection W `[out, in]` has a standard deviation of √(`gain` / in). Biases have 0.1, and LayerNorm's gains are 1
+    A projection W `[out, in]` has a standard deviation of √(`_gain` / in). Biases have 0.1, and LayerNorm's gains are 1
     with the same deviation. Score biases and offset vectors have 1.
     """
     generator = torch.Generator().manual_seed(seed)
@@ -125,7 +124,7 @@ def peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: 
 
     def draw(name: str, shape: torch.Size) -> Tensor:
         normal = torch.empty(shape).normal_(generator=generator)
-        module, _, kind = plain_name(name).rpartition(".")
+        module, _, kind = plain_name(name, config.family.prefixes).rpartition(".")
         if len(shape) == 1:
             return (0.0 if kind.endswith("bias") else 1.0) + 0.1 * normal
         rows = normal.flatten(1)
@@ -150,17 +149,17 @@ def spreads(config: ModelConfig) -> dict[str, Tensor]:
     of_tables = 0.02 if config.embedding_norm else 0.5  # a norm would scale the sum to 1
     found: dict[str, Tensor] = {}
     for module, source in sources.items():
-        variance = gain(module, config.layers * sharing[source]) / matrices[module][1]
+        variance = _gain(module, config.layers * sharing[source]) / matrices[module][1]
         for there in source.names:
             known = found.setdefault(there, torch.ones(source.heads * source.parts, 1))
             for part in source.taken:
                 known[part :: source.parts] = (
-                    of_tables if module in TABLES else 1.0 if module.endswith(SCORED) else math.sqrt(variance)
+                    of_tables if module in _TABLES else 1.0 if module.endswith(_SCORED) else math.sqrt(variance)
                 )
     return found
 
 
-def gain(name: str, layers: int) -> float:
+def _gain(name: str, layers: int) -> float:
     """Return the variance of a projection's output for an input of variance 1.
 
     Queries and keys: 2, so that scores have a standard deviation of about 2, much as in trained networks. More would

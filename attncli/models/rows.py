@@ -190,7 +190,7 @@ def as_rows(
             runs.append(
                 Run(len(runs), some, rows, length, masks, real[..., None] if hides else None, positions, length)
             )
-            parts.append((ids.flatten(), segments.flatten(), position_numbers(ids, config).flatten()))
+            parts.append((ids.flatten(), segments.flatten(), _position_numbers(ids, config).flatten()))
             row = rows.stop
     joined_ids, joined_segments, joined_positions = (torch.cat(part) for part in zip(*parts, strict=True))
     idle = -row % ROWS if len(texts) > 1 else 0
@@ -206,7 +206,7 @@ def numbers_of(texts: Sequence[Tokens], config: ModelConfig, device: torch.devic
     return ids, torch.zeros_like(ids), real
 
 
-def position_numbers(ids: Tensor, config: ModelConfig) -> Tensor:
+def _position_numbers(ids: Tensor, config: ModelConfig) -> Tensor:
     """Return positions `[text, token]`: 0, 1, 2, ...; in RoBERTa [PAD] has its own number, and real tokens count on
     from there.
     """

@@ -28,22 +28,22 @@ from attncli.text.tokens import Fed, Tokens
 
 LARGE = 2**22  # bytes: smaller pieces come from torch's allocator, which reuses them
 WAITING = 2**29  # maximum bytes of free pieces that wait for reuse
-SPARE = 2  # a reused piece is at most this many times larger than needed
-LINE = 64  # bytes of a cache line, to which pieces are aligned
+_SPARE = 2  # a reused piece is at most this many times larger than needed
+_LINE = 64  # bytes of a cache line, to which pieces are aligned
 
 
 class Piece:
     """A block of memory."""
 
     def __init__(self, size: int) -> None:
-        room = np.empty(size + LINE, dtype=np.uint8)
-        self.bytes = room[-room.ctypes.data % LINE :][:size]
+        room = np.empty(size + _LINE, dtype=np.uint8)
+        self.bytes = room[-room.ctypes.data % _LINE :][:size]
 
     def __len__(self) -> int:
         return len(self.bytes)
 
 
-class Lease:
+class _Lease:
     """A borrowed piece. NumPy arrays made from it keep it alive, and so does every view of them."""
 
     def __init__(self, piece: Piece) -> None:
@@ -68,7 +68,7 @@ class Storage:
         if like.device.type != "cpu" or size < LARGE:
             return like.new_empty(*shape)
         piece = self.take(size)
-        lease = Lease(piece)
+        lease = _Lease(piece)
         weakref.finalize(lease, self.put_back, piece).atexit = False
         return from_numpy(np.asarray(lease)[:size]).view(like.dtype).view(*shape)
 
@@ -77,7 +77,7 @@ class Storage:
         one.
         """
         for piece in reversed(self.waiting.copy()):
-            if size <= len(piece) <= SPARE * size:
+            if size <= len(piece) <= _SPARE * size:
                 with suppress(ValueError):  # another thread took it
                     self.waiting.remove(piece)
                     return piece
@@ -148,7 +148,7 @@ def take_batch(
     if not all(one.apart for one in axes):  # merged tokens have no common q and k
         asked = asked._replace(vectors=[])
     rows = model.rows(batch, request.mask)
-    own = RequestTaps(model, rows, axes, asked, request.measure == "norm")
+    own = _RequestTaps(model, rows, axes, asked, request.measure == "norm")
     every = [*taps, *own.taps]
     needs_values = any(tap.needs_values for tap in every)
     ending = None if speaks else Ending(max(asked.layers), asked.heads, needs_values)
@@ -160,7 +160,7 @@ def take_batch(
         return rows.in_order([own.taken(run, spoken) for run in rows.runs])
 
 
-class RequestTaps:
+class _RequestTaps:
     """The taps that a request needs: maps of tokens or of units, norms, vectors and terms."""
 
     def __init__(self, model: Walker, rows: Rows, axes: Sequence[Axes], asked: Selected, norms: bool) -> None:
@@ -214,32 +214,32 @@ class RequestTaps:
         assert self.grouped is not None
         kept, axes = self.grouped.kept, self.axes
         return [
-            (kept[text], grouped_masks(masks, axes[text], place, self.device)) for place, text in enumerate(run.texts)
+            (kept[text], _grouped_masks(masks, axes[text], place, self.device)) for place, text in enumerate(run.texts)
         ]
 
 
-def grouped_masks(masks: Sequence[LayerMask | None], axes: Axes, place: int, device: torch.device) -> Tensor:
+def _grouped_masks(masks: Sequence[LayerMask | None], axes: Axes, place: int, device: torch.device) -> Tensor:
     """Return the masks of layers between a text's units, bool `[layer, unit, unit]`; a view of one if layers share it.
 
     A cell is True if any token of one unit may attend to any of the other. place: the text's place in the masks.
     """
-    made = {id(mask): unit_mask(mask, axes, place, device) for mask in masks}
+    made = {id(mask): _unit_mask(mask, axes, place, device) for mask in masks}
     if len(made) == 1:
         return made[id(masks[0])].expand(len(masks), -1, -1)
     return torch.stack([made[id(mask)] for mask in masks])
 
 
-def unit_mask(mask: LayerMask | None, axes: Axes, place: int, device: torch.device) -> Tensor:
+def _unit_mask(mask: LayerMask | None, axes: Axes, place: int, device: torch.device) -> Tensor:
     if mask is None:
         return torch.ones(len(axes.queries), len(axes.keys), dtype=torch.bool, device=device)
     counts = torch.zeros(len(axes.queries), len(axes.keys), device=device)
-    for queries, keys, rows in mask_blocks(mask.some_texts(slice(place, place + 1)), axes, device):
+    for queries, keys, rows in _mask_blocks(mask.some_texts(slice(place, place + 1)), axes, device):
         units, key_units, sums = between_units(axes, queries, keys, rows)
         counts[units, key_units] += sums
     return counts > 0
 
 
-def mask_blocks(mask: LayerMask, axes: Axes, device: torch.device) -> Iterable[tuple[slice, slice, Tensor]]:
+def _mask_blocks(mask: LayerMask, axes: Axes, device: torch.device) -> Iterable[tuple[slice, slice, Tensor]]:
     """Yield the queries of a text in steps, with the keys that they may see, and 1 for allowed cells, else 0."""
     every = slice(0, axes.keys.text)
     for queries in query_steps(axes.queries.text, axes.keys.text):
@@ -256,9 +256,9 @@ def as_record(model: Walker, taken: Taken, request: Request) -> AttentionRecord:
     query, key = (one.to(device="cpu", dtype=torch.float32).numpy() for one in taken.vectors)
     terms = {name: term.to(device="cpu", dtype=torch.float32).numpy() for name, term in taken.terms.items()}
     norms = request.measure == "norm"
-    check_finite(model, "norms" if norms else "scores", weights, taken.asked)
+    _check_finite(model, "norms" if norms else "scores", weights, taken.asked)
     if heads:
-        check_vectors_finite(model, [query, key, *terms.values()], heads)
+        _check_vectors_finite(model, [query, key, *terms.values()], heads)
     queries, keys, part = taken.axes
     turning = model.turning(heads, queries.text)
     sinks = taken.sinks if np.isfinite(taken.sinks).any() else np.empty(0, np.float32)
@@ -283,7 +283,7 @@ def as_record(model: Walker, taken: Taken, request: Request) -> AttentionRecord:
     )
 
 
-def check_finite(model: Walker, what: str, weights: Floats, asked: Selected) -> None:
+def _check_finite(model: Walker, what: str, weights: Floats, asked: Selected) -> None:
     """Raises RequestError if weights are not finite. A row that contains NaN has NaN at its first key."""
     bad = np.argwhere(~np.isfinite(weights[..., 0] if what == "scores" else weights.max(axis=-1)))
     if len(bad):
@@ -291,7 +291,7 @@ def check_finite(model: Walker, what: str, weights: Floats, asked: Selected) -> 
         raise model.too_large(what, asked.layers[layer], asked.heads[head])
 
 
-def check_vectors_finite(model: Walker, arrays: Sequence[Floats], heads: Sequence[tuple[int, int]]) -> None:
+def _check_vectors_finite(model: Walker, arrays: Sequence[Floats], heads: Sequence[tuple[int, int]]) -> None:
     """Raises RequestError if queries, keys or terms, `[head, ...]` each, are not finite.
 
     At tokens that the mask hides, weights would not show it.

@@ -14,15 +14,17 @@ from itertools import repeat
 from math import inf
 from typing import TYPE_CHECKING
 
-from attncli.models.block import Array, Block, Tap, lengths, of_dtype, select_numbers, stack, widened
+import torch
+
+from attncli.models.block import Array, Block, Tap, select_numbers, widened
 from attncli.record.grouping import Axes, between_units
 
 if TYPE_CHECKING:
     from attncli.models.rows import Run
 
 
-Gate = float | Sequence[float] | Array
-Empty = Callable[[Sequence[int]], Array]  # allocates an array of a shape
+_Gate = float | Sequence[float] | Array
+_Empty = Callable[[Sequence[int]], Array]  # allocates an array of a shape
 
 
 class Maps(Tap):
@@ -39,7 +41,7 @@ class Maps(Tap):
         runs: "Sequence[Run]",
         layers: Sequence[int],
         heads: Sequence[int],
-        empty: Empty,
+        empty: _Empty,
     ) -> None:
         self.layers = list(layers)
         self.heads = list(heads)
@@ -59,7 +61,7 @@ class Maps(Tap):
         ours, where = select_numbers(part, self.heads)
         if part.layer in self.layers and ours and weights is not self.lent:
             kept = self.storage(part, where)
-            kept[:, where, part.queries, part.keys] = of_dtype(weights[:, ours], kept)
+            kept[:, where, part.queries, part.keys] = weights[:, ours].to(kept.dtype)
 
     def storage(self, part: Block, where: Sequence[int] | slice) -> Array:
         """Return a layer's maps of the texts of a part, `[text, head, query, key]`.
@@ -86,7 +88,7 @@ class QueriesAndKeys(Tap):
         runs: "Sequence[Run]",
         heads: Sequence[tuple[int, int]],
         head_dim: int,
-        empty: Empty,
+        empty: _Empty,
     ) -> None:
         self.heads = list(heads)
         self.kept = [
@@ -101,7 +103,7 @@ class QueriesAndKeys(Tap):
 
     def begin(self, block: Block) -> Block:
         queries, keys = self.kept[block.run.number]
-        for place, where in places_of_pairs(block, self.heads):
+        for place, where in _places_of_pairs(block, self.heads):
             queries[block.texts, where, block.queries] = block.query[:, place]
             keys[block.texts, where, block.keys] = block.key[:, place]
             self.scales[where] = block.scale
@@ -118,14 +120,14 @@ class Terms(Tap):
 
     needs_values = False
 
-    def __init__(self, runs: "Sequence[Run]", heads: Sequence[tuple[int, int]], zeros: Empty) -> None:
+    def __init__(self, runs: "Sequence[Run]", heads: Sequence[tuple[int, int]], zeros: _Empty) -> None:
         self.runs = runs
         self.heads = list(heads)
         self.zeros = zeros
         self.kept: list[dict[str, Array]] = [{} for _ in runs]
 
     def begin(self, block: Block) -> Block:
-        pairs = places_of_pairs(block, self.heads)
+        pairs = _places_of_pairs(block, self.heads)
         if not pairs or (block.positional is None and block.softcap is None):
             return block
         chosen_heads, kept = block.only([place for place, _ in pairs]), self.kept[block.run.number]
@@ -151,7 +153,7 @@ class Lengths(Tap):
         runs: "Sequence[Run]",
         layers: Sequence[int],
         heads: Sequence[int],
-        empty: Empty,
+        empty: _Empty,
     ) -> None:
         self.layers = list(layers)
         self.heads = list(heads)
@@ -161,7 +163,7 @@ class Lengths(Tap):
         ours, where = select_numbers(block, self.heads)
         if block.layer in self.layers and ours:
             kept = self.kept[block.run.number][block.texts, self.layers.index(block.layer)]
-            kept[:, where] = of_dtype(transformed_lengths(block.only(ours)), kept)
+            kept[:, where] = transformed_lengths(block.only(ours)).to(kept.dtype)
         return block
 
 
@@ -173,7 +175,7 @@ def transformed_lengths(block: Block) -> Array:
     """
     projection = block.projection()
     transformed = (block.value[:, place] @ projection[:, head].T for place, head in enumerate(block.numbers))
-    return stack([lengths(one) for one in transformed], axis=1)
+    return torch.stack([one.norm(dim=-1) for one in transformed], dim=1)
 
 
 class Given(Tap):
@@ -219,21 +221,17 @@ class Gates(Tap):
     Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 2.3, equation 2.
     """
 
-    def __init__(self, gates: Mapping[tuple[int, int], Gate]) -> None:
+    def __init__(self, gates: Mapping[tuple[int, int], _Gate]) -> None:
         self.gates = gates
 
     def output(self, block: Block, output: Array) -> Array:
         if not any((block.layer, number) in self.gates for number in block.numbers):
             return output
-        import torch
-
         factors = [self.factors((block.layer, number), block.text_numbers, output) for number in block.numbers]
         return output * torch.stack(factors, dim=1)[..., None, None]
 
     def factors(self, head: tuple[int, int], texts: Sequence[int], like: Array) -> Array:
         """Return the factor of a head in each text, `[text]`."""
-        import torch
-
         gate = torch.as_tensor(self.gates.get(head, 1.0), dtype=like.dtype, device=like.device)
         return gate.expand(len(texts)) if gate.dim() == 0 else gate[list(texts)]
 
@@ -251,7 +249,7 @@ class Progress(Tap):
         return block
 
 
-def places_of_pairs(block: Block, heads: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _places_of_pairs(block: Block, heads: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Find the heads of a block that are among these (layer, head): their places in the block, and in `heads`."""
     return [
         (place, heads.index((block.layer, number)))
@@ -304,7 +302,7 @@ class GroupedMaps(Tap):
         weights = weights[:, ours]
         if self.norms:
             heads = [self.lengths[part.numbers[place]][part.texts, part.keys] for place in ours]
-            weights = weights * stack(heads, axis=1)[..., None, :]
+            weights = weights * torch.stack(heads, dim=1)[..., None, :]
         layer = self.layers.index(part.layer)
         for text, of_text in zip(part.text_numbers, widened(weights), strict=True):
             units, key_units, sums = between_units(self.axes[text], part.queries, part.keys, of_text)

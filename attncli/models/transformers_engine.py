@@ -21,11 +21,10 @@ from attncli.attention import self_mask
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.models.block import Tap
-from attncli.models.engine import closed, pick_device, pick_dtype, why_no_encoder
+from attncli.models.engine import Engine, closed, pick_device, pick_dtype, why_no_encoder
 from attncli.models.hub import Place, check_sha256, weight_files, weights_sha256
 from attncli.models.output import Found
 from attncli.models.rows import Rows, Run, every_text
-from attncli.models.tapped import TappedModel
 from attncli.models.taps import Gates
 from attncli.models.transformers_network import Backend, load_network, on_text_alone, pieces, takes
 from attncli.models.transformers_outputs import Headed, find_outputs
@@ -67,7 +66,7 @@ def load_with_transformers(place: Place, device: str, dtype: str) -> "Transforme
 
 
 @dataclass(frozen=True)
-class TheirRows(Rows):
+class _TheirRows(Rows):
     """A batch for a network of transformers.
 
     inputs: its arguments for each run, `[text, token]` each. mask: a name of MASKS. real: False at [PAD], bool
@@ -85,7 +84,7 @@ class TheirRows(Rows):
         return self.in_order(part.unflatten(0, (len(run.texts), -1)) for run, part in parts)
 
 
-class TransformersModel(TappedModel):
+class TransformersModel(Engine):
     """A network of transformers with its tokenizer, ready to compute the attention of texts.
 
     theirs: transformers' own tokenizer. part: the tapped attention.
@@ -238,10 +237,6 @@ class TransformersModel(TappedModel):
             self.infos[part] = ModelInfo(self.place.name, str(self.place.path), self.sha256, *sizes, size, changes)
         return self.infos[part]
 
-    @property
-    def info(self) -> ModelInfo:
-        return self.info_of(None)
-
     def fed_to(self, part: str) -> bool:
         """Return True if a decoder needs input besides the encoder's."""
         return self.paired and part != "encoder"
@@ -376,12 +371,12 @@ class TransformersModel(TappedModel):
         mask: str | None,
         positions: bool = True,
         together: Callable[[int], int] = every_text,
-    ) -> TheirRows:
+    ) -> _TheirRows:
         if not positions:
             raise RequestError("transformers can't omit the positions")
         mask = self.usual_mask(mask)
         order = sorted(range(len(batch)), key=lambda number: batch[number].sizes)
-        rows = TheirRows([], [], mask, [], [])
+        rows = _TheirRows([], [], mask, [], [])
         row = 0
         for (length, _), same in groupby(order, key=lambda number: batch[number].sizes):
             alike, most = list(same), max(1, together(length))
@@ -389,7 +384,7 @@ class TransformersModel(TappedModel):
                 row = self.add_run(rows, numbers, [batch[number] for number in numbers], row)
         return rows
 
-    def add_run(self, rows: TheirRows, numbers: list[int], texts: Sequence[Tokens], row: int) -> int:
+    def add_run(self, rows: _TheirRows, numbers: list[int], texts: Sequence[Tokens], row: int) -> int:
         """Add texts of one length to a batch from this row on. Return the next free row."""
         length = len(texts[0])
         read = [one.read if isinstance(one, Fed) else one for one in texts]
@@ -418,7 +413,7 @@ class TransformersModel(TappedModel):
         For an encoder-decoder these are the vectors of the half that contains the part. With a decoder input, the last
         are the decoder's.
         """
-        assert isinstance(rows, TheirRows)
+        assert isinstance(rows, _TheirRows)
         if self.gone:
             taps = [*taps, Gates(dict.fromkeys(self.gone, 0.0))]
         first, last = [], []

@@ -86,9 +86,9 @@ def pieces(tokenizer: Any, ids: list[int]) -> Any:
     )
 
 
-TEXT_INPUT = "input_ids"
+_TEXT_INPUT = "input_ids"
 # Endings of the class names of networks with a head, and the name of transformers' mapping for it.
-HEADS = {
+_HEADS = {
     "LMHeadModel": "CAUSAL_LM",
     "ForCausalLM": "CAUSAL_LM",
     "ForMaskedLM": "MASKED_LM",
@@ -96,10 +96,10 @@ HEADS = {
     "ForTokenClassification": "TOKEN_CLASSIFICATION",
     "ForQuestionAnswering": "QUESTION_ANSWERING",
 }
-AUTO = {ending: f"AutoModel{ending}" for ending in HEADS} | {"LMHeadModel": "AutoModelForCausalLM"}
+_AUTO = {ending: f"AutoModel{ending}" for ending in _HEADS} | {"LMHeadModel": "AutoModelForCausalLM"}
 # Inputs other than text, in words. transformers has some twenty names for them, most of these kinds.
-OTHER_INPUTS = {"pixel": "pictures", "input_features": "audio", "input_values": "audio", "audio": "audio"}
-BESIDE = {"vision_config": "pictures", "audio_config": "audio"}  # parts of a network that read other inputs
+_OTHER_INPUTS = {"pixel": "pictures", "input_features": "audio", "input_values": "audio", "audio": "audio"}
+_BESIDE = {"vision_config": "pictures", "audio_config": "audio"}  # parts of a network that read other inputs
 
 
 def load_network(place: Place, dtype: torch.dtype) -> tuple[Any, Any]:
@@ -120,14 +120,14 @@ def read_network(place: Place, dtype: torch.dtype) -> Any:
     from transformers import AutoConfig
 
     data = read_config(place.path / CONFIG_FILE)
-    check_known(place, data)
+    _check_known(place, data)
     safely = {"trust_remote_code": False, "local_files_only": True}
     with quiet(), refusals(f"transformers can't load {place.path}"):
         known = family_of(data) is not None
         config = reference_config(data) if known else AutoConfig.from_pretrained(str(place.path), **safely)
-    check_reads_text(place, config)
+    _check_reads_text(place, config)
     with left_aside(place.name, native(data)) as code:
-        for kind in kinds_of(config):
+        for kind in _kinds_of(config):
             with quiet(), refusals(f"transformers can't load {place.path}"):
                 network, found = kind.from_pretrained(
                     str(place.path),
@@ -143,13 +143,13 @@ def read_network(place: Place, dtype: torch.dtype) -> Any:
                 break
         else:
             raise RequestError(f"transformers does not find {missing[0]} in {place.path}: the weights are incomplete")
-        surplus = sorted(name for name in found["unexpected_keys"] if is_of_body(name, network))
+        surplus = sorted(name for name in found["unexpected_keys"] if _is_of_body(name, network))
         if surplus and code is not None:
             raise RequestError(f"transformers' {config.model_type} has no {surplus[0]}")
     return network
 
 
-def kinds_of(config: Any) -> list[Any]:
+def _kinds_of(config: Any) -> list[Any]:
     """Return the transformers classes that may load a network: with its named head, or without one."""
     import transformers
 
@@ -157,13 +157,13 @@ def kinds_of(config: Any) -> list[Any]:
         return [transformers.AutoModelForSeq2SeqLM]
     kinds = [transformers.AutoModel]
     for name in config.architectures or []:
-        for ending, kind in HEADS.items():
+        for ending, kind in _HEADS.items():
             if str(name).endswith(ending) and type(config) in getattr(transformers, f"MODEL_FOR_{kind}_MAPPING"):
-                kinds.insert(0, getattr(transformers, AUTO[ending]))
+                kinds.insert(0, getattr(transformers, _AUTO[ending]))
     return kinds
 
 
-def check_known(place: Place, data: dict[str, Any]) -> None:
+def _check_known(place: Place, data: dict[str, Any]) -> None:
     """Raises RequestError for a network that transformers does not have.
 
     Its model type is known only to the checkpoint's own code, or its configuration contradicts its model type.
@@ -182,13 +182,13 @@ def check_known(place: Place, data: dict[str, Any]) -> None:
         pass  # transformers may run it even if attncli can't
 
 
-def is_of_body(name: str, network: Any) -> bool:
+def _is_of_body(name: str, network: Any) -> bool:
     """Return True if a tensor of a checkpoint belongs to the network itself, not to its head."""
     parts = dict(network.base_model.named_children())
     return name.removeprefix(f"{network.base_model_prefix}.").split(".")[0] in parts
 
 
-def check_reads_text(place: Place, config: Any) -> None:
+def _check_reads_text(place: Place, config: Any) -> None:
     """Raises RequestError if the network of this configuration, or its encoder, does not read text."""
     from transformers import MODEL_MAPPING
 
@@ -200,8 +200,8 @@ def check_reads_text(place: Place, config: Any) -> None:
         network = known[0] if isinstance(known, tuple | list) else known
         named = network.main_input_name
         first = named if isinstance(named, str) else named[0]
-        if first != TEXT_INPUT:
-            what = next((what for word, what in OTHER_INPUTS.items() if word in first), first)
+        if first != _TEXT_INPUT:
+            what = next((what for word, what in _OTHER_INPUTS.items() if word in first), first)
             raise RequestError(f"{place.name} reads {what}, not text ({network.__name__}): attncli supports only text")
 
 
@@ -210,7 +210,7 @@ def on_text_alone(what: str, place: Place, config: Any) -> Iterator[None]:
     """Convert errors of transformers to one line that begins with `what`, or says that the network also needs pictures
     or audio.
     """
-    beside = [kind for name, kind in BESIDE.items() if getattr(config, name, None) is not None]
+    beside = [kind for name, kind in _BESIDE.items() if getattr(config, name, None) is not None]
     try:
         with quiet(), refusals(f"{what} {place.name}"):
             yield

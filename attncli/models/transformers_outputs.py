@@ -1,7 +1,7 @@
 """Predictions of transformers networks: the next token, classes, token labels, words at [MASK], spans.
 
 The head is transformers' own. Its network is called as usual, with precomputed last vectors instead of its layers
-(`LastVectors`), so that transformers' code computes the logits from them.
+(`_LastVectors`), so that transformers' code computes the logits from them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ from attncli.models.walk import Walker
 from attncli.text.tokens import Tokens
 
 # Endings of the class names of networks with a head, and the kind of its output.
-KINDS: dict[str, Kind] = {
+_KINDS: dict[str, Kind] = {
     "LMHeadModel": "next",
     "ForCausalLM": "next",
     "ForConditionalGeneration": "next",
@@ -34,10 +34,10 @@ KINDS: dict[str, Kind] = {
 }
 
 
-VECTORS: ContextVar[Tensor] = ContextVar("last vectors that replace the layers")
+_VECTORS: ContextVar[Tensor] = ContextVar("last vectors that replace the layers")
 
 
-class StackOutput:
+class _StackOutput:
     """The output of a stack of layers: last vectors and the pooler's output. All other attributes are None."""
 
     def __init__(self, vectors: Tensor, pooled: Tensor | None) -> None:
@@ -51,8 +51,8 @@ class StackOutput:
         return (self.last_hidden_state, self.pooler_output)[places]
 
 
-class LastVectors(nn.Module):
-    """Replaces the layers of a network and returns the vectors `[text, token, hidden_size]` set by `standing_in`."""
+class _LastVectors(nn.Module):
+    """Replaces the layers of a network and returns the vectors `[text, token, hidden_size]` set by `_standing_in`."""
 
     def __init__(self, stack: nn.Module) -> None:
         super().__init__()
@@ -61,33 +61,33 @@ class LastVectors(nn.Module):
     def __getattr__(self, name: str) -> Any:
         return getattr(vars(self)["stack"], name)
 
-    def forward(self, *_: Any, **__: Any) -> StackOutput:
-        vectors, pooler = VECTORS.get(), getattr(self, "pooler", None)
-        return StackOutput(vectors, None if pooler is None else pooler(vectors))
+    def forward(self, *_: Any, **__: Any) -> _StackOutput:
+        vectors, pooler = _VECTORS.get(), getattr(self, "pooler", None)
+        return _StackOutput(vectors, None if pooler is None else pooler(vectors))
 
 
 @contextmanager
-def standing_in(vectors: Tensor) -> Iterator[None]:
+def _standing_in(vectors: Tensor) -> Iterator[None]:
     """Use these vectors instead of the layers' output inside the block."""
-    token = VECTORS.set(vectors)
+    token = _VECTORS.set(vectors)
     try:
         yield
     finally:
-        VECTORS.reset(token)
+        _VECTORS.reset(token)
 
 
-def head_of(network: nn.Module, stack: nn.Module) -> nn.Module:
-    """Return a network with the same parameters in which `LastVectors` replaces a stack of layers."""
+def _head_of(network: nn.Module, stack: nn.Module) -> nn.Module:
+    """Return a network with the same parameters in which `_LastVectors` replaces a stack of layers."""
     path = next(name for name, module in network.named_modules() if module is stack).split(".")
-    made = top = with_own_parts(network)
+    made = top = _with_own_parts(network)
     for name in path[:-1]:
-        made._modules[name] = with_own_parts(made._modules[name])
+        made._modules[name] = _with_own_parts(made._modules[name])
         made = made._modules[name]
-    made._modules[path[-1]] = LastVectors(stack)
+    made._modules[path[-1]] = _LastVectors(stack)
     return top
 
 
-def with_own_parts(module: Any) -> Any:
+def _with_own_parts(module: Any) -> Any:
     """Return a copy of a module with its own dictionary of the same submodules."""
     made = copy(module)
     made._modules = dict(module._modules)
@@ -106,14 +106,14 @@ class Headed(NamedTuple):
     running: Callable[[], AbstractContextManager[None]]
 
 
-class TheirOutput(Output):
+class _TheirOutput(Output):
     """A head of transformers."""
 
     def __init__(
         self, model: Walker, headed: Headed, kind: Kind, labels: list[str] | None, function: str | None
     ) -> None:
         names = (lambda: self.vocabulary) if labels is None else (lambda: labels)
-        super().__init__(kind, (), function, names, lambda: head_of(headed.network, headed.stack))
+        super().__init__(kind, (), function, names, lambda: _head_of(headed.network, headed.stack))
         self.model = model
         self.headed = headed
 
@@ -148,7 +148,7 @@ class TheirOutput(Output):
         inputs["attention_mask"] = inputs["attention_mask"].long()
         if not self.of_text:  # other kinds do not depend on positions, so only the selected vectors are passed
             inputs = {"input_ids": ids[:, :1].expand(1, len(vectors))}
-        with self.headed.running(), standing_in(vectors[None]):
+        with self.headed.running(), _standing_in(vectors[None]):
             if self.headed.paired:
                 inputs = {"decoder_input_ids": inputs["input_ids"]}
                 made = self.network(**inputs, encoder_outputs=(vectors[None],))
@@ -178,18 +178,18 @@ def find_outputs(model: Walker, headed: Headed) -> Found:
     """Find the output of transformers' head, and a sentence embedding if the checkpoint's files define one."""
     found = Found({}, {})
     name = type(headed.network).__name__
-    kind = next((kind for ending, kind in KINDS.items() if name.endswith(ending)), None)
+    kind = next((kind for ending, kind in _KINDS.items() if name.endswith(ending)), None)
     if headed.paired:
         kind = "next"
     if kind is not None:
-        labels, function = labels_and_function(model, kind)
-        found.outputs[kind] = TheirOutput(model, headed, kind, labels, function)
+        labels, function = _labels_and_function(model, kind)
+        found.outputs[kind] = _TheirOutput(model, headed, kind, labels, function)
     if (model.place.path / MODULES_FILE).is_file():
         found.outputs["embedding"] = sentence_embedding(model)
     return found
 
 
-def labels_and_function(model: Walker, kind: Kind) -> tuple[list[str] | None, str | None]:
+def _labels_and_function(model: Walker, kind: Kind) -> tuple[list[str] | None, str | None]:
     """Return the labels of a head (None for the vocabulary), and the function from logits to probabilities."""
     if kind in ("next", "words"):
         return None, SOFTMAX

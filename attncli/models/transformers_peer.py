@@ -20,7 +20,7 @@ from attncli.models.hub import CONFIG_FILE
 from attncli.models.weights import BUFFERS
 from attncli.text.tokens import Tokens
 
-SENTENCEPIECE_READERS = (
+_SENTENCEPIECE_READERS = (
     "sentencepiece",
     "google.protobuf",
 )  # packages that transformers needs for sentencepiece models
@@ -31,18 +31,6 @@ PARTLY_SINGLE = (
 # Networks in which rows of [PAD] differ from the formula: DeBERTa hides everything from [PAD], and a window may contain
 # nothing but [PAD].
 PADDING_ROWS_LOST = ("modernbert", "deberta", "deberta-v2")
-
-
-def last_resort_tokenizer(directory: Path) -> Any:
-    """Return a `tokenizers.Tokenizer` built by transformers from files that this program can't read (sentencepiece).
-
-    Raises RequestError if there are no such files.
-    """
-    if not any(directory.glob("*.model")):
-        raise RequestError(
-            f"{directory} has no tokenizer: neither tokenizer.json, nor vocab.txt, nor vocab.json with merges.txt"
-        )
-    return peer_tokenizer(directory).backend_tokenizer
 
 
 def tensor_shapes(config: dict[str, Any]) -> dict[str, torch.Size]:
@@ -57,7 +45,7 @@ def tensor_shapes(config: dict[str, Any]) -> dict[str, torch.Size]:
 def peer(config: dict[str, Any], tensors: Mapping[str, Tensor], attention: str) -> Any:
     """Return transformers' own encoder, sharing these tensors. `attention` is "eager" or "sdpa"."""
     with quiet():
-        return peer_class(config).from_pretrained(
+        return _peer_class(config).from_pretrained(
             None,
             config=reference_config(config),
             state_dict=dict(tensors),
@@ -68,10 +56,10 @@ def peer(config: dict[str, Any], tensors: Mapping[str, Tensor], attention: str) 
 
 def has_sdpa(config: dict[str, Any]) -> bool:
     """Return True if transformers runs this architecture on torch's fused kernel, which does not support every term."""
-    return bool(peer_class(config)._supports_sdpa)
+    return bool(_peer_class(config)._supports_sdpa)
 
 
-def peer_class(config: dict[str, Any]) -> Any:
+def _peer_class(config: dict[str, Any]) -> Any:
     from transformers import AutoModel
 
     with torch.device("meta"):
@@ -205,7 +193,7 @@ class Reference:
         if added.dim() == 2:
             yield
         elif self.network.config.model_type == "modernbert":
-            window = their_window(self.network.config, added)
+            window = _their_window(self.network.config, added)
             others["attention_mask"] = {"full_attention": added, "sliding_attention": torch.minimum(added, window)}
             yield
         elif self.network.config.model_type in ("deberta", "deberta-v2"):
@@ -220,7 +208,7 @@ class Reference:
             yield
 
 
-def their_window(config: Any, like: Tensor) -> Tensor:
+def _their_window(config: Any, like: Tensor) -> Tensor:
     """Return transformers' additive mask of a layer with a window, in the shape of `like`, for texts without [PAD]."""
     from transformers.masking_utils import create_bidirectional_sliding_window_mask
 
@@ -238,7 +226,7 @@ def peer_tokenizer(directory: Path) -> Any:
             return AutoTokenizer.from_pretrained(str(directory), trust_remote_code=False, local_files_only=True)
     except RequestError as error:
         model = next(directory.glob("*.model"), None)
-        if model is None or all(map(is_installed, SENTENCEPIECE_READERS)) or (directory / "tokenizer.json").is_file():
+        if model is None or all(map(is_installed, _SENTENCEPIECE_READERS)) or (directory / "tokenizer.json").is_file():
             raise
         hint = install_hint("sentencepiece")
         raise RequestError(f"{model} is a sentencepiece model, which requires {hint}") from error

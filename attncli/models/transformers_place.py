@@ -27,7 +27,7 @@ from attncli.models.block import Block, Tap
 from attncli.models.meeting import meet
 from attncli.models.rows import LayerMask, Run
 
-KINDS = ("layer_types", "attention_layers")  # keys of a configuration for the kind of every layer's attention
+_KINDS = ("layer_types", "attention_layers")  # keys of a configuration for the kind of every layer's attention
 
 
 def for_all_queries(mask: str) -> list[Rule]:
@@ -46,7 +46,7 @@ def layer_kinds(config: Any, count: int) -> list[str]:
 
     The names come from the configuration. Without them, all layers are of one kind.
     """
-    for kinds in (getattr(config, name, None) or [] for name in KINDS):
+    for kinds in (getattr(config, name, None) or [] for name in _KINDS):
         if len(kinds) == count:
             return list(kinds)
     return ["attention"] * count
@@ -66,9 +66,9 @@ def allowed(maps: Sequence[Tensor]) -> Tensor:
     return torch.stack([(layer > 0).any(dim=0) for layer in maps]).any(dim=0)
 
 
-PROVEN = 1e-2  # tolerance of the sum of the heads' parts against the output of W_O, in half precision
+_PROVEN = 1e-2  # tolerance of the sum of the heads' parts against the output of W_O, in half precision
 NAME = "attncli"  # the name under which transformers registers our function
-PARTS = ("encoder", "decoder", "cross")
+_PARTS = ("encoder", "decoder", "cross")
 
 
 @dataclass
@@ -146,7 +146,7 @@ class Trial:
         parts = torch.einsum("rhd,nhd->rn", given.unflatten(-1, (len(block.numbers), -1)).double(), weight.double())
         bias = getattr(module, "bias", None)
         made = parts if bias is None else parts + bias.double()
-        if torch.allclose(made, output.flatten(0, -2).double(), rtol=PROVEN, atol=PROVEN):
+        if torch.allclose(made, output.flatten(0, -2).double(), rtol=_PROVEN, atol=_PROVEN):
             self.projections[id(caller)] = module
 
 
@@ -157,23 +157,23 @@ def by_head(module: Any, block: Block) -> Tensor:
     return by
 
 
-CURRENT: ContextVar[Pass | Trial | None] = ContextVar("the current forward pass", default=None)
+_CURRENT: ContextVar[Pass | Trial | None] = ContextVar("the current forward pass", default=None)
 
 
-class PassEnded(BaseException):
+class _PassEnded(BaseException):
     """Raised when a pass has computed its results. A BaseException, so that transformers does not catch it."""
 
 
 @contextmanager
 def passing(current: Pass | Trial) -> Iterator[None]:
     """Observe the forward pass inside the block. It ends early when nothing else is needed."""
-    token = CURRENT.set(current)
+    token = _CURRENT.set(current)
     try:
         yield
-    except PassEnded:
+    except _PassEnded:
         pass
     finally:
-        CURRENT.reset(token)
+        _CURRENT.reset(token)
 
 
 def prepare(network: Any, encoder: Any, decoder: Any) -> None:
@@ -184,8 +184,8 @@ def prepare(network: Any, encoder: Any, decoder: Any) -> None:
     """
     from transformers import AttentionInterface, AttentionMaskInterface
 
-    AttentionInterface.register(NAME, meet_theirs)
-    AttentionMaskInterface.register(NAME, their_mask)
+    AttentionInterface.register(NAME, _meet_theirs)
+    AttentionMaskInterface.register(NAME, _their_mask)
     network.config.use_cache = False
     decoder.config.use_cache = False
     halves: dict[str | None, Any] = {None: encoder}
@@ -194,7 +194,7 @@ def prepare(network: Any, encoder: Any, decoder: Any) -> None:
         decoder.register_forward_hook(leave)
     for half, stack in halves.items():
         stack.register_forward_pre_hook(partial(enter, half))
-        stack.get_input_embeddings().register_forward_hook(partial(embedded, half))
+        stack.get_input_embeddings().register_forward_hook(partial(_embedded, half))
 
 
 def set_attention(network: nn.Module, name: str) -> None:
@@ -208,14 +208,14 @@ def set_attention(network: nn.Module, name: str) -> None:
 
 def enter(half: str | None, *_: Any) -> None:
     """Record in the current pass which half of an encoder-decoder runs."""
-    current = CURRENT.get()
+    current = _CURRENT.get()
     if isinstance(current, Pass):
         current.inside = half
 
 
-def embedded(half: str | None, module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
+def _embedded(half: str | None, module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
     """Keep the token embeddings, or replace them."""
-    current = CURRENT.get()
+    current = _CURRENT.get()
     if not isinstance(current, Pass) or current.inside != half or half not in (None, current.half):
         return None
     current.x = output if current.beginning is None else current.beginning
@@ -224,20 +224,20 @@ def embedded(half: str | None, module: nn.Module, inputs: Any, output: Tensor) -
 
 def leave(module: nn.Module, inputs: Any, output: Any) -> None:
     """Keep a decoder's output, and end the pass of an encoder-decoder, whose head runs separately."""
-    current = CURRENT.get()
+    current = _CURRENT.get()
     if isinstance(current, Pass):
         current.decoded = output[0]
-        raise PassEnded
+        raise _PassEnded
 
 
-def their_mask(*shape: Any, allow_is_causal_skip: bool = True, dtype: Any = None, **more: Any) -> Tensor | None:
+def _their_mask(*shape: Any, allow_is_causal_skip: bool = True, dtype: Any = None, **more: Any) -> Tensor | None:
     """Return the allowed cells, bool `[text, 1, query, key]`. A causal mask is never left to the attention function."""
     from transformers.masking_utils import sdpa_mask
 
     return sdpa_mask(*shape, allow_is_causal_skip=False, **more)
 
 
-def meet_theirs(
+def _meet_theirs(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -252,7 +252,7 @@ def meet_theirs(
     or additive; `more` may hold softcap, s_aux (sinks, one score per head) and position_bias.
     Returns the output `[text, query, head, head_dim]`, and no weights.
     """
-    current = CURRENT.get()
+    current = _CURRENT.get()
     layer = current.places.layer(module, current) if isinstance(current, Pass) else None
     block = block_of(module, query, key, value, attention_mask, scaling, more)
     if not isinstance(current, Pass) or layer is None:
@@ -273,7 +273,7 @@ def meet_theirs(
     output = meet(block, current.taps)
     current.run.masks[layer] = block.mask
     if layer == current.last:
-        raise PassEnded
+        raise _PassEnded
     return output.transpose(1, 2).contiguous(), None
 
 
@@ -307,7 +307,7 @@ def block_of(
     shared = heads // key.shape[1]
     if shared > 1:  # heads in groups have the same keys and values
         key, value = key.repeat_interleave(shared, dim=1), value.repeat_interleave(shared, dim=1)
-    shown, bias = allowed_and_bias(mask, keys)
+    shown, bias = _allowed_and_bias(mask, keys)
     terms = {"bias": bias} if bias is not None else {}
     if more.get("position_bias") is not None:
         terms["position"] = more["position_bias"][..., -queries:, :]
@@ -324,23 +324,23 @@ def block_of(
         value=value,
         mask=None if shown is None else LayerMask(shown, None),
         scale=size**-0.5 if scaling is None else scaling,
-        positional=partial(parts_of, terms) if terms else None,
+        positional=partial(_parts_of, terms) if terms else None,
         given=query[:, 0],
-        projection=no_projection,
+        projection=_no_projection,
         shared=shared,
         softcap=more.get("softcap"),
         sinks=more.get("s_aux", getattr(module, "sinks", None)),
     )
 
 
-def no_projection() -> Tensor:
+def _no_projection() -> Tensor:
     """Raises RequestError: no projection reads the heads' outputs directly."""
     raise RequestError(
         "norms need the output projection, but this network changes the heads' outputs before it: omit --measure norm"
     )
 
 
-def parts_of(terms: dict[str, Tensor], block: Block) -> dict[str, Tensor]:
+def _parts_of(terms: dict[str, Tensor], block: Block) -> dict[str, Tensor]:
     """Return the part of a layer's terms that belongs to a block."""
     found = {}
     for name, term in terms.items():
@@ -351,7 +351,7 @@ def parts_of(terms: dict[str, Tensor], block: Block) -> dict[str, Tensor]:
     return found
 
 
-def allowed_and_bias(mask: Tensor | None, keys: int) -> tuple[Tensor | None, Tensor | None]:
+def _allowed_and_bias(mask: Tensor | None, keys: int) -> tuple[Tensor | None, Tensor | None]:
     """Split a mask of transformers into a bool mask and a bias for the allowed cells; None if there is nothing."""
     if mask is None:
         return None, None
@@ -385,10 +385,10 @@ class Places:
         """
         names = {id(module): name for name, module in network.named_modules()}
         of_encoder = {id(module) for module in encoder.modules()} if encoder is not None else set()
-        found: dict[str, list[nn.Module]] = {part: [] for part in PARTS}
+        found: dict[str, list[nn.Module]] = {part: [] for part in _PARTS}
         blocks: dict[str, Block] = {}
         sinks: set[str] = set()
-        only = "encoder" if any(looks_ahead(block) for _, block, _ in trial.calls) else "decoder"
+        only = "encoder" if any(_looks_ahead(block) for _, block, _ in trial.calls) else "decoder"
         for module, block, _ in trial.calls:
             if encoder is None:
                 part = only
@@ -409,11 +409,11 @@ class Places:
     def projection(self, module: nn.Module, block: Block) -> Tensor:
         """Return W_O of a module's layer, `[hidden_size, head, head_dim]`. Raises RequestError if there is none."""
         found = self.projections.get(id(module))
-        return no_projection() if found is None else by_head(found, block)
+        return _no_projection() if found is None else by_head(found, block)
 
     @property
     def parts(self) -> tuple[str, ...]:
-        return tuple(part for part in PARTS if part in self.blocks)
+        return tuple(part for part in _PARTS if part in self.blocks)
 
     def layer(self, module: nn.Module, current: Pass) -> int | None:
         """Return the layer that a call of a module computes; None if it belongs to another part."""
@@ -429,7 +429,7 @@ class Places:
         return sorted(number for its, numbers in self.layers.values() if its == part for number in numbers)
 
 
-def looks_ahead(block: Block) -> bool:
+def _looks_ahead(block: Block) -> bool:
     """Return True if a token attends to later ones."""
     return block.mask is None or block.mask.shown is None or bool(block.mask.shown.triu(1).any())
 

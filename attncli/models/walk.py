@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncli.attention import MultiHeadAttention, PositionalScore, Where
-from attncli.attention.positional import Turning as Turned
+from attncli.attention.positions import Turning as Turned
 from attncli.base.errors import RequestError
 from attncli.models.block import Array, Block, Tap
 from attncli.models.hub import Place
@@ -154,12 +154,12 @@ def project(attention: MultiHeadAttention, x: Tensor, ending: Ending | None) -> 
     if ending is None:
         return attention.project(x)
     parts = [attention.query, attention.key, *([attention.value] if ending.values else [])]
-    projected = [some_heads(attention, part, x, ending.heads) for part in parts]
+    projected = [_some_heads(attention, part, x, ending.heads) for part in parts]
     query, key = projected[:2]
     return query, key, projected[2] if ending.values else key[..., :0]
 
 
-def some_heads(attention: MultiHeadAttention, part: nn.Linear, x: Tensor, heads: Sequence[int]) -> Tensor:
+def _some_heads(attention: MultiHeadAttention, part: nn.Linear, x: Tensor, heads: Sequence[int]) -> Tensor:
     """Project x for some heads, `[batch, head, token, head_dim]`. Shared projections are computed once.
 
     For queries, head i has the rows i * head_dim to (i + 1) * head_dim. For keys and values, its key head i does.

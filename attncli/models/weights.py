@@ -6,7 +6,7 @@ file). Only the needed tensors are read.
 
 import math
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,14 +19,13 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.base.untrusted import Tensors, check_regular
 from attncli.models.config import ModelConfig
-from attncli.models.families import FAMILIES
 from attncli.models.families.family import Source, whole
 from attncli.models.hub import weight_files
 from attncli.models.network import Network
 
 # --- names ----------------------------------------------------------------------------------------------
 
-OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}  # LayerNorm in checkpoints of 2018
+_OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}  # LayerNorm in checkpoints of 2018
 BUFFERS = (  # 0, 1, 2, ...; 0, 0, 0, ...; and RoFormer's sines and cosines
     "embeddings.position_ids",
     "embeddings.token_type_ids",
@@ -34,19 +33,17 @@ BUFFERS = (  # 0, 1, 2, ...; 0, 0, 0, ...; and RoFormer's sines and cosines
 )
 
 
-def plain_name(name: str) -> str:
+def plain_name(name: str, prefixes: Iterable[str]) -> str:
     """Return a checkpoint's name for a tensor without the larger model's prefix and with current endings."""
-    for family in FAMILIES.values():
-        name = name.removeprefix(family.prefix)
-        if family.published is not None:
-            name = name.removeprefix(family.published.prefix)
-    for old, new in OLD_ENDINGS.items():
+    for prefix in prefixes:
+        name = name.removeprefix(prefix)
+    for old, new in _OLD_ENDINGS.items():
         if name.endswith(old):
             return name.removesuffix(old) + new
     return name
 
 
-def source_of(parameter: str, config: ModelConfig) -> Source:
+def _source_of(parameter: str, config: ModelConfig) -> Source:
     """Return where a parameter of ours lies in a checkpoint: "layers.3.attention.query.weight"."""
     module, _, kind = parameter.rpartition(".")
     source = config.source(module)
@@ -120,10 +117,10 @@ def read_pickle(path: Path) -> StateDict:
     return StateDict({str(name): value for name, value in tensors.items() if isinstance(value, Tensor)})
 
 
-FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
-def all_finite(tensor: Tensor) -> bool:
+def _all_finite(tensor: Tensor) -> bool:
     """Return True if every number is finite. A finite sum proves it, and is cheaper than checking each number.
 
     Uses numpy on one thread. On a busy machine, torch's threads would wait for each other at every tensor.
@@ -139,14 +136,15 @@ def all_finite(tensor: Tensor) -> bool:
 class Checkpoint:
     """The tensors of one model from any number of files, under the names of `plain_name`."""
 
-    def __init__(self, files: Iterable[TensorFile], where: str) -> None:
+    def __init__(self, files: Iterable[TensorFile], where: str, prefixes: Collection[str] = ()) -> None:
         self.where = where
         self.files: dict[str, tuple[TensorFile, str]] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         for file in files:
             for name, shape in file.shapes().items():
-                self.files[plain_name(name)] = (file, name)
-                self.shapes[plain_name(name)] = shape
+                plain = plain_name(name, prefixes)
+                self.files[plain] = (file, name)
+                self.shapes[plain] = shape
 
     def read(self, name: str, source: Source, dtype: torch.dtype) -> Tensor:
         """Return the part of a tensor that a source selects, in this dtype; a view of the file if nothing changes.
@@ -155,36 +153,39 @@ class Checkpoint:
         """
         file, own_name = self.files[name]
         stored = file.read(own_name)
-        if stored.dtype not in FLOATS:
+        if stored.dtype not in _FLOATS:
             raise RequestError(f"{self.where}: {own_name} is {stored.dtype}, not a float of 16 to 64 bits")
         matrix = stored.t() if source.transposed else stored
         part = source.cut(matrix)
         tensor = part.to(dtype).contiguous()
-        if not all_finite(tensor):
-            raise RequestError(f"{self.where}: {own_name} has a number that is {describe_flaw(part, dtype)}")
+        if not _all_finite(tensor):
+            raise RequestError(f"{self.where}: {own_name} has a number that is {_describe_flaw(part, dtype)}")
         return tensor
 
 
-def describe_flaw(stored: Tensor, dtype: torch.dtype) -> str:
+def _describe_flaw(stored: Tensor, dtype: torch.dtype) -> str:
     """Return why a tensor of a file is not finite in this dtype."""
     if stored.isnan().any():
         return "NaN"
     return "infinite" if stored.isinf().any() else f"too large for {dtype}"
 
 
-def open_checkpoint(directory: Path) -> Checkpoint:
-    """Open the weights in a directory. Raises RequestError if there are none, or they can't be read."""
+def open_checkpoint(directory: Path, prefixes: Collection[str] = ()) -> Checkpoint:
+    """Open the weights in a directory. Raises RequestError if there are none, or they can't be read.
+
+    prefixes: the family's (`Family.prefixes`).
+    """
     paths = weight_files(directory)
     files: list[TensorFile] = [
         SafetensorsFile(path) if path.suffix == ".safetensors" else read_pickle(path) for path in paths
     ]
-    return Checkpoint(files, str(directory))
+    return Checkpoint(files, str(directory), prefixes)
 
 
 # --- into the network -----------------------------------------------------------------------------------
 
 
-def as_stored(checkpoint: Checkpoint, config: ModelConfig) -> ModelConfig:
+def _as_stored(checkpoint: Checkpoint, config: ModelConfig) -> ModelConfig:
     """Return a configuration whose family places its tensors as this checkpoint does."""
     return replace(config, family=config.family.stored(checkpoint.shapes))
 
@@ -196,9 +197,9 @@ def check_shapes(checkpoint: Checkpoint, network: Network) -> list[str]:
     Raises RequestError if a tensor is missing or has another shape.
     """
     expected: dict[str, tuple[int, ...]] = {}
-    config = as_stored(checkpoint, network.config)
+    config = _as_stored(checkpoint, network.config)
     for name, parameter in network.named_parameters():
-        source = source_of(name, config)
+        source = _source_of(name, config)
         expected.update(dict.fromkeys(source.names, source.shape(tuple(parameter.shape))))
     missing = [name for name in expected if name not in checkpoint.shapes]
     if missing:
@@ -223,15 +224,15 @@ def load_parameters(
 
     Raises RequestError if a tensor has a number that is not finite.
     """
-    part, config = network.get_submodule(module), as_stored(checkpoint, network.config)
+    part, config = network.get_submodule(module), _as_stored(checkpoint, network.config)
     read = {
-        name: read_parameter(checkpoint, source_of(f"{module}.{name}", config), dtype).to(device)
+        name: _read_parameter(checkpoint, _source_of(f"{module}.{name}", config), dtype).to(device)
         for name, _ in part.named_parameters()
     }
     part.load_state_dict(read, assign=True)
 
 
-def read_parameter(checkpoint: Checkpoint, source: Source, dtype: torch.dtype) -> Tensor:
+def _read_parameter(checkpoint: Checkpoint, source: Source, dtype: torch.dtype) -> Tensor:
     """Build a parameter from a checkpoint's tensors as its `Source` defines. Raises as `Checkpoint.read` does."""
     tensors = [checkpoint.read(name, source, dtype) for name in source.names]
     return tensors[0] if len(tensors) == 1 else torch.cat(tensors)

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attncli.analysis.shares import row_shares
+from attncli.analysis.patterns import row_shares
 from attncli.base.files import check_suffix, write_whole
 from attncli.base.printable import printable
 from attncli.page.advice import of_record

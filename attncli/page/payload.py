@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 
 from attncli.analysis.patterns import summarise
+from attncli.base import __version__
 from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
-from attncli.base.palette import HEAD_COLOURS, WEIGHTS
 from attncli.base.printable import printable, shorten, visible
-from attncli.base.version import __version__
 from attncli.page.packing import PLAIN, TEXTS, Chunks, pack_layer, pack_layers, pick_levels
 from attncli.page.vectors import store
 from attncli.record import AttentionRecord, ModelInfo
-from attncli.record.captions import notes
-from attncli.record.cells import pool
+from attncli.record.display import HEAD_COLOURS, WEIGHTS, notes, pool
 from attncli.text.tokens import Tokens, word_groups, word_texts
 
 # --- records of which some heads are kept -------------------------------------------------------------

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from attncli.analysis.filters import check_segments, kept
-from attncli.analysis.telling import Usual, edges, telling_head
+from attncli.analysis.edges import Usual, edges, telling_head
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
-from attncli.record.selection import number_list, select_token
+from attncli.record.selection import check_segments, kept, number_list, select_token
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from attncli.base.arrays import Doubles, Ints
 from attncli.base.printable import shorten
 from attncli.record.parts import Part
 from attncli.record.record import AttentionRecord
-from attncli.record.request import Grouping
-from attncli.record.selection import number_list, select
+from attncli.record.selection import Grouping, number_list, select
 from attncli.text.tokens import Tokens, joined, word_groups, word_tokens
 
 LONG = 1024  # tokens: longer texts show stretches, since a line or page element per token would be too much
@@ -214,3 +213,8 @@ def counted_from(first: int, places: Ints) -> list[int] | slice:
     if len(places) and places[-1] - places[0] == len(places) - 1:
         return slice(int(places[0]) - first, int(places[-1]) + 1 - first)
     return [int(place) - first for place in places]
+
+
+def merge_words(record: AttentionRecord) -> AttentionRecord:
+    """Return the record between words instead of pieces. Its tokens are words (`grouped`)."""
+    return grouped(record, Grouping(words=True))

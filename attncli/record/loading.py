@@ -1,4 +1,7 @@
-"""Load saved records and check that their parts are consistent."""
+"""Load saved records, and check their schemas and that their parts are consistent.
+
+`attncli.record.masks` checks the arrays.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,19 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from attncli.base import choices, untrusted
 from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix
 from attncli.base.printable import first_line
-from attncli.base.schema import each, whole
-from attncli.base.untrusted import check_regular, listed, read_json
-from attncli.record import schema
-from attncli.record.files import PLAIN, READ, SUFFIXES, Contents, read_npz, read_safetensors
+from attncli.base.schema import anything, each, fields, flag, maybe, name, one_of, real, refuse, text, whole
+from attncli.base.untrusted import Tensors, check_regular, listed, parse_json, read_json
 from attncli.record.making import Known, as_maps, as_tokens, assembled, record_of
-from attncli.record.masks import check_hidden, check_maps, compact, masks_of, precision_of
+from attncli.record.masks import MEASURES, check_hidden, check_maps, compact, masks_of, precision_of
 from attncli.record.parts import SCORE_ARRAYS, VECTOR_ARRAYS, ModelInfo, Said, Vectors, build_vectors, pairs_of, said_of
-from attncli.record.record import AttentionRecord
+from attncli.record.record import ARRAYS, FORMAT, READ, SUFFIXES, AttentionRecord, Contents
 from attncli.record.selection import number_list
 from attncli.text.tokens import Tokens
+
+PLAIN = "attentions"  # the weights in another program's .npz, beside "tokens"
 
 
 def load_record(path: str | Path) -> AttentionRecord:
@@ -77,7 +81,7 @@ def of_contents(path: Path, suffix: str) -> Iterator[AttentionRecord]:
 
 def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
     """Build a record from a file's contents. Raises RequestError and ValueError if they are inconsistent."""
-    schema.LABELS(labels, "it")
+    LABELS(labels, "it")
     tokens = build_tokens(labels["tokens"])
     key_tokens = None if labels.get("key_tokens") is None else build_tokens(labels["key_tokens"])
     model, measure = ModelInfo(**labels["model"]), labels.get("measure", "weight")
@@ -129,7 +133,7 @@ def of_arrays(arrays: dict[str, Any]) -> AttentionRecord:
     """
     named = ("layers", "heads", "kind", "measure", "model", "sinks")
     known: dict[str, Any] = {name: listed(name, arrays[name]) for name in named if name in arrays}
-    schema.PLAIN(known, "it")
+    PLAIN_FIELDS(known, "it")
     for one, other in (("attentions", "tokens"), ("query", "key"), ("key", "query"), ("neurons", "query")):
         if one in arrays and other not in arrays:
             raise ValueError(f"it has {one} but no {other}")
@@ -149,11 +153,11 @@ def of_document(document: Any) -> Iterator[AttentionRecord]:
 
     Raises RequestError as `record_of` does, and ValueError for any other document.
     """
-    schema.DOCUMENT(document, "it")
+    DOCUMENT(document, "it")
     model = ModelInfo(**document["model"])
-    for text in document["records"]:
-        maps = {(one["layer"], one["head"]): one["weights"] for one in text["attention"]}
-        if len(maps) < len(text["attention"]) or not maps:
+    for entry in document["records"]:
+        maps = {(one["layer"], one["head"]): one["weights"] for one in entry["attention"]}
+        if len(maps) < len(entry["attention"]) or not maps:
             raise ValueError("it has no maps, or two of the same head")
         layers, heads = (list(dict.fromkeys(numbers)) for numbers in zip(*maps, strict=True))
         if len(maps) < len(layers) * len(heads):
@@ -161,27 +165,27 @@ def of_document(document: Any) -> Iterator[AttentionRecord]:
         check_numbers("layers", layers, model.layers)
         check_numbers("heads", heads, model.heads)
         weights = as_maps([[maps[layer, head] for head in heads] for layer in layers]).weights
-        tokens = with_display(as_tokens(text["tokens"], "tokens", text["segments"]), text.get("shown"))
+        tokens = with_display(as_tokens(entry["tokens"], "tokens", entry["segments"]), entry.get("shown"))
         keys = None
-        if text.get("key_tokens") is not None:
-            keys = with_display(as_tokens(text["key_tokens"], "key_tokens"), text.get("key_shown"))
+        if entry.get("key_tokens") is not None:
+            keys = with_display(as_tokens(entry["key_tokens"], "key_tokens"), entry.get("key_shown"))
         known = Known(
             layers,
             heads,
-            text.get("kind", "encoder"),
-            text.get("measure", "weight"),
+            entry.get("kind", "encoder"),
+            entry.get("measure", "weight"),
             model=model,
-            sinks=text.get("sinks", False),
+            sinks=entry.get("sinks", False),
         )
-        dtype, room = precision_of(weights, known.measure, text.get("dtype"), known.sinks)
-        if "masks" in text:
-            record = with_masks(assembled(weights, tokens, keys, None, known, room), text)
+        dtype, room = precision_of(weights, known.measure, entry.get("dtype"), known.sinks)
+        if "masks" in entry:
+            record = with_masks(assembled(weights, tokens, keys, None, known, room), entry)
         else:
             try:
-                record = assembled(weights, tokens, keys, text["mask"], known, room)
+                record = assembled(weights, tokens, keys, entry["mask"], known, room)
             except RequestError:  # a layer that attends beyond the named mask, or words
-                record = replace(assembled(weights, tokens, keys, None, known, room), mask_name=text["mask"])
-        yield replace(record, prediction=read_prediction(text, tokens), dtype=dtype)
+                record = replace(assembled(weights, tokens, keys, None, known, room), mask_name=entry["mask"])
+        yield replace(record, prediction=read_prediction(entry, tokens), dtype=dtype)
 
 
 def with_masks(record: AttentionRecord, text: dict[str, Any]) -> AttentionRecord:
@@ -194,7 +198,7 @@ def with_masks(record: AttentionRecord, text: dict[str, Any]) -> AttentionRecord
 def read_prediction(document: dict[str, Any], tokens: Tokens) -> Said | None:
     """Read the prediction from a text's labels or document. Raises ValueError if it refers to other tokens."""
     if "prediction" in document:
-        schema.prediction(document["prediction"], len(tokens))
+        check_answers(document["prediction"], len(tokens))
     return said_of(document.get("prediction"))
 
 
@@ -217,3 +221,169 @@ def check_numbers(what: str, numbers: Any, count: int) -> list[int]:
     if len(set(numbers)) < len(numbers):
         raise ValueError(f"{what} {number_list(sorted(numbers))} contain duplicates")
     return list(numbers)
+
+
+# --- formats -----------------------------------------------------------------------------------------
+
+
+def read_npz(path: Path) -> Contents | dict[str, Any]:
+    """Return a record's contents, or all arrays by name if another program wrote the file (PLAIN).
+
+    Raises ValueError if it is neither.
+    """
+    arrays = untrusted.read_npz(path)
+    if PLAIN in arrays:
+        return arrays
+    for needed in (*ARRAYS, "labels"):
+        if needed not in arrays:
+            raise ValueError(f"it has no {needed}")
+    return Contents(arrays, parse_json(str(arrays["labels"])))
+
+
+def read_safetensors(path: Path) -> Iterator[Contents]:
+    """Yield the contents of each text. Raises ValueError if attncli did not write the file."""
+    file = Tensors(path, "numpy")
+    if file.metadata.get("format") != FORMAT:
+        raise ValueError("it was not written by attncli")
+    every = parse_json(file.metadata.get("records", ""))
+    each(anything)(every, "records")
+    for number, rest in enumerate(every):
+        end = "" if len(every) == 1 else f".{number}"
+        names = [*ARRAYS, *(name for name in (*VECTOR_ARRAYS, *SCORE_ARRAYS) if name + end in file.shapes)]
+        yield Contents({name: file.read(name + end) for name in names}, rest)
+
+
+# --- schemas -----------------------------------------------------------------------------------------
+
+MOST_HEADS = 10**6  # in a layer, and layers in a model
+LARGEST_ID = 2**31 - 1  # in a vocabulary; unknown ids are -1
+LONGEST_CHANGES = 10**5  # characters that describe a network's modifications
+LONGEST_TERM = 100  # characters of a term's name
+SEGMENTS = 2  # XLNet's [CLS] belongs to neither text
+
+
+def check_offset(value: Any, what: str) -> None:
+    """Accept [start, end), characters of a text."""
+    each(whole(), 2)(value, what)
+    if value[0] > value[1]:
+        refuse(value, what, "a start and an end that is not smaller")
+
+
+def check_share(value: Any, what: str) -> None:
+    """Accept a number from 0 to 1."""
+    real()(value, what)
+    if not 0 <= value <= 1:
+        refuse(value, what, "a number from 0 to 1")
+
+
+MODEL = fields(
+    {
+        "name": name(),
+        "path": name(),
+        "sha256": name(),
+        "layers": whole(1, MOST_HEADS),
+        "heads": whole(1, MOST_HEADS),
+        "hidden_size": whole(),
+    },
+    {"changes": text(LONGEST_CHANGES)},  # missing in older files
+)
+
+TOKENS_OF = {
+    "text": each(text()),
+    "ids": each(whole(-1, LARGEST_ID)),
+    "segments": each(whole(0, SEGMENTS)),
+    "words": each(maybe(whole())),
+    "offsets": each(check_offset),
+    "special": each(flag()),
+    "padding": each(flag()),
+}
+SHOWN = {"shown": each(text())}  # missing in older files
+
+
+def check_tokens(value: Any, what: str) -> None:
+    """Accept the fields of `Tokens`, each with one entry per token."""
+    fields(TOKENS_OF, {**SHOWN, "written": each(text())})(value, what)
+    lengths = {field: len(entries) for field, entries in value.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"{what}: the fields have different lengths: {lengths}")
+    last: dict[int, int] = {}
+    for segment, word in zip(value["segments"], value["words"], strict=True):
+        if word is not None and word < last.get(segment, 0):
+            raise ValueError(f"{what}: the words of segment {segment} are not in order")
+        last[segment] = last.get(segment, 0) if word is None else word
+
+
+ANSWER = fields(
+    {
+        "label": text(),
+        "logit": real(),
+        "probability": maybe(check_share),
+        "start": maybe(whole()),
+        "end": maybe(whole()),
+    }
+)
+SAID = fields(
+    {"output": text(), "kind": one_of(choices.names(choices.Output)), "single": flag(), "answers": each(ANSWER)}
+)
+
+
+def check_answers(value: Any, count: int) -> None:
+    """Check that the answers refer to tokens of a text with `count` tokens."""
+    for place, answer in enumerate(value["answers"]):
+        start, end = answer["start"], answer["end"]
+        if (start is None) != (end is None) or (end is not None and not start < end <= count):
+            refuse([start, end], f"prediction: answers {place}", "tokens of the text")
+
+
+WHICH = {"kind": one_of(choices.names(choices.Kind)), "measure": one_of(MEASURES)}  # missing in older files
+
+DTYPE = {"dtype": one_of(choices.names(choices.Dtype))}  # missing in older files
+SINKS = {"sinks": flag()}  # only in files of networks with sinks
+
+# The labels of a .npz, and of each text of a .safetensors.
+LABELS = fields(
+    {"tokens": check_tokens, "mask_name": one_of(choices.names(choices.Mask)), "model": MODEL},
+    {
+        **WHICH,
+        **DTYPE,
+        **SINKS,
+        "key_tokens": maybe(check_tokens),
+        "terms": each(text(LONGEST_TERM)),
+        "prediction": SAID,
+    },
+)
+
+# The optional fields of another program's .npz, except those with an entry per token.
+PLAIN_FIELDS = fields({}, {**WHICH, **SINKS, "layers": each(whole()), "heads": each(whole()), "model": name()})
+
+# Masks that differ from their name's: for each query, [start, end) of each run of keys (`attncli.record.masks`).
+MASKS = each(fields({"layers": each(whole()), "allowed": each(each(each(whole(), 2)))}))
+
+# The output of `run --json`. Its weights, nested lists, are checked as an array.
+DOCUMENT = fields(
+    {
+        "model": MODEL,
+        "records": each(
+            fields(
+                {
+                    "tokens": each(text()),
+                    "segments": each(whole(0, SEGMENTS)),
+                    "mask": one_of(choices.names(choices.Mask)),
+                    "attention": each(
+                        fields({"layer": whole(), "head": whole(), "weights": anything}, {"terms": anything})
+                    ),
+                },
+                {
+                    **WHICH,
+                    **DTYPE,
+                    **SINKS,
+                    **SHOWN,
+                    "key_tokens": each(text()),
+                    "key_shown": each(text()),
+                    "masks": MASKS,
+                    "prediction": SAID,
+                },
+            )
+        ),
+    }
+)

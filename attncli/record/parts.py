@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attncli.base.arrays import Doubles, Floats, Ints
-from attncli.base.brief import Brief
+from attncli.base.arrays import Brief, Doubles, Floats, Ints
 from attncli.base.choices import Output
 from attncli.base.untrusted import listed
 

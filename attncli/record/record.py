@@ -5,15 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
-from attncli.base.files import check_suffix, write_whole
-from attncli.base.printable import printable
-from attncli.record import files
+from attncli.base.files import check_suffix, write_table, write_whole
+from attncli.base.printable import first_line, printable
 from attncli.record.masks import HALVES, agree, compact, entries, masks_of_layers
 from attncli.record.parts import ModelInfo, Part, Said, Vectors, decimals
 from attncli.record.selection import Selection, number_list, select
@@ -24,6 +23,29 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 SHOWN_TOKENS = 5  # in a record's repr
+SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
+LOADED = (".safetensors", ".npz")  # formats that hold the complete record
+READ = (*LOADED, ".json")  # formats that can be loaded
+CSV_HEADER = ("text", "layer", "head", "query", "key", "query_token", "key_token", "weight", "hidden")
+ARRAYS = ("weights", "layers", "heads", "segments", "mask")  # in every file
+FORMAT = "attncli-1"  # in the metadata of a safetensors file, to recognize attncli's own
+
+
+class Contents(NamedTuple):
+    """One text of a file: its arrays under ARRAYS, VECTOR_ARRAYS, SCORE_ARRAYS, and the rest of its record as JSON."""
+
+    numbers: dict[str, Any]
+    labels: dict[str, Any]
+
+    @property
+    def tokens(self) -> dict[str, Any]:
+        """Return the fields of the query tokens."""
+        return self.labels["tokens"]
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """Return the fields of the key tokens."""
+        return self.labels["key_tokens"] or self.tokens
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,7 +189,7 @@ class AttentionRecord:
         """
         save_records([self], path)
 
-    def contents(self) -> files.Contents:
+    def contents(self) -> Contents:
         """Return the record as its files store it."""
         numbers = {
             "weights": np.ascontiguousarray(self.weights),
@@ -192,7 +214,7 @@ class AttentionRecord:
             labels["prediction"] = self.prediction.document()
         if self.sinks:
             labels["sinks"] = True
-        return files.Contents(numbers, labels)
+        return Contents(numbers, labels)
 
     def to_dataframe(self) -> "DataFrame":
         """Return a pandas DataFrame with one row per cell and the columns of the record's .csv.
@@ -219,7 +241,7 @@ class AttentionRecord:
             self.weights.ravel(),
             ~np.broadcast_to(self.masks[:, None], self.weights.shape).ravel(),
         )
-        return pandas.DataFrame(dict(zip(files.CSV_HEADER, columns, strict=True)))
+        return pandas.DataFrame(dict(zip(CSV_HEADER, columns, strict=True)))
 
     # The only calls into rendering: a record displays itself, as in pandas.
 
@@ -301,14 +323,14 @@ def save_records(records: Iterable[AttentionRecord], path: str | Path) -> None:
     if isinstance(records, AttentionRecord):
         raise TypeError("records is a list of records, not one: write [record], or record.save(path)")
     path, records = Path(path), list(records)
-    suffix = check_suffix(path, files.SUFFIXES, "a record")
+    suffix = check_suffix(path, SUFFIXES, "a record")
     if not records:
         raise RequestError(f"{path}: there is no record to save")
-    files.check_record_count(path, len(records))
+    check_record_count(path, len(records))
     if suffix == ".json":
-        write_whole(path, lambda temporary: files.write_text(document_text(records), temporary))
+        write_whole(path, lambda temporary: write_text(document_text(records), temporary))
     else:
-        write = {".npz": files.write_npz, ".safetensors": files.write_safetensors, ".csv": files.write_csv}[suffix]
+        write = {".npz": write_npz, ".safetensors": write_safetensors, ".csv": write_csv}[suffix]
         write_whole(path, lambda temporary: write([record.contents() for record in records], temporary))
 
 
@@ -318,3 +340,60 @@ def document_text(records: Iterable[AttentionRecord], terms: bool = False) -> It
         yield f'{{"model": {json.dumps(record.model.document())}, "records": [' if number == 0 else ", "
         yield from record.document_text(terms)
     yield "]}\n"
+
+
+def check_record_count(path: Path, count: int) -> None:
+    """Raises RequestError if a file with this suffix can't hold `count` texts."""
+    if path.suffix.lower() == ".npz" and count != 1:
+        raise RequestError(f"{path}: .npz holds one text and there are {count}; .safetensors holds many")
+
+
+def write_npz(texts: Sequence[Contents], path: Path) -> None:
+    """Write one text; .npz holds no more."""
+    [text] = texts
+    with path.open("wb") as file:
+        np.savez_compressed(
+            file,
+            **text.numbers,
+            tokens=np.array(text.tokens["text"], dtype=np.str_),
+            labels=np.array(json.dumps(text.labels)),
+        )
+
+
+def write_safetensors(texts: Sequence[Contents], path: Path) -> None:
+    """Write all texts. If there are several, the tensors of the second are called weights.1, and so on."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    tensors = {
+        (name if len(texts) == 1 else f"{name}.{number}"): array
+        for number, text in enumerate(texts)
+        for name, array in text.numbers.items()
+    }
+    metadata = {"format": FORMAT, "records": json.dumps([text.labels for text in texts])}
+    try:
+        save_file(tensors, str(path), metadata=metadata)
+    except SafetensorError as error:  # a full disk, say
+        raise OSError(first_line(error)) from error
+
+
+def write_csv(texts: Sequence[Contents], path: Path) -> None:
+    """Write one row per cell. `hidden` is 1 if the layer's mask hides the cell; its weight is then a meaningless 0."""
+    write_table(CSV_HEADER, (row for number, text in enumerate(texts) for row in csv_rows(number, text)), path)
+
+
+def csv_rows(number: int, text: Contents) -> Iterator[tuple[Any, ...]]:
+    tokens, keys = text.tokens["text"], text.keys["text"]
+    weights, layers, heads = (text.numbers[name] for name in ("weights", "layers", "heads"))
+    masks = np.broadcast_to(text.numbers["mask"], (len(layers), len(tokens), len(keys)))
+    for layer, of_layer, mask in zip(layers.tolist(), weights, (~masks).astype(int), strict=True):
+        for head, of_head in zip(heads.tolist(), of_layer, strict=True):
+            for query, (row, hidden) in enumerate(zip(json.loads(decimals(of_head)), mask.tolist(), strict=True)):
+                for key, weight in enumerate(row):
+                    yield number, layer, head, query, key, tokens[query], keys[key], weight, hidden[key]
+
+
+def write_text(pieces: Iterable[str], path: Path) -> None:
+    """Write a document piece by piece."""
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(pieces)

@@ -1,4 +1,4 @@
-"""Selections of layers, heads and tokens: "3", "0,3,5", "0-3", "-1", "all", or numbers.
+"""Requests to a model, and selections of layers, heads and tokens: "3", "0,3,5", "0-3", "-1", "all", or numbers.
 
 Single heads, such as those to keep queries and keys of, are named "4.7", "4.0-3", "4.all", "-1.0,2.5", "all" or "none",
 or by pairs of numbers.
@@ -8,11 +8,15 @@ import difflib
 import re
 import reprlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import repeat
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
+from attncli.base import choices
+from attncli.base.choices import check_instance, check_optional_text, describe, each_text
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, visible
 from attncli.text.tokens import Tokens, characters
@@ -34,7 +38,7 @@ def select(selection: Selection, count: int, what: str) -> list[int]:
     else:
         numbers = [position(number, count, what) for number in whole_numbers(selection, count, what)]
     if not numbers:
-        raise RequestError(f"no {what} is selected: {choices(count, what)}")
+        raise RequestError(f"no {what} is selected: {valid_range(count, what)}")
     return list(dict.fromkeys(numbers))
 
 
@@ -45,7 +49,7 @@ def whole_numbers(selection: Any, count: int, what: str) -> list[int]:
     try:
         return [index(number) for number in selection]
     except TypeError as error:
-        raise RequestError(f"{what} {reprlib.repr(selection)} is not a number: {choices(count, what)}") from error
+        raise RequestError(f"{what} {reprlib.repr(selection)} is not a number: {valid_range(count, what)}") from error
 
 
 def select_one(selection: Selection, count: int, what: str) -> int:
@@ -63,7 +67,7 @@ def parse(text: str, count: int, what: str) -> list[int]:
     for part in text.split(","):
         match = ITEM.fullmatch(part)
         if match is None:
-            raise RequestError(f"{what} {quoted(text)} is not a number: {choices(count, what)}")
+            raise RequestError(f"{what} {quoted(text)} is not a number: {valid_range(count, what)}")
         first = position(int(match[1]), count, what)
         last = first if match[2] is None else position(int(match[2]), count, what)
         if last < first:
@@ -74,11 +78,11 @@ def parse(text: str, count: int, what: str) -> list[int]:
 
 def position(number: int, count: int, what: str) -> int:
     if not -count <= number < count:
-        raise RequestError(f"{what} {number} is out of range: {choices(count, what)}")
+        raise RequestError(f"{what} {number} is out of range: {valid_range(count, what)}")
     return int(number) % count
 
 
-def choices(count: int, what: str) -> str:
+def valid_range(count: int, what: str) -> str:
     return f'{what}s are 0 to {count - 1}, as in "3", "0,3", "0-{count - 1}", "-1" or "all"'
 
 
@@ -242,3 +246,128 @@ def parse_heads(
 def numbers(text: str, kept: Sequence[int], count: int, what: str) -> Sequence[int]:
     """Parse one side of the dot."""
     return kept if text.strip().lower() == "all" else parse(text, count, what)
+
+
+# --- queries and keys of a map -----------------------------------------------------------------------
+
+SEGMENTS = ("all", "AA", "AB", "BA", "BB")
+
+
+def kept(
+    tokens: Tokens, special: bool = True, segments: str = "all", keys: Tokens | None = None
+) -> tuple[list[int], list[int]]:
+    """Return the places of the selected queries, and of the selected keys.
+
+    special: False omits [CLS], [SEP] and [PAD] on both sides.
+    segments: "AB" selects queries of the first text and keys of the second, and so on; "all" selects every token.
+    keys: the tokens of the keys if they are of another text.
+
+    Raises RequestError for another word, for a text without a second segment, and if nothing is left.
+    """
+    name = check_segments(segments)
+    keys = tokens if keys is None else keys
+    if "B" in name and 1 not in tokens.segments + keys.segments:
+        raise RequestError(f"segments {segments}: the text has no second segment; give one with --pair")
+    letters = ("", "") if name == "all" else name
+    sides = [within(side, special, letter) for side, letter in zip((tokens, keys), letters, strict=True)]
+    if not all(sides):
+        raise RequestError("there is nothing to draw: every token is a special one")
+    return sides[0], sides[1]
+
+
+def check_segments(segments: str) -> str:
+    """Return one of SEGMENTS, given in any case. Raises RequestError for another word."""
+    name = segments if segments == "all" else segments.upper()
+    if name not in SEGMENTS:
+        raise RequestError(f"no segments {quoted(segments)}: it is one of {', '.join(SEGMENTS)}")
+    return name
+
+
+def within(tokens: Tokens, special: bool, letter: str) -> list[int]:
+    """Return the places of the tokens of segment A or B, or of both without a letter."""
+    return [
+        place
+        for place, (flag, segment) in enumerate(zip(tokens.special, tokens.segments, strict=True))
+        if (special or not flag) and (letter == "" or segment == "AB".index(letter))
+    ]
+
+
+# --- requests ----------------------------------------------------------------------------------------
+
+
+class Input(NamedTuple):
+    """A text, and its second segment if there is one."""
+
+    text: str
+    pair: str | None = None
+
+
+def inputs_of(texts: Iterable[str], pairs: Iterable[str | None] | None = None) -> Iterator[Input]:
+    """Yield texts with their pairs. Raises ValueError if their numbers differ, and TypeError for a value that is no
+    text.
+    """
+    for text, pair in zip(
+        each_text("texts", texts), repeat(None) if pairs is None else pairs, strict=pairs is not None
+    ):
+        check_optional_text("a pair", pair)
+        yield Input(text, pair)
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The units on the axes of a text's maps (`attncli.record.grouping`). The default is each token.
+
+    tokens: only these, as queries and keys ("4000-4099", "0,4000-4099"). All keys of another text are kept. Rows sum to
+    the weight among the selected tokens. words: words instead of their pieces. stretches: stretches of neighbours if
+    there are too many units to show.
+    """
+
+    tokens: Selection | None = None
+    words: bool = False
+    stretches: bool = False
+
+
+TOKENS = Grouping()
+
+
+@dataclass(frozen=True)
+class Request:
+    """The layers, heads, mask and further results that are requested of a model.
+
+    layers, heads: "all", a number, numbers, or text such as "0-3,-1"; a negative layer counts from the end.
+    mask: "padding" hides [PAD], "causal" hides [PAD] and the future, "none" hides nothing. None is the mask of the
+    network's training: "causal" for a decoder, else "padding". A layer's window remains.
+    pad_to: append [PAD] up to that many tokens.
+    measure: "weight"; or "norm", the norm of weight times transformed value (Kobayashi et al. 2020), without vectors.
+    vectors: heads whose queries and keys to keep in `record.vectors`: text such as "4.7" or "4.0-3,-1.all", pairs
+    (layer, head), "all"; None or "none" for none. They must be among `layers` and `heads`.
+    which: for an encoder-decoder "encoder", "decoder" or "cross" (the default); for other models their only part.
+    target: the text that an encoder-decoder's decoder must write (teacher forcing); by default its own greedy output.
+    predict: also keep the model's prediction (`record.prediction`) if it has a head that attncli supports.
+    grouping: the units of the maps if these are not single tokens. Maps between tokens are then never kept.
+
+    Raises RequestError for an unknown mask, measure or part (`which`), and TypeError for values of other types. Engines
+    reject requests that exceed the model or that they can't satisfy.
+    """
+
+    layers: Selection = "all"
+    heads: Selection = "all"
+    mask: str | None = None
+    pad_to: int | None = None
+    measure: str = "weight"
+    vectors: NamedHeads = None
+    which: str | None = None
+    target: str | None = None
+    predict: bool = False
+    grouping: Grouping = TOKENS
+
+    def __post_init__(self) -> None:
+        if self.mask is not None:
+            choices.check("mask", self.mask, choices.Mask)
+        choices.check("measure", self.measure, choices.Measure)
+        if self.which is not None:
+            choices.check("part", self.which, choices.Kind)
+        check_optional_text("target", self.target)
+        check_instance("grouping", self.grouping, Grouping, "give an attncli.record.selection.Grouping")
+        if self.pad_to is not None and not hasattr(self.pad_to, "__index__"):
+            raise TypeError(f"pad_to is a number of tokens, not {describe(self.pad_to)}: give an int, or None")

@@ -1,20 +1,15 @@
-"""Reports: the result of a feature, in parts that every medium can show.
+"""Reports: the result of a feature as a title, parts that any medium can show, and a document.
 
-`parts` has the parts and `report` the report; `terminal`, `figure` and `page` each draw any part.
+`attncli.report.parts` has the parts; `terminal`, `figure` and `page` each draw any part.
 """
 
-from attncli.report.parts import (
-    Axis,
-    Cell,
-    Column,
-    HeadGrid,
-    Maps,
-    Panel,
-    Part,
-    Sentence,
-    Table,
-)
-from attncli.report.report import NextCommand, Report
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attncli.base.files import DOCUMENTS, PAGE, PICTURES, as_text, check_suffix, save_document
+from attncli.report.parts import Axis, Cell, Column, HeadGrid, Maps, Panel, Part, Sentence, Table
 
 __all__ = [
     "Axis",
@@ -29,3 +24,71 @@ __all__ = [
     "Sentence",
     "Table",
 ]
+
+
+class NextCommand(NamedTuple):
+    """A command to type next: its purpose, its name, and options by name. Others are taken from the last command."""
+
+    purpose: str
+    command: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of a feature.
+
+    title: its pieces, from the model to the size of the text. document: makes what --json prints. rows: returns the
+    rows of a .csv, given the document. picture: the parts of a picture, where it has others than the report. files:
+    how it is saved in files of other kinds, such as records, by their suffixes. verbatim: text that stdout gets as it
+    is, in place of the parts. holds: False where a check said no. partial: it was interrupted, and holds what there
+    was by then.
+    """
+
+    title: Sequence[str]
+    parts: Sequence[Part]
+    document: Callable[[], dict[str, Any]]
+    rows: Callable[[dict[str, Any]], Iterable[Mapping[str, Any]]] = lambda document: [document]
+    picture: Sequence[Part] | None = None
+    files: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
+    verbatim: str | None = None
+    holds: bool | None = None
+    partial: bool = False
+    next: NextCommand | None = None
+
+    def __str__(self) -> str:
+        """Return the report as a pipe gets it."""
+        from attncli.report.terminal import text_of
+
+        return text_of(self.title, self.parts)
+
+    def __repr__(self) -> str:
+        """<Report: minilm · cosine 0.8123>"""
+        return f"<Report: {' · '.join(self.title)}>"
+
+    def json(self) -> Iterator[str]:
+        """Yield what --json prints, piece by piece."""
+        yield as_text(self.document())
+
+    def save(self, path: str | Path) -> None:
+        """Save by suffix: a picture, a page, .json, .csv or one of `files`; a file appears whole or not at all.
+
+        Raises RequestError for another suffix, and for a picture or a page of a report that has none.
+        """
+        path = Path(path)
+        suffix = check_suffix(path, (*PICTURES, PAGE, *dict.fromkeys([*DOCUMENTS, *self.files])), "a report")
+        if suffix in self.files:
+            self.files[suffix](path)
+        elif suffix in DOCUMENTS:
+            document = self.document()
+            save_document(document, self.rows(document), path)
+        elif suffix == PAGE:
+            from attncli.page.document import save_page
+            from attncli.report.page import page_of
+
+            save_page(page_of(self.title, self.parts), path)
+        else:
+            from attncli.report.figure import figure_of
+            from attncli.report.figure.drawing import save_figure
+
+            save_figure(figure_of(self.title, self.parts if self.picture is None else self.picture), path)

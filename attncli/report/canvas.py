@@ -9,10 +9,10 @@ from rich.cells import cell_len
 
 @dataclass(frozen=True)
 class Canvas:
-    """A terminal, or a pipe as it is.
+    """A terminal or a pipe.
 
-    width: its columns. colour: whether it has colour. unicode: whether blocks can be encoded. height: its lines; None
-    for a pipe. typed: writes a command of a name and options, to type next; None where nobody reads it.
+    width: its columns. colour: True if it shows colour. unicode: True if it can encode blocks. height: its lines; None
+    for a pipe. typed: writes the next command from its name and options; None if nobody reads it.
     """
 
     width: int
@@ -28,7 +28,7 @@ class Canvas:
 
     @property
     def faint(self) -> str:
-        """The style of what stands beside the matter."""
+        """The style of secondary text."""
         return "dim" if self.colour else ""
 
     @property
@@ -37,26 +37,26 @@ class Canvas:
         return "…" if self.unicode else "~"
 
     def within(self, text: str, width: int) -> str:
-        """`text` in at most `width` columns of a terminal; in a pipe as it is."""
+        """Cut a text to `width` columns of a terminal; return it unchanged for a pipe."""
         return text if self.height is None else cut(text, width, self.ellipsis)
 
     @property
     def queries_a_line(self) -> int:
-        """Queries on a line of a picture: two where a character can be two squares, its ink above its paper."""
+        """The queries on a line of a picture: two if a character can show two coloured squares, else one."""
         return 2 if self.colour and self.unicode else 1
 
 
 def to_width(text: str, width: int, canvas: Canvas) -> str:
-    """`text` in exactly `width` columns: cut with an ellipsis, or filled up with spaces."""
+    """Cut a text with an ellipsis, or fill it up with spaces, to exactly `width` columns."""
     text = cut(text, width, canvas.ellipsis)
     return text + " " * (width - cell_len(text))
 
 
 def cut(text: str, width: int, ellipsis: str = "…") -> str:
-    """`text` in at most `width` columns, with an ellipsis where it was longer.
+    """Cut a text to at most `width` columns, with an ellipsis if it was longer. Return "" for no columns.
 
-    Not by rich's `set_cell_size`, which makes a space of half a wide character, and fails on some texts (two
-    zero-width joiners before a wide character). Of no columns, nothing.
+    rich's `set_cell_size` replaces half of a wide character by a space, and fails on some texts (two zero-width joiners
+    before a wide character).
     """
     if cell_len(text) <= width:
         return text

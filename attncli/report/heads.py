@@ -8,12 +8,11 @@ import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
+from attncli.analysis.edges import STRONG, Edge, Usual, clear_patterns, first_is_sink
 from attncli.analysis.patterns import BROAD, HeadSummary, counted_queries, most_attended, strongest, summarise
-from attncli.analysis.sinks import first_is_sink
-from attncli.analysis.telling import STRONG, Edge, Usual, clear_patterns
 from attncli.base.arrays import Floats
 from attncli.record import AttentionRecord
-from attncli.record.cells import drawn_map
+from attncli.record.display import drawn_map
 from attncli.record.selection import numbered_names
 from attncli.report.canvas import Canvas, cut, to_width
 from attncli.report.terminal import (
@@ -209,7 +208,7 @@ def _folded(text: str, canvas: Canvas, style: str = "") -> list[Text]:
 def small_maps(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[Text]:
     """Return the heads of every layer as small maps, several beside each other, each above its strongest keys."""
     summaries = summarise(record)
-    size = PanelSize.of(record, canvas.width)
+    size = PanelSize.of(len(record.keys), canvas.width)
     every = {(layer, head): drawn_map(record, layer, head) for layer in record.layers for head in record.heads}
     lines = [*legends(record, canvas), scale(canvas, *every.values())]
     if size.pools(record, canvas):

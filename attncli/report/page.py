@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from attncli.base import __version__
 from attncli.base.arrays import Doubles, Floats
 from attncli.base.errors import RequestError
-from attncli.base.palette import CHANGES_DARK, CHANGES_LIGHT, HEAD_COLOURS, WEIGHTS
 from attncli.base.printable import printable, visible
-from attncli.base.version import __version__
 from attncli.page.document import assembled, script
 from attncli.page.packing import TEXTS, Chunks, packed
+from attncli.record.display import CHANGES_DARK, CHANGES_LIGHT, HEAD_COLOURS, WEIGHTS
 from attncli.report.parts import Axis, HeadGrid, Maps, Panel, Part, Sentence
 
 MAIN = "compare"

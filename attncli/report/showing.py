@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attncli.analysis.shares import row_shares
+from attncli.analysis.patterns import row_shares
 from attncli.record import AttentionRecord
 from attncli.record.selection import Selection
 
@@ -64,8 +64,8 @@ def figure(
     Raises RequestError for a layer, head or token that is not there, or an unwritable place; TypeError for another
     option.
     """
+    from attncli.report.figure.drawing import DPI, save_figure
     from attncli.report.figure.record import Look, What, heatmap
-    from attncli.report.figure.saving import DPI, save_figure
 
     what = {one.name: options.pop(one.name) for one in fields(What) if one.name in options}
     drawn = heatmap(record.select(layers, heads), What(**what), Look(**options))
@@ -93,7 +93,7 @@ def small(record: AttentionRecord) -> tuple[str, str]:
     (`attncli.analysis.finding.by_content`), as many as there is room for; no q and k.
     """
     from attncli import page as pages
-    from attncli.analysis.finding import by_content
+    from attncli.analysis.edges import by_content
     from attncli.page.advice import WHOLE
     from attncli.page.payload import Kept
 

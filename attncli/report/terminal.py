@@ -1,6 +1,6 @@
 """Show any report in the terminal: lines of rich text and tables, fitted to a `Canvas`.
 
-A report's parts come last; before them stands what they are drawn with, which views of single features use too.
+The last section draws the parts of a report. The sections before it draw tables, maps and grids, for features too.
 """
 
 import math
@@ -19,11 +19,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from attncli.base.arrays import Doubles, Floats
-from attncli.base.palette import ABOVE, BELOW
 from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
-from attncli.record.captions import model_name, record_size
-from attncli.record.cells import HIDDEN, hides, pool
+from attncli.record.display import ABOVE, BELOW, HIDDEN, hides, pool
 from attncli.report.canvas import Canvas, cut, to_width
 from attncli.report.parts import Axis, Cell, HeadGrid, Maps, Part, Sentence, Style
 from attncli.report.parts import Table as ReportTable
@@ -35,25 +33,25 @@ RICH_STYLES: dict[Style, str] = {"": "", "strong": "bold", "faint": "dim", "wron
 # --- tables and sentences -----------------------------------------------------------------------------
 
 
-PIPED = 120  # columns of what has no terminal's width, where its data doesn't need more
+PIPED = 120  # columns of output in a pipe, unless its data needs more
 LEAST_NAME, LEAST_PROSE = 14, 28  # columns that names are cut down to, and that prose folds down to
 GAPS = (3, 2, 1)  # columns between columns, the wide ones first
 EDGES = 2  # columns left and right of a table
 HANGING = "  "  # before the rest of a sentence that was folded
 
-# What a column holds; as rich says what becomes of it where it is too long.
+# The content of a column, by rich's name for its overflow.
 NUMBERS: Final = "ignore"
 NAMES: Final = "ellipsis"
 PROSE: Final = "fold"
 
 
 class FittedTable(Table):
-    """A table without a frame that fits where it is printed; `plain_table` makes it.
+    """A table without a frame that fits its terminal. `plain_table` makes it.
 
-    On a terminal that is too narrow, until it fits: the gaps become smaller, headings fold at words, sentences fold,
-    names are cut, and then columns go, those of `goes` first and then from the right, but never the first; a line below
-    says which. Numbers are never cut. In a pipe every column and every name is there; sentences fold where the table
-    would be wider than 120 columns.
+    On a narrow terminal it shrinks in this order until it fits: smaller gaps, headings folded at words, folded
+    sentences, cut names, fewer columns. Columns of `goes` leave first, then others from the right, never the first
+    column. A line below names them. Numbers are never cut. A pipe gets every column and name; sentences fold if the
+    table would be wider than 120 columns.
     """
 
     goes: Sequence[str] = ()
@@ -78,17 +76,17 @@ class FittedTable(Table):
             yield Prose(f"no room for {', '.join(gone)}: a wider terminal or --json has what is left out", "dim")
 
     def fits(self, width: int) -> bool:
-        """Return whether all columns have room in so many columns of a terminal."""
+        """Return True if all columns fit a terminal of this width."""
         return narrowest(self.columns) <= width
 
     def going(self) -> list[Column]:
-        """The columns that may go, in the order in which they do."""
+        """Return the columns that may leave, in their order of leaving."""
         by_name = {said(column.header): column for column in self.columns[1:]}
         first = [by_name[name] for name in self.goes]
         return first + [column for column in reversed(self.columns[1:]) if column not in first]
 
     def of(self, columns: Sequence[Column], widths: Sequence[int], gap: int, ellipsis: str) -> Table:
-        """These columns, so wide."""
+        """Return the table of these columns, in these widths."""
         made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, gap // 2, 0, (gap - 1) // 2))
         cells = []
         for column, width in zip(columns, widths, strict=True):
@@ -102,10 +100,10 @@ class FittedTable(Table):
 def plain_table(
     first: str, *others: str, names: Sequence[str] = (), prose: Sequence[str] = (), goes: Sequence[str] = ()
 ) -> FittedTable:
-    """A table whose first column holds names, and whose others hold numbers.
+    """Make a table whose first column holds names. The others hold numbers, or names or sentences if listed.
 
-    names, prose: columns with names and with sentences, by their headings, which are all different. goes: columns that
-    a narrow terminal does without before it does without others, the least important first.
+    names, prose: the headings of the columns with names and with sentences. goes: the columns that leave a narrow
+    terminal first, the least important at the beginning.
     """
     table = FittedTable(box=box.SIMPLE_HEAD, pad_edge=False)
     table.goes = goes
@@ -124,17 +122,17 @@ def said(cell: RenderableType) -> str:
 
 
 def widest(cells: Iterable[RenderableType]) -> int:
-    """Columns of the longest line of all cells."""
+    """Return the width of the longest line of all cells."""
     return max((cell_len(line) for cell in cells for line in said(cell).split("\n")), default=0)
 
 
 def natural(column: Column) -> int:
-    """The width in which all of a column stands as it is."""
+    """Return the width of a column that shows its cells unchanged."""
     return widest(chain([column.header], column.cells))
 
 
 def least(column: Column) -> int:
-    """The width that it needs: that of its longest number and of any word of its heading; names and prose need less."""
+    """Return the least width: that of the longest number or heading word. Names and prose may be shorter."""
     most = {NAMES: LEAST_NAME, PROSE: LEAST_PROSE}.get(str(column.overflow))
     content = widest(column.cells)
     return max(widest(said(column.header).split()), content if most is None else min(content, most))
@@ -146,13 +144,14 @@ def table_width(widths: Sequence[int], gap: int) -> int:
 
 
 def narrowest(columns: Sequence[Column]) -> int:
-    """The width that a table of these columns needs."""
+    """Return the least width of a table of these columns."""
     return table_width([least(column) for column in columns], GAPS[-1])
 
 
 def narrowed(columns: Sequence[Column], widths: Sequence[int], over: int, kinds: Sequence[str]) -> list[int]:
-    """`widths`, together by `over` smaller as far as columns of these kinds can be: the first kind first, and of a kind
-    always the widest.
+    """Return the widths reduced by `over` in total, if columns of these kinds can shrink that much.
+
+    The first kind shrinks first, and of each kind the widest column.
     """
     made = list(widths)
     spare = [width - least(column) for width, column in zip(widths, columns, strict=True)]
@@ -169,7 +168,7 @@ def narrowed(columns: Sequence[Column], widths: Sequence[int], over: int, kinds:
 
 
 def fit(column: Column, cell: RenderableType, width: int, ellipsis: str) -> RenderableType:
-    """A cell as it stands in a column so wide."""
+    """Return a cell that fits a column of this width."""
     text = said(cell)
     if widest([text]) <= width or column.overflow == NUMBERS:
         return cell
@@ -178,7 +177,7 @@ def fit(column: Column, cell: RenderableType, width: int, ellipsis: str) -> Rend
 
 
 class Prose:
-    """Sentences: they fold at words, at the terminal's width or, in a pipe, at 120 columns."""
+    """Sentences that fold at words, at the width of the terminal, or at 120 columns in a pipe."""
 
     def __init__(self, text: str, style: str = "") -> None:
         self.plain = text
@@ -190,9 +189,9 @@ class Prose:
 
 
 def fold(text: str, width: int) -> Iterator[str]:
-    """Its lines in at most `width` columns, unless a word is longer; what doesn't fit goes on two columns further in.
+    """Yield the lines of a text, each at most `width` columns wide unless a word is longer.
 
-    They fold at wide gaps, which stand between figures, before they fold at words.
+    A line folds at a wide gap, as between figures, if it has one, else at a word. The rest is indented by two columns.
     """
     for line in text.split("\n"):
         indent = line[: len(line) - len(line.lstrip())] + HANGING
@@ -207,7 +206,7 @@ def fold(text: str, width: int) -> Iterator[str]:
 
 
 def pieces(line: str, width: int) -> Iterator[str]:
-    """A line at its wide gaps, and what is longer than `width` at its words; each with the gap before it."""
+    """Split a line at wide gaps, and pieces longer than `width` at words. Each keeps the gap before it."""
     for piece in re.findall(r"\s*\S+(?: \S+)*", line):
         yield from [piece] if cell_len(piece) <= width else re.findall(r"\s*\S+", piece)
 
@@ -228,13 +227,13 @@ VALUE_WIDTH = 4  # columns of a cell with its number in it
 
 
 def brightness(weight: float) -> float:
-    """0 to 1 -> 0 to 1, by the square root: a weight of 0.05 among 20 tokens should still be seen."""
+    """Return the square root of a weight, so that 0.05 among 20 tokens can still be seen."""
     return float(min(max(weight, 0.0), 1.0)) ** 0.5
 
 
 @cache
 def colour_at(step: int) -> tuple[int, int, int]:
-    """The colour of brightness step / 100."""
+    """Return the colour of brightness step / 100."""
     place = step / 100 * (len(COLOURS) - 1)
     low = min(int(place), len(COLOURS) - 2)
     share = place - low
@@ -243,7 +242,7 @@ def colour_at(step: int) -> tuple[int, int, int]:
 
 
 def colour(weight: float) -> str:
-    """The colour of a weight, as rich writes it."""
+    """Return the colour of a weight, as rich writes it."""
     if math.isnan(weight):
         return GREY
     red, green, blue = colour_at(round(100 * brightness(weight)))
@@ -251,19 +250,19 @@ def colour(weight: float) -> str:
 
 
 def ink(weight: float) -> str:
-    """A colour that can be read on `colour(weight)`."""
+    """Return a colour that can be read on `colour(weight)`."""
     if math.isnan(weight):
         return HATCH_INK
     return "black" if brightness(weight) > 0.6 else "white"
 
 
 def ground(weight: float, canvas: Canvas) -> str:
-    """The style of a text that stands on a weight's colour; none where there is no colour."""
+    """Return the style of a text on a weight's colour; "" without colour."""
     return f"{ink(weight)} on {colour(weight)}" if canvas.colour else ""
 
 
 def shade(weight: float, unicode: bool) -> str:
-    """One character, the fuller the larger the weight."""
+    """Return a character that is fuller for a larger weight."""
     if math.isnan(weight):
         return HATCH if unicode else ASCII_HATCH
     shades = SHADES if unicode else ASCII_SHADES
@@ -271,7 +270,7 @@ def shade(weight: float, unicode: bool) -> str:
 
 
 def two_digits(weight: float) -> str:
-    """After the point: ".42", "1.0"; nothing for less than half a hundredth."""
+    """Format a weight as ".42" or "1.0"; "" if it is below half a hundredth."""
     if weight >= 0.995:
         return "1.0"
     return f"{weight:.2f}"[1:] if weight >= 0.005 else ""
@@ -299,13 +298,13 @@ MARKED = 1 / 3  # of the largest number, from which on a cell without colour has
 
 
 def largest(part: Doubles) -> float:
-    """The largest size of its numbers; 0 where all are hidden, which is NaN."""
+    """Return the largest absolute number; 0 if all are hidden (NaN)."""
     return float(np.nanmax(np.abs(part), initial=0.0)) if not np.isnan(part).all() else 0.0
 
 
 def in_units(most: float) -> tuple[float, str]:
-    """A unit in which numbers of this size are read without zeros in front, 1 or 0.01 and so on, and what is said of
-    it: nothing where it is 1.
+    """Return a unit, 1 or 0.01 and so on, in which numbers of this size have no leading zeros, and a note that names
+    it; no note for 1.
     """
     if not 0 < most < 1:
         return 1.0, ""
@@ -316,10 +315,10 @@ def in_units(most: float) -> tuple[float, str]:
 def signed_map(
     part: Doubles, most: float, labels: Sequence[str], canvas: Canvas, keys: Sequence[int] | None = None
 ) -> list[Text]:
-    """A row of `[query, key]` a line, after its label.
+    """Return the rows of a map `[query, key]` as lines, each after its label.
 
-    Cells without room for a number have their colour or, where there is none, their sign. most: as `largest` gives it.
-    keys: the numbers of the columns, where they are not all keys.
+    Cells without room for a number show their colour, or their sign without colour. most: the largest absolute number.
+    keys: the numbers of the columns if they are not all keys.
     """
     room = canvas.width - len(labels[0]) - 1
     wide = next((cell for cell in SIGNED_WIDTHS if cell * part.shape[1] <= room), SIGNED_WIDTHS[-1])
@@ -341,7 +340,7 @@ def signed_map(
 
 
 def signed_cell(number: float, most: float, wide: int, canvas: Canvas) -> str:
-    """Return the text of a cell; nothing where it is hidden, which is NaN."""
+    """Return the text of a cell; spaces if it is hidden (NaN)."""
     if number != number:
         return " " * wide
     if wide == SIGNED_WIDTH:
@@ -353,7 +352,7 @@ def signed_cell(number: float, most: float, wide: int, canvas: Canvas) -> str:
 
 
 def signed_ground(share: float, canvas: Canvas) -> str:
-    """The style of a cell, from -1 to 1; none where there is no colour."""
+    """Return the style of a cell, from -1 to 1; "" without colour."""
     if not canvas.colour:
         return ""
     red, green, blue = (round(abs(share) * one) for one in (ABOVE if share > 0 else BELOW))
@@ -377,12 +376,12 @@ class GridLayout(NamedTuple):
 
     @property
     def label(self) -> int:
-        """Columns before a layer's heads: its name, or, of several beside each other, its number."""
+        """Columns before the heads of a layer: its name, or its number if layers stand side by side."""
         return len(f"layer {self.last} ") if self.across == 1 else len(f"{self.last} ")
 
     @property
     def width(self) -> int:
-        """Columns of a layer, and of what stands between it and the one beside it."""
+        """Columns of a layer and of the gap to the next one."""
         return self.label + self.heads * self.cell + LAYERS_APART
 
 
@@ -394,12 +393,12 @@ def head_grid(
     widths: Sequence[int] = (HEAD_WIDTH,),
     lines: int | None = None,
 ) -> list[Text]:
-    """A layer in a line, a head in a column, with the heads' numbers above.
+    """Return a line per layer and a column per head, with the numbers of the heads above.
 
-    cell: what stands for a layer and a head, by their places in `layers` and `heads`; widths: the columns that a head
-    may take, from those that look best; its cell stands at their right end.
-    lines: how many there is room for; where there are more layers, they stand beside each other as far as the width
-    allows. Heads that have no room beside the others follow below, in a block of their own.
+    cell: draws a head, given the places of its layer and itself in `layers` and `heads`. widths: the columns that a
+    head may take, the best first. Cells are right-aligned.
+    lines: the number of lines available. If there are more layers, they stand side by side as far as the width allows.
+    Heads that do not fit beside the others follow below, in a block of their own.
     """
     layout = layout_of(layers, len(heads), canvas.width, widths, lines)
     rows = -(-len(layers) // layout.across)
@@ -437,7 +436,7 @@ def layout_of(layers: Sequence[int], heads: int, columns: int, widths: Sequence[
 
 
 def head_numbers(heads: Sequence[int], width: int) -> str:
-    """Above their heads; of every second one where there is no room for all."""
+    """Return the numbers above the heads; every second one if there is no room for all."""
     if width > len(str(max(heads))):
         return "".join(f"{head:>{width}}" for head in heads)
     return "".join(f"{head:<{2 * width}}" for head in heads[::2])
@@ -450,41 +449,27 @@ def title(parts: Sequence[str], canvas: Canvas) -> Text:
     return Text((" · " if canvas.unicode else " | ").join(parts), style=canvas.strong)
 
 
-def heading(record: AttentionRecord, what: str, canvas: Canvas) -> Text:
-    """Return the title of a record: model, anything unusual, part, mask, number of tokens."""
-    mask = f"mask {record.mask_name}"
-    return title([model_name(record.model.shown), *record.unusual, what, mask, record_size(record)], canvas)
-
-
 def legends(record: AttentionRecord, canvas: Canvas) -> list[Text]:
-    """The tokens of the queries, and those of the keys where they are others."""
+    """Return the tokens of the queries, and those of the keys if they are of another text."""
     if record.key_tokens is None:
         return legend(record.tokens, canvas)
     return [Text("queries", style=canvas.faint), *legend(record.tokens, canvas), *key_legend(record, canvas)]
 
 
 def key_legend(record: AttentionRecord, canvas: Canvas) -> list[Text]:
-    """The tokens of the keys, where they are others than those of the queries."""
+    """Return the tokens of the keys if they are of another text; else nothing."""
     if record.key_tokens is None:
         return []
     return [Text("keys", style=canvas.faint), *legend(record.key_tokens, canvas)]
 
 
 def legend(tokens: Tokens, canvas: Canvas) -> list[Text]:
-    """Tokens with their numbers, as many on a line as fit."""
-    lines, line = [], Text()
-    for place, token in enumerate(map(visible, tokens.shown)):
-        token = canvas.within(token, canvas.width - len(f"{place} "))
-        if line and line.cell_len + 2 + cell_len(f"{place} {token}") > canvas.width:
-            lines.append(line)
-            line = Text()
-        line.append(f"  {place} " if line else f"{place} ", style=canvas.faint)
-        line.append(token)
-    return [*lines, line, *unknown_note(tokens, canvas)]
+    """Return the tokens with their numbers, and explain the mark of an unknown one."""
+    return [*numbered_labels(Axis("", tokens.shown), canvas), *unknown_note(tokens, canvas)]
 
 
 def unknown_note(tokens: Tokens, canvas: Canvas) -> list[Text]:
-    """Explain the mark of an unknown token, where there is one."""
+    """Explain the mark of an unknown token if there is one."""
     token = next((token for token in tokens.shown if unknown_name(token)), None)
     if token is None:
         return []
@@ -495,7 +480,7 @@ def unknown_note(tokens: Tokens, canvas: Canvas) -> list[Text]:
 def scale(canvas: Canvas, *maps: Floats) -> Text:
     """Explain colours or shades, rows and columns, in one line as far as it fits.
 
-    maps: those below it, as they are drawn: where something is hidden there, it says how that looks.
+    maps: the drawn maps below. If a cell is hidden there, the line explains its look.
     """
     text = Text("weight 0 ")
     for step in range(13):
@@ -536,12 +521,7 @@ class PanelSize:
     numbered: bool = False
 
     @classmethod
-    def of(cls, record: AttentionRecord, width: int, lines: int = LINES, caption: int = NARROWEST) -> "PanelSize":
-        """Fit a record's maps into at most `width` columns, with room for so many columns of a caption."""
-        return cls.fitted(len(record.keys), width, lines, caption)
-
-    @classmethod
-    def fitted(cls, keys: int, width: int, lines: int = LINES, caption: int = NARROWEST) -> "PanelSize":
+    def of(cls, keys: int, width: int, lines: int = LINES, caption: int = NARROWEST) -> "PanelSize":
         """Fit maps of so many keys into at most `width` columns."""
         numbered = keys + NUMBERS_WIDTH <= width
         columns = min(keys, width)
@@ -549,15 +529,14 @@ class PanelSize:
         return cls(columns, min(max(taken, caption), width), lines, numbered)
 
     def pools(self, record: AttentionRecord, canvas: Canvas) -> bool:
-        """Return whether a cell stands for several weights."""
+        """Return True if a cell shows several weights."""
         return self.columns < len(record.keys) or self.lines * canvas.queries_a_line < len(record.tokens)
 
 
 def panel_lines(caption: str, weights: Floats, size: PanelSize, canvas: Canvas, style: str = "") -> list[Text]:
-    """A small map under its caption; with the numbers of its tokens where each has a place of its own.
+    """Return a small map under its caption, with the numbers of its tokens if each token has its own cell.
 
-    Of keys the last digit stands above their column; of queries the numbers before their line, of both where a line is
-    two of them.
+    The last digit of a key stands above its column. The numbers of one or two queries stand before their line.
     """
     drawn = picture(weights, canvas, size.columns, size.lines)
     queries, keys = weights.shape
@@ -574,9 +553,7 @@ def panel_lines(caption: str, weights: Floats, size: PanelSize, canvas: Canvas, 
 
 
 def picture(weights: Floats, canvas: Canvas, columns: int, lines: int) -> list[Text]:
-    """A map as it is drawn, as a picture: with colour two queries a line, without it one; pooled where it is too
-    large.
-    """
+    """Return a drawn map as lines: two queries per line with colour, one without. A large map is pooled."""
     rows = pool(weights, lines * canvas.queries_a_line, columns).tolist()
     if canvas.queries_a_line == 2:
         return [half_blocks(upper, lower) for upper, lower in zip_longest(rows[::2], rows[1::2])]
@@ -586,28 +563,28 @@ def picture(weights: Floats, canvas: Canvas, columns: int, lines: int) -> list[T
 
 
 def half_blocks(upper: Sequence[float], lower: Sequence[float] | None) -> Text:
-    """Two queries in one line; the last may be without a fellow."""
+    """Return a line of two queries. The last line may have only one."""
     if lower is None:
         return Text.assemble(*(("▀", colour(top)) for top in upper))
     return Text.assemble(*(half_block(top, bottom) for top, bottom in zip(upper, lower, strict=True)))
 
 
 def half_block(top: float, bottom: float) -> tuple[str, str]:
-    """Two weights, one above the other, in one character, and its style; hatched where both are hidden."""
+    """Return a character that shows two weights above each other, and its style; hatched if both are hidden."""
     if math.isnan(top) and math.isnan(bottom):
         return HATCH, f"{ink(top)} on {colour(top)}"
     return "▀", f"{colour(top)} on {colour(bottom)}"
 
 
 def in_rows(panels: Sequence[list[Text]], width: int, canvas: Canvas) -> list[Text]:
-    """Panels of `width` columns side by side as far as the canvas reaches, an empty line after every row of them."""
+    """Return panels of `width` columns in rows that fit the canvas, with an empty line after each row."""
     across = max(1, (canvas.width + APART) // (width + APART))
     rows = [panels[start : start + across] for start in range(0, len(panels), across)]
     return [line for row in rows for line in (*beside(row, width), Text())]
 
 
 def beside(panels: Sequence[list[Text]], width: int) -> list[Text]:
-    """Panels of equal height side by side: lines, and not rich's `Columns`, which would leave spaces at their ends."""
+    """Return panels of equal height side by side. (rich's `Columns` would leave spaces at the ends of lines.)"""
     lines = []
     for parts in zip(*panels, strict=True):
         for part in parts:
@@ -716,7 +693,7 @@ def weight_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
     across = max(map(len, part.panels))
     width = max((canvas.width - APART * (across - 1)) // across, NARROWEST)
     caption = max(NARROWEST, *(cell_len(panel.name) for panel in part.every))
-    size = PanelSize.fitted(len(part.columns.labels), width, LONGEST_LIST, caption)
+    size = PanelSize.of(len(part.columns.labels), width, LONGEST_LIST, caption)
     if any(size.columns < panel.values.shape[1] for panel in part.every):
         yield Text(POOLED)
     yield Text()

@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attncli.base.brief import Brief
+from attncli.base.arrays import Brief
 from attncli.base.errors import RequestError, quiet_panics
 from attncli.base.printable import shorten
 
@@ -416,16 +416,11 @@ def text_between(tokens: Tokens, start: int, end: int) -> str:
 def word_tokens(tokens: Tokens) -> Tokens:
     """Merge the tokens of each word. A word has the id of its first piece."""
     groups = word_groups(tokens)
-    starts = [group[0] for group in groups]
     texts = word_texts(tokens, groups)
-    return Tokens(
+    return replace(
+        tokens.plain.take(group[0] for group in groups),
         text=texts,
-        ids=[tokens.ids[start] for start in starts],
-        segments=[tokens.segments[start] for start in starts],
-        words=[tokens.words[start] for start in starts],
         offsets=[(tokens.offsets[group[0]][0], tokens.offsets[group[-1]][1]) for group in groups],
-        special=[tokens.special[start] for start in starts],
-        padding=[tokens.padding[start] for start in starts],
         shown=texts,
         written=["".join(tokens.written[place] for place in group) for group in groups],
     )

@@ -1,19 +1,17 @@
 """Text <-> numbers."""
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.align.characters import END, NONE, PAD, SOURCE, SPECIAL, START, TARGET, UNKNOWN, batch, targets
-from attncli.attention import padding_mask
+from attncli.align.characters import END, NONE, PAD, SOURCE, SPECIAL, TARGET, UNKNOWN, sources, targets
 
 known = st.text(st.sampled_from(SOURCE.characters), min_size=1)
 
 
 @given(known)
 def test_known_characters_come_back(text):
-    assert "".join(SOURCE.name(number) for number in SOURCE.encode(text)) == text
+    assert "".join(SOURCE.names[number] for number in SOURCE.encode(text)) == text
 
 
 @given(st.text())
@@ -39,18 +37,12 @@ def test_no_character_is_twice_in_an_alphabet():
 
 @given(st.lists(known, min_size=1, max_size=5))
 def test_a_batch_is_the_texts_their_ends_and_padding(texts):
-    made = batch(texts)
-    for text, row, real in zip(texts, made.source.tolist(), made.real.tolist(), strict=True):
-        padding = len(row) - len(text) - 1
-        assert row == [*SOURCE.encode(text), END] + [PAD] * padding
-        assert real == [1] * (len(text) + 1) + [0] * padding
-    assert made.source.shape[1] == max(map(len, texts)) + 1
-    assert padding_mask(made.real).shape == (len(texts), 1, 1, made.source.shape[1])
+    made = sources(texts)
+    assert made.shape[1] == max(map(len, texts)) + 1
+    for text, row in zip(texts, made.tolist(), strict=True):
+        assert row == [*SOURCE.encode(text), END] + [PAD] * (len(row) - len(text) - 1)
 
 
 def test_targets_begin_with_start_and_end_with_end_and_then_padding():
-    made = targets(["2021-03-03", NONE])
-    assert made.shape == (2, 12)
-    assert torch.equal(made[:, 0], torch.full((2,), START))
-    assert "".join(map(TARGET.name, made[0, 1:].tolist())) == "2021-03-03[END]"
-    assert "".join(map(TARGET.name, made[1, 1:].tolist())) == "none[END]" + "[PAD]" * 6
+    made = [[TARGET.names[number] for number in row] for row in targets(["2021-03-03", NONE]).tolist()]
+    assert made == [["[START]", *"2021-03-03", "[END]"], ["[START]", *"none", "[END]", *["[PAD]"] * 6]]

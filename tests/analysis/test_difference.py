@@ -23,12 +23,6 @@ def pairs(draw, padding=0):
     return first, replace(first, weights=weights / weights.sum(axis=-1, keepdims=True))
 
 
-@given(attention_records(padding=1))
-def test_a_record_does_not_differ_from_itself(record):
-    found = difference(record, record)
-    assert (found.moved == 0).all() and largest_cells(found, 10) == []
-
-
 @given(pairs(padding=1))
 def test_it_is_symmetric_but_for_the_sign(both):
     there, back = difference(*both), difference(*reversed(both))
@@ -80,16 +74,6 @@ def test_a_query_counts_in_the_layers_whose_masks_let_it_attend_to_something(fir
         assert [found.of(layer, head) for head in alone.first.heads] == alone.moved[0].tolist()
         cells += largest_cells(alone, found.moved.size * 100)
     assert sorted(cells, key=repr) == sorted(largest_cells(found, len(cells) + 1), key=repr)
-
-
-def test_rows_that_the_masks_of_a_layer_hide_do_not_count():
-    """Of layer 1 the first row alone; it moved whole, and the others can't."""
-    masks = np.ones((2, 2, 2), dtype=bool)
-    masks[1, 1] = False
-    first, second = (
-        record_of(np.array([[row, row], [row, [0, 0]]])[:, None], masks) for row in ([1.0, 0.0], [0.0, 1.0])
-    )
-    assert difference(first, second).moved.tolist() == [[1], [1]]
 
 
 @given(pairs())

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import attention_records, cross_records, layered_records, record_of, tokens
 
-from attncli.analysis.words import merge_words
 from attncli.record import Vectors
+from attncli.record.grouping import merge_words
 from attncli.text.tokens import word_groups
 
 
@@ -26,12 +26,6 @@ def cut_records(draw):
         word += draw(st.integers(0, 1))
         words.append(None if special else word)
     return with_words(record, words)
-
-
-@given(cut_records())
-def test_every_token_is_in_one_word_and_in_order(record):
-    groups = word_groups(record.tokens)
-    assert [place for group in groups for place in group] == list(range(len(record.tokens)))
 
 
 def test_weights_to_pieces_add_up_and_weights_from_them_are_averaged():
@@ -54,27 +48,12 @@ def test_merged_maps_are_those_of_a_plain_loop(record):
 
 
 @given(cut_records())
-def test_rows_still_sum_to_one(record):
-    np.testing.assert_allclose(merge_words(record).weights.sum(axis=-1), 1, atol=1e-5)
-
-
-@given(cut_records())
 def test_merging_twice_changes_nothing_more(record):
     once = merge_words(record)
     twice = merge_words(once)
     assert [len(group) for group in word_groups(once.tokens)] == [1] * len(once.tokens)
     np.testing.assert_array_equal(once.weights, twice.weights)
     np.testing.assert_array_equal(once.mask, twice.mask)
-
-
-@given(cut_records())
-def test_a_word_may_attend_where_a_piece_of_it_may(record):
-    causal = np.tril(np.ones_like(record.mask))
-    groups = word_groups(record.tokens)
-    merged = merge_words(replace(record, masks=causal))
-    for query, rows in enumerate(groups):
-        for key, columns in enumerate(groups):
-            assert merged.mask[query, key] == causal[np.ix_(rows, columns)].any()
 
 
 @given(layered_records(), st.integers(1, 3))
@@ -86,13 +65,6 @@ def test_each_layer_lets_a_word_attend_where_it_lets_a_piece(record, size):
     for layer in record.layers:
         np.testing.assert_array_equal(merged.mask_of(layer), merge_words(cut.select(layer)).mask)
         assert not merged.weights[merged.layers.index(layer)][:, ~merged.mask_of(layer)].any()
-
-
-def test_a_word_stands_for_all_characters_of_its_pieces():
-    merged = merge_words(record_of(np.eye(3)))
-    record = replace(record_of(np.eye(3)), tokens=tokens(["a", "b", "##c"], [0, 1, 1]))
-    assert merge_words(record).tokens.offsets == [(0, 1), (1, 3)]
-    assert len(merged.tokens) == 3
 
 
 def test_queries_and_keys_are_of_pieces_and_go():

@@ -32,18 +32,6 @@ def test_causal_hides_exactly_what_comes_after(queries, keys):
         assert mask[query, key] == (key <= first + query)
 
 
-def test_causal_by_hand():
-    assert causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
-    assert causal_mask(1, 4).tolist() == [[True] * 4]  # a decoder's next token sees all that is cached
-    assert causal_mask(3, 2).tolist() == [[False, False], [True, False], [True, True]]
-
-
-@given(length=st.integers(1, 12), cached=st.integers(0, 12))
-def test_causal_with_cached_keys_is_the_end_of_the_whole(length, cached):
-    whole = causal_mask(cached + length)
-    assert torch.equal(causal_mask(length, cached + length), whole[cached:])
-
-
 @given(
     attention_mask=arrays.arrays("int64", st.tuples(lengths, lengths), elements=st.integers(0, 1)),
     dtype=st.sampled_from([torch.int64, torch.bool, torch.float32]),
@@ -88,11 +76,6 @@ def test_combining_is_and(data, batch, queries, keys):
     assert torch.equal(combined.expand(batch, 1, queries, keys), torch.stack(there).all(dim=0))
 
 
-def test_causal_and_padding_together():
-    mask = combine_masks(causal_mask(3), None, padding_mask(torch.tensor([[1, 1, 0]])))
-    assert mask.int().tolist() == [[[[1, 0, 0], [1, 1, 0], [1, 1, 0]]]]
-
-
 # --- windows --------------------------------------------------------------------------------------------
 
 reaches = st.integers(0, 14)
@@ -105,31 +88,6 @@ def test_a_window_hides_exactly_what_is_further_than_it_reaches(queries, keys, r
     first = keys - queries
     for query, key in itertools.product(range(queries), range(keys)):
         assert mask[query, key] == (abs(first + query - key) <= reach)
-
-
-@given(queries=lengths, keys=lengths, reach=reaches)
-def test_a_causal_window_shows_itself_and_so_many_before_it(queries, keys, reach):
-    """Jiang et al. 2023: the last W = reach + 1 tokens."""
-    mask = combine_masks(window_mask(reach, queries, keys), causal_mask(queries, keys))
-    first = keys - queries
-    for query, key in itertools.product(range(queries), range(keys)):
-        assert mask[query, key] == (first + query - reach <= key <= first + query)
-
-
-def test_a_window_by_hand():
-    assert window_mask(1, 4).int().tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
-    assert window_mask(2, 1, 5).int().tolist() == [[0, 0, 1, 1, 1]]  # a decoder's next token, after what is cached
-    assert window_mask(0, 3).int().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
-
-
-@given(length=lengths, more=st.integers(0, 3), seed=st.integers(0, 99))
-def test_a_window_as_wide_as_the_text_is_no_window(length, more, seed):
-    wide = window_mask(max(length - 1, 0) + more, length)
-    assert wide.all()
-    query, key, value = torch.randn(3, length, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    assert torch.equal(attend(query, key, value, wide).output, attend(query, key, value, torch.tensor(True)).output)
-    if length > 1:
-        assert not window_mask(length - 2, length).all()
 
 
 @given(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from attncli.attention import MultiHeadAttention, attend, causal_mask, dot, memory_mask, padding_mask
+from attncli.attention import MultiHeadAttention, causal_mask, memory_mask, padding_mask
 
 F64 = torch.float64
 
@@ -130,40 +130,10 @@ def test_where_nothing_may_be_attended_to_only_the_output_bias_is_left():
     assert all(part.grad.isfinite().all() for part in mha.parameters() if part.grad is not None)
 
 
-def test_a_head_is_attention_on_its_own_rows():
-    torch.manual_seed(2)
-    mha, x = MultiHeadAttention(12, 3).to(F64), torch.randn(2, 4, 12, dtype=F64)
-    weights = mha(x).weights
-    for head in range(3):
-        rows = slice(4 * head, 4 * head + 4)
-        query, key, value = (x @ part.weight[rows].T + part.bias[rows] for part in (mha.query, mha.key, mha.value))
-        torch.testing.assert_close(weights[:, head], attend(query, key, value).weights)
-
-
-def test_self_attention_commutes_with_a_permutation():
-    torch.manual_seed(3)
-    mha, x, order = MultiHeadAttention(8, 2).to(F64), torch.randn(1, 6, 8, dtype=F64), torch.randperm(6)
-    torch.testing.assert_close(mha(x[:, order]).output, mha(x).output[:, order])
-
-
-def test_under_the_causal_mask_a_prefix_knows_nothing_of_what_follows():
-    torch.manual_seed(4)
-    mha, x = MultiHeadAttention(8, 2).to(F64), torch.randn(1, 6, 8, dtype=F64)
-    short = mha(x[:, :4], mask=causal_mask(4)).output
-    torch.testing.assert_close(mha(x, mask=causal_mask(6)).output[:, :4], short)
-
-
 @pytest.mark.parametrize(("d_model", "heads"), [(10, 3), (4, 8), (8, 0), (8, -2)])
 def test_heads_must_divide_the_model(d_model, heads):
     with pytest.raises(ValueError, match=rf"\b{d_model}\b.*{heads}\b"):
         MultiHeadAttention(d_model, heads)
-
-
-def test_another_score_is_that_of_every_head():
-    mha, x = MultiHeadAttention(8, 2, score=dot), torch.randn(1, 3, 8)
-    weights = mha(x).weights
-    query, key, _ = mha.project(x)
-    torch.testing.assert_close(weights, (query @ key.mT).softmax(dim=-1))
 
 
 # --- grouped and multi-query ----------------------------------------------------------------------------
@@ -184,27 +154,6 @@ def grouped(draw):
     return mha, x, memory
 
 
-def copied(mha: MultiHeadAttention) -> MultiHeadAttention:
-    """As many key heads as heads: each group's keys and values are written down once for each of its heads."""
-    whole = MultiHeadAttention(mha.heads * mha.head_dim, mha.heads, bias=mha.query.bias is not None).to(F64)
-    whole.query, whole.output = mha.query, mha.output
-    owner = [head // (mha.heads // mha.key_heads) for head in range(mha.heads)]
-    with torch.no_grad():
-        for ours, theirs in ((whole.key, mha.key), (whole.value, mha.value)):
-            for name, parameter in theirs.named_parameters():
-                by_head = parameter.unflatten(0, (mha.key_heads, mha.head_dim))
-                getattr(ours, name).copy_(torch.cat([by_head[key_head] for key_head in owner]))
-    return whole
-
-
-@given(grouped())
-def test_grouped_heads_with_copied_keys_are_multi_head_attention(case):
-    mha, x, memory = case
-    found, expected = mha(x, memory), copied(mha)(x, memory)
-    for one, two in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, two)
-
-
 @given(grouped())
 def test_grouped_heads_are_torchs(case):
     mha, x, memory = case
@@ -217,30 +166,6 @@ def test_grouped_heads_are_torchs(case):
     assert key.shape[1] == value.shape[1] == mha.key_heads
     output = F.scaled_dot_product_attention(query, key, value, enable_gqa=True)
     torch.testing.assert_close(mha(x, memory).output, mha.output(output.transpose(1, 2).flatten(-2)))
-
-
-@given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 99))
-def test_one_key_head_is_multi_query_attention(heads, head_dim, seed):
-    """Shazeer 2019, section 3.1: every head's queries meet the same keys, in his einsum."""
-    torch.manual_seed(seed)
-    mha = MultiHeadAttention(heads * head_dim, heads, key_heads=1).to(F64)
-    x = torch.randn(2, 5, heads * head_dim, dtype=F64)
-    query, key, value = mha.query(x).unflatten(-1, (heads, head_dim)), mha.key(x), mha.value(x)
-    assert key.shape == value.shape == (2, 5, head_dim)
-    weights = (torch.einsum("bnhk,bmk->bhnm", query, key) / head_dim**0.5).softmax(dim=-1)
-    output = torch.einsum("bhnm,bmv->bnhv", weights, value).flatten(-2)
-    torch.testing.assert_close(mha(x).weights, weights)
-    torch.testing.assert_close(mha(x).output, mha.output(output))
-
-
-def test_as_many_key_heads_as_heads_is_what_there_is_without_saying_so():
-    torch.manual_seed(0)
-    plain, said = MultiHeadAttention(12, 3), MultiHeadAttention(12, 3, key_heads=3)
-    said.load_state_dict(plain.state_dict())
-    x = torch.randn(1, 4, 12)
-    assert torch.equal(plain(x).output, said(x).output)
-    split = said.split_heads(said.key(x))
-    assert said.share(split) is split  # nothing is copied
 
 
 @pytest.mark.parametrize(("heads", "key_heads"), [(6, 4), (2, 3), (4, 0), (4, -2)])

@@ -1,14 +1,18 @@
-"""The layers of encoder and decoder against torch's own, forward and gradient."""
+"""Feed-forward networks, norms and layers against torch's own, forward and gradient."""
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
+from torch import Tensor, nn
 
 from attncli.attention import (
     SCORES,
+    FeedForward,
+    GatedFeedForward,
     MultiHeadAttention,
+    RMSNorm,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
     causal_mask,
@@ -16,6 +20,87 @@ from attncli.attention import (
     memory_mask,
     padding_mask,
 )
+
+F64 = torch.float64
+sizes = st.integers(1, 7)
+seeds = st.integers(0, 999)
+
+
+def randn(seed: int, *shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=F64)
+
+
+# --- RMSNorm --------------------------------------------------------------------------------------------
+
+
+@given(st.lists(sizes, max_size=2), sizes, seeds, st.sampled_from([1e-12, 1e-6, 1e-2]), st.floats(-4, 4))
+def test_rms_norm_is_torchs(leading, d_model, seed, eps, exponent):
+    ours, theirs = RMSNorm(d_model, eps).to(F64), nn.RMSNorm(d_model, eps).to(F64)
+    with torch.no_grad():
+        ours.weight.copy_(randn(seed, d_model))
+    theirs.load_state_dict(ours.state_dict())
+    x = (10**exponent * randn(seed + 1, *leading, d_model)).requires_grad_()
+    found, expected = ours(x), theirs(x)
+    torch.testing.assert_close(found, expected)
+    back = [torch.autograd.grad(y.square().sum(), x)[0] for y in (found, expected)]
+    torch.testing.assert_close(*back, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_squares_in_half_precision_do_not_overflow(dtype):
+    x = torch.full((1, 8), 1000.0, dtype=dtype)
+    assert RMSNorm(8).to(dtype)(x).tolist() == [[1.0] * 8]
+
+
+# --- feed-forward ---------------------------------------------------------------------------------------
+
+
+@given(sizes, sizes, seeds, st.booleans(), st.sampled_from([torch.relu, F.gelu, F.silu, torch.sigmoid, torch.tanh]))
+def test_gated_is_the_papers_formula(d_model, d_hidden, seed, bias, function):
+    """Shazeer 2020, equations 5 and 6, element by element."""
+    torch.manual_seed(seed)
+    network = GatedFeedForward(d_model, d_hidden, function, bias).to(F64)
+    x = randn(seed, d_model)
+    up, down = network.up.weight, network.down.weight
+    b = network.up.bias if bias else torch.zeros(2 * d_hidden, dtype=F64)
+    hidden = []
+    for unit in range(d_hidden):
+        opened = function((up[unit] * x).sum() + b[unit])
+        value = (up[d_hidden + unit] * x).sum() + b[d_hidden + unit]
+        hidden.append(opened * value)
+    expected = torch.stack([(row * torch.stack(hidden)).sum() for row in down])
+    torch.testing.assert_close(network(x), expected + network.down.bias if bias else expected)
+
+
+@pytest.mark.parametrize("kind", [FeedForward, GatedFeedForward])
+@pytest.mark.parametrize(("bias", "down_bias"), [(True, False), (False, True), (True, None), (False, None)])
+def test_the_second_projection_may_differ_in_its_bias(kind, bias, down_bias):
+    made = kind(6, 10, bias=bias, down_bias=down_bias)
+    assert (made.up.bias is not None) == bias
+    assert (made.down.bias is not None) == (bias if down_bias is None else down_bias)
+
+
+# --- in a layer -----------------------------------------------------------------------------------------
+
+
+@given(seeds, st.booleans())
+def test_a_layer_of_these_parts_is_written_out(seed, norm_first):
+    torch.manual_seed(seed)
+    layer = TransformerEncoderLayer(8, 2, 6, norm_first, feed_forward=GatedFeedForward, norm=RMSNorm).to(F64)
+    for norm in (layer.attention_norm, layer.feed_forward_norm):
+        nn.init.normal_(norm.weight)
+    x = randn(seed, 2, 3, 8)
+    first, second = (
+        lambda x, norm=norm: F.rms_norm(x, (8,), norm.weight, 1e-6)
+        for norm in (layer.attention_norm, layer.feed_forward_norm)
+    )
+    if norm_first:
+        between = x + layer.attention(first(x)).output
+        expected = between + layer.feed_forward(second(between))
+    else:
+        between = first(x + layer.attention(x).output)
+        expected = second(between + layer.feed_forward(between))
+    torch.testing.assert_close(layer(x).output, expected)
 
 
 def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
@@ -131,11 +216,3 @@ def test_a_layer_takes_any_score(name):
     found.output.square().sum().backward()
     untouched = [name for name, parameter in layer.named_parameters() if parameter.grad is None]
     assert untouched == (["attention.key.weight", "attention.key.bias"] if name == "location" else [])
-
-
-def test_the_future_of_a_decoder_changes_nothing_before_it():
-    torch.manual_seed(0)
-    layer = TransformerDecoderLayer(8, 2)
-    x, memory = torch.randn(1, 6, 8), torch.randn(1, 4, 8)
-    whole, start = (layer(y, memory, causal_mask(y.shape[1])).output for y in (x, x[:, :3]))
-    torch.testing.assert_close(whole[:, :3], start)

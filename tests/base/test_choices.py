@@ -1,21 +1,20 @@
 """The names that options offer: each has what it promises, and there is nothing of that kind without a name."""
 
-from typing import Any, get_origin
+from typing import get_origin
 
 import pytest
 import torch
 
-from attncli import RequestError, load_model
+from attncli import RequestError
 from attncli.align import checkpoint, networks, train
 from attncli.analysis.patterns import PATTERNS
 from attncli.attention import MASKS
 from attncli.base import choices
 from attncli.base.choices import check, names, several
 from attncli.checks.tolerance import TOLERANCES
-from attncli.corpus.sums import FIGURES, LINEAR, MEANING, Counting
+from attncli.corpus.sums import FIGURES, LINEAR, MEANING
 from attncli.features.compare.agreement import THEIR_OWN
 from attncli.models.engine import DTYPES
-from attncli.record import Request
 
 EVERY = {name: choice for name, choice in vars(choices).items() if get_origin(choice) is choices.Literal}
 
@@ -67,42 +66,3 @@ def test_figures_are_those_that_statistics_have():
 
 
 # --- what the model makes of them -----------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def model(tiny) -> Any:
-    return load_model(str(tiny()), device="cpu")
-
-
-def test_every_mask_hides_what_it_says_and_no_two_the_same(model):
-    tokens = model.tokenizer.encode("the cat sat", pad_to=9)
-    masks = {name: next(model.take([tokens], Request(mask=name))).masks[0] for name in names(choices.Mask)}
-    real = torch.tensor([not padding for padding in tokens.padding])
-    everything = torch.ones(9, 9, dtype=torch.bool)
-    assert torch.equal(masks.pop("none"), everything)
-    assert torch.equal(masks.pop("padding"), everything & real)
-    assert torch.equal(masks.pop("causal"), everything.tril() & real)
-    assert not masks
-    with pytest.raises(RequestError, match="no mask 'future'"):
-        model.hidden_states(tokens, "future")
-
-
-@pytest.mark.parametrize("measure", names(choices.Measure))
-def test_every_measure_is_what_a_record_says_it_is_of(model, measure):
-    assert model.attend("the cat sat", measure=measure).measure == measure
-
-
-@pytest.mark.parametrize("asking", [Request, Counting])
-def test_who_asks_is_refused_other_masks_and_measures(asking):
-    for mask in names(choices.Mask):
-        for measure in names(choices.Measure):
-            assert asking(mask=mask, measure=measure).mask == mask
-    with pytest.raises(RequestError, match="no mask 'future'"):
-        asking(mask="future")
-    with pytest.raises(RequestError, match="no measure 'length'"):
-        asking(measure="length")
-
-
-@pytest.mark.parametrize("engine", names(choices.Engine))
-def test_every_engine_runs_a_bert(tiny, engine):
-    assert load_model(str(tiny()), device="cpu", engine=engine).attend("the cat").weights.ndim == 4

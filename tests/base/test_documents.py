@@ -2,13 +2,11 @@
 
 import csv
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.base.errors import RequestError
 from attncli.base.files import as_text, flat, save_document
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")) | st.sampled_from('\r\n,";')
@@ -47,9 +45,3 @@ def test_a_table_is_read_as_it_was_written(tmp_path_factory, entries):
         rows = list(csv.DictReader(file))
     expected = [{key: "" if cell is None else str(cell) for key, cell in flat(entry).items()} for entry in entries]
     assert rows == expected
-
-
-@pytest.mark.parametrize("name", ["a.xlsx", "a"])
-def test_another_suffix_is_refused(name):
-    with pytest.raises(RequestError, match=r"a document is saved as \.json, \.csv"):
-        save_document({}, (), Path(name))

@@ -69,15 +69,3 @@ def test_what_is_not_certainly_left_by_the_dead_stays(tmp_path):
     with making.making(tmp_path):
         pass
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_place_without_locks_is_written_to_and_nothing_is_cleared(tmp_path, monkeypatch):
-    def no_locks(folder):
-        raise OSError("Function not implemented")
-
-    monkeypatch.setattr(making, "lock", no_locks)
-    (tmp_path / f"{making.PREFIX}old").mkdir()
-    age(tmp_path / f"{making.PREFIX}old")
-    with making.making(tmp_path) as folder:
-        assert folder.parent == tmp_path
-    assert [path.name for path in tmp_path.iterdir()] == [f"{making.PREFIX}old"]

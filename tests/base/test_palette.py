@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attncli.base.palette import WEIGHTS
+from attncli.record.display import WEIGHTS
 
 # Linear red, green, blue as they look without green cones: Machado, Oliveira and Fernandes 2009, table 1, severity 1.
 DEUTERANOPIA = np.array(
@@ -40,11 +40,6 @@ def without_green(light):
     return light @ DEUTERANOPIA.T
 
 
-def test_nothing_is_white_and_the_largest_nearly_black():
-    assert WEIGHTS[0] == "#ffffff"
-    assert lab(linear([1.0]))[0, 0] < 10
-
-
 @pytest.mark.parametrize("seen", [lambda light: light, grey, without_green], ids=["colour", "grey", "deuteranopia"])
 def test_neighbouring_steps_stay_apart(seen):
     """Each tenth of the scale is 7 or more units of CIE lightness darker than the one before: 2.3 are just noticeable
@@ -52,8 +47,3 @@ def test_neighbouring_steps_stay_apart(seen):
     """
     falls = -np.diff(lab(seen(linear(EVEN)))[:, 0])
     assert falls.min() > 7
-
-
-def test_lightness_falls_evenly():
-    falls = -np.diff(lab(linear(np.linspace(0, 1, 256)))[:, 0])
-    assert falls.min() > 0 and falls.max() < 1.5 * falls.mean()

@@ -19,13 +19,6 @@ def panic():
     return lambda: backtracking.pre_tokenize_str("x" * 60)
 
 
-def test_by_itself_a_panic_is_no_exception_and_is_loud(panic, capfd):
-    """Else there is nothing to do here."""
-    with pytest.raises(BaseException, match="retry-limit") as caught:
-        panic()
-    assert not isinstance(caught.value, Exception) and "panicked at" in capfd.readouterr().err
-
-
 @pytest.mark.parametrize("backtrace", ["0", "1", "full"])
 def test_a_panic_is_an_exception_of_one_line_and_nothing_is_written(backtrace, panic, capfd, monkeypatch):
     monkeypatch.setenv("RUST_BACKTRACE", backtrace)

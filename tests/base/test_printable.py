@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.base.printable import first_line, printable, quoted, short, shorten, visible
+from attncli.base.printable import printable, quoted, visible
 
 anything = st.text(st.characters())
 EVERY = [chr(number) for number in range(sys.maxunicode + 1)]
@@ -44,43 +44,12 @@ def test_the_spaces_around_a_token_can_be_seen(token):
     assert shown.startswith("␣" * (len(token) - len(token.lstrip(" "))))
 
 
-def test_spaces_by_hand():
-    assert [visible(token) for token in (" it", "New York", "  ", " a\n ", "")] == [
-        "␣it",
-        "New York",
-        "␣␣",
-        "␣a\\n␣",
-        "",
-    ]
-
-
 # What reorders a line beyond its own characters: embeddings, overrides, isolates, and their ends.
 BIDI = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
-@pytest.mark.slow
-def test_every_single_character():
-    for character in EVERY:
-        safe = printable(character)
-        harmful = (
-            unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
-            or unicodedata.bidirectional(character) in BIDI
-            or character in "\u200e\u200f\u061c"
-        )
-        assert (safe != character) == harmful
-        if harmful:
-            assert safe.isascii() and safe.isprintable() and safe.startswith("\\")
-
-
 @given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"])))
 def test_ordinary_text_is_left_as_it_is(text):
-    assert printable(text) == text
-
-
-@pytest.mark.parametrize(
-    "text", ["The cat sat.", "[bold]x[/]", "中文 عربي עברית", "👩‍🔬 🏳️‍🌈 e\u0301", "naïve \u00a0\u3000 ﬁ", "C:\\new", ""]
-)
-def test_ordinary_texts(text):
     assert printable(text) == text
 
 
@@ -99,20 +68,3 @@ def test_ordinary_texts(text):
 )
 def test_by_hand(text, safe):
     assert printable(text) == safe
-
-
-@given(text=st.text(), length=st.integers(1, 50))
-def test_shorten(text, length):
-    short = shorten(text, length)
-    assert len(short) <= length and (short == text or (short[-1] == "…" and text.startswith(short[:-1])))
-
-
-@given(message=st.text(max_size=400))
-def test_the_first_line_of_an_error_is_one_short_line(message):
-    line = first_line(ValueError(message))
-    assert len(line.splitlines()) == 1 and 0 < len(line) <= 200
-
-
-def test_numbers_are_written_short():
-    numbers = (0.0, 1e-10, 1e-4, 0.03125, 0.25)
-    assert [short(number) for number in numbers] == ["0", "1e-10", "1e-04", "0.031", "0.25"]

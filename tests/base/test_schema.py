@@ -50,9 +50,3 @@ def test_a_name_need_be_no_utf_8_and_a_flag_is_no_number():
     flag()(False, "partial")
     with pytest.raises(ValueError, match=r"partial is 0, and not true or false"):
         flag()(0, "partial")
-
-
-def test_how_long_a_list_is():
-    each(whole(), 2)([1, 2], "pair")
-    with pytest.raises(ValueError, match=r"pair is \[1\], and not a list of 2"):
-        each(whole(), 2)([1], "pair")

@@ -146,12 +146,6 @@ def garbled(path: Path, write: object, data: st.DataObject, read: object) -> Non
         read(path)  # type: ignore[operator]
 
 
-def test_a_tensor_that_is_not_there_is_a_value_error(tmp_path: Path) -> None:
-    save_file({"a": np.zeros(2)}, tmp_path / "a.safetensors")
-    with pytest.raises(ValueError, match="it has no b"):
-        Tensors(tmp_path / "a.safetensors", "numpy").read("b")
-
-
 def test_an_array_that_is_too_long_makes_no_list() -> None:
     assert listed("layers", np.arange(3)) == [0, 1, 2] and listed("kind", np.array("encoder")) == "encoder"
     with pytest.raises(ValueError, match="tokens has 2,000,000 entries"):

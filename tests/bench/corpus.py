@@ -1,6 +1,6 @@
 """Measure the time and memory of statistics over a corpus beside transformers and numpy.
 
-    python tests/bench/corpus.py [-m minilm] [--quick] [--json]
+    python tests/bench/corpus.py [-m minilm] [--quick]
 
 - speed: texts of mixed lengths, all figures of all heads. The peer is what one would write: transformers with
   `output_attentions`, padded batches of 16 in the file's order, and the same figures in numpy. Reading the file,
@@ -15,107 +15,38 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
-from attncli.base.errors import RequestError
-from attncli.base.printable import printable
-from attncli.checks.machine import machine_document
+from attncli.checks.machine import processor
+from attncli.checks.memory import process_peak
 from attncli.checks.timing import Run, median_seconds
 from attncli.corpus.files import whole_files
 from attncli.corpus.finding import find_inputs
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.sums import FIGURES, Sums, plain_part
 from attncli.corpus.texts import Reading
-from attncli.features.bench import machine_text, megabytes
+from attncli.features.bench import megabytes
 from attncli.features.bench.measuring import BATCH, padded, run_peer
-from attncli.models.aliases import find_alias
 from attncli.models.hub import NotOnThisMachine, locate
-from attncli.models.loading import load_own
+from attncli.models.loading import load_model
 from attncli.models.model import Model
 from attncli.models.random import architecture, write_random_checkpoint
 from attncli.models.transformers_peer import Reference, load_reference
 from attncli.text.windows import Window
 
 SHORTEST, LONGEST = 5, 200  # tokens of a text
-NOWHERE = {"path": None, "sha256": None}  # of a model whose weights are random
 HALF = "bfloat16"
 FREQUENT = 2000  # words that a corpus is made of
 MARK = 0.1  # of the words have a comma or a full stop after them
-
-
-class Plan(NamedTuple):
-    """texts and rounds of the speed; lines, few and many, of the memory; tokens of the long text."""
-
-    texts: int
-    rounds: int
-    lines: tuple[int, int]
-    long: int
-
-    @property
-    def steps(self) -> int:
-        """How often `bench_stats` says that something is done."""
-        return 3 * (self.rounds + 1) + 3
-
-
-WHOLE, QUICK = Plan(256, 5, (1000, 10_000), 8192), Plan(64, 3, (100, 1000), 2048)
-
-
-def bench_stats(
-    name: str, plan: Plan = WHOLE, device: str = "auto", done: Callable[[], None] = lambda: None
-) -> dict[str, Any]:
-    """Measure all of it. `done` is called after each of the plan's steps.
-
-    With the model's own weights where they are on this machine, else with random ones.
-
-    Raises RequestError for a model's name that means nothing, a device that is not there, or a text that is too long
-    for this kind of model.
-    """
-    with TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        directory, weights = checkpoint(name, folder)
-        model = load_own(str(directory), device)
-        corpus = make_corpus(model, folder / "speed.txt", plan.texts)
-        speed, half = measure_speed(model, corpus, plan.rounds, done)
-        memory = []
-        for lines in plan.lines:
-            measured = run_apart(directory, make_corpus(model, folder / f"{lines}.txt", lines), model.device)
-            memory.append({"lines": lines, **measured})
-            done()
-        long = measure_long_text(model, name, folder, plan.long)
-        done()
-        return {
-            "versions": {name: version(name) for name in ("attncli", "torch", "transformers", "numpy")},
-            "device": str(model.device),
-            "machine": machine_document(model.device),
-            "dtype": "float32",
-            "threads": torch.get_num_threads(),
-            "model": name,
-            "models": [{**model.info.document(), "name": name, **({} if weights == "pretrained" else NOWHERE)}],
-            "weights": weights,
-            "lengths": [SHORTEST, min(LONGEST, model.config.max_tokens)],
-            "speed": speed,
-            "half": half,
-            "memory": memory,
-            "long": long,
-        }
-
-
-def checkpoint(name: str, folder: Path) -> tuple[Path, str]:
-    """A directory with the model's files, and whether its weights are "pretrained" or "random"."""
-    try:
-        return locate(name, download=False).path, "pretrained"
-    except NotOnThisMachine:
-        if find_alias(name) is None:
-            raise
-    return write_random_checkpoint(name, folder / "random"), "random"
 
 
 def make_corpus(model: Model, path: Path, lines: int) -> Path:
@@ -146,51 +77,34 @@ def make_corpus(model: Model, path: Path, lines: int) -> Path:
 # --- speed ----------------------------------------------------------------------------------------------
 
 
-def measure_speed(
-    model: Model, path: Path, rounds: int, done: Callable[[], None]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Both over the same file, in turns, and attncli in HALF too; and how far their figures are apart."""
+def print_speed(model: Model, path: Path, rounds: int) -> None:
+    """Run both over the same file, in turns, and attncli in HALF too; and print how far their figures are apart."""
     reference = load_reference(model.place.path, model.device, torch.float32)
-    reducer, halved = Reducer(model), Reducer(load_own(str(model.place.path), str(model.device), HALF))
-
-    def ours() -> Sums:
-        return reducer.reduce(read(model, path))
-
-    def in_half() -> Sums:
-        return halved.reduce(read(model, path))
-
-    def theirs() -> Sums:
-        return by_transformers(reference, [window for [window] in read(model, path)], model.config.pad_id)
-
-    found = ours()
-    done()
-    expected = theirs()
-    done()
-    moved = np.abs(in_half().figures - found.figures).max(axis=(0, 1))
-    done()
-    runs: dict[str, Run] = {"attncli": ours, "transformers": theirs, HALF: in_half}
-    seconds = median_seconds(runs, rounds, model.device, done)
-    half = seconds.pop(HALF)
+    reducer, halved = Reducer(model), Reducer(load_model(str(model.place.path), str(model.device), HALF))
+    runs: dict[str, Run] = {
+        "attncli": lambda: reducer.reduce(read(model, path)),
+        "transformers": lambda: by_transformers(
+            reference, [window for [window] in read(model, path)], model.config.pad_id
+        ),
+        HALF: lambda: halved.reduce(read(model, path)),
+    }
+    found, expected, rough = (run() for run in runs.values())
+    seconds = median_seconds(runs, rounds, model.device, lambda: None)
     apart = np.abs(found.figures - expected.figures) / np.maximum(1, np.abs(expected.figures))
-    return (
-        {
-            "texts": found.texts,
-            "tokens": found.queries,
-            "rounds": rounds,
-            "seconds": seconds,
-            "ratio": seconds["transformers"] / seconds["attncli"],
-            "largest_difference": float(apart.max()),
-        },
-        {
-            "dtype": HALF,
-            "seconds": half,
-            "ratio": seconds["attncli"] / half,
-            "moved": dict(zip(FIGURES, moved.tolist(), strict=True)),
-        },
+    moved = np.abs(rough.figures - found.figures).max(axis=(0, 1))
+    print(
+        f"{found.texts:,} texts of {SHORTEST} to {LONGEST} tokens, {found.queries:,} tokens; medians of {rounds} rounds"
     )
+    for name, taken in seconds.items():
+        print(f"  {name:<13}{taken:8.2f} s{found.queries / taken:10,.0f} tokens/s")
+    ratio = seconds["transformers"] / seconds["attncli"]
+    print(f"  {ratio:.2f} x as fast as transformers and numpy; figures at most {apart.max():.0e} apart")
+    print(f"  {HALF} moves figures by at most:")
+    print("    " + ", ".join(f"{name} {size:.1e}" for name, size in zip(FIGURES, moved.tolist(), strict=True)))
 
 
 def read(model: Model, path: Path) -> Any:
+    """Yield the windows of a file's texts."""
     return Reading().windows(whole_files(find_inputs([str(path)])), model.tokenizer)
 
 
@@ -212,11 +126,9 @@ def by_transformers(reference: Reference, texts: Sequence[Window], pad_id: int) 
 # --- memory ---------------------------------------------------------------------------------------------
 
 
-def measure_long_text(model: Model, name: str, folder: Path, tokens: int) -> dict[str, Any]:
-    """One text of so many tokens, or nearly, through a model with room for it."""
+def long_text(model: Model, name: str, folder: Path, tokens: int) -> tuple[Path, Path]:
+    """Write a model with room for so many tokens, and a text of nearly so many."""
     _, config = architecture(name)
-    if "max_position_embeddings" not in config:
-        raise RequestError(f"{name} has no table of positions, so it can't be made longer: bench another model")
     more = tokens - model.config.max_tokens  # RoBERTa has two positions more than tokens
     longer = {"max_position_embeddings": config["max_position_embeddings"] + more}
     directory = write_random_checkpoint(name, folder / "long", longer)
@@ -224,83 +136,55 @@ def measure_long_text(model: Model, name: str, folder: Path, tokens: int) -> dic
     encode = model.tokenizer.backend.encode
     kept = len(words)
     while (total := len(encode(" ".join(words[:kept])))) > tokens:
-        kept -= max(1, (total - tokens) // 4)  # a word has seldom more tokens than that
+        kept -= max(1, (total - tokens) // 4)  # a word seldom has more tokens
     path = folder / "long.txt"
     path.write_text(" ".join(words[:kept]) + "\n", encoding="utf-8")
-    measured = run_apart(directory, path, model.device)
-    heads = model.config.heads
-    return {"layers": model.config.layers, "heads": heads, **measured, "map_bytes": heads * measured["tokens"] ** 2 * 4}
+    return directory, path
 
 
-def run_apart(directory: Path, path: Path, device: torch.device) -> dict[str, Any]:
-    """What `corpus_peak` prints. Raises RequestError with its last words when it fails."""
-    command = [sys.executable, str(Path(__file__).with_name("corpus_peak.py")), str(directory), str(path), str(device)]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    if finished.returncode != 0:
-        raise RequestError(
-            f"a process of the benchmark failed: {(finished.stderr.strip() or 'killed').splitlines()[-1]}"
-        )
-    measured: dict[str, Any] = json.loads(finished.stdout)
-    return measured
+def print_peak(name: str, directory: Path, path: Path, device: str) -> None:
+    """Count a file in a process of its own, and print what that took."""
+    command = [sys.executable, __file__, "-m", str(directory), "--device", device, "--count", str(path)]
+    taken = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    peak = megabytes(taken["peak_bytes"])
+    print(f"  {name}, {taken['tokens']:,} tokens: {taken['seconds']:.1f} s, peak of the process {peak} MB")
 
 
-# --- in words -------------------------------------------------------------------------------------------
-
-
-def stats_lines(document: dict[str, Any]) -> str:
-    """Describe the measurements in words."""
-    speed, half, memory, long = (document[name] for name in ("speed", "half", "memory", "long"))
-    lines = [
-        f"{printable(document['model'])}, {document['weights']} weights: {speed['texts']:,} texts of "
-        f"{document['lengths'][0]} to {document['lengths'][1]} tokens, {speed['tokens']:,} tokens"
-    ]
-    for name, seconds in speed["seconds"].items():
-        lines.append(f"  {name:<13}{seconds:8.2f} s{speed['tokens'] / seconds:10,.0f} tokens/s")
-    lines += [
-        f"  {speed['ratio']:.2f} x as fast as transformers and numpy; figures at most "
-        f"{speed['largest_difference']:.0e} apart",
-        f"  {half['dtype']:<13}{half['seconds']:8.2f} s",
-        f"  {half['ratio']:.2f} x as fast as float32, and at most so far from it:",
-        *("    " + ", ".join(f"{name} {moved:.1e}" for name, moved in some) for some in lines_of(half["moved"])),
-        "",
-        "peak memory of a whole process",
-    ]
-    corpora = [f"{one['lines']:,} lines, {one['tokens']:,} tokens" for one in memory]
-    for corpus, one in zip(corpora, memory, strict=True):
-        lines.append(f"  {corpus:<{max(map(len, corpora))}}{megabytes(one['peak_bytes']):>6} MB")
-    few, many = (one["peak_bytes"] for one in memory)
-    if few and many:
-        lines.append(f"  {many / few:.2f} x")
-    lines += [
-        "",
-        f"one text of {long['tokens']:,} tokens, {long['layers']} layers x {long['heads']} heads, random weights",
-        f"  {long['seconds']:.1f} s, peak of the process {megabytes(long['peak_bytes'])} MB; one layer's maps would be "
-        f"{megabytes(long['map_bytes'])} MB",
-        "",
-        f"float32 unless said, {document['device']}, {document['threads']} threads",
-        machine_text(document["machine"]),
-        ", ".join(f"{name} {number}" for name, number in document["versions"].items())
-        + f"; medians of {speed['rounds']} rounds",
-    ]
-    return "\n".join(lines)
-
-
-def lines_of(values: dict[str, float], most: int = 4) -> list[list[tuple[str, float]]]:
-    """Return names and values in lines of `most`."""
-    every = list(values.items())
-    return [every[start : start + most] for start in range(0, len(every), most)]
+def count(model: Model, path: Path) -> None:
+    """Print the tokens of a file, the seconds that counting it takes, and the peak memory of this process, as JSON."""
+    reducer = Reducer(model)
+    begun = time.perf_counter()
+    sums = reducer.reduce(read(model, path))
+    taken = {"tokens": sums.queries, "seconds": time.perf_counter() - begun, "peak_bytes": process_peak()}
+    json.dump(taken, sys.stdout)
 
 
 def main() -> None:
-    """Measure, and print words or a JSON document."""
+    """Measure, and print words."""
     asked = argparse.ArgumentParser(description="Measure the time and memory of statistics over a corpus.")
     asked.add_argument("-m", "--model", default="minilm")
     asked.add_argument("--quick", action="store_true", help="fewer texts and rounds")
     asked.add_argument("--device", default="auto")
-    asked.add_argument("--json", action="store_true")
+    asked.add_argument("--count", type=Path, metavar="FILE", help="count this file and print JSON")
     options = asked.parse_args()
-    document = bench_stats(options.model, QUICK if options.quick else WHOLE, options.device)
-    print(json.dumps(document) if options.json else stats_lines(document))
+    if options.count is not None:
+        count(load_model(options.model, options.device), options.count)
+        return
+    few, rounds, long = (64, 3, 2048) if options.quick else (256, 5, 8192)
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        try:
+            directory, weights = locate(options.model, download=False).path, "pretrained"
+        except NotOnThisMachine:
+            directory, weights = write_random_checkpoint(options.model, folder / "random"), "random"
+        model = load_model(str(directory), options.device)
+        print(f"{options.model}, {weights} weights, float32 unless said; {processor()[0]}, {model.device}")
+        print(", ".join(f"{name} {version(name)}" for name in ("attncli", "torch", "transformers", "numpy")))
+        print_speed(model, make_corpus(model, folder / "speed.txt", few), rounds)
+        for lines in (100, 1000) if options.quick else (1000, 10_000):
+            path = make_corpus(model, folder / f"{lines}.txt", lines)
+            print_peak(f"{lines:,} lines", directory, path, options.device)
+        print_peak("one text, random weights", *long_text(model, options.model, folder, long), options.device)
 
 
 if __name__ == "__main__":

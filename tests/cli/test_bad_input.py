@@ -5,10 +5,8 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
-from shell import interruptible
 
 TEXT = "The cat sat."
 
@@ -152,31 +150,6 @@ def test_debug_shows_where(process):
     result = process("run", "--debug", "-l", "99", TEXT)
     assert result.code != 0
     assert "Traceback" in result.err
-
-
-@pytest.mark.slow
-def test_closed_pipe_ends_quietly(elsewhere):
-    done = subprocess.run(
-        f"{sys.executable} -m attncli run --json -l all {'word ' * 200!r} | head -c 1",
-        shell=True, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("{", "")
-
-
-@pytest.mark.slow
-def test_interruption(elsewhere):
-    long = elsewhere / "long.txt"
-    long.write_text(("word " * 400 + "\n") * 2000)
-    started = subprocess.Popen(
-        [sys.executable, "-m", "attncli", "run", "-l", "5", "-H", "0", "-f", long, "-o", "maps.safetensors"],
-        stderr=subprocess.PIPE, text=True, cwd=elsewhere, preexec_fn=interruptible,
-    )  # fmt: skip
-    time.sleep(6)
-    started.send_signal(signal.SIGINT)
-    _, err = started.communicate(timeout=300)
-    assert started.returncode == 130
-    assert "Traceback" not in err
-    assert [path.name for path in elsewhere.iterdir()] == ["long.txt"]
 
 
 def test_more_text_than_can_be_kept(refused, elsewhere):

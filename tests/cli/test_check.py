@@ -162,8 +162,7 @@ def test_nothing_of_the_current_folder_is_run(mine, tmp_path, attncli):
 # --- files that do harm -----------------------------------------------------------------------------------
 
 WRITES = "for n in range(3, 20):\n        try: os.write(n, {})\n        except OSError: pass"
-STEP = """b'{"step": "made"}\\n'"""
-LIE = """b'{"found": {"right": true}}\\n'"""
+LIE = """b'{"step": "made"}\\n'"""
 ROOM = "takes more than 1 GB of memory: --memory-limit GB gives it more"
 TOO_DEEP = "class attention:\n  def forward(self, x): return x\n  def __init__(self, depth): pass"
 # An act of a function, and a part of the line that follows. CALLED: while it was being called.
@@ -225,7 +224,6 @@ LOOPS = {
     attention_that("__import__('re').match('(a+)+$', 'a' * 60 + 'b')"): "line 6, while it was being called",
     attention_that("import faulthandler; faulthandler.cancel_dump_traceback_later()\n    while True: pass"): "called",
     attention_that("os.kill(os.getpid(), 19)"): "while it was being called",
-    attention_that(f"while True:\n      {WRITES.format(STEP)}"): "line 8, while it was being made",
 }
 
 

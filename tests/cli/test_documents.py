@@ -1,34 +1,33 @@
-"""What --json prints and -o saves is what attncli/cli/README.md says: every field, of its type, and no other.
+"""Documents have the fields that their features state (FIELDS), each of its type, and no others.
 
 A command that prints a document has ways here that between them have every field.
 """
 
 import csv
 import json
+import re
 import sys
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from checkpoints import make_checkpoint
-from cli.live import LIVE
+from cli.commands import commands
+from jsonschema import Draft4Validator
 from made_up_family import FAMILY, made_up_checkpoint
 from own_attention import MINE
 from sentences import NORMALIZE, pooling, write_modules
-from written_documents import PLAIN, ROW, Reader, sections, text
+from written_documents import paths, problems, unseen
 
 from attncli import load_record
 from attncli.base.files import flat
-from attncli.checks import timing
-from attncli.cli.app import app
 from attncli.features.bench import measuring
 from attncli.features.bench.measuring import Shape
 from attncli.features.compare import ways
+from attncli.features.document import PLAIN, schema_of, sections
 from attncli.models.families import FAMILIES
-from attncli.record.files import CSV_HEADER
+from attncli.record.record import CSV_HEADER
 
 TEXT, OTHER = "the cat sat on the unbelievable cat", "it sat on the big cat it is"
 TREES = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
@@ -112,33 +111,15 @@ ODD: dict[str, Any] = {
 SLOW = {"bench"}
 APART = {"check"}  # starts a process
 # Measured is something small: modules, names in them, and what they have here.
-SMALL = (
-    (measuring.__name__, "SHAPES", (Shape(1, 8, 2, 1),)),
-    (timing.__name__, "PRODUCT", (64, 32, 48)),
-)
+SMALL = ((measuring.__name__, "SHAPES", (Shape(1, 8, 2, 1),)),)
 NEVER_SAVED = {"check", "models", "samples", "models show", "bench"}
 RECORDS = {"run", "align", "flow"}  # their .csv is that of records
-# The list that is in a command's .csv.
+# The list that is in a command's .csv, as its feature states it.
 TABLES = {
-    "find": "heads",
-    "explain": "keys",
-    "mechanisms": "variants",
-    "probe": "relations",
-    "ablate": "effects",
-    "cut": "edges",
-    "patch": "patches",
-    "trust": "rankings",
-    "diff": "heads",
-    "compare": "layers",
+    name: found[1]
+    for name in CALLS
+    if (found := re.search(r"a row\s+per entry of\s`(\w+)`", sections()[name].after)) and name != "stats"
 }
-
-
-@cache
-def commands() -> dict[str, set[str]]:
-    """The options of every command by its name."""
-    program: Any = typer.main.get_command(app)
-    names = program.list_commands(None)
-    return {name: {option for one in program.get_command(None, name).params for option in one.opts} for name in names}
 
 
 def words(line: str) -> list[str]:
@@ -225,46 +206,35 @@ def marked(names: Any) -> list[Any]:
 
 
 def test_every_command_with_a_document_has_its_section_and_its_calls():
-    printing = {name for name, options in commands().items() if "--json" in options}
+    options = {name: {opt for one in command.params for opt in one.opts} for name, command in commands().items()}
+    printing = {name for name, names in options.items() if "--json" in names}
     assert printing == {name.split()[0] for name in CALLS}
     assert set(CALLS) <= set(sections())
-    assert {name for name in CALLS if "-o" not in commands()[name.split()[0]]} == NEVER_SAVED
+    assert {name for name in CALLS if "-o" not in options[name.split()[0]]} == NEVER_SAVED
 
 
-@pytest.mark.slow
-def test_the_tables_are_whole():
-    """Every row is read, its type is known, and what has a shape says it."""
-    assert sum(map(len, sections().values())) == text().count("\n| `")
-    for name, fields in sections().items():
-        for path, kind in fields.items():
-            for one in kind.removesuffix("?").split(" or "):
-                assert one.strip("[]{}") in {*PLAIN, "null", "object", *sections()}, (name, path)
-    for path, kind, shape, _ in ROW.findall(text()):
-        assert shape or not {"[str]", "[int]", "[float]", "[[float]]"} & {kind.removesuffix("?")}, path
+def test_fields_have_a_known_type_and_a_shape():
+    for name, section in sections().items():
+        for one in section.fields:
+            for kind in one.type.removesuffix("?").split(" or "):
+                assert kind.strip("[]{}") in {*PLAIN, "object", *sections()}, (name, one)
+            assert one.unit or one.type.removesuffix("?") not in {"[str]", "[int]", "[float]", "[[float]]"}, (name, one)
+        Draft4Validator.check_schema(schema_of(name))
 
 
-def test_the_reader_finds_what_is_wrong():
-    """It is what all tests here stand on."""
-    reader = Reader()
+def test_a_schema_finds_what_is_wrong():
     model = {"name": "a", "path": None, "sha256": None, "layers": 1, "heads": 1, "hidden_size": 4}
-    record = {
-        "tokens": ["a"],
-        "segments": [0],
-        "mask": "none",
-        "attention": [{"layer": 0, "head": 0, "weights": [[1]]}],
-    }
-    assert reader.read("run", {"model": model, "records": [record]}) == []
+    head = {"layer": 0, "head": 0, "weights": [[1]]}
+    record = {"tokens": ["a"], "segments": [0], "mask": "none", "attention": [head]}
+    assert problems("run", {"model": model, "records": [record]}) == []
     for wrong, said in (
-        ({"model": model}, "run.records is missing"),
-        ({"model": {**model, "layers": 1.5}, "records": []}, "run.model.layers is no int"),
-        ({"model": model, "records": [{**record, "more": 1}]}, "run.records[0].more is not written down"),
-        (
-            {"model": model, "records": [{**record, "attention": [{}]}]},
-            "run.records[0].attention[0].weights is missing",
-        ),
-        ({"model": model, "records": [{**record, "tokens": [0]}]}, "run.records[0].tokens[0] is no str"),
+        ({"model": model}, "run: 'records' is a required property"),
+        ({"model": {**model, "layers": 1.0}, "records": []}, "run.model.layers: 1.0"),
+        ({"model": model, "records": [{**record, "more": 1}]}, "run.records[0]: Additional properties"),
+        ({"model": model, "records": [{**record, "attention": [{}]}]}, "run.records[0].attention[0]: 'weights'"),
+        ({"model": model, "records": [{**record, "tokens": [0]}]}, "run.records[0].tokens[0]: 0 is not"),
     ):
-        assert any(line.startswith(said) for line in reader.read("run", wrong)), said
+        assert any(line.startswith(said) for line in problems("run", wrong)), said
 
 
 # --- what is printed ------------------------------------------------------------------------------------
@@ -272,20 +242,20 @@ def test_the_reader_finds_what_is_wrong():
 
 @pytest.mark.parametrize("name", marked(CALLS))
 def test_documents_are_as_written(printed, name):
-    reader = Reader()
+    found: set[str] = set()
     for line in CALLS[name]:
-        assert reader.read(name, printed(line)) == [], line
-    there = {field for section, field in reader.met if section == name}
-    assert there == set(sections()[name]) - INTERRUPTED.get(name, set())
+        assert problems(name, printed(line)) == [], line
+        found |= set(paths(printed(line)))
+    assert unseen(name, {name: found}) == INTERRUPTED.get(name, set())
 
 
 def test_no_part_has_a_field_that_is_nowhere(printed):
-    reader = Reader()
-    for name in ("run", "explain", "diff", "probe", "stats", "models show", "trust"):
-        for line in CALLS[name]:
-            reader.read(name, printed(line))
+    found = {
+        name: {path for line in CALLS[name] for path in paths(printed(line))}
+        for name in ("run", "explain", "diff", "probe", "stats", "models show", "trust")
+    }
     for part in set(sections()) - set(CALLS) - {"machine", "program"}:  # of bench, which is slow
-        assert {field for section, field in reader.met if section == part} == set(sections()[part]), part
+        assert unseen(part, found) == set(), part
 
 
 # --- what is saved --------------------------------------------------------------------------------------
@@ -335,7 +305,7 @@ def test_maps_have_a_row_a_cell(call, printed, name, tmp_path):
     line = CALLS[name][0]
     call(line, "-o", str(tmp_path / "x.csv"))
     rows = read(tmp_path / "x.csv")
-    assert tuple(rows[0]) == CSV_HEADER and f"`{','.join(CSV_HEADER)}`" in text()
+    assert tuple(rows[0]) == CSV_HEADER and f"`{','.join(CSV_HEADER)}`" in sections()["run"].after
     weights = [
         weight
         for record in printed(line)["records"]
@@ -374,13 +344,6 @@ def started(place):
     return start
 
 
-@pytest.mark.parametrize("line", quick_first(PIPED, "--json"))
-def test_a_document_is_all_that_is_printed(started, line):
-    code, out, err = started(line).ended()
-    assert (code, err) == (0, "")
-    assert isinstance(json.loads(out), dict)
-
-
 @pytest.mark.parametrize("line", [*quick_first(PIPED, "", "--help"), *quick_first(DRAWN, "", "--help")])
 def test_who_reads_one_line_ends_nothing_badly(started, line):
     """As `| head -1` does it."""
@@ -390,12 +353,6 @@ def test_who_reads_one_line_ends_nothing_badly(started, line):
     with process.stderr:
         said = process.stderr.read()
     assert (process.wait(), said) == (0, "")
-
-
-def test_every_command_is_piped():
-    """bench and train-align too, with small inputs."""
-    begun = {" ".join(words(line)[:2]) for line in [*PIPED, *DRAWN]}
-    assert all(any(f"{one} ".startswith(f"{name} ") for one in begun) for name in commands() if name not in {"", *LIVE})
 
 
 def read(path: Path) -> list[dict[str, str]]:

@@ -86,13 +86,6 @@ def test_json_is_what_the_library_gives(attncli, checkpoint, expected, which):
         assert np.array_equal(np.float32(part["weights"]), record.map(part["layer"], part["head"]))
 
 
-def test_its_own_output_through_the_command_is_the_same_each_time(attncli, checkpoint, expected):
-    command = ("run", *OTHER, "-m", checkpoint("t5"), "--json", TEXT)
-    first = attncli(*command)
-    assert attncli(*command).out == first.out
-    assert json.loads(first.out)["records"][0]["tokens"] == expected("t5").tokens.text
-
-
 @pytest.mark.parametrize(
     "family", ["gpt2", "t5", *(pytest.param(one, marks=pytest.mark.slow) for one in ("llama", "bart", "marian"))]
 )
@@ -133,54 +126,6 @@ def test_csv_names_both_tokens_of_a_cell(attncli, checkpoint, expected, tmp_path
         rows = list(csv.DictReader(file))
     assert [row["query_token"] for row in rows] == list(np.repeat(record.tokens.text, len(record.keys)))
     assert [row["key_token"] for row in rows] == record.keys.text * len(record.tokens)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("which", ["encoder", "decoder", "cross"])
-def test_view_and_heatmap_run_the_model_themselves(attncli, checkpoint, expected, tmp_path, which):
-    target = None if which == "encoder" else ANSWER
-    record = expected("t5", which=which, target=target)
-    page, picture = tmp_path / "a.html", tmp_path / "a.svg"
-    for command, path in (("view", page), ("heatmap", picture)):
-        asked = ("--which", which, *taught(target), "-o", path)
-        result = attncli(command, *OTHER, "-m", checkpoint("t5"), TEXT, *asked)
-        assert result.code == 0 and result.out == f"{path}\n", result.err
-    [text] = texts_of(page)
-    assert text["tokens"] == seen(record.tokens) and text["attention"] == record.kind
-    assert set(words_of(picture)) >= {*seen(record.tokens), *seen(record.keys)}
-
-
-def test_several_texts_and_a_pair(attncli, checkpoint, tmp_path):
-    path = tmp_path / "texts.txt"
-    path.write_text("the cat\na mat on the cat\n", encoding="utf-8")
-    given = ("run", *OTHER, "-m", checkpoint("gpt2"), "--json")
-    records = json.loads(attncli(*given, "-f", path).out)["records"]
-    assert [entry["tokens"][0] for entry in records] == ["the", "a"]
-    [entry] = json.loads(attncli(*given, "the cat", "--pair", "a mat").out)["records"]
-    assert set(entry["segments"]) == {0, 1}
-
-
-def test_a_bert_gives_the_same_with_both_engines(attncli):
-    ours, theirs = (
-        json.loads(attncli("run", "--json", "-H", "0", TEXT, *engine).out)["records"][0] for engine in ((), OTHER)
-    )
-    assert ours["tokens"] == theirs["tokens"] and ours["mask"] == theirs["mask"]
-    weights = [entry["attention"][0]["weights"] for entry in (ours, theirs)]
-    assert np.allclose(*weights, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["run", "view", "heatmap"])
-def test_what_attncli_has_no_encoder_for_is_run_by_transformers_without_a_word(
-    attncli, refused, checkpoint, command, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    result = attncli(command, "-m", checkpoint("gpt2"), TEXT)
-    why = "model type 'gpt2' is not supported by attncli's encoders"
-    assert result.code == 0
-    assert "transformers" not in result.err
-    assert attncli(command, "-m", checkpoint("gpt2"), "--engine", "transformers", TEXT).out == result.out
-    assert why in refused(command, "-m", checkpoint("gpt2"), "--engine", "attncli", TEXT)
 
 
 def test_a_network_with_random_weights_is_not_made_up_for_a_model_that_transformers_runs(refused, checkpoint):
@@ -234,24 +179,6 @@ def test_statistics_of_a_decoder_are_of_the_mask_that_is_asked_for(attncli, chec
     assert not any(by_mask["causal"]) and all(by_mask["none"])
 
 
-def test_advice_does_not_lead_in_a_circle(attncli, refused, checkpoint):
-    """What is advised is done, and works."""
-    line = refused("run", "-m", checkpoint("gpt2"), "--engine", "attncli", TEXT)
-    assert line.endswith("omit --engine attncli, so that transformers runs it")
-    assert attncli("run", "-m", checkpoint("gpt2"), TEXT).code == 0
-
-
-def test_every_mask_is_put_on_a_bert_by_transformers(attncli):
-    for mask in ("padding", "causal", "none"):
-        ours, theirs = (
-            json.loads(attncli("run", "--json", "--mask", mask, "--pad-to", "12", TEXT, *engine).out)["records"][0]
-            for engine in ((), OTHER)
-        )
-        assert ours["mask"] == theirs["mask"] == mask
-        for one, other in zip(ours["attention"], theirs["attention"], strict=True):
-            np.testing.assert_allclose(one["weights"], other["weights"], atol=1e-4)
-
-
 @pytest.mark.parametrize(
     ("command", "given", "why"),
     [
@@ -277,14 +204,6 @@ def test_a_target_is_for_one_text(refused, checkpoint, tmp_path):
     path.write_text("the cat\na mat\n", encoding="utf-8")
     line = refused("run", *OTHER, "-m", checkpoint("t5"), "-f", path, "--target", "x")
     assert "--target is what becomes of one text, and there are 2" in line
-
-
-@pytest.mark.parametrize("command", ["view", "heatmap"])
-@pytest.mark.parametrize("option", ["--which", "--target"])
-def test_what_is_saved_is_not_run_again(refused, checkpoint, attncli, tmp_path, command, option):
-    path = tmp_path / "maps.npz"
-    attncli("run", "-H", "0", "-o", path, TEXT)
-    assert f"{option} has no effect with --from" in refused(command, "--from", path, option, "cross")
 
 
 @pytest.mark.slow
@@ -409,13 +328,6 @@ def test_mask_shows_every_mask_on_a_decoder_and_an_encoder_decoder(attncli, chec
     path = tmp_path / "masks.svg"
     assert attncli("mask", "-m", checkpoint("gpt2"), "-o", path, TEXT).code == 0
     assert {"causal", "unmasked"} <= {*words_of(path)}
-
-
-def test_mask_of_several_texts_says_it_once_and_a_target_is_for_one(attncli, refused, checkpoint, lines):
-    result = attncli("mask", *OTHER, "-m", checkpoint("bart"), "--json", "-f", lines)
-    assert result.code == 0 and not result.err
-    line = refused("mask", *OTHER, "-m", checkpoint("bart"), "--which", "decoder", "--target", "a", "-f", lines)
-    assert "--target is what becomes of one text" in line
 
 
 @pytest.mark.slow

@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 import transformers
 from checkpoints import make_checkpoint
-from cli.live import LIVE
-from cli.test_every_option import GENERAL, VALUES, commands, is_flag
+from cli.commands import LIVE, commands, is_flag
+from cli.test_every_option import GENERAL, VALUES
 from foreign_checkpoints import NO_TEXT, TEXT, make_foreign
 from own_attention import MINE
 
-from attncli.checks import timing
 from attncli.features.bench import measuring
 from attncli.models import loading
 from attncli.models.engine import NEEDS_OWN
@@ -104,7 +103,7 @@ def calls(name: str) -> list[list[str]]:
         if option.param_type_name == "argument" or option.name in {*GENERAL, *NOT_TRIED, *FEWER}:
             continue
         values = SEVERAL.get(option.name) or [() if is_flag(option) else VALUES[option.name]]
-        if option.name in ("output_path", "output_paths"):
+        if option.name == "output_path":
             values = [(f"a{suffix}",) for suffix in re.findall(r"\.[a-z]+\b", option.help)]
         opt = max(option.opts, key=len)
         found += [[*plain, opt, *value] for value in values]
@@ -167,8 +166,7 @@ def opened(known, monkeypatch):
 
 def read_once(known: dict[Any, Any], patch: pytest.MonkeyPatch) -> None:
     """Read a model once and not at each call; find once, too, what is wrong with it."""
-    for name in ("load_from", "load_own_from"):
-        patch.setattr(loading, name, partial(once, known, getattr(loading, name)))
+    patch.setattr(loading, "load_from", partial(once, known, loading.load_from))
 
 
 def once(known, load, place, *how):
@@ -222,7 +220,6 @@ def short_bench(monkeypatch):
 def small_bench(patch: pytest.MonkeyPatch) -> None:
     """Let `bench` take no time."""
     patch.setattr(measuring, "SHAPES", (measuring.SHAPES[0]._replace(texts=1, tokens=8),))
-    patch.setattr(timing, "PRODUCT", (64, 32, 48))
 
 
 def each(names: Any, quick: Any) -> list[Any]:

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from checkpoints import make_checkpoint
-from cli.live import LIVE
+from cli.commands import LIVE, commands, is_flag
 from own_attention import MINE
 from sentences import NORMALIZE, pooling, write_modules
 
 from attncli import load_model, save_records
-from attncli.cli.app import app
-from attncli.cli.given import written
+from attncli.cli.help import long_name
 from attncli.features.compare import ways
 
 TEXT = "the cat sat on the unbelievable cat"
@@ -48,7 +46,6 @@ VALUES: dict[str, tuple[str, ...]] = {
     "which": ("decoder",),
     "target": ("a cat",),
     "output_path": ("other",),  # with the suffix of the way, or refused
-    "output_paths": ("other.csv",),
     "query": ("big",),
     "tokens": ("1-4",),
     "key": ("big",),
@@ -254,17 +251,6 @@ SILENT_HERE = {
 ELSEWHERE = {"bench", "train-align"}
 
 
-def commands() -> dict[str, Any]:
-    """Every command by its name."""
-    root: Any = typer.main.get_command(app)
-    context = typer.Context(root)
-    return {name: root.get_command(context, name) for name in root.list_commands(context)}
-
-
-def is_flag(parameter: Any) -> bool:
-    return bool(getattr(parameter, "is_flag", False))
-
-
 def test_every_command_has_its_ways():
     assert set(commands()) - ELSEWHERE - LIVE == set(WAYS)
 
@@ -286,12 +272,12 @@ def cases() -> list[Any]:
                 if option.name in GENERAL or option.name in SILENT or (line, option.name) in SILENT_HERE or taken:
                     continue
                 slow = drawn(base) or name in APART or line not in lines[:QUICK] or option.name in LONG
-                found.append(pytest.param(base, option, id=f"{line} + {written(option)}", marks=slow_if(slow)))
+                found.append(pytest.param(base, option, id=f"{line} + {long_name(option)}", marks=slow_if(slow)))
     for name, base, option_name in WAYS_FOR:
         [option] = [one for one in commands()[name].params if one.name == option_name]
         found.append(
             pytest.param(
-                base, option, id=f"{' '.join(base)} + {written(option)}", marks=slow_if(drawn(base) or name in APART)
+                base, option, id=f"{' '.join(base)} + {long_name(option)}", marks=slow_if(drawn(base) or name in APART)
             )
         )
     return found

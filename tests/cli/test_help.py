@@ -7,15 +7,14 @@ import sys
 from typing import Literal, get_args, get_origin
 
 import pytest
-import typer
-from cli.live import LIVE
+from cli.commands import LIVE
+from cli.commands import commands as every_command
 from own_attention import MINE
 from readme import BLOCK, DOCUMENTS, commands
 from shell import run_line
 
 from attncli.base import choices
-from attncli.cli import given
-from attncli.cli.app import app
+from attncli.cli.help import long_name
 from attncli.features import options
 
 # These are run by tests/test_readme.py.
@@ -25,8 +24,7 @@ IN_DOCUMENTS = {
     for block in BLOCK.finditer(path.read_text(encoding="utf-8"))
     for line in commands(block[1])
 }
-CONTEXT = typer.Context(typer.main.get_command(app), info_name="attncli")
-COMMANDS = [(name,) for name in CONTEXT.command.list_commands(CONTEXT)]
+COMMANDS = [(name,) for name in every_command()]
 MINUTES = ("bench", "train-align")  # what takes them; tests of their own run it small
 HEAVY = ("torch", "transformers", "matplotlib", "rich")
 
@@ -60,11 +58,8 @@ ROW = re.compile(r" {2}(?:-\w, | {4})?(?P<name>--[\w-]+|[A-Z]+|show)(?: (?P<valu
 
 
 def parameters(command):
-    """What a command takes, as Typer has it, by the name in a page."""
-    found = typer.main.get_command(app)
-    for name in command:
-        found = found.get_command(CONTEXT, name)
-    return {given.written(one): one for one in found.params}
+    """Return the parameters of a command by their names in a page."""
+    return {long_name(one): one for one in every_command()[command[0]].params}
 
 
 def groups(page):
@@ -136,8 +131,7 @@ def test_names_of_choices_and_defaults_are_told(command, attncli):
 def test_the_first_page_has_whole_sentences(attncli):
     page = attncli("--help").out
     assert "..." not in page.replace("[ARGS]...", "")
-    for name in CONTEXT.command.list_commands(CONTEXT):
-        command = CONTEXT.command.get_command(CONTEXT, name)
+    for name, command in every_command().items():
         sentence = " ".join(command.help.partition("\n\n")[0].split())
         assert sentence.endswith(".") and sentence in " ".join(page.split()), name
 

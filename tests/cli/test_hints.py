@@ -134,11 +134,3 @@ def test_only_errors_are_not_quiet(attncli, refused, place, monkeypatch):
     assert "no model" in refused("run", "-q", "-m", "nonsense", long)
     monkeypatch.setenv("ATTNCLI_QUIET", "0")
     assert "no text given" in attncli("heatmap", "-m", "tiny", "-o", "a.svg").err
-
-
-def test_no_bar_where_it_is_quiet(monkeypatch):
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setattr(output, "QUIET", False)
-    assert output.shows_progress()
-    monkeypatch.setattr(output, "QUIET", True)
-    assert not output.shows_progress()

@@ -10,7 +10,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from forked import Process
 from shell import environment
 
 pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
@@ -32,16 +31,11 @@ def opened(kind: str, path: Path) -> Iterator[int]:
         os.close(handle)
 
 
-def emptied(folder: Path) -> None:
-    """A folder with nothing in what is printed and said."""
-    folder.mkdir(exist_ok=True)
-    (folder / "out").write_text("")
-    (folder / "err").write_text("")
-
-
 def attncli(folder: Path, *arguments: str, stdin="null", stdout="open", stderr="open", **variables):
     """Exit code, and what stood on stdout and stderr. A stdin that is "silent" is a pipe that nobody writes to."""
-    emptied(folder)
+    folder.mkdir(exist_ok=True)
+    for name in ("out", "err"):
+        (folder / name).write_text("")
     closed = [number for number, kind in enumerate((stdin, stdout, stderr)) if kind == "closed"]
     with opened(stdout, folder / "out") as out, opened(stderr, folder / "err") as err:
         process = subprocess.Popen(
@@ -56,24 +50,6 @@ def attncli(folder: Path, *arguments: str, stdin="null", stdout="open", stderr="
         code = process.wait(timeout=300)
     if process.stdin is not None:
         process.stdin.close()
-    return code, (folder / "out").read_text(), (folder / "err").read_text()
-
-
-def forked(folder: Path, *arguments: str, stdin="null", stdout="open", stderr="open"):
-    """The same of a process without the start of Python."""
-    emptied(folder)
-    kinds = {0: stdin, 1: stdout, 2: stderr}
-    reading, writing = os.pipe()
-    with opened(stdout, folder / "out") as out, opened(stderr, folder / "err") as err:
-        files = {0: reading, 1: out, 2: err}
-        streams = {
-            number: None if kind == "closed" else files[number]
-            for number, kind in kinds.items()
-            if (number, kind) != (0, "null")
-        }
-        code = Process(arguments, folder, streams).wait(60)
-    for handle in (reading, writing):
-        os.close(handle)
     return code, (folder / "out").read_text(), (folder / "err").read_text()
 
 
@@ -106,9 +82,8 @@ def test_words_that_are_lost_change_no_exit_code(tmp_path):
 def test_all_combinations(command, stdin, tmp_path):
     _, expected, _ = attncli(tmp_path, *command)
     assert expected
-    for number, (out, err) in enumerate(product(KINDS, KINDS)):
-        program = forked if number % 5 else attncli  # some of every kind are started
-        code, printed, said = program(tmp_path, *command, stdin=stdin, stdout=out, stderr=err)
+    for out, err in product(KINDS, KINDS):
+        code, printed, said = attncli(tmp_path, *command, stdin=stdin, stdout=out, stderr=err)
         assert code == (2 if out in ("closed", "full") else 0), (out, err)
         assert printed == (expected if out == "open" else "")
         assert len(said.splitlines()) == (1 if err == "open" and code == 2 else 0), said

@@ -5,16 +5,18 @@ import unicodedata
 
 import numpy as np
 import pytest
+import torch
 from checkpoints import EACH
 from windows import corpus, sums_of
 
 import attncli
 from attncli import RequestError
-from attncli.analysis.shares import row_shares
-from attncli.analysis.words import merge_words
+from attncli.analysis.patterns import row_shares
+from attncli.corpus.batch_sums import reduced
 from attncli.corpus.reducer import Pace, Reducer
 from attncli.corpus.sums import FIGURES, Counting, divergence_sums
 from attncli.models import meeting
+from attncli.record.grouping import merge_words
 
 TEXTS = [
     "The cat sat on the mat, and the dog did not.",
@@ -77,18 +79,8 @@ def plain_statistics(records, queries=None):
 
 
 @pytest.mark.parametrize("mask", ["padding", "causal"])
-def test_statistics_equal_a_plain_loop_over_saved_records(minilm, tmp_path, mask):
-    attncli.save_records(list(minilm.attend_many(TEXTS, mask=mask)), tmp_path / "maps.safetensors")
-    figures, spread = plain_statistics(attncli.load_records(tmp_path / "maps.safetensors"))
-    found = sums_of(Reducer(minilm, Counting(mask)), corpus(minilm, TEXTS))
-    assert found.texts == len(TEXTS)
-    assert np.allclose(found.figures, figures, rtol=1e-6, atol=1e-6)
-    assert np.allclose(found.spread, spread, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("mask", ["padding", "causal"])
-@pytest.mark.parametrize(("measure", "words"), [("norm", False), ("weight", True), ("norm", True)])
-def test_norms_and_words_equal_a_plain_loop_over_records(minilm, measure, words, mask):
+@pytest.mark.parametrize(("measure", "words"), [("weight", False), ("norm", False), ("weight", True), ("norm", True)])
+def test_statistics_equal_a_plain_loop_over_records(minilm, measure, words, mask):
     records = minilm.attend_many(TEXTS, mask=mask, measure=measure)
     if words:
         records = map(merge_words, records)
@@ -100,16 +92,6 @@ def test_norms_and_words_equal_a_plain_loop_over_records(minilm, measure, words,
     assert np.allclose(found.spread, spread, rtol=2e-6, atol=2e-6)
 
 
-def test_padding_never_counts(minilm):
-    """A record with [PAD] has rows of it, which a plain loop must leave out to get the same."""
-    records = [minilm.attend(TEXTS[0], pad_to=20)]
-    real = len(minilm.tokenizer.encode(TEXTS[0]))
-    figures, _ = plain_statistics(records, [range(real)])
-    found = sums_of(Reducer(minilm), corpus(minilm, TEXTS[:1]))
-    assert found.queries == real
-    assert np.allclose(found.figures, figures, rtol=1e-6, atol=1e-6)
-
-
 @pytest.mark.parametrize("family", EACH)
 def test_every_family_is_counted_as_its_records_are(tiny, family):
     model = attncli.load_model(str(tiny(family)), device="cpu", dtype="float64")
@@ -118,20 +100,6 @@ def test_every_family_is_counted_as_its_records_are(tiny, family):
     weights = [record.weights for record in model.attend_many(texts)]
     strongest = np.concatenate([one.max(axis=-1) for one in weights], axis=-1).mean(axis=-1)
     assert found.figures[..., FIGURES.index("strongest")] == pytest.approx(strongest, abs=1e-6)
-
-
-def test_windows_of_a_long_text_are_one_text(tiny):
-    model = attncli.load_model(str(tiny()), device="cpu", dtype="float64")
-    long = "the cat, and the cat. " * 12
-    [cut] = texts = corpus(model, [long], stride=17)
-    assert len(cut) > 2
-    records = list(model.attend_tokens([window.tokens for window in cut]))
-    figures, _ = plain_statistics(records, [range(*window.counted) for window in cut])
-    found = sums_of(Reducer(model), texts)
-    assert (found.texts, found.queries) == (1, sum(window.queries for window in cut))
-    # Whether a word is the same is asked of the window here, as in the plain loop: it knows no other words.
-    assert np.allclose(found.figures, figures, rtol=1e-6, atol=1e-6)
-    assert np.allclose(found.spread, 0, atol=1e-6)
 
 
 def test_words_of_a_long_text_are_each_counted_once_and_whole(tiny):
@@ -198,3 +166,11 @@ def test_some_heads_and_queries_after_the_other_add_up_to_all_at_once(tiny, fami
         np.testing.assert_allclose(parts.figures, whole.figures, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(parts.alike, whole.alike, rtol=1e-5)
         np.testing.assert_allclose(parts.limit, whole.limit)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_added_up_in_single(dtype):
+    ones = torch.full((1, 2, 64, 64), 1 / 64, dtype=dtype)
+    made = reduced(ones, torch.empty_like(ones), torch.ones(1, 1, 64, 64), torch.ones(1, 1, 64, dtype=torch.bool))
+    assert made.dtype == torch.float32
+    assert made[0, 0].tolist() == pytest.approx([64 * np.log(64), 1.0, 64.0], rel=1e-3)

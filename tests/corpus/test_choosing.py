@@ -35,10 +35,6 @@ def test_a_sample_has_about_that_share_and_is_of_its_seed(corpus, share):
     assert (some == sample(corpus, share, seed=1)) == (share == 1)
 
 
-def test_a_smaller_sample_is_in_a_larger_one(corpus):
-    assert set(sample(corpus, 0.1)) < set(sample(corpus, 0.2))
-
-
 def test_a_sample_is_the_same_whether_the_file_is_compressed_or_goes_on(corpus, tmp_path):
     some = sample(corpus, 0.2)
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(corpus.read_bytes()))

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from windows import text_sums
 
 from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS
 from attncli.corpus.statistics import CLEARLY, Statistics
-from attncli.corpus.sums import FIGURES, LINEAR, Sums
+from attncli.corpus.sums import FIGURES, LINEAR
 from attncli.record import ModelInfo
 
 MODEL = ModelInfo("made-up", "/made/up", "0" * 64, 2, 3, 24)
@@ -21,19 +22,11 @@ def made(shares=None, even=0.1, **figures) -> Statistics:
     for name, values in figures.items():
         for place, value in values.items():
             totals[(*place, FIGURES.index(name))] = value
-    return Statistics.of(Sums.of_text(1, 2.5, totals, alike=np.full((2, len(LINEAR)), even)), MODEL)
+    return Statistics.of(text_sums(1, 2.5, totals, alike=np.full((2, len(LINEAR)), even)), MODEL)
 
 
 def place(head):
     return None if head is None else (head.layer, head.head)
-
-
-def test_of_those_labelled_so_the_one_with_the_largest_share():
-    statistics = made(next={(1, 2): 0.7, (0, 1): 0.6, (0, 0): 0.8}, first={(0, 0): 0.9})
-    assert place(statistics.most("next")) == (0, 0)  # which is labelled first
-    assert place(statistics.clearest("next")) == (1, 2)
-    assert [place(one) for one in statistics.labelled("next")] == [(0, 1), (1, 2)]
-    assert place(statistics.clearest("first")) == (0, 0)
 
 
 @pytest.mark.parametrize(

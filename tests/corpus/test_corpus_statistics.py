@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from windows import corpus, sums_of
 
-from attncli import Notice, RequestError, load_model
+from attncli import RequestError, load_model
 from attncli.corpus.reducer import CountedHeads, Reducer, corpus_statistics, count_files
 from attncli.corpus.running import Where
 from attncli.corpus.statistics import document
@@ -22,24 +22,6 @@ def file(tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text("\n".join(TEXTS))
     return str(path)
-
-
-@pytest.fixture
-def interrupted(monkeypatch):
-    """`interrupted(2)`: a KeyboardInterrupt after two batches, which are small."""
-    whole = Reducer.count
-
-    def after(batches: int) -> None:
-        def count(self, texts):
-            self.batch_tokens = 20
-            for number, one in enumerate(whole(self, texts)):
-                if number == batches:
-                    raise KeyboardInterrupt
-                yield one
-
-        monkeypatch.setattr(Reducer, "count", count)
-
-    return after
 
 
 def test_the_function_gives_the_figures_and_says_what_they_are_of(minilm):
@@ -81,35 +63,6 @@ def test_who_watches_sees_texts_and_shards_grow_from_those_that_were_there(minil
     next(iter(one for one in (tmp_path / "state").iterdir() if one.suffix != ".json")).unlink()
     count_files(minilm, [file], where=where, show=again.append)
     assert 0 < again[-1].before.texts < 12 == again[-1].seen.texts
-
-
-def test_an_interruption_leaves_what_there_is_and_says_so(minilm, file, interrupted):
-    interrupted(2)
-    with pytest.warns(Notice, match=r"interrupted: these figures are PARTIAL, of \d+ texts$"):
-        found = count_files(minilm, [file])
-    assert found.partial and 0 < found.texts < 12
-
-
-def test_an_interruption_before_anything_was_counted_is_one(minilm, file, interrupted):
-    interrupted(0)
-    with pytest.raises(KeyboardInterrupt):
-        count_files(minilm, [file])
-
-
-@pytest.mark.slow
-def test_going_on_is_as_if_there_had_been_no_interruption(minilm, file, monkeypatch, tmp_path):
-    where = Where(state=str(tmp_path / "state"), shard_bytes=100)
-    expected = count_files(minilm, [file], where=Where(shard_bytes=100))
-
-    def show(progress):
-        if progress.shards == 2:
-            raise KeyboardInterrupt
-
-    with pytest.warns(Notice, match="PARTIAL, .*; the same command goes on from here"):
-        partial = count_files(minilm, [file], where=where, show=show)
-    found = count_files(minilm, [file], where=where)
-    assert (partial.partial, found.partial) == (True, False) and 0 < partial.texts < 12
-    assert document(found) == document(expected)
 
 
 @pytest.mark.parametrize(
@@ -183,20 +136,3 @@ def test_another_model_in_its_place_is_told(counted, tiny):
     moved = replace(work.away(), opening=replace(work.opening, name=str(tiny())))
     with pytest.raises(RequestError, match="is a different model on this machine"):
         moved.begin(1)
-
-
-@pytest.mark.slow
-def test_workers_give_the_same_bytes_as_one_process(minilm, file, tmp_path):
-    wheres = [
-        Where(shard_bytes=100),
-        Where(workers=2, shard_bytes=100),
-        Where(workers=3, shard_bytes=100, state=str(tmp_path / "s")),
-    ]
-    found = [count_files(minilm, [file], counting=Counting(distances=True), where=where) for where in wheres]
-    assert document(found[0]) == document(found[1]) == document(found[2])
-
-
-def test_files_without_a_text_are_refused_by_name(minilm, tmp_path):
-    (tmp_path / "empty.txt").write_text("\n\n")
-    with pytest.raises(RequestError, match=r"no text in .*empty\.txt: put one text on a line"):
-        count_files(minilm, [str(tmp_path / "empty.txt")])

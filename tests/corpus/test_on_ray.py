@@ -8,11 +8,9 @@ import sys
 import threading
 
 import pytest
-from counted_words import ListedWords, Words
+from counted_words import list_words, words_of
 
 from attncli import Notice, RequestError
-from attncli.corpus.running import Corpus, Where, go_through
-from attncli.corpus.texts import Reading
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
@@ -27,22 +25,15 @@ def cluster():
     ray.shutdown()
 
 
-def go(tmp_path, lines, skip_bad=False, **where):
-    (tmp_path / "corpus.txt").write_text("".join(f"{line}\n" for line in lines))
-    reading = Reading(skip_bad=skip_bad)
-    place = Where(on="ray", workers=2, shard_bytes=1, **where)
-    return go_through(ListedWords(reading), Corpus([str(tmp_path / "corpus.txt")], reading), place)
-
-
-def words(lines) -> Words:
-    return Words(tuple(word for line in lines for word in line.split()), len(lines))
+def go(tmp_path, lines, **more):
+    return list_words(tmp_path, lines, on="ray", workers=2, **more)
 
 
 @pytest.mark.parametrize("state", [None, "state"])
 def test_a_shard_whose_worker_dies_or_raises_is_counted_again_by_ray(tmp_path, state):
     lines = ["one", f"die once {tmp_path / 'died'}", "two", f"raise once {tmp_path / 'raised'}", "three"]
     found = go(tmp_path, lines, state=state and str(tmp_path / state))
-    assert (found.total, found.retried) == (words(lines), 2)
+    assert (found.total, found.retried) == (words_of(lines), 2)
 
 
 @pytest.mark.parametrize(("line", "why"), [("die", "actor"), ("raise", "it was too much")])
@@ -51,7 +42,7 @@ def test_a_shard_that_fails_three_times_is_reported_with_its_input(tmp_path, lin
     with pytest.raises(RequestError, match=rf"corpus.txt from 4: failed 3 times \(.*{why}.*\): --skip-bad goes on"):
         go(tmp_path, lines)
     with pytest.warns(Notice, match=rf"skipped .*corpus.txt from 4: failed 3 times \(.*{why}"):
-        assert go(tmp_path, lines, skip_bad=True).total == words(["one", "two"])
+        assert go(tmp_path, lines, skip_bad=True).total == words_of(["one", "two"])
 
 
 def test_what_is_wrong_with_the_request_ends_it_at_once(tmp_path):
@@ -78,7 +69,7 @@ def test_kills_at_random_moments_change_nothing(tmp_path):
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        assert go(tmp_path, lines, state=str(tmp_path / "state")).total == words(lines)
+        assert go(tmp_path, lines, state=str(tmp_path / "state")).total == words_of(lines)
     finally:
         over.set()
         killer.join()

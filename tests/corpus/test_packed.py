@@ -27,19 +27,6 @@ def test_batches_hold_every_window_once_and_not_too_many_tokens(lengths, most):
     assert all(len(batch) == 1 or sum(map(len, batch)) <= most for batch in batches)
 
 
-def test_groups_end_when_there_are_enough_texts_or_tokens(monkeypatch):
-    monkeypatch.setattr(reducer, "TEXTS_SORTED", 3)
-    monkeypatch.setattr(reducer, "TOKENS_SORTED", 50)
-    texts = [[window(number, length)] for number, length in enumerate([10, 10, 10, 30, 30, 5])]
-    assert parts(reducer.groups(texts)) == [[0, 1, 2], [3, 4], [5]]
-
-
-def test_texts_without_a_window_count_as_texts(monkeypatch):
-    monkeypatch.setattr(reducer, "TEXTS_SORTED", 3)
-    texts = [[window(0, 10)], [], [window(2, 10)], [], [], [window(5, 10)], []]
-    assert parts(reducer.groups(texts)) == [[0, 2], [5]]
-
-
 def test_a_long_text_stands_alone_in_as_many_groups_as_it_takes(monkeypatch):
     monkeypatch.setattr(reducer, "TOKENS_SORTED", 20)
     texts = [

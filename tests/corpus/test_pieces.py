@@ -32,7 +32,7 @@ def shards(inputs, size, end=None):
 
 
 def seen(lines):
-    return [(line.file, line.number, line.at, line.text) for line in lines]
+    return [(line.where.input.name, line.where.number, line.at, line.text) for line in lines]
 
 
 def apart(read, inputs, size, end=None):

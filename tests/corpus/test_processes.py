@@ -11,36 +11,22 @@ import time
 from pathlib import Path
 
 import pytest
-from counted_words import ListedWords, Words
+from counted_words import list_words, words_of
 
 from attncli import Notice, RequestError
-from attncli.corpus.running import Corpus, Where, go_through
-from attncli.corpus.texts import Reading
-
-
-def go(tmp_path, lines, skip_bad=False, **where):
-    (tmp_path / "corpus.txt").write_text("".join(f"{line}\n" for line in lines))
-    reading = Reading(skip_bad=skip_bad)
-    return go_through(
-        ListedWords(reading), Corpus([str(tmp_path / "corpus.txt")], reading), Where(shard_bytes=1, **where)
-    )
-
-
-def words(lines) -> Words:
-    return Words(tuple(word for line in lines for word in line.split()), len(lines))
 
 
 @pytest.mark.slow
 def test_any_number_of_workers_gives_the_same(tmp_path):
     lines = [f"text {number}" for number in range(20)]
     for workers in (1, 3, 7):
-        assert go(tmp_path, lines, workers=workers).total == words(lines)
+        assert list_words(tmp_path, lines, workers=workers).total == words_of(lines)
 
 
 def test_a_shard_whose_worker_dies_is_counted_again(tmp_path):
     lines = ["one", f"die once {tmp_path / 'died'}", "two", f"raise once {tmp_path / 'raised'}", "three"]
-    found = go(tmp_path, lines, workers=2, state=str(tmp_path / "state"))
-    assert (found.total, found.retried) == (words(lines), 2)
+    found = list_words(tmp_path, lines, workers=2, state=str(tmp_path / "state"))
+    assert (found.total, found.retried) == (words_of(lines), 2)
 
 
 @pytest.mark.parametrize(
@@ -49,16 +35,16 @@ def test_a_shard_whose_worker_dies_is_counted_again(tmp_path):
 def test_a_shard_that_fails_three_times_is_reported_with_its_input(tmp_path, line, why):
     lines = ["one", line, "two"]
     with pytest.raises(RequestError, match=rf"corpus.txt from 4: failed 3 times \(.*{why}.*\): --skip-bad goes on"):
-        go(tmp_path, lines, workers=2)
+        list_words(tmp_path, lines, workers=2)
     with pytest.warns(Notice, match=rf"skipped .*corpus.txt from 4: failed 3 times \(.*{why}"):
-        found = go(tmp_path, lines, skip_bad=True, workers=2)
-    assert found.total == words(["one", "two"]) and found.retried == 2
+        found = list_words(tmp_path, lines, skip_bad=True, workers=2)
+    assert found.total == words_of(["one", "two"]) and found.retried == 2
 
 
 @pytest.mark.slow
 def test_what_is_wrong_with_the_request_ends_it_at_once(tmp_path):
     with pytest.raises(RequestError, match="this text is refused"):
-        go(tmp_path, ["one", "refuse", "two"], skip_bad=True, workers=2)
+        list_words(tmp_path, ["one", "refuse", "two"], skip_bad=True, workers=2)
 
 
 @pytest.mark.slow
@@ -79,11 +65,11 @@ def test_thirty_kills_at_random_moments_change_nothing(tmp_path):
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        found = go(tmp_path, lines, workers=3, state=str(tmp_path / "state"))
+        found = list_words(tmp_path, lines, workers=3, state=str(tmp_path / "state"))
     finally:
         over.set()
         killer.join()
-    assert found.total == words(lines)
+    assert found.total == words_of(lines)
     assert len(kills) == 30 and found.retried >= 15  # one that has nothing to do, or has just begun, has no shard
 
 

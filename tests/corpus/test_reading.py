@@ -1,26 +1,20 @@
 """Reading a corpus: what is a text, what is a bad line, and which texts are cut into windows."""
 
 import io
-import json
 import os
 import sys
 
 import pytest
+from corpora import pieces
 
 from attncli import Notice, RequestError
 from attncli.corpus import texts as corpus_texts
-from attncli.corpus.files import whole_files
-from attncli.corpus.finding import find_inputs
 from attncli.corpus.texts import Reading
 from attncli.text import tokenizer as stretches
 
 
-def pieces(*paths):
-    return whole_files(find_inputs([str(path) for path in paths]))
-
-
 def texts(path, **options):
-    return [(line.number, line.text) for line in Reading(**options).texts(pieces(path))]
+    return [(line.where.number, line.text) for line in Reading(**options).texts(pieces(path))]
 
 
 @pytest.fixture
@@ -42,14 +36,8 @@ def test_a_text_a_line_with_its_number_and_empty_lines_are_none(tmp_path):
 def test_paragraphs_go_on_to_an_empty_line_and_never_into_the_next_file(tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text("one\ntwo\n\n \nthree\n")
-    found = [(line.number, line.text) for line in Reading(paragraphs=True).texts(pieces(path, path))]
+    found = [(line.where.number, line.text) for line in Reading(paragraphs=True).texts(pieces(path, path))]
     assert found == [(1, "one two"), (5, "three")] * 2
-
-
-def test_a_field_of_json_lines(tmp_path):
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("\n".join(json.dumps({"id": 1, "text": text}) for text in ("é one", "", "two")))
-    assert texts(path, field="text", json=True) == [(1, "é one"), (3, "two")]
 
 
 @pytest.mark.parametrize(
@@ -107,29 +95,10 @@ def test_nothing_is_read_after_the_last_text_asked_for(tmp_path, monkeypatch):
     os.close(writer)
 
 
-def test_only_as_many_texts_as_asked_for_are_read(tmp_path):
-    path = tmp_path / "corpus.txt"
-    path.write_bytes(b"one\ntwo\n\xff\n")
-    assert texts(path, limit=2) == [(1, "one"), (2, "two")]
-    other = tmp_path / "other.txt"
-    other.write_bytes(b"three\nfour\n")
-    both = Reading(limit=3).texts(pieces(other, path))
-    assert [line.text for line in both] == ["three", "four", "one"]
-
-
 def test_stdin_is_a_file_like_others(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\n\xff\n")))
     with pytest.raises(RequestError, match="stdin, line 2"):
         list(Reading().texts(pieces("-")))
-
-
-def test_files_that_cannot_be_read_and_readings_that_exclude_each_other(tmp_path):
-    with pytest.raises(RequestError, match="No such file"):
-        texts(tmp_path / "missing")
-    with pytest.raises(RequestError, match="has no texts in it"):
-        texts(tmp_path)
-    with pytest.raises(RequestError, match="--paragraphs"):
-        Reading(paragraphs=True, field="text")
 
 
 def test_a_text_without_tokens_is_a_bad_line(minilm, tmp_path):

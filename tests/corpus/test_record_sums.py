@@ -11,8 +11,7 @@ from nearness import eager
 from windows import corpus, sums_of
 
 import attncli
-from attncli import Notice, RequestError, load_model
-from attncli.analysis.words import merge_words
+from attncli import Notice, RequestError
 from attncli.corpus import reducer
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.sums import FIGURES, Counting
@@ -62,19 +61,6 @@ def test_figures_are_means_over_transformers_own_attentions(foreign, family):
     assert found.entropy_limit == pytest.approx(seen.mean(axis=-1))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", [*ENCODER_DECODERS, "encoder-decoder"])
-def test_a_decoder_is_counted_in_what_it_writes(foreign, family):
-    model = foreign(family)
-    maps = [record.weights for record in model.attend_many(TEXTS, which="decoder")]
-    found = attncli.corpus_statistics(model, TEXTS, which="decoder")
-    for name, expected in means(maps).items():
-        assert np.allclose(found.figure(name), expected, atol=1e-5), name
-    assert found.tokens == sum(weights.shape[2] for weights in maps)
-    assert (found.kind, found.model) == ("decoder", model.info_of("decoder"))
-    assert "decoder attention" in found.parts
-
-
 @pytest.mark.parametrize(
     "asked", [{}, {"mask": "none"}, {"words": True}, {"distances": True, "words": True}, {"stride": 9}]
 )
@@ -90,14 +76,6 @@ def test_a_bert_is_counted_alike_by_both_engines(tiny, asked):
     assert (ours.model, ours.texts, ours.tokens, ours.parts) == (other.model, other.texts, other.tokens, other.parts)
     if "distances" in asked:
         assert np.allclose(ours.distances.divergence, other.distances.divergence, atol=1e-5)
-
-
-def test_words_are_those_of_the_records(foreign):
-    model = foreign("gpt2")
-    maps = [merge_words(record).weights for record in model.attend_many(TEXTS)]
-    found = attncli.corpus_statistics(model, TEXTS, words=True)
-    assert found.tokens == sum(weights.shape[2] for weights in maps) < attncli.corpus_statistics(model, TEXTS).tokens
-    assert np.allclose(found.figure("strongest"), means(maps)["strongest"], atol=1e-5)
 
 
 def test_a_long_text_goes_through_in_windows_and_is_one_text(foreign):
@@ -162,10 +140,3 @@ def test_what_can_not_be_counted(foreign, family, asked, why):
 def test_an_encoder_of_attnclis_own_has_no_parts(minilm):
     with pytest.raises(RequestError, match="--which is for encoder-decoders"):
         attncli.corpus_statistics(minilm, TEXTS, which="encoder")
-
-
-def test_in_double_precision(foreign):
-    model = foreign("gpt2")
-    other = load_model(str(model.place.path), "cpu", "float64", engine="transformers")
-    ours, found = (attncli.corpus_statistics(one, TEXTS) for one in (model, other))
-    assert np.allclose(ours.figures, found.figures, atol=1e-4)

@@ -11,7 +11,6 @@ import attncli
 from attncli.corpus import reducer as reducing
 from attncli.corpus.reducer import Pace, Reducer
 from attncli.corpus.sums import Counting, Sums
-from attncli.models.network import Linear
 
 MANY = [" ".join(["the cat sat on the big mat"] * (1 + number % 5)) + "." * (number % 3) for number in range(23)]
 
@@ -72,18 +71,6 @@ def cores():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", [{}, {"measure": "norm", "words": True, "distances": True}])
-def test_how_many_cores_there_are_changes_nothing(minilm, cores, asked):
-    texts = corpus(minilm, [*MANY, "the cat sat, " * 400])
-    cores(1)
-    expected = sums_of(Reducer(minilm, Counting(**asked)), texts)
-    cores(3)
-    found = sums_of(Reducer(minilm, Counting(**asked), Pace.on("cpu", batch_tokens=100)), texts)
-    assert_same(found, expected, 1e-6)
-    assert torch.get_num_threads() == 3
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_at_one_pace_the_number_of_cores_changes_not_a_bit(minilm, cores, threads):
     texts = corpus(minilm, [*MANY[:9], "the cat sat, " * 150])
@@ -106,24 +93,9 @@ def test_who_stops_early_leaves_no_thread_behind(minilm, cores):
     assert torch.get_num_threads() == 3
 
 
-def test_the_order_of_texts_changes_nothing(minilm):
-    assert_same(
-        sums_of(Reducer(minilm), corpus(minilm, MANY[::-1])), sums_of(Reducer(minilm), corpus(minilm, MANY)), 1e-6
-    )
-
-
 @pytest.mark.parametrize("sorted_together", [1, 2, 23, 24])
 def test_how_many_texts_are_sorted_together_changes_nothing(tiny, monkeypatch, sorted_together):
     model = attncli.load_model(str(tiny()), device="cpu", dtype="float64")
     expected = sums_of(Reducer(model), corpus(model, MANY))
     monkeypatch.setattr("attncli.corpus.reducer.TEXTS_SORTED", sorted_together)
     assert_same(sums_of(Reducer(model), corpus(model, MANY)), expected, 1e-9)
-
-
-@pytest.mark.parametrize(("texts", "laid_out"), [(7, False), (8, True)])
-def test_weights_are_laid_out_only_for_many_batches(tiny, texts, laid_out):
-    """It takes their memory once more, which one long text has other uses for."""
-    model = attncli.load_model(str(tiny()), device="cpu")
-    sums_of(Reducer(model, pace=Pace.on("cpu", batch_tokens=1)), corpus(model, ["the cat sat"] * texts))
-    packed = [part.packed is not None for part in model.network.modules() if isinstance(part, Linear)]
-    assert set(packed) == {laid_out}

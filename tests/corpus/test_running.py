@@ -48,11 +48,6 @@ def in_order(order):
     return engine
 
 
-def test_a_plan_in_one_process(plan):
-    found = run(WORK, plan(), here(1))
-    assert (found.total, found.partial, found.retried, found.skipped) == (EVERY, False, 0, [])
-
-
 @pytest.mark.parametrize("kept", [False, True])
 @given(seed=st.integers(0, 2**32))
 def test_shards_in_any_order_add_up_in_the_plans(tmp_path_factory, kept, seed):
@@ -61,19 +56,6 @@ def test_shards_in_any_order_add_up_in_the_plans(tmp_path_factory, kept, seed):
     folder = folder_at(str(path / "state")) if kept else None
     shuffled = in_order(lambda done: random.Random(seed).sample(done, len(done)))
     assert run(WORK, Plan(find_inputs([str(path / "corpus.txt")]), 40), shuffled, folder).total == EVERY
-
-
-def test_what_is_in_the_folder_is_not_counted_again(plan, tmp_path):
-    folder = folder_at(str(tmp_path / "state"))
-    assert run(WORK, plan(), here(1), folder).total == EVERY
-
-    def nobody(work, shards, folder):
-        assert list(shards) == []
-        yield from ()
-
-    shown = []
-    found = run(WORK, plan(), nobody, folder, show=shown.append)
-    assert found.total == EVERY
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: b"", lambda content: content + b"x"])
@@ -212,21 +194,6 @@ def test_the_second_of_two_drivers_is_refused(plan, tmp_path):
     with folder.held(), pytest.raises(RequestError, match="state is in use by another attncli: wait until it ends"):
         go([tmp_path / "corpus.txt"], state=str(tmp_path / "state"))
     assert go([tmp_path / "corpus.txt"], state=str(tmp_path / "state")) == EVERY
-
-
-def test_a_file_is_no_folder_to_keep_sums_in(plan, tmp_path):
-    plan()
-    (tmp_path / "state").write_text("")
-    with pytest.raises(RequestError, match="is a file, and sums are kept in a folder: name another place"):
-        go([tmp_path / "corpus.txt"], state=str(tmp_path / "state"))
-
-
-def test_a_limit_and_a_sample_are_the_same_in_any_shards(plan, tmp_path):
-    plan()
-    for reading in (Reading(limit=37), Reading(sample=0.3, seed=4), Reading(sample=0.3, limit=9)):
-        found = {go([tmp_path / "corpus.txt"], reading, shard_bytes=size) for size in (1, 33, 250, 10**6)}
-        assert len(found) == 1
-        assert found.pop().texts == (reading.limit or 31)
 
 
 def test_sums_are_kept_at_an_address_too(plan, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from records import record_of, tokens_of
+from windows import text_sums
 
 from attncli import RequestError
 from attncli.analysis.patterns import BROAD, PATTERNS, summarise
@@ -32,7 +33,7 @@ def many_texts(draw) -> list[tuple[int, np.ndarray]]:
 
 
 def added(texts) -> Sums:
-    return sum((Sums.of_text(count, float(count), totals) for count, totals in texts), Sums.nothing(2, 3))
+    return sum((text_sums(count, float(count), totals) for count, totals in texts), Sums.nothing(2, 3))
 
 
 @given(many_texts())
@@ -55,32 +56,21 @@ def test_sums_of_parts_of_a_corpus_add_up_to_the_sums_of_all(texts, where):
 @given(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1)), min_size=1, max_size=5))
 def test_what_a_head_gives_that_looks_at_everything_alike_is_a_mean_over_tokens(texts):
     zero = np.zeros((2, 3, len(FIGURES)))
-    sums = [Sums.of_text(count, 1.0, zero, alike=np.full((2, len(LINEAR)), count * each)) for count, each in texts]
+    sums = [text_sums(count, 1.0, zero, alike=np.full((2, len(LINEAR)), count * each)) for count, each in texts]
     found = Statistics.of(sum(sums, Sums.nothing(2, 3)), MODEL).alike
     mean = np.average([each for _, each in texts], weights=[count for count, _ in texts])
     assert np.allclose(found, np.full((2, len(LINEAR)), mean))
-    older = Sums.of_text(1, 1.0, zero)  # an older version's have it not
+    older = text_sums(1, 1.0, zero)  # an older version's have it not
     assert (sums[0] + older).alike is None and Statistics.of(sums[0] + older, MODEL).alike is None
 
 
 def test_the_most_that_entropy_can_be_is_each_layers_own():
     """A window of two keys in layer 0, four keys in layer 1; two queries of one text, three of another."""
     zero = np.zeros((2, 3, len(FIGURES)))
-    texts = [Sums.of_text(count, count * np.log([2, 4]), zero) for count in (2, 3)]
+    texts = [text_sums(count, count * np.log([2, 4]), zero) for count in (2, 3)]
     found = Statistics.of(texts[0] + texts[1], MODEL)
     assert found.entropy_limit == pytest.approx(np.log([2, 4]))
     assert Sums.nothing(2, 3).limit.tolist() == [0, 0]
-
-
-@given(st.integers(3, 14), st.integers(0, 14), st.integers(0, 14), st.integers(0, 2**32 - 1))
-def test_factors_of_blocks_are_those_of_the_whole_and_rows_that_do_not_count_are_nothing(length, one, other, seed):
-    begin, end = sorted(min(border, length) for border in (one, other))
-    window, everything = window_of(length, (begin, end)), window_of(length)
-    whole = factors(window, 0, length)
-    border = seed % length
-    assert np.array_equal(np.concatenate([factors(window, 0, border), factors(window, border, length)], axis=1), whole)
-    assert np.array_equal(whole[:, begin:end], factors(everything, 0, length)[:, begin:end])
-    assert not whole[:, :begin].any() and not whole[:, end:].any()
 
 
 @given(st.integers(4, 20), st.integers(0, 2**32 - 1))
@@ -121,25 +111,6 @@ def test_a_label_is_the_pattern_with_the_largest_share(pattern):
 def test_a_head_without_a_clear_pattern_is_broad():
     one = head(next=0.29)
     assert (one.label, one.pattern, one.strength) == (BROAD, "next", 0.29)
-
-
-def test_figures_are_by_layer_and_head():
-    totals = np.zeros((2, 3, len(FIGURES)))
-    totals[1, 2, FIGURES.index("next")] = 0.7
-    totals[0, 1, FIGURES.index("next")] = 0.6
-    statistics = Statistics.of(Sums.of_text(1, 2.5, totals), MODEL)
-    assert statistics.entropy_limit.tolist() == [2.5, 2.5]
-    assert statistics.figure("next").tolist() == [[0, 0.6, 0], [0, 0, 0.7]]
-    assert [(one.layer, one.head) for one in statistics.heads] == [
-        (layer, head) for layer in (0, 1) for head in range(3)
-    ]
-
-
-def test_statistics_say_what_was_counted():
-    sums = Sums.of_text(1, 2.5, np.zeros((2, 3, len(FIGURES))))
-    usual, other = (Statistics.of(sums, MODEL, one) for one in (Counting(), Counting("causal", False, "norm", True)))
-    assert (usual.mask, usual.measure, usual.words, usual.distances) == ("padding", "weight", False, None)
-    assert (other.mask, other.measure, other.words, other.partial) == ("causal", "share of norm", True, False)
 
 
 def test_what_can_not_be_counted_is_refused_with_what_can():

@@ -5,12 +5,9 @@ import sys
 
 import pytest
 from corpora import sentences as read
-from hypothesis import given
-from hypothesis import strategies as st
 
 from attncli import Notice, RequestError
 from attncli.base.errors import install_hint
-from attncli.corpus.treebank import _find_cycle
 
 
 def row(number, form, head, relation):
@@ -39,16 +36,6 @@ def treebank(tmp_path):
         return path
 
     return write
-
-
-@st.composite
-def trees(draw):
-    """The heads of a sentence whose words hang, in some order, each on one that came before in it."""
-    order = draw(st.permutations(range(draw(st.integers(1, 12)))))
-    heads: list[int | None] = [None] * len(order)
-    for place, word in enumerate(order[1:], start=1):
-        heads[word] = order[draw(st.integers(0, place - 1))]
-    return heads
 
 
 def test_syntactic_words_count_and_multiword_tokens_and_empty_nodes_do_not(treebank):
@@ -98,11 +85,6 @@ def test_a_character_that_breaks_lines_elsewhere_breaks_none_here(treebank):
     assert read(path)[0].words == ["a\u2028b\x85\x0cc"]
 
 
-def test_several_roots_are_allowed(treebank):
-    path = treebank([row(1, "Yes", 0, "root"), row(2, "sir", 0, "root")])
-    assert read(path)[0].heads == [None, None]
-
-
 @pytest.mark.parametrize("lines", [["# only a comment"], [], [""]])
 def test_what_has_no_sentence_gives_none(treebank, lines):
     assert read(treebank(lines)) == []
@@ -143,18 +125,6 @@ def test_files_that_can_not_be_read(tmp_path):
     (tmp_path / "latin.conllu").write_bytes(latin.encode("latin-1"))
     with pytest.raises(RequestError, match="line 2: not UTF-8 at byte 2"):
         read(tmp_path / "latin.conllu")
-
-
-@given(trees())
-def test_a_tree_has_no_cycle(heads):
-    assert _find_cycle(heads) is None
-
-
-@given(trees(), st.data())
-def test_a_root_that_hangs_on_what_hangs_on_it_closes_a_cycle(heads, data):
-    root = heads.index(None)
-    heads[root] = data.draw(st.integers(0, len(heads) - 1))
-    assert _find_cycle(heads) == 0  # now no word leads to a root
 
 
 @pytest.mark.parametrize("skip_bad", [False, True])

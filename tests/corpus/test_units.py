@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from records import tokens_of
 
 from attncli.corpus.batch_sums import Units
-from attncli.corpus.sums import LINEAR, factors
+from attncli.corpus.sums import factors
 from attncli.models.rows import LayerMask
 from attncli.text.windows import Window
 
@@ -45,13 +45,6 @@ def test_blocks_are_whole_words_and_no_larger_than_asked_unless_a_word_is(pieces
     assert [word for block in rows for word in range(block.start, block.stop)] == list(range(len(pieces)))
 
 
-@given(PIECES, st.integers(1, 20))
-def test_blocks_of_tokens_are_as_large_as_asked(pieces, size):
-    one = window(pieces)
-    blocks = list(units_of([one], False, size).blocks())
-    assert [block.stop - block.start for block in blocks[:-1]] == [size] * (len(blocks) - 1)
-
-
 def test_merging_by_hand():
     """Words "a b" + "c" and "a" + "b c": to the pieces of a word weights add up, from them they are averaged."""
     units = units_of([window([2, 1]), window([1, 2])], True)
@@ -59,14 +52,6 @@ def test_merging_by_hand():
     found = units.merged(weights, slice(0, 3))
     assert found[0, 0].flatten().tolist() == pytest.approx([0.475, 0.525, 0.6, 0.4])
     assert found[1, 0].flatten().tolist() == pytest.approx([0.5, 0.5, 0.05, 0.95])
-
-
-def test_windows_with_fewer_words_are_filled_up_with_nothing():
-    units = units_of([window([1, 1, 1]), window([3])], True)
-    found = units.merged(torch.full((2, 4, 3, 3), 1 / 3), slice(0, 3))
-    assert found.shape == (2, 4, 3, 3)
-    assert found[1, :, 0, 0].tolist() == pytest.approx([1.0] * 4)
-    assert found[1].sum() == pytest.approx(4.0)
 
 
 @given(PIECES, st.integers(1, 20), st.booleans(), st.data())
@@ -82,13 +67,6 @@ def test_factors_and_counts_of_blocks_are_those_of_the_window(pieces, size, word
     assert torch.cat([counts for _, counts in rows], dim=2)[0, 0].nonzero().flatten().tolist() == [
         *range(*counted.counted)
     ]
-
-
-def test_a_shorter_window_counts_for_nothing_beyond_its_words():
-    units = units_of([window([1, 1, 1]), window([3])], True)
-    made, counts = units.factors(slice(0, 3)), units.counts(slice(0, 3))
-    assert made.shape == (2, len(LINEAR), 3, 3) and not made[1, :, 1:].any() and not made[1, :, :, 1:].any()
-    assert counts[:, 0].tolist() == [[True, True, True], [True, False, False]]
 
 
 @given(PIECES, st.integers(1, 20), st.booleans(), st.booleans(), st.data())

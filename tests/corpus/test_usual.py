@@ -5,10 +5,10 @@ import pytest
 from foreign_checkpoints import make_foreign
 
 from attncli import Request, load_model
-from attncli.analysis.shares import row_shares
-from attncli.analysis.telling import Usual
-from attncli.analysis.words import merge_words
+from attncli.analysis.edges import Usual
+from attncli.analysis.patterns import row_shares
 from attncli.corpus.usual import lines, usual_of
+from attncli.record.grouping import merge_words
 
 
 @pytest.mark.slow
@@ -23,10 +23,6 @@ def test_it_is_that_of_their_records(minilm):
         assert np.array_equal(found.counts, Usual.of(records).counts) and found.texts == len(texts)
     between = usual_of(minilm, Request(), words=True)
     assert np.allclose(between.sums, Usual.of(map(merge_words, minilm.attend_many(texts))).sums, atol=1e-4)
-
-
-def test_what_is_of_one_text_only_is_not_asked_of_the_others(minilm):
-    assert np.array_equal(usual_of(minilm, Request(pad_to=8, vectors="all")).counts, usual_of(minilm, Request()).counts)
 
 
 @pytest.mark.parametrize(

@@ -80,12 +80,6 @@ def test_a_cluster_that_answers_is_asked_once():
             where.check([])
 
 
-@pytest.mark.parametrize("on", ["here", "ray"])
-def test_nothing_is_asked_where_no_address_is_named(on, monkeypatch):
-    monkeypatch.setattr(on_ray, "_why_unreachable", lambda *_: pytest.fail("asked"))
-    Where(on=on).check([])
-
-
 @pytest.mark.parametrize("address", ["ray://", "ray://[x", "ray://host:99999", "ray://:5", "ray://a:b:c"])
 def test_what_is_no_address_is_refused(address):
     with pytest.raises(RequestError, match="is no address of a Ray cluster: give ray://HOST:PORT"):

@@ -33,7 +33,7 @@ def test_a_head_that_looks_at_everything_alike(window):
         "same_word": 2 / length,
     }
     assert {name: found[name] for name in shares} == pytest.approx({n: s / length for n, s in shares.items()}, abs=1e-6)
-    assert (part.windows, part.queries, part.totals.shape) == (1, length, (2, 3, len(FIGURES)))
+    assert (part.queries, part.totals.shape) == (length, (2, 3, len(FIGURES)))
     assert np.allclose(part.divergence, 0, atol=1e-5)
 
 
@@ -44,21 +44,3 @@ def test_a_head_that_looks_at_the_token_before(window):
     found = figures(plain_part(window, weights[None, None]), length)
     assert (found["entropy"], found["strongest"]) == pytest.approx((0, 1), abs=1e-6)
     assert (found["previous"], found["self"]) == pytest.approx(((length - 1) / length, 1 / length))
-
-
-def test_every_layer_has_the_limit_of_its_mask(window):
-    length = len(window)
-    masks = np.stack([np.ones((length, length), dtype=bool), np.tri(length, dtype=bool)])
-    part = plain_part(window, np.zeros((2, 1, length, length), dtype=np.float32), masks)
-    assert part.limit == pytest.approx([length * np.log(length), np.log(np.arange(1, length + 1)).sum()])
-    whole = plain_part(window, np.zeros((2, 1, length, length), dtype=np.float32), masks[1])
-    assert whole.limit == pytest.approx([part.limit[1]] * 2)
-
-
-def test_only_queries_that_count_are_counted(minilm):
-    cut = list(windows(0, "the cat sat on a mat. " * 200, minilm.tokenizer, 100))
-    weights = np.zeros((1, 1, len(cut[1]), len(cut[1])), dtype=np.float32)
-    weights[:, :, slice(*cut[1].counted), 0] = 1
-    part = plain_part(cut[1], weights)
-    assert figures(part, cut[1].queries)["first"] == pytest.approx(1)
-    assert part.queries == cut[1].queries < len(cut[1])

@@ -15,7 +15,7 @@ from attncli import load_model
 from attncli.features.ablate import ablate
 from attncli.features.cut import cut, cut_each
 from attncli.features.patch import patch
-from attncli.models.tapped import TappedModel
+from attncli.models.engine import Engine
 
 TEXT, ANSWER = "the cat sat", "a cat on a mat"
 REFERENCE = ["on the mat", "a cat in a cat"]
@@ -31,7 +31,7 @@ class Sides(NamedTuple):
     fed: what a decoder is fed; None for what it writes by itself.
     """
 
-    model: TappedModel
+    model: Engine
     theirs: ByHand
     ids: list[int]
     fed: list[int] | None

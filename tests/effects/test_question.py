@@ -73,8 +73,14 @@ def test_divergence_is_zero_without_a_change_and_what_torch_says_with_one(saying
         ("ForQuestionAnswering", Asking(target="cat"), "has no label"),
         ("ForSequenceClassification", Asking(similar_to="a dog"), "has no output 'embedding'"),
         ("ForMaskedLM", Asking(target="cat"), "what it predicts is the word at"),
+        (None, Asking(kind="cosine"), "a cosine is of two texts"),
+        (None, Asking(target="cat"), "predicts nothing of this text"),
+        (None, Asking(kind="divergence"), "its files have no head for that"),
+        (None, Asking(kind="distance", target="x"), "--target has no part in the distance"),
+        (None, Asking(kind="beauty"), "no question 'beauty'"),
+        (None, Asking(output="classes"), "has no output 'classes'"),
     ],
 )
-def test_what_can_not_be_asked(saying, head, asking, said):
+def test_what_can_not_be_asked(saying, minilm, head, asking, said):
     with pytest.raises(RequestError, match=said):
-        question(saying(head), "the big cat sat", asking)
+        question(minilm if head is None else saying(head), "the big cat sat", asking)

@@ -10,7 +10,6 @@ from checkpoints import EACH, make_checkpoint
 from safetensors.torch import load_file, save_file
 
 from attncli import load_model
-from attncli.base.errors import RequestError
 from attncli.effects.change import Unchanged, silence
 from attncli.effects.gradients import gate_gradients
 from attncli.effects.question import Asking, question
@@ -67,19 +66,6 @@ def test_importance_is_the_slope_that_finite_differences_find(tmp_path, family):
         ends = [Unchanged.of(model, text.tokens, taps=[Gates({head: 1 + side * step})]).last for side in (1, -1)]
         more, less = (float(asked([end])[0]) for end in ends)
         assert slopes[head].item() == pytest.approx((more - less) / (2 * step), rel=1e-5, abs=1e-9)
-
-
-def test_the_effect_of_a_head_is_what_a_network_without_it_gives(minilm):
-    """On the cosine, of both texts."""
-    asking = Asking(similar_to="A cat is sitting on a rug.")
-    found = ablate(minilm, "The cat sat on the mat.", layers="-1", heads="3,11", asking=asking)
-    asked = question(minilm, "The cat sat on the mat.", asking)
-    assert found.answer.value == pytest.approx(asked.value)
-    for place, head in enumerate((3, 11)):
-        without = [Unchanged.of(minilm, text.tokens, taps=[Gates({(5, head): 0.0})]).last for text in asked.texts]
-        effect = float(asked(without)[0]) - asked.value
-        assert found.effects[0, 0, 0, place] == pytest.approx(effect, abs=1e-6)
-    assert found.ranked()[0] == (5, 11)
 
 
 def test_the_reference_is_what_heads_give_to_the_projection_in_transformers(tiny):
@@ -162,19 +148,3 @@ def test_the_interval_holds_the_mean_of_real_effects(minilm, sentences, asking):
     for texts in (3, 5, 12):
         draw = effects[random.integers(len(effects), size=(texts, 4000))]
         assert 0.93 <= coverage(draw, effects.mean(axis=0)) <= 0.97, texts
-
-
-@pytest.mark.parametrize(
-    ("asking", "said"),
-    [
-        (Asking(kind="cosine"), "a cosine is of two texts"),
-        (Asking(target="cat"), "predicts nothing of this text"),
-        (Asking(kind="divergence"), "its files have no head for that"),
-        (Asking(kind="distance", target="x"), "--target has no part in the distance"),
-        (Asking(kind="beauty"), "no question 'beauty'"),
-        (Asking(output="classes"), "has no output 'classes'"),
-    ],
-)
-def test_what_a_checkpoint_can_not_be_asked(minilm, asking, said):
-    with pytest.raises(RequestError, match=said):
-        ablate(minilm, TEXT, asking=asking)

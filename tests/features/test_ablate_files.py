@@ -15,7 +15,6 @@ from shell import environment, run_line
 from attncli import load_model
 from attncli.base.errors import Notice, RequestError
 from attncli.corpus.running import Where
-from attncli.corpus.shards import Plan
 from attncli.corpus.texts import Reading
 from attncli.effects.question import Asking
 from attncli.features.ablate import Rows, Silencing, Ways, ablate, mean_slope, removal_orders
@@ -72,12 +71,6 @@ def test_a_text_on_one_core_has_the_same_bits_however_many_there_are(model, file
     assert found[0] == found[1] and found[0]["texts"] == len(TEXTS)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("where", [Where(workers=2, shard_bytes=20), Where(workers=3, shard_bytes=1)])
-def test_workers_find_the_same(model, expected, files, where):
-    assert ablate_files(model, files, **ABLATING, where=where).document() == expected
-
-
 def test_what_is_kept_is_not_done_again(model, expected, files, tmp_path, monkeypatch):
     where = Where(state=str(tmp_path / "state"), shard_bytes=20)
     assert ablate_files(model, files, **ABLATING, where=where).document() == expected
@@ -110,13 +103,6 @@ def work(model):
 def some_rows(work, texts=3):
     arrays = {name: np.ones((texts, *array.shape[1:]), array.dtype) for name, array in work.nothing().arrays.items()}
     return Rows(arrays, "probability", "probability of LABEL_1")
-
-
-def test_rows_come_back_as_they_were_sealed(work):
-    rows = some_rows(work)
-    back = work.unsealed(work.sealed(rows))
-    assert (back.kind, back.about) == (rows.kind, rows.about)
-    assert all((back[name] == rows[name]).all() and back[name].dtype == rows[name].dtype for name in rows.arrays)
 
 
 @pytest.mark.parametrize(
@@ -195,15 +181,6 @@ def test_interrupted_it_says_what_there_is(model, expected, files, texts):
         assert document["effects"] == expected["effects"]
 
 
-def test_a_plan_has_other_names_for_shards_that_read_the_same(tmp_path):
-    """The one may be measured on, and the other not."""
-    from attncli.corpus.files import Input
-
-    same = Input("a.txt", "/a.txt", 5, digest="d")
-    one, other = Plan([same, same], shard_bytes=5).shards()
-    assert one.name("request") != other.name("request")
-
-
 # --- the command ------------------------------------------------------------------------------------------
 
 LINES = ["the cat sat on it", "it is too big", "the big cat", "un believ able"]
@@ -243,11 +220,6 @@ def test_what_is_said_of_files_is_refused_without_them(folder, option):
     done = run_line(f"attncli ablate -m tiny {option} 'the cat'", folder)
     assert (done.code, done.text.count("\n")) == (2, 1)
     assert f"{option.split()[0]} has no effect without -f, which names files" in done.text
-
-
-def test_a_seed_draws_nothing_without_a_sample(folder):
-    done = run_line("attncli ablate -m tiny -f all.txt --seed 3", folder)
-    assert done.code == 2 and "--seed has no effect without --sample" in done.text
 
 
 def test_an_interruption_shows_what_there_is_as_partial_and_saves_nothing(folder, monkeypatch):

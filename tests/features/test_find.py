@@ -1,6 +1,5 @@
 """attncli find."""
 
-import csv
 import json
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from records import record_of
 
 import attncli as package
-from attncli.analysis.finding import ANY, SINK
+from attncli.analysis.edges import ANY, SINK
 from attncli.base.errors import RequestError
 from attncli.features.find import find_edges
 
@@ -99,15 +98,6 @@ def test_a_saved_record_needs_no_model(attncli, found, tmp_path):
     assert len(figures) == 12
     for one in figures:
         assert one["value"] == pytest.approx(computed[2, one["head"]], abs=1e-5) and one["layer"] == 2
-
-
-def test_in_files_as_json_and_csv(attncli, found, tmp_path):
-    assert attncli("find", "it", "trophy", TEXT, "-o", tmp_path / "a.json").code == 0
-    assert json.loads((tmp_path / "a.json").read_text()) == found("it", "trophy", TEXT)
-    attncli("find", "it", "trophy", TEXT, "-o", tmp_path / "a.csv")
-    with (tmp_path / "a.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 72 and rows[0]["layer"] == "3" and rows[0]["query_token"] == "it"
 
 
 @pytest.mark.parametrize(

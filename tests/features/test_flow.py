@@ -15,9 +15,9 @@ from records import attention_records, cross_records, layered_records, record_of
 
 import attncli as package
 from attncli import load_record
-from attncli.analysis.rollout import mean_maps, residual_steps, rollout
+from attncli.analysis.rollout import residual_steps, rollout
 from attncli.base.errors import RequestError
-from attncli.features.flow import METHODS, UNIT, flow_shares, follow, maximum_flows, reachable
+from attncli.features.flow import METHODS, flow_shares, follow, maximum_flows, reachable
 
 TEXT = "The cat sat on the mat."
 CHEAP = ("raw", "rollout")
@@ -44,10 +44,6 @@ def test_json_is_what_the_definitions_say_of_the_model_s_maps(attncli, minilm):
     np.testing.assert_allclose([row["flow"] for row in found["layers"][0]["queries"]], rolled[0], atol=1e-6)
 
 
-def test_the_last_layer_is_meant_where_none_is_named(attncli):
-    assert asked(attncli, "--method", "rollout") == asked(attncli, "--method", "rollout", "-l", "-1")
-
-
 @pytest.mark.parametrize("extra", [(), ("-o", "flow.svg"), ("-o", "flow.npz")])
 def test_one_query_is_its_row_of_all(attncli, tmp_path, monkeypatch, extra):
     monkeypatch.chdir(tmp_path)
@@ -64,11 +60,6 @@ def test_the_terminal_shows_the_numbers_of_json(attncli):
     for key, line in enumerate(table):
         assert line[2:] == [f"{row[name][key]:.3f}" for name in ("raw", "rollout", "flow")]
     assert len(table) == 9 and any('token 2 "cat"' in line for line in lines)
-
-
-def test_methods_come_in_the_order_asked_for_and_no_other(attncli):
-    [layer] = asked(attncli, "--method", "rollout,raw")["layers"]
-    assert list(layer["queries"][0]) == ["query", "index", "token", "rollout", "raw"]
 
 
 def test_words_are_put_together_before_paths_are_followed(attncli):
@@ -101,14 +92,6 @@ def test_a_record_is_drawn_and_a_saved_one_is_followed(attncli, tmp_path):
         np.testing.assert_allclose(record.map(2, head), rows, atol=1e-6)
     assert attncli("heatmap", "--from", str(kept), "-o", str(picture)).code == 0 and picture.stat().st_size > 0
     assert attncli("view", "--from", str(kept), "-o", str(tmp_path / "flow.html")).code == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_it_is_drawn(attncli, tmp_path, suffix):
-    path = tmp_path / f"flow{suffix}"
-    done = attncli("flow", TEXT, "-l", "0,1", "--query", "cat", "--method", "raw,rollout", "-o", str(path))
-    assert done.out == f"{path}\n" and path.stat().st_size > 1000
 
 
 def test_padding_and_masks_leave_rows_that_sum_to_1(attncli):
@@ -201,22 +184,6 @@ def test_a_picture_has_a_map_a_layer_and_a_method(tmp_path, query):
 # --- the arithmetic -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=10)
-@given(attention_records(), st.data())
-def test_shares_are_those_of_the_formulas_whichever_layers_and_queries_are_asked_for(record, data):
-    layers = data.draw(st.lists(st.sampled_from(record.layers), min_size=1, unique=True))
-    queries = data.draw(st.lists(st.integers(0, len(record.tokens) - 1), min_size=1, unique=True))
-    found = follow(record, layers, queries)
-    steps = residual_steps(record)
-    flows = np.stack([maximum_flows(steps, layer, queries) for layer in layers])
-    np.testing.assert_array_equal(found.shares["raw"], mean_maps(record)[layers][:, queries])
-    np.testing.assert_array_equal(found.shares["rollout"], rollout(steps)[layers][:, queries])
-    np.testing.assert_array_equal(found.flows, flows)
-    np.testing.assert_array_equal(found.shares["flow"], flow_shares(flows))
-    for rows in found.shares.values():
-        np.testing.assert_allclose(rows.sum(axis=-1), 1, atol=1e-5)
-
-
 @given(attention_records())
 def test_without_more_it_is_the_last_layer_and_every_token(record):
     found = follow(record, methods=CHEAP)
@@ -224,12 +191,6 @@ def test_without_more_it_is_the_last_layer_and_every_token(record):
     again = follow(record, layers="-1", methods=CHEAP)
     for name, rows in found.shares.items():
         np.testing.assert_array_equal(again.shares[name], rows)
-
-
-@given(attention_records(), st.permutations(CHEAP))
-def test_methods_come_once_and_in_the_order_asked_for(record, methods):
-    found = follow(record, methods=[*methods, *methods])
-    assert list(found.shares) == methods and found.flows is None
 
 
 @given(attention_records())
@@ -273,14 +234,6 @@ def has_rows(made, tokens, keys):
     assert next(maps, None) is None
 
 
-@settings(max_examples=5)
-@given(attention_records())
-def test_every_query_of_flow_is_counted(record):
-    counted = []
-    follow(record, "all", [0, 1], ["raw", "flow"], lambda: counted.append(1))
-    assert len(counted) == 2 * len(record.layers)
-
-
 @given(attention_records())
 def test_what_can_not_be_followed_is_refused(record):
     with pytest.raises(RequestError, match="no method 'rollin': it is one of raw, rollout, flow"):
@@ -315,33 +268,12 @@ def edges(steps):
         yield (layer + 1, above), (layer, below), capacity
 
 
-def smallest_cut(steps, query, key):
-    """The least capacity that parts the query from the input token, over all ways to part the nodes."""
-    source, sink = (len(steps), query), (0, key)
-    nodes = {node for above, below, _ in edges(steps) for node in (above, below)} - {source, sink}
-    least = np.inf
-    for sides in product((True, False), repeat=len(nodes)):
-        with_source = {node for node, side in zip(sorted(nodes), sides, strict=True) if side} | {source}
-        cut = sum(size for above, below, size in edges(steps) if above in with_source and below not in with_source)
-        least = min(least, cut)
-    return least
-
-
 def test_a_case_computed_by_hand():
     """Ã is (.75 .25; .25 .75) twice: .75 + .25 reach the token itself, .25 + .25 the other one."""
     steps = residual_steps(record_of(np.full((2, 1, 2, 2), 0.5)))
     flows = maximum_flows(steps, 1, [0, 1])
     np.testing.assert_allclose(flows, [[1, 0.5], [0.5, 1]], atol=CLOSE)
     np.testing.assert_allclose(flow_shares(flows), [[2 / 3, 1 / 3], [1 / 3, 2 / 3]], atol=CLOSE)
-
-
-@settings(max_examples=10)
-@given(networks())
-def test_it_is_the_smallest_cut_of_all(steps):
-    query = 0
-    flows = maximum_flows(steps, len(steps) - 1, [query])
-    wanted = [smallest_cut(steps, query, key) for key in range(steps.shape[-1])]
-    np.testing.assert_allclose(flows[0], wanted, atol=CLOSE)
 
 
 @settings(max_examples=10)
@@ -355,19 +287,6 @@ def test_it_is_what_networkx_finds(steps):
         for query, key in product(range(length), repeat=2):
             wanted = networkx.maximum_flow_value(graph, (layer + 1, query), (0, key))
             assert flows[query, key] == pytest.approx(wanted, abs=CLOSE)
-
-
-@given(networks())
-def test_from_the_first_layer_it_is_the_step_itself(steps):
-    np.testing.assert_allclose(maximum_flows(steps, 0, range(steps.shape[-1])), steps[0], atol=1 / UNIT)
-
-
-@given(networks(layers=4, tokens=5))
-def test_no_more_flows_than_leaves_the_query_or_reaches_the_input_token(steps):
-    layer = len(steps) - 1
-    flows = maximum_flows(steps, layer, range(steps.shape[-1]))
-    assert (flows <= 1 + CLOSE).all()
-    assert (flows <= steps[0].sum(axis=0) + CLOSE).all()
 
 
 @settings(max_examples=10)
@@ -424,15 +343,6 @@ def test_the_mask_of_a_layer_of_shares_is_where_its_rollout_can_be(record, data)
     turned = record.select(layers=data.draw(st.permutations(record.layers)))
     made = follow(turned, layers, methods=["rollout"]).as_record()
     np.testing.assert_array_equal(made.masks, rolled[layers] > 0)
-
-
-def test_a_record_of_shares_is_saved_and_loaded(tmp_path):
-    record = record_of(np.full((2, 3, 4, 4), 1 / 4))
-    made = follow(record, [1], methods=["rollout"]).as_record()
-    made.save(tmp_path / "rollout.safetensors")
-    loaded = load_record(tmp_path / "rollout.safetensors")
-    np.testing.assert_array_equal(loaded.weights, made.weights)
-    assert (loaded.model, loaded.layers, loaded.heads) == (made.model, [1], [0])
 
 
 def test_only_tokens_that_no_path_leads_to_are_hidden():

@@ -8,8 +8,8 @@ from matplotlib.image import imread
 
 from attncli.features.heatmap import Heatmap
 from attncli.record import save_records
+from attncli.report.figure.drawing import DPI
 from attncli.report.figure.maps import COLOURS
-from attncli.report.figure.saving import DPI
 
 TEXT = "The cat sat on the mat."
 

@@ -55,22 +55,7 @@ def test_heads_chosen_on_one_treebank_are_measured_on_another():
     assert (found["obj"].count, found["obj"].accuracy, found["obj"].offset_accuracy) == (0, None, None)
     assert (found["obj"].interval, found["obj"].verdict) == (None, "too few")
     [trees] = layer_trees(chosen, measured)
-    assert trees.best_head == 0 and trees.best_head_uuas < 1
-
-
-@given(st.lists(sentences(least=2), min_size=1, max_size=4), st.booleans())
-def test_a_head_that_looks_at_the_syntactic_head_finds_all(drawn, at_child):
-    """It is head 1 of layer 1; the others look at nothing."""
-    found = Tally.nothing(2, 2)
-    for sentence in drawn:
-        maps = np.zeros((2, 2, len(sentence), len(sentence)), dtype=np.float32)
-        maps[1, 1] = pointing(sentence, at_child)
-        found = found.plus(maps, sentence)
-    for guess in guesses(found, found):
-        assert (guess.layer, guess.head, guess.accuracy) == (1, 1, 1)
-    for relation, right in found.found.items():
-        assert right[1, 1, int(at_child)] == found.counts[relation]
-        assert not right[0].any() and not right[1, 0].any()
+    assert trees["best_head"] == 0 and trees["best_head_uuas"] < 1
 
 
 @given(corpora())
@@ -99,15 +84,6 @@ def test_counts_are_those_of_a_plain_loop(corpus):
         assert right[place] == most and guess.accuracy == most / asked[guess.relation]
 
 
-@given(corpora(), st.randoms(use_true_random=False))
-def test_the_order_of_sentences_changes_nothing(corpus, random):
-    one = tally_of(corpus)
-    random.shuffle(corpus)
-    other = tally_of(corpus)
-    assert guesses(one, one) == guesses(other, other)
-    assert one.edges == other.edges and (one.edges == 0 or layer_trees(one, one) == layer_trees(other, other))
-
-
 def test_trees_by_hand():
     """Without the full stop: the-cat, cat-chased, chased-mice are the edges, and here all join neighbours."""
     chain = 0.85 * np.eye(5, k=1, dtype=np.float32)
@@ -117,8 +93,8 @@ def test_trees_by_hand():
     assert (found.edges, found.chain_edges) == (3, 3)
     assert found.tree_edges.tolist() == [[1, 3]]
     [layer] = layer_trees(found, found)
-    assert (layer.best_head, layer.best_head_uuas) == (1, 1)
-    assert layer.uuas == 2 / 3  # twice the mean map: the-cat 1.85, the-chased 0.9, chased-mice and cat-chased 0.85
+    assert (layer["best_head"], layer["best_head_uuas"]) == (1, 1)
+    assert layer["uuas"] == 2 / 3  # twice the mean map: the-cat 1.85, the-chased 0.9, chased-mice and cat-chased 0.85
 
 
 @given(sentences(least=2), st.booleans())
@@ -126,7 +102,7 @@ def test_a_map_that_is_the_tree_gives_the_tree(sentence, at_child):
     words = replace(sentence, relations=[relation.replace("punct", "dep") for relation in sentence.relations])
     found = tally_of([(pointing(words, at_child)[None, None], words)], 1, 1)
     assert found.edges == len(words) - 1
-    assert [(one.uuas, one.best_head_uuas) for one in layer_trees(found, found)] == [(1, 1)]
+    assert [(one["uuas"], one["best_head_uuas"]) for one in layer_trees(found, found)] == [(1, 1)]
 
 
 def test_the_document_says_what_was_chosen_and_what_was_measured():
@@ -145,8 +121,7 @@ def test_the_document_says_what_was_chosen_and_what_was_measured():
     assert [row["count"] for row in found["relations"]] == [6, 2, 2, 2]
     assert {row["verdict"] for row in found["relations"]} == {"too few"} and found["candidates"] == 1
     assert alone.document()["candidates"] == 4
-    layers = [{**vars(layer), "head": layer.best_head} for layer in both.trees]
-    assert found["trees"] == {"edges": 6, "neighbours": 1.0, "layers": layers}
+    assert found["trees"] == {"edges": 6, "neighbours": 1.0, "layers": layer_trees(one, twice)}
 
 
 def guessed(right: np.ndarray, offset: np.ndarray) -> Tally:
@@ -181,16 +156,6 @@ def test_luck_is_taken_for_a_head_once_in_twenty_at_the_most(share, apart):
     assert heads / 300 <= 0.05 + 0.02
 
 
-def test_without_a_correction_luck_would_be_taken_for_a_head_nearly_always():
-    numbers = np.random.default_rng(0)
-    uncorrected = 0
-    for _ in range(100):
-        offset = np.where(numbers.random(60) < 0.5, 1, 2)
-        [_, found] = guesses(*[guessed(numbers.random((*SHAPE, 60)) < 0.5, offset)] * 2)
-        uncorrected += found.chance / np.prod(SHAPE) <= 0.05
-    assert uncorrected > 60
-
-
 @pytest.mark.parametrize(
     ("words", "by_offset", "by_head", "verdict"),
     [
@@ -222,13 +187,3 @@ def test_of_a_head_that_was_chosen_elsewhere_fewer_words_will_do():
     assert (same.verdict, other.verdict) == ("too few", "head")
     assert (same.chance, other.chance) == (1, pytest.approx(1 / 2**5))
     assert same.interval[0] < other.interval[0]
-
-
-@given(corpora())
-def test_what_is_found_at_each_distance_adds_up(corpus):
-    found = tally_of(corpus)
-    for relation, offsets in found.offsets.items():
-        at = {offset: found.found_at[relation, offset] for offset in offsets}
-        assert np.array_equal(sum(at.values()), found.found[relation])
-        assert all((at[offset] <= count).all() for offset, count in offsets.items())
-        assert sum(offsets.values()) == found.counts[relation]

@@ -10,7 +10,6 @@ from pictures import check_nothing_overlaps, said
 
 from attncli.features.probe import percent, relation_cells
 from attncli.features.probe.picture import COMPARED, FAINT, FOUND, INK, MOST_ROWS, UNSURE, WHOLE, draw_bars
-from attncli.report.figure.saving import save_figure
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 
@@ -130,13 +129,3 @@ def test_of_many_relations_the_first_are_drawn_and_it_says_so(document, row):
     assert f"the {MOST_ROWS} most frequent of {MOST_ROWS + 1} rows" in shown
     document["relations"].pop()
     assert not any("most frequent" in word for word in said(draw_bars(document)))
-
-
-@pytest.mark.slow
-@settings(max_examples=3)
-@given(document=documents())
-def test_the_same_document_is_the_same_bytes(tmp_path_factory, document):
-    folder = tmp_path_factory.mktemp("probe")
-    for name in ("one.svg", "two.svg"):
-        save_figure(draw_bars(document), folder / name)
-    assert (folder / "one.svg").read_bytes() == (folder / "two.svg").read_bytes()

@@ -39,28 +39,11 @@ def test_relations_are_text_and_no_markup_and_command_nothing():
     assert "[bold]" in said and "\x1b" not in said
 
 
-def test_a_row_stays_a_line_in_a_narrow_terminal_and_says_which_is_better():
-    relations = [row("nmod:poss"), row("compound:prt", 1.0, "too few"), row("nsubj:pass", verdict="head")]
-    for width in (80, 63, 44):
-        lines = printed(relations, width).splitlines()
-        for one in relations:
-            [line] = [line for line in lines if one["relation"] in line]
-            assert line.split()[1] == "3.11" and line.rstrip().endswith(one["verdict"])
-            assert ("head->child" in line) == (width > 44)
-
-
 def test_a_relation_that_the_test_has_not_has_no_accuracy():
     assert printed([row(accuracy=None, verdict="too few")]).split()[-9:] == [
         *("3.11", "head->child", "-", "-", "-2", "-", "8", "too", "few")
     ]
     assert percent(None) == "-" and percent(2 / 3) == "66.7%" and percent(1) == "100.0%"
-
-
-def test_a_relation_with_too_few_words_is_faint():
-    shown = printed([row("few", verdict="too few"), row("many")], colours="standard")
-    [few] = [line for line in shown.splitlines() if "few" in line]
-    [many] = [line for line in shown.splitlines() if "many" in line]
-    assert "\x1b[2m" in few.split("few")[0] and "\x1b[2m" not in many
 
 
 def test_the_legend_says_of_how_many_the_best_is():

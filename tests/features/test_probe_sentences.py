@@ -6,12 +6,10 @@ from pathlib import Path
 import corpora
 import numpy as np
 import pytest
-from treebanks import chain
 
-from attncli.corpus.of_model import pool
+from attncli.corpus.treebank import Sentence
 from attncli.features.probe import counting
 from attncli.features.probe.counting import NOT_WRITTEN, _read
-from attncli.text.trees import Sentence
 
 TREEBANK = str(Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu")
 
@@ -44,24 +42,6 @@ def test_every_record_is_that_of_its_sentence(minilm, placed, each, monkeypatch)
         assert tokens.ids == minilm.tokenizer.encode(sentence.text).ids
     first = {id(sentence) for _, sentence in placed[:15]}
     assert {id(sentence) for _, _, sentence in found[:15]} == first
-
-
-@pytest.mark.slow
-def test_maps_do_not_depend_on_how_many_cores_there_are(minilm, placed, monkeypatch):
-    monkeypatch.setattr(type(minilm), "batch_tokens", 100)
-    maps = []
-    for cores, threads in ((1, 1), (3, 2)):
-        with pool(cores, threads) as each:
-            maps.append([record.weights for record, _, _ in _read(minilm, placed, None, each)])
-    assert all(np.array_equal(one, other) for one, other in zip(*maps, strict=True))
-
-
-def test_what_can_not_be_read_whole_comes_first_with_its_reason(minilm, each):
-    odd = Sentence(["\x01"], [None], ["root"], 9)
-    found = list(_read(minilm, [("a", chain(3)), ("b", chain(600)), ("c", odd), ("d", chain(2))], None, each))
-    assert [(file, isinstance(record, str)) for record, file, _ in found[:2]] == [("b", True), ("c", True)]
-    assert "512 tokens" in found[0][0] and "no token" in found[1][0]
-    assert {file for _, file, _ in found[2:]} == {"a", "d"}
 
 
 def test_what_a_decoder_does_not_write_whole_comes_last_in_its_order(foreign, each, monkeypatch):

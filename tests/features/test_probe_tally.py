@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from records import record_of
 from treebanks import CAT, corpora, plain, pointing, tally_of
 
-from attncli.analysis.words import merge_words
+from attncli.corpus.treebank import Sentence
 from attncli.features.probe.tally import (
     ALL,
-    NOBODY,
     Skipped,
     Tally,
     check_tally,
@@ -22,19 +21,13 @@ from attncli.features.probe.tally import (
     tally,
     word_maps,
 )
-from attncli.text.trees import Sentence
+from attncli.record.grouping import merge_words
 
 
 def test_both_directions_by_hand():
     """The strongest of a row is who a word looks at; the strongest of its column, who looks at it."""
     one = np.array([[0, 0.7, 0.1], [0.5, 0, 0.2], [0.9, 0.05, 0]], dtype=np.float32)
     assert strongest_words(one[None, None])[0, 0].tolist() == [[1, 0, 0], [2, 0, 1]]
-
-
-def test_where_there_is_no_weight_there_is_no_guess():
-    one = np.zeros((1, 1, 3, 3), dtype=np.float32)
-    one[0, 0, 0, 1] = 1
-    assert strongest_words(one)[0, 0].tolist() == [[1, NOBODY, NOBODY], [NOBODY, 0, NOBODY]]
 
 
 def test_of_equals_the_first_head_and_the_shortest_offset_are_taken():

@@ -11,7 +11,6 @@ from treebanks import CAT, corpora, plain, tally_of
 
 from attncli.corpus.treebank import TreebankReading
 from attncli.features.probe.counting import CountedTrees
-from attncli.features.probe.tally import Tally
 from attncli.models.opening import Opening
 
 TREES = CountedTrees(Opening("of nothing"), {"model": "0"}, TreebankReading(), None, layers=2, heads=3, threads=1)
@@ -24,21 +23,6 @@ def test_what_is_kept_of_a_shard_is_all_of_it(corpus, skipped):
         found = found.plus_skipped(why, file, line)
     assert plain(TREES.unsealed(TREES.sealed(found))) == plain(found)
     assert TREES.sealed(TREES.unsealed(TREES.sealed(found))) == TREES.sealed(found)
-
-
-def test_nothing_is_kept_too():
-    assert plain(TREES.unsealed(TREES.sealed(TREES.nothing()))) == plain(Tally.nothing(2, 3))
-
-
-@given(corpora(), st.data())
-def test_a_file_that_is_cut_or_has_another_bit_is_no_tally(corpus, data):
-    content = TREES.sealed(tally_of(corpus))
-    place = data.draw(st.integers(0, len(content) - 1))
-    other = bytearray(content)
-    other[place] ^= 1 << data.draw(st.integers(0, 7))
-    for damaged in (content[:place], bytes(other)):
-        with pytest.raises(ValueError, match="not as it was written"):
-            TREES.unsealed(damaged)
 
 
 def kept():

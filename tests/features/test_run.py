@@ -10,7 +10,7 @@ import pytest
 
 import attncli as library
 from attncli import Request
-from attncli.analysis.telling import Usual, edges
+from attncli.analysis.edges import Usual, edges
 from attncli.corpus.usual import lines, usual_of
 
 TEXT = "The trophy does not fit in the suitcase."
@@ -43,12 +43,6 @@ def test_a_sample_text_is_held_against_the_other_samples(attncli):
     assert len(lines()) == 12
     for text, count in ((sample, 11), (other, 12)):
         assert f"in this text and {count} sample texts" in " ".join(attncli("run", text).out.split())
-
-
-def test_the_default_model_is_read_once_for_all_calls_of_these_tests(attncli, kept):
-    assert attncli("run", TEXT).code == 0
-    [model] = kept.values()
-    assert attncli("run", TEXT).code == 0 and [*kept.values()] == [model]
 
 
 def test_a_layers_heads_are_small_maps(attncli):
@@ -100,27 +94,10 @@ def test_several_texts_from_a_file_in_their_order(attncli, tmp_path):
     assert document["records"][2]["tokens"][2] == "dog"
 
 
-@pytest.mark.slow
-def test_text_from_stdin(process):
-    result = process("run", "--json", "-l", "0", "-H", "0", stdin=b"a b c\n")
-    assert json.loads(result.out)["records"][0]["tokens"] == ["[CLS]", "a", "b", "c", "[SEP]"]
-    assert process("run", "--json", "-l", "0", "-H", "0", "-f", "-", stdin=b"a b c\n").out == result.out
-
-
 def test_a_sample_sentence_when_nothing_is_given(attncli):
     result = attncli("run", "-l", "0", "-H", "0")
     assert result.code == 0
     assert "The trophy does not fit" in result.err
-
-
-def test_causal_mask_hides_the_future(attncli):
-    document = json.loads(attncli("run", "--json", "--mask", "causal", TEXT).out)
-    [entry] = document["records"]
-    assert entry["mask"] == "causal"
-    for part in entry["attention"]:
-        weights = np.array(part["weights"])
-        assert np.all(np.triu(weights, k=1) == 0)
-        assert np.allclose(weights.sum(axis=-1), 1, atol=1e-5)
 
 
 def test_padding_is_hidden_unless_nothing_is(attncli):

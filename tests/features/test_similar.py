@@ -10,16 +10,13 @@ import torch
 from checkpoints import make_checkpoint
 from foreign_checkpoints import TEXT, make_foreign
 from pictures import check_nothing_overlaps, maps, said
-from records import similarity_of, tokens, tokens_of
+from records import similarity_of, tokens
 from rich.console import Console
 from sentences import NORMALIZE, dense, pooling, write_modules
 from transformers import AutoModel
 
 from attncli import RequestError, load_model
-from attncli.effects.question import Asking
-from attncli.features.ablate import ablate
 from attncli.features.similar import Cosines, References, _cosines_report, _report, cosines, similar
-from attncli.models.loading import load_own
 from attncli.report.canvas import Canvas
 from attncli.report.figure import figure_of
 from attncli.report.page import page_of
@@ -54,16 +51,10 @@ def theirs(directory, *texts: str) -> float:
 
 
 @pytest.mark.slow
-def test_minilm_sums_to_the_cosine_of_sentence_transformers(minilm):
-    found = similar(minilm, A, B)
-    assert found.contributions.sum() == pytest.approx(theirs(minilm.place.path, A, B), abs=1e-6)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("modules", MADE.values(), ids=MADE)
 def test_it_sums_to_the_cosine_of_sentence_transformers(modules, folder):
     directory = folder(*modules)
-    found = similar(load_own(str(directory), "cpu"), *SMALL)
+    found = similar(load_model(str(directory), "cpu"), *SMALL)
     expected = theirs(directory, *SMALL)
     assert found.contributions.sum() == pytest.approx(expected, abs=1e-6)
     assert found.cosine == pytest.approx(expected, abs=1e-6)
@@ -84,20 +75,6 @@ def test_it_sums_to_the_cosine_of_the_embeddings(minilm):
     np.testing.assert_allclose(other_way.contributions, found.contributions.T, atol=1e-6)
 
 
-def test_it_does_so_without_normalize_and_with_a_bias(folder):
-    found = similar(load_own(str(folder(pooling("mean_tokens"), dense(32, 20, LINEAR))), "cpu"), *SMALL)
-    assert abs(found.difference) < 1e-12 and found.biased
-    assert found.sum == found.contributions.sum() != 0
-
-
-@pytest.mark.slow
-def test_beside_it_stands_what_ablate_says(minilm):
-    found = similar(minilm, A, B, mask="causal")
-    expected = ablate(minilm, A, asking=Asking(similar_to=B, mask="causal"))
-    np.testing.assert_array_equal(found.effects.effects, expected.effects)
-    assert found.cosine == pytest.approx(expected.answer.value, abs=1e-6)
-
-
 @pytest.mark.slow
 def test_input_tokens_and_references_sum_to_the_cosine(minilm):
     """The terms of the references are cosines of their embeddings; what is left over is as small as is said."""
@@ -108,23 +85,7 @@ def test_input_tokens_and_references_sum_to_the_cosine(minilm):
         found.contributions.sum() + references.first + references.second - references.both
     )
     assert not found.contributions[[0, -1]].any() and not found.contributions[:, [0, -1]].any()
-    assert found.strongest(1)[0][:2] == (2, 2)  # cat and cat
-
-
-@pytest.mark.slow
-def test_in_float64_they_do_so_to_the_last_digits(folder):
-    model = load_own(str(folder(pooling("mean_tokens"), dense(32, 20), NORMALIZE)), "cpu", "float64")
-    found = similar(model, "the cat sat", "it is big", inputs=True, steps=128)
-    assert abs(found.difference) < 1e-6
-
-
-def test_a_sum_that_there_is_not_is_refused(folder, tiny):
-    with pytest.raises(RequestError, match=r"a Dense with tanh .* --inputs"):
-        similar(load_own(str(folder(pooling("mean_tokens"), dense(32, 20))), "cpu"), *SMALL)
-    with pytest.raises(RequestError, match="do not say how the vectors of a text become one: add --pool mean, or"):
-        similar(load_own(str(tiny("bert")), "cpu"), *SMALL)
-    with pytest.raises(RequestError, match="a multiple of 4"):
-        similar(load_own(str(tiny("bert")), "cpu"), *SMALL, inputs=True, steps=6)
+    assert np.unravel_index(found.contributions.argmax(), found.contributions.shape) == (2, 2)  # cat and cat
 
 
 def test_cosines_of_several_texts(minilm):
@@ -178,10 +139,6 @@ def made(**changes):
     return similarity_of(CELLS, FIRST, SECOND, **changes)
 
 
-def test_the_difference_is_that_of_the_sum_and_the_cosine():
-    assert (made(cosine=0.07).sum, made(cosine=0.06).difference) == pytest.approx((0.07, 0.01))
-
-
 def test_terms_of_references_belong_to_the_sum():
     """cos(a, b) = Σ + cos(r_a, b) + cos(a, r_b) - cos(r_a, r_b)"""
     found = made(cosine=0.5, references=References(first=0.4, second=0.3, both=0.25, steps=8, half_difference=0.1))
@@ -193,33 +150,6 @@ def test_words_add_up_what_their_pieces_contribute():
     np.testing.assert_allclose(merged.contributions, [[0.3, -0.23]])
     assert (merged.tokens.text, merged.key_tokens.text) == (["unable"], ["the", "cats"])
     assert merged.sum == pytest.approx(made().sum)
-
-
-def test_the_strongest_pairs_are_those_of_the_largest_size():
-    assert made().strongest(3) == [(1, 1, -0.3), (1, 0, 0.2), (0, 0, 0.1)]
-    assert len(made().strongest(100)) == CELLS.size
-
-
-def test_the_document_and_its_rows():
-    found = made(cosine=0.07)
-    document = found.document()
-    assert document["contributions"] == CELLS.tolist() and document["cosine"] == 0.07
-    assert (document["credited"], document["tokens"], document["key_tokens"]) == ("vectors", FIRST.text, SECOND.text)
-    assert "references" not in document and len(document["effects"]) == 4
-    rows = list(found.rows())
-    assert len(rows) == CELLS.size
-    assert rows[4] == {"index": 1, "key_index": 1, "token": "##able", "key_token": "cat", "contribution": -0.3}
-    references = References(0.4, 0.3, 0.25, 8, 0.1)
-    of_inputs = made(references=references).document()
-    assert of_inputs["credited"] == "inputs"
-    assert of_inputs["references"] == {"first": 0.4, "second": 0.3, "both": 0.25, "steps": 8, "half_difference": 0.1}
-
-
-def test_cosines_of_texts():
-    values = np.array([[1, 0.5], [0.5, 1]])
-    found = Cosines(made().model, ["a", "b"], values)
-    assert found.document() == {"model": found.model.document(), "texts": ["a", "b"], "cosines": values.tolist()}
-    assert list(found.rows())[1] == {"text": 0, "other": 1, "cosine": 0.5}
 
 
 # --- the report -------------------------------------------------------------------------------------------
@@ -245,12 +175,6 @@ def test_the_pairs_and_heads_that_do_most_come_first():
     pairs = [line[-1] for line in lines if len(line) > 2 and line[-1] in ("-0.300", "+0.200", "+0.100")]
     assert pairs == ["-0.300", "+0.200"]
     assert ["0.1", "-0.200"] in lines and ["0.0", "+0.100"] in lines and ["1.1", "+0.050"] not in lines
-
-
-def test_a_map_without_room_in_a_terminal_is_left_out():
-    wide = _report(similarity_of(np.ones((3, 60)), tokens_of(3), tokens_of(60)), 2, None)
-    assert "no room for the map" in printed(wide, Canvas(44, True, True, height=30))
-    assert "no room" not in printed(wide, Canvas(44, True, True))
 
 
 @pytest.mark.parametrize(
@@ -335,18 +259,6 @@ def test_the_sum_the_cosine_and_what_is_credited_stand_there(attncli):
 def test_without_texts_two_samples(attncli):
     result = attncli("similar")
     assert result.code == 0 and f'"{A}" and "{B}"' in result.err
-
-
-@pytest.mark.slow
-def test_that_a_text_is_cut_is_said_once(attncli):
-    result = attncli("similar", "--json", "the cat " * 200, "A cat.")
-    assert result.err.count("kept the first 256 of 402 tokens") == 1
-
-
-def test_words(attncli):
-    document = json.loads(attncli("similar", "--json", "--words", "unbelievable cats", "Cats are catlike.").out)
-    assert document["tokens"] == ["[CLS]", "unbelievable", "cats", "[SEP]"]
-    assert sum(map(sum, document["contributions"])) == pytest.approx(document["cosine"], abs=1e-12)
 
 
 def test_a_file_has_a_matrix_of_which_one_cell_is_taken_apart(attncli, lines):

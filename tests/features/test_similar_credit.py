@@ -1,16 +1,13 @@
 """Credits of tokens sum to the embedding: last vectors exactly for every pooling, input tokens by integration."""
 
-import math
 from dataclasses import replace
 
 import pytest
 import torch
 from sentences import NORMALIZE, dense, pooling, write_modules
-from torch import nn
 
 from attncli import RequestError
 from attncli.effects.change import Unchanged
-from attncli.features.similar import credit
 from attncli.features.similar.credit import (
     _embed,
     _pooled_part,
@@ -23,7 +20,7 @@ from attncli.features.similar.credit import (
     reference,
     rule,
 )
-from attncli.models.loading import load_own
+from attncli.models.loading import load_model
 from attncli.models.output import POOLINGS
 from attncli.models.walk import walk
 
@@ -54,7 +51,7 @@ def embedding(tiny, tmp_path):
         folder.mkdir()
         for file in tiny("bert").iterdir():
             (folder / file.name).symlink_to(file)
-        model = load_own(str(write_modules(folder, *modules)), "cpu")
+        model = load_model(str(write_modules(folder, *modules)), "cpu")
         return model, in_float64(model.outputs()["embedding"])
 
     return make
@@ -128,7 +125,7 @@ def asked(tiny, tmp_path):
         folder.mkdir()
         for file in tiny(family).iterdir():
             (folder / file.name).symlink_to(file)
-        model = load_own(str(write_modules(folder, pooling(*modes), NORMALIZE)), "cpu", "float64")
+        model = load_model(str(write_modules(folder, pooling(*modes), NORMALIZE)), "cpu", "float64")
         return Unchanged.of(model, model.tokenizer.encode(text)), in_float64(model.outputs()["embedding"])
 
     return make
@@ -181,28 +178,6 @@ def test_half_the_steps_are_those_of_the_rule_of_half(asked):
     torch.testing.assert_close(integrated(text, output, 8).half, integrated(text, output, 4).tokens)
 
 
-def test_what_is_linear_is_exact_at_any_number_of_steps(asked, monkeypatch):
-    """Without norms, activations and lengths, and with the same weight for every key."""
-    text, output = asked(modes=("mean_tokens",))
-    output.network = nn.Sequential()
-    monkeypatch.setattr(credit, "_unit", lambda vectors: vectors)
-    network = text.model.network
-    for layer in network.layers:
-        layer.attention_norm = layer.feed_forward_norm = nn.Identity()
-        layer.feed_forward.up.activation = "none"
-        layer.attention.query.weight.zero_()
-        layer.attention.query.bias.zero_()
-    text = Unchanged.of(text.model, text.tokens)
-    found = integrated(text, output, 4)
-    torch.testing.assert_close(found.tokens, found.half, rtol=0, atol=1e-9 * float(found.tokens.abs().max()))
-    start, x = reference(text), text.states[0].clone()
-    for place in range(1, len(text.tokens) - 1):
-        moved = start.clone()
-        moved[place] = x[place]
-        [of_one, of_none] = _embed(text, output, torch.stack([moved, start]))
-        torch.testing.assert_close(found.tokens[place], of_one - of_none, rtol=1e-9, atol=1e-9)
-
-
 def test_the_reference_is_the_text_with_padding_in_place_of_its_words(asked):
     """As the network itself has it where it is given those tokens."""
     text, _ = asked()
@@ -211,15 +186,3 @@ def test_the_reference_is_the_text_with_padding_in_place_of_its_words(asked):
     rows = replace(model.rows([tokens], "padding"), ids=torch.tensor(ids))
     expected = next(walk(model.network, rows))
     torch.testing.assert_close(reference(text), expected)
-
-
-@pytest.mark.parametrize("steps", [0, 2, 30])
-def test_steps_that_have_no_half_are_refused(steps, asked):
-    with pytest.raises(RequestError, match=f"--steps {steps}: a multiple of 4"):
-        integrated(*asked(), steps)
-
-
-def test_every_step_is_told(asked):
-    told = []
-    integrated(*asked(), 4, lambda: told.append(math.nan))
-    assert len(told) == 5

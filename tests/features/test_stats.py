@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attncli.analysis.shares import row_shares
-from attncli.analysis.words import merge_words
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.statistics import load_statistics
 from attncli.corpus.sums import FIGURES
@@ -59,21 +57,6 @@ def test_json_has_every_head_with_its_figures(attncli, corpus, minilm):
     assert set(document["heads"][0]["figures"]) == set(document["heads"][0]["spread"]) == set(FIGURES)
     assert document["heads"][2]["label"] == "previous"  # minilm's 0.2
     assert document["heads"][2]["strength"] == document["heads"][2]["figures"]["previous"] > 0.8
-
-
-@pytest.mark.parametrize("option", [("--measure", "norm"), ("--words",)])
-def test_norms_and_words(attncli, corpus, minilm, tmp_path, option):
-    path = tmp_path / "stats.npz"
-    document = json.loads(attncli("stats", "--json", *option, "-o", path, corpus).out)
-    records = minilm.attend_many(LINES, measure="norm" if "norm" in option else "weight")
-    shown = [row_shares(merge_words(record) if "--words" in option else record) for record in records]
-    assert document["tokens"] == sum(len(record.tokens) for record in shown)
-    strongest = np.concatenate([record.weights.max(axis=-1) for record in shown], axis=-1).mean(axis=-1)
-    assert figures(document)[:, FIGURES.index("strongest")] == pytest.approx(strongest.flatten(), abs=1e-5)
-    saved = load_statistics(path)
-    assert (saved.measure, saved.words) == (document["measure"], document["words"])
-    title = attncli("stats", "--from", path).out.splitlines()[0]
-    assert "share of norm" in title if "norm" in option else f"{document['tokens']} words" in title
 
 
 def test_the_terminal_gets_a_grid_and_the_clearest_heads(attncli, corpus):

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from windows import text_sums
 
 from attncli.analysis.patterns import PATTERNS
-from attncli.base.palette import head_colour
 from attncli.corpus.statistics import Statistics
-from attncli.corpus.sums import FIGURES, Distances, Sums
+from attncli.corpus.sums import FIGURES, Distances
 from attncli.features.stats import Heads
 from attncli.features.stats.atlas import LETTERS, draw_atlas
 from attncli.record import ModelInfo
-from attncli.report.figure.saving import save_figure
+from attncli.record.display import head_colour
+from attncli.report.figure.drawing import save_figure
 
 LAYERS, HEADS = 3, 4
 
@@ -22,7 +23,7 @@ LAYERS, HEADS = 3, 4
 def made(partial: bool = False, name: str = "made-up") -> Statistics:
     totals = np.random.default_rng(0).random((LAYERS, HEADS, len(FIGURES)))
     model = ModelInfo(name, "/made/up", "0" * 64, LAYERS, HEADS, 32)
-    return Statistics.of(Sums.of_text(1, 3.0, totals), model, partial=partial)
+    return Statistics.of(text_sums(1, 3.0, totals), model, partial=partial)
 
 
 def with_distances() -> Statistics:
@@ -114,22 +115,8 @@ def crowded(layers, heads):
     clusters = [number % 4 for number in range(count)]
     points = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])[clusters] + numbers.normal(scale=0.2, size=(count, 2))
     totals = numbers.random((layers, heads, len(FIGURES)))
-    found = Statistics.of(Sums.of_text(1, 3.0, totals), ModelInfo("made-up", "/made/up", "0" * 64, layers, heads, 32))
+    found = Statistics.of(text_sums(1, 3.0, totals), ModelInfo("made-up", "/made/up", "0" * 64, layers, heads, 32))
     return replace(found, distances=Distances(numbers.random((count, count)), points, clusters))
-
-
-def test_partial_figures_say_so():
-    assert "PARTIAL" in atlas(made(partial=True)).get_suptitle()
-    assert "PARTIAL" not in atlas(made()).get_suptitle()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_it_is_saved_and_the_same_numbers_are_the_same_bytes(tmp_path, suffix):
-    paths = [tmp_path / f"{number}{suffix}" for number in (0, 1)]
-    for path in paths:
-        save_figure(atlas(with_distances()), path)
-    assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_the_text_of_an_svg_is_text(tmp_path):

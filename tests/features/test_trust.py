@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from invented import embedding_model, first_word_reads, one_head_reads
 from pictures import said
 
-from attncli.base.errors import RequestError
 from attncli.effects.question import Asking, question
 from attncli.features.trust import Controls, Shuffles, TrustResult, _report, _tokens_behind, tau, trust
 from attncli.features.trust.erasing import Erasing, aopc, erasable, order
@@ -103,15 +102,6 @@ def test_a_random_ranking_beats_random_ones_no_more_often_than_its_level(reader,
     assert said <= 9  # of 80 at 5%: more come by chance in 1 of 100 (a binomial's tail)
 
 
-def test_two_tokens_are_needed(reader):
-    with pytest.raises(RequestError, match="this text has 1: give a longer one"):
-        trust(reader, "a")
-
-
-def test_the_same_seed_gives_the_same(reader, found):
-    assert trust(reader, TEXT).document() == found.document()
-
-
 # --- weights, beside the same tokens in random order --------------------------------------------------------
 
 
@@ -157,11 +147,6 @@ def test_the_verdict_on_weights_turns_with_its_figures(found):
         assert ("matter less to this text" in said["verdict"]) is (told and more < 50)
     alone = replace(found, shuffles=replace(found.shuffles, reordered=np.zeros(0))).document()
     assert alone["reordered"] is None and "All its tokens are the same" in alone["verdict"]
-
-
-def test_where_all_tokens_are_the_same_there_is_no_other_order(reader):
-    same = trust(reader, "c c c", Asking(target="LABEL_1"), Controls(permutations=3))
-    assert len(same.shuffles.reordered) == 0 and same.document()["reordered"] is None
 
 
 # --- the share of random rankings -----------------------------------------------------------------------------
@@ -223,11 +208,6 @@ def test_it_is_scipys_tau_b(one, others):
     np.testing.assert_allclose(found, theirs, atol=1e-12)
 
 
-def test_the_same_order_the_reverse_and_none():
-    one = np.array([1.0, 2.0, 5.0])
-    np.testing.assert_array_equal(tau(one, np.array([[3, 4, 9], [3, 2, 1], [7, 7, 7]])), [1, -1, np.nan])
-
-
 # --- the report -------------------------------------------------------------------------------------------
 
 
@@ -260,11 +240,7 @@ def library(minilm):
 def test_the_document_is_the_librarys(attncli, library):
     result = attncli("trust", *QUICK, "--json", SENTENCE, "--similar-to", SECOND)
     assert (result.code, result.err) == (0, "")
-    document, ours = json.loads(result.out), library.document()
-    assert document["verdict"] == ours["verdict"]
-    assert [entry["by"] for entry in document["rankings"]] == [entry["by"] for entry in ours["rankings"]]
-    for entry, own in zip(document["rankings"], ours["rankings"], strict=True):
-        assert entry["mask"] == pytest.approx(own["mask"]) and entry["as_good"] == own["as_good"]
+    assert json.loads(result.out) == json.loads(json.dumps(library.document()))
 
 
 @pytest.mark.slow
@@ -272,15 +248,8 @@ def test_every_ranking_stands_in_the_table_beside_random_ones(attncli, library):
     result = attncli("trust", *QUICK, SENTENCE, "--similar-to", SECOND)
     assert result.code == 0
     lines = result.out.splitlines()
-    for name in (
-        *library.methods,
-        "random, mean",
-        "random, 95% from",
-        "random, 95% to",
-        "all layers",
-        "layer 5",
-        "random order",
-    ):
+    others = ("random, mean", "random, 95% from", "random, 95% to", "all layers", "layer 5", "random order")
+    for name in (*library.methods, *others):
         assert any(line.strip().startswith(name) for line in lines), name
     document = library.document()
     for entry in document["rankings"]:
@@ -305,12 +274,3 @@ def test_several_texts_and_a_text_of_one_token_are_refused(attncli, tmp_path):
     assert result.code == 2 and "give the one to ask about as TEXT" in result.err
     result = attncli("trust", "cat")
     assert result.code == 2 and "needs 2 tokens that can be erased, this text has 1" in result.err
-
-
-@pytest.mark.slow
-def test_no_seed_turns_what_is_said_of_rankings(minilm):
-    """One tied draw of 200 once did, in 5 of 8 seeds."""
-    asking = Asking(similar_to="It was wet.")
-    library = [trust(minilm, "Rain fell all night in town.", asking, Controls(2, 120, seed=seed)) for seed in range(3)]
-    assert [one.better for one in library] == [["gradient x attention"]] * 3
-    assert library[0].as_good[4] == pytest.approx(2 / 420)  # itself and one better, of 7 · 6 · C(5, 2) orders

@@ -6,9 +6,11 @@ import re
 import pytest
 
 from attncli.features import view
-from attncli.models import tapped as collecting
+from attncli.models.engine import NEURONS
 from attncli.page import Start, advice, page
-from attncli.record import load_record, record_of, save_records
+from attncli.record import save_records
+from attncli.record.loading import load_record
+from attncli.record.making import record_of
 
 TEXT = "The cat sat on the mat."
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."
@@ -111,7 +113,7 @@ def test_without_a_word_all_heads_of_a_short_text_bring_their_q_and_k(attncli, f
 def test_of_a_longer_text_only_the_first_heads_bring_theirs(attncli, described):
     attncli("view", "-l", "2", "--pad-to", "129", TEXT)
     there = vectors_of(described())
-    assert there == [[2, head] for head in range(int(collecting.NEURONS / (2 * 129 * 32)))] and len(there) < 12
+    assert there == [[2, head] for head in range(int(NEURONS / (2 * 129 * 32)))] and len(there) < 12
 
 
 def test_of_a_long_text_one_head_at_least(attncli, described):

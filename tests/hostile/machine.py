@@ -11,10 +11,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, count, islice, repeat
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,10 +50,10 @@ class Task(NamedTuple):
 
 
 class Result(NamedTuple):
-    """code: how the call ended; None where the worker ended with it."""
+    """code: how the call ended."""
 
     task: Task
-    code: int | None
+    code: int
     why: str | None
     case: Case | None
 
@@ -125,11 +125,12 @@ def warm(place: Path, lines: Sequence[str]) -> None:
 
     import torch
     import typer.main
-    import written_documents  # noqa: F401
     from shell import in_process
 
+    from attncli.features.document import sections
     from attncli.models import loading
 
+    sections()
     torch.set_num_threads(1)
     loading.load_model = remembering_minilm(loading.load_model)
     typer.main.get_command = functools.cache(typer.main.get_command)
@@ -161,74 +162,44 @@ def remembering_minilm(load: Callable[..., Any]) -> Callable[..., Any]:
     return loaded
 
 
-def work(pipe: Connection, place: Place, folder: Path) -> None:
-    """A worker: gets tasks, sends results, until it gets None."""
-    multiprocessing.current_process()._config["daemon"] = False  # what it runs may have workers of its own
+RUNNERS: list[Runner] = []  # this worker's
+
+
+def begin(place: Place) -> None:
+    """Make a worker's folder."""
+    folder = Path(tempfile.mkdtemp(dir=place.folder.parent)) / "here"
     folder.mkdir()
-    runner = Runner(place, folder)
-    while (task := pipe.recv()) is not None:
-        case = kinds.make(*task, place)
-        code, why = kinds.look(case, runner)
-        pipe.send(Result(task, code, why, case if why is not None else None))
+    RUNNERS.append(Runner(place, folder))
 
 
-class Worker:
-    """A process that runs tasks one by one, and can be replaced."""
-
-    def __init__(self, place: Place, folder: Path) -> None:
-        self.place, self.folder = place, folder
-        self.task: Task | None = None
-        self.begun = 0.0
-        self.start()
-
-    def start(self) -> None:
-        self.pipe, other = PROCESSES.Pipe()
-        folder = Path(tempfile.mkdtemp(dir=self.folder)) / "here"
-        self.process = PROCESSES.Process(target=work, args=(other, self.place, folder), daemon=True)
-        self.process.start()
-        other.close()
-
-    def give(self, task: Task | None) -> None:
-        self.task, self.begun = task, time.monotonic()
-        self.pipe.send(task)
-
-    def result(self) -> Result:
-        """What it sends; where it ended, that it did, and another takes its place."""
-        assert self.task is not None
-        try:
-            return self.pipe.recv()
-        except EOFError:
-            self.process.join()
-            task, code = self.task, self.process.exitcode
-            self.start()
-            return Result(task, None, f"ends the worker: exit {code}", None)
+def work(task: Task) -> tuple[Result, float]:
+    """Run a case in a worker, and return what came of it and how long it took."""
+    [runner], begun = RUNNERS, time.monotonic()
+    case = kinds.make(*task, runner.place)
+    code, why = kinds.look(case, runner)
+    return Result(task, code, why, case if why is not None else None), time.monotonic() - begun
 
 
 def search(
     place: Place, tasks: Iterator[Task], until: float, workers: int, tell: Callable[[Result], None]
 ) -> dict[str, Count]:
-    """Runs tasks until there are none or the time is over. tell: is called with everything that fell."""
+    """Run tasks until there are none or the time is over. tell: is called with every case that fell.
+
+    Each case has a process of its own. Raises BrokenProcessPool for one that ends the worker around it.
+    """
     counts: dict[str, Count] = {}
-    every = [Worker(place, place.folder.parent) for _ in range(workers)]
-
-    def feed(worker: Worker) -> None:
-        task = next(tasks, None) if time.monotonic() < until else None
-        worker.give(task)
-
-    for worker in every:
-        feed(worker)
-    while busy := {worker.pipe: worker for worker in every if worker.task is not None}:
-        for pipe in wait(list(busy)):
-            worker = busy[pipe]
-            result = worker.result()
-            one = counts.setdefault(result.task.kind, Count())
-            one.add(result)
-            one.seconds += time.monotonic() - worker.begun
-            if result.why is not None:
-                tell(result)
-            feed(worker)
-    for worker in every:
-        worker.process.join(5)
+    with ProcessPoolExecutor(workers, PROCESSES, begin, (place,)) as pool:
+        running = {pool.submit(work, task) for task in islice(tasks, workers)}
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for result, seconds in (one.result() for one in done):
+                one = counts.setdefault(result.task.kind, Count())
+                one.add(result)
+                one.seconds += seconds
+                if result.why is not None:
+                    tell(result)
+                task = next(tasks, None) if time.monotonic() < until else None
+                running |= set() if task is None else {pool.submit(work, task)}
     return counts
 
 

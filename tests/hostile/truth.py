@@ -2,28 +2,23 @@
 
 import math
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
-from written_documents import Reader
+from written_documents import problems
+
+from attncli.features.document import sections
 
 SHARES = {"self", "previous", "next", "first", "cls", "separator", "punctuation", "same_word", "strongest"}
 ROUNDING = 1e-4  # what float32 makes of a sum, and more than that is no rounding
 SUBCOMMANDS = {"models show"}
 
 
-@cache
-def reader() -> Reader:
-    return Reader()
-
-
 def untrue(typed: tuple[str, ...], document: Any) -> str | None:
     """What can't be, or None."""
     name = " ".join(typed[:2]) if " ".join(typed[:2]) in SUBCOMMANDS else typed[0]
-    if name not in reader().sections:
+    if name not in sections():
         return None
-    written = reader().read(name, document)
-    return written[0] if written else next(impossible(typed, document), None)
+    return next(iter(problems(name, document)), None) or next(impossible(typed, document), None)
 
 
 def impossible(typed: tuple[str, ...], document: dict[str, Any]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from attncli.base.errors import RequestError
 from attncli.live import Asked, Session
 from attncli.live.session import SupersededError, Watch, size_of
 from attncli.models.opening import Opening
-from attncli.record.request import Grouping, Input, Request
+from attncli.record.selection import Grouping, Input, Request
 
 TEXT = Input("The trophy does not fit in the suitcase because it is too big.")
 ASKED = Asked("minilm", TEXT)
@@ -104,7 +104,7 @@ def test_maps_of_a_watched_text_are_those_of_one_that_is_not(session, minilm):
 
 
 def test_the_usual_is_found_once_and_names_the_heads_that_run_names(session, minilm, monkeypatch):
-    from attncli.analysis.telling import Usual, edges, telling_head
+    from attncli.analysis.edges import Usual, edges, telling_head
     from attncli.corpus import usual
 
     record = session.record(ASKED)

@@ -5,19 +5,13 @@ import json
 import pytest
 
 from attncli.base.errors import RequestError
-from attncli.models.hub import WEIGHT_FILES, is_complete, weight_files
+from attncli.models.hub import WEIGHT_FILES, weight_files
 
 
 def index(directory, names, file="model.safetensors.index.json"):
     path = directory / file
     path.write_text(json.dumps({"weight_map": {f"tensor {n}": name for n, name in enumerate(names)}}))
     return path
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
-def test_one_file(name, tmp_path):
-    (tmp_path / name).touch()
-    assert weight_files(tmp_path) == [tmp_path / name]
 
 
 def test_shards_are_those_of_the_index_each_once(tmp_path):
@@ -78,12 +72,3 @@ def test_a_missing_shard_is_named(tmp_path):
     index(tmp_path, ["a.safetensors", "b.safetensors"])
     with pytest.raises(RequestError, match=r"lacks the shard 'b\.safetensors'"):
         weight_files(tmp_path)
-
-
-@pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "vocab.txt"])
-def test_a_directory_is_whole_when_nothing_is_missing(missing, tmp_path):
-    for name in ("config.json", "model.safetensors", "vocab.txt"):
-        (tmp_path / name).touch()
-    assert is_complete(tmp_path)
-    (tmp_path / missing).unlink()
-    assert not is_complete(tmp_path)

@@ -3,7 +3,7 @@
 import pytest
 
 from attncli import load_model
-from attncli.models.tapped import SHORT, vectors_within
+from attncli.models.engine import SHORT, vectors_within
 from attncli.record import Input, Request
 
 MOST = 75_000
@@ -35,6 +35,6 @@ def test_of_a_longer_one_as_many_as_there_is_room_for_and_one_at_least(minilm):
 def test_terms_take_of_the_room_what_they_say(family, all_of_them, tiny, monkeypatch):
     """Those that depend on the distance say the same again and again; DeBERTa's don't, and are as many as weights."""
     model = load_model(str(tiny(family, max_position_embeddings=200)), "cpu")
-    monkeypatch.setattr("attncli.models.tapped.ALWAYS", 1000)
+    monkeypatch.setattr("attncli.models.engine.ALWAYS", 1000)
     heads = model.config.layers * model.config.heads
     assert (chosen(model, SHORT) == heads) == all_of_them

@@ -1,12 +1,14 @@
 """config.json -> the numbers of an encoder, against transformers' own configurations."""
 
 import json
+from pathlib import Path
 
 import pytest
 import transformers
 from checkpoints import FAMILIES, edit_config, make_config
 
 from attncli.base.errors import RequestError
+from attncli.models import families
 from attncli.models.config import ModelConfig
 
 # What BERT calls a number -> what it is called here.
@@ -32,6 +34,15 @@ def same(ours: ModelConfig, theirs: transformers.PreTrainedConfig) -> None:
     assert ours.model_type == theirs.model_type
 
 
+def test_every_file_of_a_family_is_found_by_its_model_types():
+    folder = Path(families.__path__[0])
+    described = {path.stem for path in folder.glob("*.py") if "FAMILY = Family(" in path.read_text(encoding="utf-8")}
+    assert described == set(families.FILES.values())
+    for model_type in families.FILES:
+        others = families.find_family(model_type).types
+        assert model_type in others and {families.FILES[one] for one in others} == {families.FILES[model_type]}
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_a_file_leaves_out_is_as_transformers_has_it(family):
     same(ModelConfig.from_dict({"model_type": family}), transformers.CONFIG_MAPPING[family]())
@@ -55,28 +66,6 @@ def test_robertas_positions_start_behind_its_padding(family):
     assert (config.padding_position, config.max_tokens) == (1, 512)
     config = ModelConfig.from_dict({"model_type": family, "max_position_embeddings": 514, "pad_token_id": 3})
     assert (config.padding_position, config.max_tokens) == (3, 510)
-
-
-@pytest.mark.parametrize("family", ["bert", "distilbert", "electra"])
-def test_the_others_start_at_zero_whatever_their_padding(family):
-    config = ModelConfig.from_dict({"model_type": family, "pad_token_id": 7})
-    assert (config.padding_position, config.max_tokens) == (None, 512)
-
-
-def test_distilbert_has_no_segments_and_the_others_have():
-    assert ModelConfig.from_dict({"model_type": "distilbert"}).segments == 0
-    assert ModelConfig.from_dict({"model_type": "bert", "type_vocab_size": 3}).segments == 3
-
-
-@pytest.mark.parametrize(
-    ("family", "told"), [("bert", True), ("electra", True), ("roberta", False), ("camembert", False)]
-)
-def test_robertas_are_told_of_one_segment_only(family, told):
-    assert ModelConfig.from_dict({"model_type": family, "type_vocab_size": 2}).tells_segments == told
-
-
-def test_no_padding_token_is_number_zero():
-    assert ModelConfig.from_dict({"model_type": "bert", "pad_token_id": None}).pad_id == 0
 
 
 WRONG = [

@@ -116,10 +116,3 @@ def test_whatever_stands_there_something_is_said_of_it(data):
     said = facts(data)
     json.dumps(said, allow_nan=False)
     assert all(isinstance(said[name], str) for name in TEXTS if name in said)
-
-
-@pytest.mark.parametrize("text", ["", "[1]", "{", '"bert"'])
-def test_what_is_no_configuration_is_refused(tmp_path, text):
-    (tmp_path / "config.json").write_text(text)
-    with pytest.raises(RequestError, match=r"not JSON|a JSON object"):
-        describe(tmp_path)

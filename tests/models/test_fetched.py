@@ -147,26 +147,6 @@ def test_who_comes_second_uses_what_the_first_has_put_there(store, tmp_path, mon
     assert left_in(tmp_path) == [paths[0].name]
 
 
-def test_a_copy_that_somebody_took_files_from_is_made_anew(store, tmp_path, tiny):
-    path = fetch(ADDRESS, tmp_path)
-    (path / "vocab.txt").unlink()
-    assert fetch(ADDRESS, tmp_path) == path and names_in(path) == names_in(tiny("bert"))
-    assert left_in(tmp_path) == [path.name]
-
-
-def test_how_far_it_is_is_counted_in_bytes(store, tmp_path, monkeypatch):
-    from huggingface_hub.utils import tqdm
-
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    module = sys.modules["huggingface_hub.utils.tqdm"]  # hidden behind the class of its name
-    monkeypatch.setattr(module, "are_progress_bars_disabled", lambda name=None: False)  # as other tests leave them
-    counted, original = [], tqdm.close
-    monkeypatch.setattr(tqdm, "close", lambda self: (counted.append((self.n, self.total)), original(self)))
-    path = fetch(ADDRESS, tmp_path)
-    size = sum((path / name).stat().st_size for name in names_in(path))
-    assert (size, size) in counted
-
-
 # --- what is no model -----------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from transformers.models.deberta_v2 import modeling_deberta_v2
 from transformers.models.modernbert import modeling_modernbert
 
 from attncli import load_model
-from attncli.features.explain import Turned, explain_row
+from attncli.features.explain import explain_row
 from attncli.models.head import one_head
 from attncli.models.transformers_peer import load_reference
 
@@ -66,8 +66,7 @@ def test_rotary_queries_and_keys_before_and_after_they_are_turned(taken, monkeyp
         for name, before, after in (("query", query, turned[0]), ("key", key, turned[1])):
             np.testing.assert_allclose(head.unturned(name), before[0, 2], atol=1e-4)
             np.testing.assert_allclose(getattr(head, name), after[0, 2], atol=1e-4)
-        turned_by = Turned(vars(head.rotary), head.unturned("query"), head.unturned("key"))
-        explained = explain_row(head.record, 3, head.x, head.value, turned_by, head.rows)
+        explained = explain_row(head.record, 3, head)
         add_up(explained)
         unturned = (query[0, 2, 3] * key[0, 2]).sum(-1)
         assert [one["unturned"] for one in explained["keys"]] == pytest.approx(unturned.tolist(), **NEAR)
@@ -84,7 +83,7 @@ def test_a_relative_bias_is_transformers_and_stands_in_its_row(taken):
     with torch.no_grad():
         bias = encoder.compute_position_bias(torch.zeros(1, len(tokens), 1))[0, 2]
     np.testing.assert_allclose(head.record.vectors.terms["position"][0], bias, atol=1e-6)
-    explained = explain_row(head.record, 3, head.x, head.value, rows=head.rows)
+    explained = explain_row(head.record, 3, head)
     add_up(explained)
     table = encoder.relative_attention_bias.weight
     for key in explained["keys"]:
@@ -103,18 +102,9 @@ def test_disentangled_terms_are_transformers(taken, monkeypatch, kinds):
     terms = head.record.vectors.terms
     assert len(terms) == len(kinds)
     np.testing.assert_allclose(sum(term[0] for term in terms.values()), expected, atol=1e-4)
-    explained = explain_row(head.record, 3, head.x, head.value, rows=head.rows)
+    explained = explain_row(head.record, 3, head)
     add_up(explained)
     assert explained["scale"] == pytest.approx((8 * (1 + len(kinds))) ** -0.5)
-
-
-def test_heads_in_another_order_keep_their_own_terms(tiny):
-    """As many heads as there are, and not in the order of the network."""
-    for family, changes in (("mpnet", {}), ("deberta-v2", DISENTANGLED), ("modernbert", {})):
-        model = load_model(str(tiny(family, **changes)), "cpu", engine="attncli")
-        plain, turned = model.attend(TEXT), model.attend(TEXT, layers=0, heads=[1, 0, 3, 2])
-        for head in range(4):
-            np.testing.assert_allclose(turned.map(0, head), plain.map(0, head), atol=1e-6)
 
 
 def test_without_positions_that_enter_scores_there_is_nothing_of_them(taken):

@@ -57,7 +57,7 @@ def case(request, foreign):
 
 def test_its_steps_lead_to_their_weights_and_outputs(case):
     model, tokens, taken, maps, joined, _, terms = case
-    explained = explain_row(taken.record, 2, taken.x, taken.value)
+    explained = explain_row(taken.record, 2, taken)
     for key in explained["keys"]:
         assert key["score"] == pytest.approx(float(np.dot(explained["query"]["q"], key["k"])), abs=1e-4)
         added = key["scaled"] + sum(key.get("terms", {}).values())
@@ -98,34 +98,6 @@ def test_norms_are_those_of_its_values(case):
     np.testing.assert_allclose(record.weights[0, 0], maps[HEAD] * lengths, rtol=1e-4, atol=1e-5)
 
 
-def test_mechanisms_need_no_projections(case):
-    """Its own score under its own mask is its own map, and a window hides from it what a window hides."""
-    model, tokens, taken, *_ = case
-    found = measure(model, taken, seed=1)
-    names = [design.name for design in found.designs]
-    assert names == ([] if model.part == "cross" else ["window", "causal-window"])
-    assert not found.projections and found.variants
-    assert {"bilinear", "heads alike", "order", "RMSNorm", "GLU", "pre-norm"}.isdisjoint(
-        claim.name for claim in found.claims
-    )
-    vectors = taken.record.vectors
-    plain = not vectors.terms and not len(vectors.sinks) and np.isclose(vectors.scale[0], model.head_dim**-0.5)
-    own = next(one for one in found.variants if (one.score, one.normaliser) == ("scaled_dot", "softmax"))
-    assert (own.found.moved < 1e-5) == plain
-    for design in found.designs:
-        raised = np.exp(sum(vectors.parts(LAYER, HEAD).values())) * taken.record.masks[0]
-        places = np.arange(len(tokens))
-        raised *= np.abs(places[:, None] - places) <= 2
-        if design.name == "causal-window":
-            raised *= places <= places[:, None]
-        sink = vectors.sink(LAYER, HEAD)
-        wanted = raised / (raised.sum(-1, keepdims=True) + (0 if sink is None else np.exp(sink)))
-        np.testing.assert_allclose(design.found.weights, wanted, atol=1e-5)
-    for claim in found.claims:
-        if claim.name == "window":
-            assert claim.holds
-
-
 def test_what_needs_projections_is_refused_in_one_line(case):
     model, _, taken, *_ = case
     with pytest.raises(RequestError, match="--mistakes are made in a layer's projections, which are not known in"):
@@ -139,7 +111,7 @@ def test_what_needs_projections_is_refused_in_one_line(case):
 def test_a_sink_is_a_part_of_the_row_s_total(foreign):
     model = foreign("gpt_oss")
     taken = one_head(model, model.tokenizer.encode(TEXT), LAYER, HEAD, None)
-    explained = explain_row(taken.record, 3, None, taken.value)
+    explained = explain_row(taken.record, 3, taken)
     sinks = dict(model.network.named_parameters())[f"model.layers.{LAYER}.self_attn.sinks"]
     assert explained["sink"]["score"] == pytest.approx(sinks[HEAD].item())
     raised = [key["raised"] for key in explained["keys"]]

@@ -57,19 +57,6 @@ def test_gradients_of_the_output_are_those_of_the_formula_and_finite(case, seed)
         close(one, other, case)
 
 
-def test_leading_dimensions_broadcast():
-    query, key, value = torch.randn(2, 3, 4, 8), torch.randn(1, 1, 5, 8), torch.randn(3, 5, 6)
-    torch.testing.assert_close(attend_output(query, key, value), attend(query, key, value).output)
-
-
-def test_a_mask_holds_however_low_the_scores_are():
-    query, key = torch.tensor([[[1e5]]]), torch.tensor([[[-1e5], [3.0]]])
-    value, mask, weights = torch.tensor([[[7.0], [8.0]]]), torch.tensor([True, False]), torch.empty(1, 1, 2)
-    assert attend_output(query, key, value, mask).tolist() == [[[7.0]]]
-    assert attend_into(weights, query, key, value, mask).tolist() == [[[7.0]]]
-    assert weights.tolist() == [[[1.0, 0.0]]]
-
-
 @pytest.mark.parametrize(
     "function", [attend_output, lambda *case: attend_into(torch.empty(2, case[1].shape[-2]), *case)]
 )

@@ -1,11 +1,9 @@
 """Model: texts in, records out; the published weights against transformers."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
-from checkpoints import FAMILIES, every_with, make_checkpoint, make_config, make_network
+from checkpoints import FAMILIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vectors import OTHER, TEXT
@@ -47,17 +45,6 @@ def test_minilm_is_transformers_bert(text, pair, minilm, theirs):
         torch.testing.assert_close(here, there[0], rtol=0, atol=1e-4)
 
 
-def test_minilm_padded_as_transformers_pads(minilm, theirs):
-    network, tokenizer = theirs
-    inputs = tokenizer(TEXT, padding="max_length", max_length=24, return_tensors="pt")
-    for mask, attention_mask in (("padding", inputs["attention_mask"]), ("none", torch.ones(1, 24))):
-        with torch.no_grad():
-            expected = network(inputs["input_ids"], attention_mask=attention_mask, output_attentions=True)
-        record = minilm.attend(TEXT, mask=mask, pad_to=24)
-        assert record.tokens.padding == [not real for real in inputs["attention_mask"][0].tolist()]
-        np.testing.assert_allclose(record.weights, torch.cat(expected.attentions).numpy(), atol=1e-5)
-
-
 def test_minilm_says_what_it_is(minilm):
     info = minilm.info
     assert (info.name, info.layers, info.heads, info.hidden_size) == ("minilm", 6, 12, 384)
@@ -68,50 +55,7 @@ def test_minilm_says_what_it_is(minilm):
 # --- pairs in every family ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("family", "kinds"), every_with(2, 1, 3))
-def test_a_pair_is_what_the_family_makes_of_it(family, kinds, tmp_path):
-    """The network is told of the second segment where it has room for one and its family says so (see test_config)."""
-    changes = {"max_position_embeddings": 64, **({} if family == "distilbert" else {"type_vocab_size": kinds})}
-    model = load_model(str(make_checkpoint(tmp_path, family, **changes)), "cpu")
-    record = model.attend("the cat sat", "it is big")
-    assert set(record.tokens.segments) == {0, 1}
-    told = model.config.tells_segments and model.config.segments > 1
-    segments = {"token_type_ids": torch.tensor([record.tokens.segments])} if told else {}
-    with torch.no_grad():
-        expected = make_network(make_config(family, **changes))(
-            torch.tensor([record.tokens.ids]), output_attentions=True, **segments
-        )
-    np.testing.assert_allclose(record.weights, torch.cat(expected.attentions).numpy(), atol=1e-5)
-
-
 # --- masks ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mask", ["padding", "causal", "none"])
-def test_a_record_keeps_what_its_mask_says(mask, minilm):
-    record = minilm.attend(TEXT, mask=mask, pad_to=20)
-    length, real = 20, 20 - sum(record.tokens.padding)
-    query, key = np.indices((length, length))
-    allowed = {"padding": key < real, "causal": (key < real) & (key <= query), "none": key >= 0}[mask]
-    assert record.mask_name == mask and record.mask.dtype == bool
-    assert (record.mask == allowed).all()
-    assert (record.weights[:, :, ~allowed] == 0).all()
-    np.testing.assert_allclose(record.weights.sum(axis=-1), 1, atol=1e-5)
-
-
-def test_padding_changes_no_real_token_and_forgetting_the_mask_does(minilm):
-    plain = minilm.attend(TEXT).weights
-    length = plain.shape[-1]
-    padded = minilm.attend(TEXT, pad_to=40).weights[..., :length, :length]
-    np.testing.assert_allclose(padded, plain, atol=1e-5)
-    forgotten = minilm.attend(TEXT, mask="none", pad_to=40).weights[..., :length, :length]
-    assert np.abs(forgotten - plain).max() > 0.1
-
-
-def test_under_the_causal_mask_a_prefix_knows_nothing_of_what_follows(minilm):
-    short = minilm.attend("the trophy does not", mask="causal").weights[..., :5, :5]
-    long = minilm.attend("the trophy does not fit in the suitcase", mask="causal").weights[..., :5, :5]
-    np.testing.assert_allclose(short, long, atol=1e-5)
 
 
 # --- what is asked for ----------------------------------------------------------------------------------
@@ -132,23 +76,6 @@ def test_a_selection_is_a_part_of_everything(mask, data, tiny):
     assert record.heads == list(dict.fromkeys(number % 4 for number in heads))
     np.testing.assert_allclose(record.weights, every.weights[np.ix_(record.layers, record.heads)], atol=1e-5)
     assert record.weights.dtype == np.float32 and record.tokens == every.tokens
-
-
-@given(lengths=st.lists(st.integers(1, 12), min_size=1, max_size=12))
-@settings(max_examples=20)
-@pytest.mark.parametrize("mask", [pytest.param("padding", marks=pytest.mark.slow), "causal"])
-def test_many_texts_are_each_text(mask, lengths, tiny):
-    """Whatever goes through the network together: the same records, in their order."""
-    model = load_model(str(tiny("bert")), "cpu")
-    texts = [" ".join(["the", "cat", "sat", "on"][number % 4] for number in range(length)) for length in lengths]
-    pairs = [None if length % 3 else "it" for length in lengths]
-    records = list(model.attend_many(iter(texts), iter(pairs), mask=mask))
-    assert len(records) == len(texts)
-    for text, pair, record in zip(texts, pairs, records, strict=True):
-        alone = model.attend(text, pair, mask=mask)
-        assert record.tokens == alone.tokens
-        np.testing.assert_allclose(record.weights, alone.weights, atol=1e-5)
-        assert (record.mask == alone.mask).all()
 
 
 def test_records_come_as_they_are_ready(tiny):
@@ -223,13 +150,6 @@ def test_a_long_text_is_cut_with_a_notice(minilm):
     with pytest.warns(Notice, match=r"^kept the first 512 of 803 tokens$"):
         record = minilm.attend("word " * 801, layers=0, heads=0)
     assert len(record.tokens) == 512 and record.tokens.text[-1] == "[SEP]"
-
-
-def test_loading_and_attending_say_nothing(tiny, capfd):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        load_model(str(tiny("bert"))).attend("the cat")
-    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("make", [list, iter])

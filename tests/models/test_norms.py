@@ -37,13 +37,6 @@ def test_they_are_those_of_transformers_tensors(minilm):
                 assert record.map(layer, head)[query, key] == pytest.approx(wanted, abs=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_has_them_too(tiny, dtype):
-    wide, narrow = (load_model(str(tiny("bert")), device="cpu", dtype=one) for one in ("float32", dtype))
-    tokens = wide.tokenizer.encode("The cat sat.")
-    np.testing.assert_allclose(norms(narrow, tokens).weights, norms(wide, tokens).weights, rtol=0.1, atol=0.02)
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_they_are_norms_of_adds_up_to_what_attention_gives(tiny, family):
     """Σ_head Σ_key α f(x) + b_O is the attention's output; here of a token that may look at itself alone: α is 1."""
@@ -72,45 +65,6 @@ def part_of(attention, x, head):
         return value @ attention.output.weight[:, part].T
 
 
-def test_a_norm_is_the_weight_times_the_length_of_its_key_whoever_asks(minilm):
-    tokens = minilm.tokenizer.encode(TEXT, None, 14)
-    record, weights = norms(minilm, tokens), next(minilm.attend_tokens([tokens])).weights
-    lengths = record.weights / np.where(weights > 0, weights, np.nan)  # [layer, head, query, key]
-    real = lengths[..., :-2]
-    np.testing.assert_allclose(real, np.broadcast_to(real[:, :, :1], real.shape), rtol=1e-4)
-    assert (record.weights[..., -2:] == 0).all()  # [PAD]
-
-
-def test_the_record_is_that_of_attend_in_all_else_and_says_norm(minilm):
-    tokens = minilm.tokenizer.encode(TEXT)
-    record = norms(minilm, tokens, layers="2,0", heads="3,-1", mask="causal")
-    plain = next(minilm.attend_tokens([tokens], Request("2,0", "3,-1", "causal")))
-    assert record.model == plain.model
-    assert (record.measure, plain.measure) == ("norm", "weight")
-    assert (record.layers, record.heads, record.mask_name) == ([2, 0], [3, 11], "causal")
-    np.testing.assert_array_equal(record.mask, plain.mask)
-    every = norms(minilm, tokens, mask="causal").select("2,0", "3,-1")
-    np.testing.assert_allclose(record.weights, every.weights, atol=1e-5)
-
-
-def test_many_texts_are_as_one_by_one(minilm):
-    texts = ["A cat.", "The dog sat on the mat."]
-    found = list(minilm.attend_many(texts, [None, "Why?"], layers=1, measure="norm"))
-    for record, text, pair in zip(found, texts, [None, "Why?"], strict=True):
-        alone = norms(minilm, minilm.tokenizer.encode(text, pair), layers=1)
-        np.testing.assert_array_equal(record.weights, alone.weights)
-
-
 def test_norms_have_no_queries_and_keys(minilm):
     with pytest.raises(RequestError, match="belong to weights, not norms"):
         minilm.attend(TEXT, vectors="0.0", measure="norm")
-
-
-def test_a_measure_that_is_not_there_is_refused(minilm):
-    with pytest.raises(RequestError, match="no measure 'length': it is one of weight, norm"):
-        minilm.attend(TEXT, measure="length")
-
-
-def test_a_layer_that_is_not_there_is_refused(minilm):
-    with pytest.raises(RequestError, match="layer 6 is out of range"):
-        norms(minilm, minilm.tokenizer.encode(TEXT), layers=6)

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from foreign_checkpoints import TEXT
 
 from attncli import Engine, load_model
-from attncli.models.loading import load_own
 from attncli.models.opening import Opening
 
 
@@ -33,7 +31,7 @@ def assert_same(again: Engine, engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-@pytest.mark.parametrize("load", [load_model, load_own, partial(load_model, engine="transformers")])
+@pytest.mark.parametrize("load", [load_model, partial(load_model, engine="transformers")])
 def test_an_engine_is_opened_again_as_it_was(tiny, load, dtype):
     engine = load(str(tiny("bert")), "cpu", dtype)
     assert_same(reopened(engine), engine)
@@ -51,15 +49,6 @@ def test_heads_that_are_silenced_stay_so(tiny):
     assert Opening.of(engine).without == "0.0-2,3.1" and Opening.of(plain).without is None
     assert_same(reopened(engine), engine)
     assert_same(reopened(plain), plain)
-
-
-def test_what_is_computed_on_is_the_one_that_auto_found(tiny):
-    engine = load_model(str(tiny("bert")))
-    assert torch.device(Opening.of(engine).device) == engine.device
-
-
-def test_an_alias_stays_one():
-    assert Opening.of(load_model("minilm", "cpu")) == Opening("minilm", "cpu", "float32", "attncli")
 
 
 def test_a_directory_is_found_from_elsewhere(tiny, tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """Checkpoints that bring code: none of it is run, and what needs it is refused, not run as something else."""
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -133,12 +132,6 @@ def test_positions_that_transformers_passes_over_are_refused_with_or_without_cod
     ):
         load_model(str(tmp_path), "cpu", engine=engine)
     assert describe(tmp_path).engine is None
-
-
-def test_without_code_nothing_is_said(tiny):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        load_model(str(tiny("bert")), "cpu")
 
 
 def test_what_is_said_of_it_without_loading(tmp_path):

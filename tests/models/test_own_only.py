@@ -8,9 +8,8 @@ from foreign_checkpoints import TEXT
 import attncli
 from attncli import RequestError, load_model
 from attncli.features.similar import cosines
-from attncli.models.engine import NEEDS_OWN, why_no_encoder
+from attncli.models.engine import NEEDS_OWN
 from attncli.models.head import one_head
-from attncli.models.loading import load_own
 from attncli.models.model import require_own
 from attncli.models.random import random_model
 
@@ -61,13 +60,7 @@ def test_so_does_everything_else_that_taps(closed, ask):
         ask(closed)
 
 
-def test_maps_of_a_closed_network_are_shown(closed):
-    assert closed.attend(TEXT).weights.shape[:2] == (3, 4)
-
-
-@pytest.mark.parametrize(
-    "ask", [lambda model: load_own(model.place.name), lambda model: random_model(model.place.name)]
-)
+@pytest.mark.parametrize("ask", [require_own, lambda model: random_model(model.place.name)])
 def test_what_needs_our_own_network_says_why_there_is_none(foreign, ask):
     with pytest.raises(RequestError, match=r"but none exists for .*: model type 'gpt2' is not supported") as refused:
         ask(foreign("gpt2"))
@@ -86,14 +79,6 @@ def test_a_closed_network_of_a_family_of_ours_is_led_to_our_own(tiny):
     with pytest.raises(RequestError, match=r": omit --engine transformers, so that attncli's own network .*$"):
         attncli.ablate(model, TEXT)
     assert len(attncli.ablate(load_model(model.place.name, "cpu"), TEXT).layers) == 4
-
-
-def test_our_own_model_is_what_is_required_of_it(minilm):
-    assert require_own(minilm) is minilm
-
-
-def test_there_is_no_reason_where_there_is_an_encoder(minilm):
-    assert why_no_encoder(minilm.place) is None
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,10 @@
 import pytest
 
 from attncli import Request, RequestError, load_model
-from attncli.models import engine, tapped
-from attncli.models import engine as room
-from attncli.models.engine import available, cgroup_room, check_room, record_bytes, vector_bytes
-from attncli.models.tapped import under_masks
+from attncli.models import engine
+from attncli.models.engine import available, cgroup_room, check_room, record_bytes, under_masks, vector_bytes
 from attncli.record import Input
-from attncli.record.request import Grouping
+from attncli.record.selection import Grouping
 
 GIGA = 10**9
 
@@ -21,7 +19,7 @@ def test_a_record_takes_what_its_arrays_take(tiny):
 
 
 def test_it_says_what_it_would_take_and_what_to_ask_for(monkeypatch):
-    monkeypatch.setattr(room, "available", lambda: 20 * GIGA)
+    monkeypatch.setattr(engine, "available", lambda: 20 * GIGA)
     with pytest.raises(RequestError) as refused:
         check_room([8192], 22, 12)
     assert str(refused.value) == (
@@ -33,7 +31,7 @@ def test_it_says_what_it_would_take_and_what_to_ask_for(monkeypatch):
         RequestError, match=r"^maps of 90 texts take 111 GB but 20 GB are available: request fewer texts"
     ):
         check_room([2048] * 90, 6, 12)
-    monkeypatch.setattr(room, "available", lambda: GIGA // 4)
+    monkeypatch.setattr(engine, "available", lambda: GIGA // 4)
     with pytest.raises(
         RequestError, match=r"^1 map of 8192 tokens takes 0\.3 GB but 0\.2 GB are available: request a shorter text$"
     ):
@@ -41,7 +39,7 @@ def test_it_says_what_it_would_take_and_what_to_ask_for(monkeypatch):
 
 
 def test_vectors_and_copies_count(monkeypatch):
-    monkeypatch.setattr(room, "available", lambda: 2 * GIGA)
+    monkeypatch.setattr(engine, "available", lambda: 2 * GIGA)
     check_room([4096], 1, 12)
     with pytest.raises(RequestError, match=r"^12 maps of 4096 tokens take 3.3 GB to draw but 2 GB are available"):
         check_room([4096], 1, 12, copies=3)
@@ -51,10 +49,10 @@ def test_vectors_and_copies_count(monkeypatch):
 
 def test_what_is_grouped_counts_as_such(tiny, monkeypatch):
     model = load_model(str(tiny()), device="cpu")
-    monkeypatch.setattr(room, "SMALL", 0)
+    monkeypatch.setattr(engine, "SMALL", 0)
     tokens = model.tokenizer.encode("the cat sat on the cat")
     there = record_bytes(2, 4, 4)
-    monkeypatch.setattr(room, "available", lambda: there)
+    monkeypatch.setattr(engine, "available", lambda: there)
     assert list(model.fitting([[tokens]], Request(grouping=Grouping("1-2")))) == [tokens]
     with pytest.raises(RequestError, match="GB are available"):
         list(model.fitting([[tokens]], Request(grouping=Grouping("1-3"))))
@@ -63,7 +61,7 @@ def test_what_is_grouped_counts_as_such(tiny, monkeypatch):
 
 
 def test_where_nothing_tells_nothing_is_refused(monkeypatch):
-    monkeypatch.setattr(room, "available", lambda: None)
+    monkeypatch.setattr(engine, "available", lambda: None)
     check_room([10**6], 100, 100)
 
 
@@ -71,14 +69,14 @@ def test_where_nothing_tells_nothing_is_refused(monkeypatch):
 def full(tiny, monkeypatch):
     """A model on a machine that has room for one record of the text below, and that must not be run."""
     model = load_model(str(tiny()), device="cpu")
-    monkeypatch.setattr(room, "SMALL", 0)
+    monkeypatch.setattr(engine, "SMALL", 0)
     one = record_bytes(len(model.tokenizer.encode("the cat sat")), 4, 4)
-    monkeypatch.setattr(room, "available", lambda: one)
+    monkeypatch.setattr(engine, "available", lambda: one)
     return model
 
 
 def test_nothing_is_computed(full, monkeypatch):
-    monkeypatch.setattr(tapped, "take_batch", lambda *asked: pytest.fail("it was run"))
+    monkeypatch.setattr(engine, "take_batch", lambda *asked: pytest.fail("it was run"))
     for ask in (
         lambda: full.attend("the cat sat on the cat"),
         lambda: list(full.answer([Input("the cat sat")] * 2, Request(), together=True)),
@@ -109,8 +107,3 @@ def test_what_a_container_leaves(tmp_path, names):
 def test_this_machine_tells():
     there = available()
     assert there is None or 0 < there < 2**50
-
-
-def test_every_dtype_is_counted_as_it_is_computed():
-    assert engine.DTYPE_BYTES.get("float32", room.RECORDED) == 4
-    assert engine.DTYPE_BYTES["float64"] == 8

@@ -4,25 +4,15 @@ import gc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncli.models import taken as storage
-from attncli.models.taken import LARGE, LINE, Storage
+from attncli.models.taken import LARGE, Storage
 
 LIKE = torch.empty(0)
 ENOUGH = LARGE // 4  # float32 numbers
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-@pytest.mark.parametrize("shape", [(3, 5), (2, 3, ENOUGH), (0, ENOUGH)])
-def test_it_is_as_asked_for_and_can_be_written(dtype, shape):
-    made = Storage().empty(shape, torch.empty(0, dtype=dtype))
-    assert (tuple(made.shape), made.dtype, made.device.type) == (shape, dtype, "cpu")
-    assert made.is_contiguous() and made.data_ptr() % LINE == 0
-    assert (made.fill_(2) == 2).all()
 
 
 def test_it_is_used_again_when_the_last_view_is_gone():
@@ -60,12 +50,6 @@ def test_those_that_have_waited_longest_go(monkeypatch):
     for _ in range(3):
         del made[0]
     assert [len(piece) // LARGE for piece in pool.waiting] == [2, 3]
-
-
-def test_small_ones_do_not_wait():
-    pool = Storage()
-    pool.empty((ENOUGH - 1,), LIKE)
-    assert not pool.waiting
 
 
 @settings(max_examples=30, deadline=None)

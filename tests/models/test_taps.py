@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,13 +15,11 @@ from attncli.attention import MASKS
 from attncli.corpus.batch_sums import BatchSums, BlockSums
 from attncli.corpus.sums import Counting
 from attncli.effects.change import Changed, Put
-from attncli.models.block import Tap
 from attncli.models.rows import as_rows
-from attncli.models.taken import read_by
 from attncli.models.taps import Gates, Given, GroupedMaps, Lengths, Maps, Outputs, QueriesAndKeys, Terms
 from attncli.models.walk import walk
 from attncli.record.grouping import axes_of
-from attncli.record.request import Grouping
+from attncli.record.selection import Grouping
 
 TEXTS = ["the cat sat", "it, too", "un believ able cat on the cat", "a", "the big cat"]
 KEEPERS = (
@@ -112,30 +109,6 @@ def test_what_is_kept_does_not_depend_on_what_else_is_kept(model, names, layers,
             torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("head", [(0, 1), (3, 2)])
-def test_a_silenced_head_is_one_whose_output_projection_is_zero(minilm, head):
-    """Beside transformers, whose columns of W_O for this head are set to 0, in stats as in the maps."""
-    from transformers import BertModel
-
-    layer, number = head
-    texts = ["The cat sat on the mat.", "It did not, and the dog slept on in the warm sun.", "No."]
-    theirs = BertModel.from_pretrained(minilm.place.path, attn_implementation="eager").eval()
-    with torch.no_grad():
-        theirs.encoder.layer[layer].attention.output.dense.weight[:, 32 * number : 32 * (number + 1)] = 0
-    tokens = [minilm.tokenizer.encode(text) for text in texts]
-    found = [one.weights for one in minilm.take(tokens, taps=[Gates({head: [0.0] * 3})])]
-    reducer = BatchSums(minilm, Counting(), 2**20, taps=[Gates({head: [0.0] * 3})])
-    sums = reducer.parts([one for [one] in corpus(minilm, texts)])
-    for one, weights, part in zip(tokens, found, sums, strict=True):
-        with torch.no_grad():
-            expected = torch.cat(theirs(torch.tensor([one.ids]), output_attentions=True).attentions)
-        torch.testing.assert_close(weights, expected, atol=1e-5, rtol=0)
-        strongest = expected.amax(-1).sum(-1).double().numpy()
-        np.testing.assert_allclose(part.totals[..., 1], strongest, atol=1e-4)
-        plain = next(minilm.attend_tokens([one])).weights
-        assert np.abs(plain[layer + 1 :] - expected[layer + 1 :].numpy()).max() > 1e-3
-
-
 def test_a_gate_is_of_its_text(model):
     """A number for each text: of 1 it changes nothing, of 0 it silences the head for that text alone."""
     tokens = [model.tokenizer.encode(text) for text in TEXTS]
@@ -143,60 +116,6 @@ def test_a_gate_is_of_its_text(model):
     gated = [one.weights for one in model.take(tokens, taps=[Gates({(0, 1): [1.0, 0.0, 1.0, 0.5, 1.0]})])]
     changed = [not torch.allclose(one, other) for one, other in zip(plain, gated, strict=True)]
     assert changed == [False, True, False, True, False]
-
-
-class Blocks(Tap):
-    """Keeps every block, and the weights of all its heads."""
-
-    def __init__(self):
-        self.kept = []
-
-    def places(self, block):
-        return range(len(block.numbers))
-
-    def weights(self, part, weights):
-        self.kept.append((part, weights))
-
-
-def in_numpy(block):
-    """The same block, of NumPy arrays."""
-    arrays = {name: getattr(block, name).numpy() for name in ("query", "key", "value", "given")}
-    return block._replace(**arrays, projection=lambda: block.projection().numpy())
-
-
-def arrays_of(tap):
-    """What a tap keeps, array by array."""
-    return [one for kept in tap.kept for one in (kept if isinstance(kept, tuple) else [kept])]
-
-
-@pytest.mark.parametrize("norms", [False, True])
-def test_taps_that_read_take_numpy_arrays_as_they_take_tensors(model, norms):
-    windows = [one for [one] in corpus(model, TEXTS)]
-    rows = as_rows([one.tokens for one in windows], model.config, "causal", model.device)
-    axes = [axes_of(Grouping(words=True), one.tokens) for one in windows]
-    layers, heads, pairs = [2, 0], [3, 1], [(2, 1), (0, 3)]
-
-    def taps(empty, zeros):
-        return [
-            Maps(rows.runs, layers, heads, empty),
-            Lengths(rows.runs, layers, heads, empty),
-            GroupedMaps(axes, layers, heads, zeros, norms),
-            QueriesAndKeys(rows.runs, pairs, model.config.head_dim, empty),
-        ]
-
-    seen, of_torch = Blocks(), taps(partial(torch.empty, dtype=model.dtype), partial(torch.zeros, dtype=model.dtype))
-    with torch.inference_mode():
-        list(walk(model.network, rows, [seen, *of_torch]))
-    of_numpy = taps(np.empty, np.zeros)
-    for block, weights in seen.kept:
-        for tap in of_numpy:
-            tap.begin(in_numpy(block))
-            if tap.places(block):
-                tap.weights(in_numpy(block), weights.numpy())
-    for one, other in zip(of_torch, of_numpy, strict=True):
-        for ours, theirs in zip(arrays_of(one), arrays_of(other), strict=True):
-            assert isinstance(theirs, np.ndarray)
-            np.testing.assert_allclose(theirs, ours.numpy(), atol=1e-12)
 
 
 def check_order(model, tokens, head):
@@ -229,7 +148,6 @@ def test_changing_taps_apply_in_the_order_given(model):
 
 THEIRS = [("gpt2", "decoder"), ("llama", "decoder"), ("t5", "cross")]
 READ = ["the cat sat", "a cat", "on the mat", "the cat sat"]  # two of a length
-READERS = ("maps", "maps of one head", "grouped", "grouped norms", "vectors", "terms", "lengths", "head", "outputs")
 
 
 @pytest.fixture(scope="module", params=THEIRS, ids=str)
@@ -240,67 +158,6 @@ def theirs(tmp_path_factory, request):
     loaded = load_model(str(folder), device="cpu", dtype="float64", engine="transformers").of_part(part)
     target = "a cat" if loaded.paired else None
     return loaded, [loaded.ready(loaded.tokenizer.encode(text), target) for text in READ]
-
-
-def kept_inside(theirs, names, layers, heads, mask):
-    """Walk through a network of transformers with these taps, in their order; return what each keeps, and the ends."""
-    model, texts = theirs
-    rows = model.rows(texts, mask)
-    like = torch.empty(0, dtype=model.dtype)
-    axes = [axes_of(Grouping(words=True), one.plain, read_by(one, model.part)) for one in texts]
-    pairs = [(layer, head) for layer in layers for head in heads]
-    make = {
-        "maps": partial(Maps, rows.runs, layers, heads, like.new_empty),
-        "maps of one head": partial(Maps, rows.runs, [1], [3], like.new_empty),
-        "grouped": partial(GroupedMaps, axes, layers, heads, like.new_zeros, False),
-        "grouped norms": partial(GroupedMaps, axes, [1, 0], [3, 1], like.new_zeros, True),
-        "vectors": partial(QueriesAndKeys, rows.runs, pairs, model.head_dim, like.new_empty),
-        "terms": partial(Terms, rows.runs, pairs, like.new_zeros),
-        "lengths": partial(Lengths, rows.runs, layers, heads, like.new_empty),
-        "head": partial(Given, 1, 1),
-        "outputs": Outputs,
-        "gates": partial(Gates, {(0, 2): [0.0, 1.0, 0.5, 2.0], (1, 0): [0.0] * 4}),
-    }
-    taps = {name: make[name]() for name in names}
-    with torch.inference_mode():
-        ends = list(model.walk(rows, list(taps.values())))
-    found = {}
-    for name, tap in taps.items():
-        if name == "head":
-            found[name] = [part for text in sorted(tap.kept) for part in tap.kept[text][:2]]
-        elif name == "outputs":
-            found[name] = [tap.kept[layer][text] for layer in sorted(tap.kept) for text in sorted(tap.kept[layer])]
-        elif name == "terms":
-            found[name] = [run[term] for run in tap.kept for term in sorted(run)]
-        elif name != "gates":
-            found[name] = arrays_of(tap)
-    return found, ends
-
-
-FEW = st.permutations(range(2)).flatmap(lambda order: st.integers(1, 2).map(lambda count: list(order[:count])))
-
-
-@pytest.mark.slow
-@given(
-    names=st.permutations(READERS).flatmap(lambda order: st.integers(1, len(order)).map(lambda few: list(order[:few]))),
-    gated=st.booleans(),
-    layers=FEW,
-    heads=CHOSEN,
-    mask=st.sampled_from([None, "padding", "none"]),
-)
-@settings(max_examples=20)
-def test_inside_transformers_what_is_kept_does_not_depend_on_other_reading_taps(
-    theirs, names, gated, layers, heads, mask
-):
-    """In any order; with a changing tap before them or without one."""
-    changing = ["gates"] if gated else []
-    together, ends = kept_inside(theirs, [*changing, *names], layers, heads, mask)
-    for name in names:
-        alone, last = kept_inside(theirs, [*changing, name], layers, heads, mask)
-        for one, other in zip(together[name], alone[name], strict=True):
-            torch.testing.assert_close(one, other)
-        for one, other in zip(ends, last, strict=True):
-            torch.testing.assert_close(one, other)
 
 
 def test_inside_transformers_changing_taps_apply_in_the_order_given(theirs):

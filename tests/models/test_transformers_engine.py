@@ -13,7 +13,6 @@ from foreign_checkpoints import (
     DECODERS,
     ENCODER_DECODERS,
     NETWORKS,
-    NO_TEXT,
     TEXT,
     WINDOW,
     WORDPIECE,
@@ -125,14 +124,6 @@ def test_a_pair_has_segments_where_the_network_takes_them(foreign):
     assert set(told("encoder-decoder")[0].tolist()) == {0, 1}
 
 
-@pytest.mark.parametrize("family", ["t5", "marian"])
-def test_what_it_writes_ends_at_its_end_token(foreign, family):
-    """These two come to their end within the limit; what ends is not read again."""
-    model = foreign(family)
-    assert Theirs(model).answer()[-1] == model.theirs.eos_token_id
-    assert model.theirs.eos_token_id not in attend(model).tokens.ids
-
-
 def test_what_it_writes_ends_at_its_last_position(foreign):
     assert len(attend(foreign("bart")).tokens) == POSITIONS
 
@@ -169,10 +160,6 @@ def test_padding_is_hidden_from_all_unless_nothing_is(foreign, part):
     assert shown.mask.all() and (shown.mask_name, hidden.mask_name) == ("none", "padding")
 
 
-def test_a_padded_text_changes_nothing_that_the_decoder_writes(foreign):
-    assert attend(foreign("t5"), pad_to=30).tokens == attend(foreign("t5")).tokens
-
-
 @pytest.mark.parametrize(
     ("pair", "pad_to", "mask"), [(None, None, "padding"), ("It hid.", 20, "padding"), ("It hid.", 20, "none")]
 )
@@ -203,20 +190,6 @@ def test_layers_and_heads_are_counted_in_the_part_asked_for(foreign):
         attend(model, layers=2)
     with pytest.raises(RequestError, match="head 2 is out of range"):
         attend(model, which="decoder", heads="0-2")
-
-
-def test_several_texts_come_in_their_order(foreign):
-    texts = ["the cat", "the cat sat on the mat", "a"]
-    model = foreign("llama")
-    assert [record.tokens for record in model.attend_many(texts)] == [attend(model, text).tokens for text in texts]
-
-
-@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
-def test_a_record_is_in_float32_whatever_was_computed_in(foreign, dtype):
-    model = foreign("bart")
-    other = attend(load_model(str(model.place.path), "cpu", dtype, engine="transformers"), target=ANSWER)
-    assert other.weights.dtype == np.float32
-    assert np.allclose(other.weights, attend(model, target=ANSWER).weights, atol=1e-5 if dtype == "float64" else 0.1)
 
 
 @pytest.mark.parametrize("family", [*DECODERS, "modernbert", "bart"])
@@ -264,14 +237,6 @@ def test_what_a_model_does_not_have_is_refused(foreign, family, asked, why):
         attend(foreign(family), **asked)
 
 
-@pytest.mark.parametrize("family", NO_TEXT)
-def test_what_reads_no_text_is_refused_in_words(tmp_path, family):
-    path = make_foreign(tmp_path, family)
-    with pytest.raises(RequestError, match=rf"^{path} reads {NO_TEXT[family]}(, not| besides) text") as refused:
-        load_model(str(path), "cpu", engine="transformers")
-    assert "Error" not in str(refused.value) and "\n" not in str(refused.value)
-
-
 @pytest.mark.parametrize(
     ("family", "asked", "why"),
     [
@@ -283,16 +248,6 @@ def test_vectors_that_transformers_does_not_make(foreign, family, asked, why):
     model = foreign(family)
     with pytest.raises(RequestError, match=why):
         model.hidden_states(model.tokenizer.encode(TEXT), **asked)
-
-
-def test_a_decoder_is_causal_whether_asked_or_not(foreign):
-    one, other = attend(foreign("gpt2")), attend(foreign("gpt2"), mask="causal")
-    assert np.array_equal(one.weights, other.weights) and one.mask_name == other.mask_name == "causal"
-
-
-def test_an_encoder_has_no_other_part():
-    with pytest.raises(RequestError, match="minilm has no cross attention, since it is only one encoder: omit --which"):
-        attend(load_model("minilm", "cpu", engine="transformers"), which="cross")
 
 
 def test_weights_that_are_not_whole_are_refused(tmp_path):
@@ -322,14 +277,6 @@ def test_what_transformers_can_not_load_is_one_line(tmp_path):
     edit_config(tmp_path, model_type="made-up")
     with pytest.raises(RequestError, match=r"^transformers can't load [^\n]*made-up[^\n]*$"):
         load_model(str(tmp_path), "cpu", engine="transformers")
-
-
-def test_code_that_a_checkpoint_brings_is_not_run(tmp_path):
-    make_foreign(tmp_path, "gpt2")
-    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'was-run')!r}, 'w')\nclass Evil: pass\n")
-    edit_config(tmp_path, auto_map={"AutoModel": "evil.Evil", "AutoConfig": "evil.Evil"})
-    assert attend(load_model(str(tmp_path), "cpu", engine="transformers")).kind == "decoder"
-    assert not (tmp_path / "was-run").exists()
 
 
 def test_a_repository_that_is_not_here_is_said_to_be_not_here():

@@ -54,13 +54,6 @@ def test_some_layers_bring_their_own_masks(foreign, family, tmp_path):
         assert np.array_equal(load_record(tmp_path / "maps.safetensors").masks, record.masks)
 
 
-@pytest.mark.parametrize("family", LAYERED)
-def test_of_a_text_within_the_window_the_layers_agree(foreign, family):
-    record = attend(foreign(family), "a")
-    assert len(record.tokens) <= WINDOW
-    assert np.array_equal(record.mask, expected(family, len(record.tokens))[0])
-
-
 def test_padding_is_hidden_in_windows_too(foreign):
     record = attend(foreign("modernbert"), pad_to=12)
     real = ~np.array(record.tokens.padding)

@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attncli import load_model
-from attncli.models import taps
 from attncli.record import Request
 
 LENGTH = 512
@@ -56,9 +55,3 @@ def test_one_head_of_a_decoder_allocates_one_heads_maps(llama, predict):
     assert record.weights.nbytes == one_map and (record.prediction is not None) == predict
     assert one_map <= max(watch.sizes) < 2 * one_map
     assert (LENGTH, len(llama.network.lm_head.weight)) not in {shape[-2:] for shape in watch.shapes}
-
-
-@pytest.mark.slow
-def test_maps_that_nobody_asked_for_would_be_seen(llama, monkeypatch):
-    monkeypatch.setattr(taps.Maps, "places", lambda self, block: range(len(block.numbers)))
-    assert max(watched(llama, True)[1].sizes) >= 4 * 4 * LENGTH**2

@@ -7,9 +7,9 @@ from by_hand import ByHand
 from small_networks import make_small
 
 from attncli import RequestError, load_model
-from attncli.analysis.words import merge_words
 from attncli.record import Request
-from attncli.record.request import Grouping
+from attncli.record.grouping import merge_words
+from attncli.record.selection import Grouping
 
 TEXT, TARGET = "the cat sat", "a cat on a mat"
 QUICK = [("gpt2", "decoder"), ("llama", "decoder"), ("t5", "cross")]

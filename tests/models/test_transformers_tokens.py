@@ -61,12 +61,6 @@ def test_what_a_reader_sees_of_every_kind(foreign):
     assert marian.shown == [piece.replace("▁", " ") for piece in marian.text] != marian.text
 
 
-def test_what_a_decoder_writes_is_read_in_its_notation(foreign):
-    """Its own numbers come without a text."""
-    written = attend(foreign("t5")).tokens
-    assert any("▁" in piece for piece in written.text) and not any("▁" in shown for shown in written.shown)
-
-
 def test_a_pair_is_two_segments(foreign):
     record = attend(foreign("t5"), "the cat", "a mat", which="encoder")
     assert record.tokens.text == ["▁the", "▁cat", "</s>", "▁a", "▁mat", "</s>"]

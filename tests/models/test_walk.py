@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import EACH, FAMILIES, ONE_OF_EACH, TURNED, make_config, make_network
+from checkpoints import EACH, ONE_OF_EACH, TURNED, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from walks import made_up, network_of, walked
 
-from attncli.attention import MASKS, self_mask
+from attncli.attention import MASKS
 from attncli.models.network import Network
 
 F64 = torch.float64
@@ -45,41 +45,6 @@ def test_texts_of_any_lengths_are_each_as_it_is_alone(family, ids, mask, data):
         alone = walked(network, [one], mask, whole=True)
         torch.testing.assert_close(together.weights[number], alone.weights[0])
         torch.testing.assert_close(together.states[number], alone.states[0])
-
-
-@pytest.mark.parametrize("family", EACH)
-@pytest.mark.parametrize("mask", MASKS)
-def test_every_layer_is_the_formula(family, mask):
-    """`MultiHeadAttention.forward` on what goes into a layer: its weights; with the rest written out, its output."""
-    network = tiny_network(family)
-    real = [True, True, False, True, False]
-    [weights], [states], _ = walked(network, [made_up([5, 9, 7, 6, 5], real)], mask, whole=True)
-    allowed = self_mask(torch.tensor([real]), *MASKS[mask])
-    with torch.inference_mode():
-        for number in range(4):
-            layer = network.layer(number)
-            x = states[number]
-            output, expected, _ = layer.attention(layer.before(x)[None], mask=allowed)
-            torch.testing.assert_close(weights[number], expected[0])
-            if network.config.norm_first:
-                x = x + output[0]
-                x = x + layer.feed_forward(layer.feed_forward_norm(x))
-                x = network.final_norm(x) if number == 3 else x
-            else:
-                x = layer.attention_norm(x + output[0])
-                x = layer.feed_forward_norm(x + layer.feed_forward(x))
-            torch.testing.assert_close(states[number + 1], x)
-
-
-@pytest.mark.slow
-@given(family=st.sampled_from(FAMILIES), layers=CHOSEN, heads=CHOSEN, mask=st.sampled_from(list(MASKS)))
-@settings(max_examples=30)
-def test_a_request_gets_these_layers_and_heads_in_its_order(family, layers, heads, mask):
-    texts = [made_up([5, 6, 7, 8, 9, 5], [True] * 4 + [False] * 2), made_up([9, 8, 7, 6, 9, 5]), made_up([7])]
-    every = walked(made_once(family), texts, mask).weights
-    some = walked(made_once(family), texts, mask, layers, heads).weights
-    for one, whole in zip(some, every, strict=True):
-        torch.testing.assert_close(one, whole[layers][:, heads])
 
 
 IDS = [[5, 6, 7, 8, 9, 5], [9, 8, 7, 6, 9, 5]]
@@ -176,18 +141,3 @@ def test_one_head_allocates_one_heads_maps():
     one_map = length * length * 4
     assert kept.untyped_storage().nbytes() == one_map
     assert largest < 2 * one_map
-
-
-@pytest.mark.parametrize("family", ONE_OF_EACH)
-def test_what_is_done_to_some_rows_at_a_time_is_what_is_done_to_all(family, monkeypatch):
-    network, texts = tiny_network(family), [made_up(list(range(5, 30)), [True] * 25)]
-    [expected] = walked(network, texts, "padding", whole=True).states
-    seen: list[int] = []
-    after = type(network.layer(0)).after
-    monkeypatch.setattr("attncli.models.walk.CACHED_ROWS", 10)
-    monkeypatch.setattr(
-        type(network.layer(0)), "after", lambda layer, x, attended: seen.append(len(x)) or after(layer, x, attended)
-    )
-    [found] = walked(network, texts, "padding", whole=True).states
-    assert seen == [10, 10, 5] * len(network.layers)
-    torch.testing.assert_close(found, expected)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from checkpoints import EACH
 
 from attncli import load_model, load_record
@@ -66,15 +65,6 @@ def test_a_state_of_another_network_is_not_gone_on_from(tiny, tmp_path):
     count_files(model, file, where=where)
     with pytest.raises(RequestError, match="--without"):
         count_files(model.without("1.0"), file, where=where)
-
-
-def test_gradients_pass_a_silenced_head_by(tiny):
-    model = load_model(str(tiny("bert")), device="cpu").without("1.0")
-    gate = torch.ones((), requires_grad=True)
-    for heads, reached in (({(1, 0): gate}, False), ({(1, 1): gate}, True)):
-        [last] = model.last_hidden([model.tokenizer.encode(TEXT)], taps=[Gates(heads)])
-        [slope] = torch.autograd.grad(last.sum(), gate)
-        assert bool(slope != 0) == reached
 
 
 def test_what_can_not_be_silenced(tiny):

@@ -8,8 +8,8 @@ from page.test_browser_safety import HOSTILE, of_tokens
 from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
 
 from attncli.analysis.difference import difference
-from attncli.base.palette import SIGNED as CHANGES
 from attncli.features.diff import difference_report
+from attncli.record.display import SIGNED as CHANGES
 from attncli.report.page import page_of
 
 pytestmark = pytest.mark.slow

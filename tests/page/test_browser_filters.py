@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from records import record_of
 
-from attncli.analysis.filters import kept
-from attncli.analysis.words import merge_words
+from attncli.record.grouping import merge_words
+from attncli.record.selection import kept
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from records import record_of
 
-from attncli.base.palette import head_colour
+from attncli.record.display import head_colour
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from records import record_of
 
-from attncli.analysis.words import merge_words
+from attncli.record.grouping import merge_words
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import pytest
 from records import record_of
 
 from attncli.record import Vectors
-from attncli.record.cells import pool
+from attncli.record.display import pool
 from attncli.text.tokens import Tokens
 
 pytestmark = pytest.mark.slow

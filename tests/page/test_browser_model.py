@@ -8,7 +8,7 @@ from browsers import middle
 from records import record_of
 
 from attncli.analysis.patterns import summarise
-from attncli.base.palette import head_colour
+from attncli.record.display import head_colour
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,7 @@
 import pytest
 from records import record_of
 
-from attncli.analysis.telling import Usual, edges
+from attncli.analysis.edges import Usual, edges
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from records import record_of
 
 from attncli.page import page
 from attncli.page.payload import Kept
-from attncli.record.cells import pool
+from attncli.record.display import pool
 
 pytestmark = pytest.mark.slow
 

@@ -14,10 +14,10 @@ from packed import unpack_layer, unpacked
 from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
 
 from attncli.analysis.difference import difference
-from attncli.base.palette import CHANGES_DARK, CHANGES_LIGHT
-from attncli.base.palette import SIGNED as CHANGES
 from attncli.features.diff import difference_report
 from attncli.page.packing import error_of
+from attncli.record.display import CHANGES_DARK, CHANGES_LIGHT
+from attncli.record.display import SIGNED as CHANGES
 from attncli.report.page import page_of
 
 PAPER = {"light": "#ffffff", "dark": "#14161a"}

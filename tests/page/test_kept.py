@@ -9,7 +9,7 @@ from records import attention_records, cross_records, record_of
 
 from attncli.page.packing import error_of
 from attncli.page.payload import LONG, SIDES, SMALL, WHOLE, Kept, payload
-from attncli.record.cells import pool
+from attncli.record.display import pool
 
 
 def every_head(record):

@@ -11,11 +11,12 @@ from packed import unpack_layer, unpacked
 from records import attention_records, layered_records, record_of
 
 from attncli.analysis.patterns import summarise
-from attncli.analysis.words import merge_words
 from attncli.base.errors import RequestError
 from attncli.page.packing import LEVELS, error_of
 from attncli.page.payload import payload
-from attncli.record import Vectors, load_record
+from attncli.record import Vectors
+from attncli.record.grouping import merge_words
+from attncli.record.loading import load_record
 
 
 def maps_of(description, chunks, text, mask):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from records import record_of
 
-from attncli.analysis.telling import Usual, edges
+from attncli.analysis.edges import Usual, edges
 from attncli.base.errors import RequestError
 from attncli.page import Start
 

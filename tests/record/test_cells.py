@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import maps, said
-from records import attention_records, layered_records, record_of
+from records import layered_records, record_of
 
 from attncli.analysis.difference import difference
-from attncli.analysis.words import merge_words
 from attncli.features.diff import difference_report
-from attncli.record.cells import drawn, drawn_map, hides, largest_weight, pool
+from attncli.record.display import drawn, drawn_map, hides, largest_weight, pool
+from attncli.record.grouping import merge_words
 from attncli.report.canvas import Canvas
-from attncli.report.heads import one_head, small_maps
+from attncli.report.heads import one_head
 from attncli.report.terminal import ASCII_HATCH, GREY, HATCH, cell_text, colour, picture
 
 WIDE = Canvas(200, colour=False, unicode=True)
@@ -75,31 +75,12 @@ def test_in_the_terminal_as_many_cells_are_hatched_as_are_hidden(canvas, words, 
             assert grey == hidden.sum() - both.sum()
 
 
-@given(attention_records(), st.sampled_from(CANVASES))
-@settings(max_examples=8)
-def test_where_nothing_is_hidden_nothing_says_so(record, canvas):
-    for lines in (one_head(record, 0, 0, canvas), small_maps(record, canvas)):
-        assert "hidden" not in " ".join(line.plain for line in lines)
-        assert not any(GREY in str(span.style) for line in lines for span in line.spans)
-
-
 def test_no_weight_looks_like_what_is_hidden():
     steps = [step / 1000 for step in range(1001)]
     assert GREY not in {colour(weight) for weight in steps} and colour(math.nan) == GREY
     for canvas in CANVASES:
         for width in (1, 2, 4):
             assert cell_text(math.nan, width, canvas) not in {cell_text(weight, width, canvas) for weight in steps}
-
-
-@pytest.mark.slow
-def test_a_legend_says_it_once_a_layer_and_only_where_something_is_hidden():
-    ones = np.ones((2, 3, 6, 6), dtype=bool)
-    ones[1] = abs(np.arange(6)[:, None] - np.arange(6)) <= 1
-    weights = ones / ones.sum(axis=-1, keepdims=True)
-    record = record_of(weights, ones[:, 0])
-    lines = [line.plain for line in small_maps(record, Canvas(44, False, True)) if line.plain.startswith("weight 0")]
-    assert [("hidden" in line) for line in lines] == [False, True] and all(len(line) <= 44 for line in lines)
-    assert said(record.figure()).count("hidden") == 1 and "hidden" not in said(record.figure(layers=0))
 
 
 @pytest.mark.slow
@@ -113,15 +94,6 @@ def test_pictures_have_no_colour_where_a_mask_hides(record, words, mean, measure
     heads = 1 if mean else len(record.heads)
     hidden = np.repeat(~shown.masks, heads, axis=0)
     assert np.array_equal(np.isnan(images), hidden)
-
-
-@pytest.mark.slow
-def test_a_long_text_s_picture_is_pooled_and_hidden_as_before():
-    record = long_record(3, length=1600)
-    [image] = [np.array(one.get_array()) for one in maps(record.figure())]
-    assert len(image) < 1600 and np.isnan(image).mean() > 0.9 and not np.isnan(np.diagonal(image)).any()
-    lines = picture(drawn_map(record, 0, 0), WIDE, 40, 40)
-    assert all(line.plain[row] != HATCH for row, line in enumerate(lines)) and hatches(lines) > 0.9 * 40 * 40
 
 
 def test_lines_say_what_is_hidden_from_the_query_that_is_held():

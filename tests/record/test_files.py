@@ -1,9 +1,11 @@
-"""Records: saved and loaded again, in the formats that are attncli's and in those of other programs."""
+"""Records are saved and loaded again, in the formats of attncli and of other programs."""
 
 import csv
 import json
+import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import record_of
 from safetensors.numpy import load_file
-from saved_records import NATIVE, any_records, same, with_vectors
+from saved_records import NATIVE, any_records, same
 
 from attncli import RequestError, load_record, load_records, save_records
 from attncli.record import AttentionRecord
 from attncli.record.masks import named_masks
+from attncli.record.record import CSV_HEADER
 
 # --- there and back -------------------------------------------------------------------------------------
 
@@ -57,14 +60,6 @@ def test_npz_has_what_the_contract_says(folder):
         assert file["mask"].shape == (5, 5) and file["mask"].dtype == np.bool_
 
 
-def test_safetensors_has_the_same_tensors(folder):
-    record = record_of(np.full((1, 2, 4, 4), 0.25))
-    record.save(folder / "r.safetensors")
-    tensors = load_file(folder / "r.safetensors")
-    assert set(tensors) == {"weights", "layers", "heads", "segments", "mask"}
-    assert np.array_equal(tensors["weights"], record.weights)
-
-
 @pytest.mark.parametrize("suffix", NATIVE)
 def test_a_mask_is_written_once_where_the_layers_agree(suffix, folder):
     window = np.tri(5, k=1, dtype=bool)
@@ -73,18 +68,6 @@ def test_a_mask_is_written_once_where_the_layers_agree(suffix, folder):
         record_of(np.full((2, 3, 5, 5), 0.2), mask=masks).save(folder / f"mask{suffix}")
         file = load_file(folder / "mask.safetensors") if suffix == ".safetensors" else np.load(folder / "mask.npz")
         assert file["mask"].dtype == bool and np.array_equal(file["mask"], expected)
-
-
-def test_vectors_are_three_more_arrays_where_there_are_any(folder):
-    record = with_vectors(record_of(np.full((2, 3, 4, 4), 0.25)), [(1, 2), (0, 0)], head_dim=5)
-    record.save(folder / "v.safetensors")
-    record.save(folder / "v.npz")
-    with np.load(folder / "v.npz", allow_pickle=False) as file:
-        for tensors in (load_file(folder / "v.safetensors"), file):
-            assert tensors["neurons"].tolist() == [[1, 2], [0, 0]] and tensors["neurons"].dtype == np.int64
-            for name in ("query", "key"):
-                assert tensors[name].dtype == np.float32 and tensors[name].shape == (2, 4, 5)
-                assert np.array_equal(tensors[name], getattr(record.vectors, name))
 
 
 def test_a_record_of_a_model_comes_back(minilm, folder):
@@ -172,13 +155,6 @@ def test_an_unknown_suffix_names_those_that_are_known(name, folder):
     assert name in str(caught.value) and not (folder / name).exists()
 
 
-def test_a_suffix_may_be_in_capitals(folder):
-    for suffix in NATIVE:
-        path = folder / f"CAPITALS{suffix.upper()}"
-        record_of(np.eye(3)).save(path)
-        same(load_record(path), record_of(np.eye(3)))
-
-
 def test_several_texts_in_npz_and_none_at_all(folder):
     one = record_of(np.eye(3))
     with pytest.raises(RequestError, match=r"\.npz holds one text and there are 2; \.safetensors"):
@@ -210,3 +186,45 @@ def test_a_full_disk_leaves_nothing_behind(suffix, folder):
     arguments = [sys.executable, "-c", code, str(Path(__file__).parents[1]), str(place / f"r{suffix}")]
     subprocess.run(arguments, check=True, timeout=300)
     assert list(place.iterdir()) == []
+
+
+# --- data frames -------------------------------------------------------------------------------------
+
+
+def csv_rows(record, path):
+    record.save(path)
+    with path.open(encoding="utf-8", newline="") as file:
+        header, *found = csv.reader(file)
+    assert tuple(header) == CSV_HEADER
+    return found
+
+
+@given(record=any_records().filter(csv_can_hold))
+def test_a_row_a_cell_as_in_csv(record, folder):
+    """pandas stands aside here: what it is given are columns by their names."""
+    before = sys.modules.get("pandas")
+    sys.modules["pandas"] = SimpleNamespace(DataFrame=dict)
+    try:
+        frame = record.to_dataframe()
+    finally:
+        sys.modules.pop("pandas") if before is None else sys.modules.update(pandas=before)
+    assert tuple(frame) == CSV_HEADER
+    *labels, weights = (list(column) for column in frame.values())
+    *expected, numbers = zip(*csv_rows(record, folder / "frame.csv"), strict=True)
+    assert [list(map(str, column)) for column in labels] == [list(column) for column in expected]
+    assert weights == pytest.approx(list(map(float, numbers)))
+
+
+def test_with_pandas_itself(minilm):
+    pandas = pytest.importorskip("pandas")
+    record = minilm.attend("The cat sat.", layers="0-1", heads="3")
+    frame = record.to_dataframe()
+    assert isinstance(frame, pandas.DataFrame) and tuple(frame.columns) == CSV_HEADER
+    sums = frame.groupby(["layer", "head", "query"]).weight.sum()
+    assert len(sums) == 2 * len(record.tokens) and sums.to_numpy() == pytest.approx(1, abs=1e-5)
+
+
+def test_without_pandas_it_says_what_to_install(minilm, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(RequestError, match="pip install pandas"):
+        minilm.attend("The cat sat.", layers=0).to_dataframe()

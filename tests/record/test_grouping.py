@@ -17,9 +17,9 @@ from attncli.analysis.patterns import summarise
 from attncli.base.errors import RequestError
 from attncli.checks.memory import peak_added
 from attncli.record import grouping
-from attncli.record.grouping import Axis, grouped, stretches
+from attncli.record.grouping import grouped, stretches
 from attncli.record.parts import Part
-from attncli.record.request import Grouping
+from attncli.record.selection import Grouping
 
 IN_STRETCHES = Grouping(stretches=True)
 
@@ -47,11 +47,6 @@ def test_between_stretches_weights_add_up_to_them_and_are_means_from_them(length
             np.testing.assert_allclose(shown.weights[:, :, row, column], part.sum(axis=-1).mean(axis=-1), atol=1e-6)
             assert np.array_equal(shown.masks[:, row, column], record.masks[:, of_row][..., of_column].any(axis=(1, 2)))
     assert shown.tokens.text[0] == (f"0-{len(groups[0]) - 1}" if len(groups[0]) > 1 else "0")
-
-
-def test_a_text_that_is_not_long_stays_as_it_is():
-    record = random_record(9)
-    assert grouped(record, IN_STRETCHES) is record and record.part is None
 
 
 @given(st.integers(3, 20), st.data())
@@ -86,27 +81,8 @@ def test_stretches_of_words_are_means_of_words(monkeypatch):
     assert shown.part == Part(5, "", "words", 4, 2)
 
 
-def test_a_record_in_words_still_says_what_it_is_of(monkeypatch):
-    monkeypatch.setattr(grouping, "LONG", 2)
-    monkeypatch.setattr(grouping, "MOST", 2)
-    shown = grouped(random_record(5), IN_STRETCHES)
-    assert grouped(shown, Grouping(words=True)).part == shown.part == Part(5, "", "tokens", 5, 3)
-
-
 def named(count):
     return tokens("a" * count, range(count))
-
-
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.integers(1, 6))
-def test_what_the_rows_of_a_unit_count_is_one_in_all(sizes, size):
-    """However often units are put together, each counts in its group as much as the others of it."""
-    axis = Axis.every(named(sum(sizes)))
-    starts = np.cumsum([0, *sizes[:-1]])
-    pieces = [list(range(start, start + count)) for start, count in zip(starts, sizes, strict=True)]
-    groups = [list(range(start, min(start + size, len(sizes)))) for start in range(0, len(sizes), size)]
-    axis = axis.merged(pieces, named(len(pieces))).merged(groups, named(len(groups)))
-    np.testing.assert_allclose(np.add.reduceat(axis.shares, axis.starts), 1)
-    assert axis.units.tolist() == [number // size for number, count in enumerate(sizes) for _ in range(count)]
 
 
 def test_of_cross_attention_all_keys_are_kept():

@@ -64,12 +64,6 @@ def test_something_else_under_its_suffix(suffix, content, folder):
     assert "not a complete attncli record" in refused(path)
 
 
-def test_a_numpy_array_under_the_suffix_of_many(folder):
-    with (folder / "array.npz").open("wb") as file:
-        np.save(file, np.eye(3))
-    refused(folder / "array.npz")
-
-
 class Evil:
     """Unpickling this creates a file."""
 
@@ -122,55 +116,28 @@ NEURONS, QUERY, KEY = np.array(GOOD.vectors.heads), GOOD.vectors.query, GOOD.vec
     ("name", "array"),
     [
         ("weights", changed(GOOD.weights, (1, 2, 3, 4), np.nan)),
-        ("weights", changed(GOOD.weights, (1, 2, 3, 4), np.inf)),
         ("weights", changed(GOOD.weights, (1, 2, 3, 4), -1e-3)),
         ("weights", GOOD.weights.astype(np.float64)),
         ("weights", GOOD.weights[:, :, :5]),
-        ("weights", GOOD.weights[0]),
-        ("weights", GOOD.weights[:1]),
         ("weights", None),
         ("layers", np.array([0, 1, 2])),
-        ("layers", np.array([0.0, 1.0])),
-        ("layers", np.array(["0", "1"])),
         ("layers", np.array(2)),
         ("layers", np.array([0, 0])),
-        ("layers", np.array([0, 2])),
-        ("layers", np.array([-1, 0])),
         ("heads", None),
         ("mask", np.ones((6, 6), dtype=np.int64)),
         ("mask", np.ones((6, 5), dtype=bool)),
-        ("mask", np.ones(6, dtype=bool)),
-        ("mask", np.ones((1, 6, 6), dtype=bool)),
         ("mask", np.ones((3, 6, 6), dtype=bool)),
-        ("mask", np.ones((2, 6, 5), dtype=bool)),
-        ("mask", np.ones((2, 3, 6, 6), dtype=bool)),
-        ("mask", np.ones((2, 6, 6), dtype=np.uint8)),
-        ("mask", np.bool_(True)),
         ("labels", None),
         ("neurons", None),
         ("neurons", NEURONS.astype(np.float64)),
-        ("neurons", NEURONS.astype(bool)),
-        ("neurons", NEURONS.astype(str)),
         ("neurons", NEURONS[:1]),
-        ("neurons", NEURONS[0]),
-        ("neurons", NEURONS[:, :1]),
         ("neurons", np.array([[1, 2], [1, 2]])),
         ("neurons", np.array([[1, 2], [2, 0]])),
-        ("neurons", np.array([[1, 2], [0, 3]])),
-        ("neurons", np.array([[1, 2], [0, -1]])),
         ("query", None),
         ("query", QUERY.astype(np.float64)),
-        ("query", QUERY.astype(str)),
         ("query", QUERY[:1]),
-        ("query", QUERY[:, :5]),
         ("query", QUERY[..., :3]),
-        ("query", QUERY[..., 0]),
-        ("query", QUERY[..., None]),
-        ("query", np.float32(1)),
         ("query", changed(QUERY, (1, 2, 3), np.nan)),
-        ("key", None),
-        ("key", KEY.astype(np.float16)),
-        ("key", KEY[:, :5]),
         ("key", KEY[..., :3]),
         ("key", changed(KEY, (0, 0, 0), -np.inf)),
     ],
@@ -182,17 +149,6 @@ def test_arrays_that_do_not_fit_together(name, array, folder):
             parts = {part: file[part] for part in file.files if part != "labels"}
         np.savez(folder / "unfit.npz", **parts)
     refused(folder / "unfit.npz")
-
-
-def test_a_mask_that_does_not_fit_says_so(folder):
-    rewrite(folder / "mask.npz", mask=np.ones((3, 6, 6), dtype=bool))
-    assert "the mask is bool [3, 6, 6] for 2 layers, 6 queries and 6 keys" in refused(folder / "mask.npz")
-
-
-def test_masks_of_layers_that_agree_are_one(folder):
-    """As another program may have written them."""
-    rewrite(folder / "mask.npz", mask=np.stack([GOOD.mask] * 2))
-    same(load_record(folder / "mask.npz"), GOOD)
 
 
 @pytest.mark.parametrize("shape", [(0, 6, 4), (2, 6, 0), (2, 6), (2, 6, 2, 2)])
@@ -225,36 +181,21 @@ def labels(part: str, **changes: object) -> dict:
     [
         [],
         "labels",
-        3,
         {},
-        {**LABELS, "tokens": None},
         {**LABELS, "tokens": ["a"] * 6},
-        {**LABELS, "model": []},
         {**LABELS, "mask_name": 3},
         labels("tokens", text=[1] * 6),
-        labels("tokens", text="abcdef", ids="abcdef"),
         labels("tokens", ids=["0"] * 6),
         labels("tokens", segments=[0] * 5),
         labels("tokens", segments=[0.5] * 6),
-        labels("tokens", words=["a"] * 6),
         labels("tokens", offsets=[[0, 1, 2]] * 6),
-        labels("tokens", offsets=3),
         labels("tokens", special=[None] * 6),
-        labels("tokens", padding=None),
         labels("tokens", shown=["a"] * 5),
-        labels("tokens", shown=[]),
-        labels("tokens", shown=None),
-        labels("tokens", shown="abcdef"),
         labels("tokens", shown=["a"] * 5 + [1]),
         labels("model", layers="6"),
-        labels("model", name=None),
         labels("model", more=1),
         {**LABELS, "kind": "hybrid"},
-        {**LABELS, "kind": None},
         {**LABELS, "measure": "length"},
-        {**LABELS, "measure": None},
-        {**LABELS, "key_tokens": 3},
-        {**LABELS, "key_tokens": {**LABELS["tokens"], "text": ["a"] * 5}},
         {**LABELS, "key_tokens": {name: part[:5] for name, part in LABELS["tokens"].items()}},
     ],
 )
@@ -279,12 +220,9 @@ def test_what_a_reader_sees_is_made_of_the_pieces_where_a_file_does_not_say(fold
     "metadata",
     [
         None,
-        {"format": "pt"},
         {"format": "attncli-1"},
         {"format": "attncli-1", "records": "["},
-        {"format": "attncli-1", "records": "[]"},
         {"format": "attncli-1", "records": "{}"},
-        {"format": "attncli-1", "records": "3"},
         {"format": "attncli-2", "records": json.dumps([LABELS])},
         {"format": "attncli-1", "records": json.dumps([LABELS, LABELS])},
     ],
@@ -420,33 +358,21 @@ MAP = {"layer": 0, "head": 0, "weights": np.full((6, 6), 1 / 6).tolist()}
     "wrong",
     [
         [],
-        3,
         {},
         {"records": []},
         {**json.loads(DOCUMENT), "model": None},
         {**json.loads(DOCUMENT), "model": {**GOOD.model.document(), "layers": "2"}},
-        {**json.loads(DOCUMENT), "records": [3]},
         {**json.loads(DOCUMENT), "records": []},
-        edited(tokens="abcdef"),
-        edited(tokens=["a"] * 5),
         edited(tokens=[1] * 6),
         edited(segments=[0] * 5),
-        edited(segments=[2] * 6),
-        edited(mask=3),
         edited(kind="hybrid"),
         edited(measure="length"),
         edited(attention=[]),
-        edited(attention=3),
         edited(attention=[{**MAP, "layer": 9}]),
-        edited(attention=[{**MAP, "head": -1}]),
         edited(attention=[{**MAP, "layer": 0.0}]),
-        edited(attention=[{**MAP, "layer": [0]}]),
         edited(attention=[MAP, {**MAP, "layer": 1}, {**MAP, "head": 1}]),
-        edited(attention=[{**MAP, "weights": "x"}]),
         edited(attention=[{**MAP, "weights": [[1, 2], [3]]}]),
-        edited(attention=[{**MAP, "weights": None}]),
         edited(attention=[{**MAP, "weights": np.full((6, 6), np.nan).tolist()}]),
-        edited(attention=[{**MAP, "weights": np.full((6, 6), -1.0).tolist()}]),
         edited(attention=[{**MAP, "weights": np.full((6, 5), 0.2).tolist()}]),
         edited(attention=[{**MAP, "weights": [[10**400] * 6] * 6}]),
     ],

@@ -8,10 +8,9 @@ import pytest
 from records import record_of
 
 from attncli import RequestError, load_record
-from attncli.analysis.words import merge_words
-from attncli.record.grouping import grouped
+from attncli.record.grouping import grouped, merge_words
 from attncli.record.parts import Answer, Said
-from attncli.record.request import Grouping
+from attncli.record.selection import Grouping
 
 SAID = Said("classes", "classes", True, [Answer("yes\x1b[31m", 2.5, 0.75), Answer("[bold]no", -1e-9, 0.25)])
 PLACES = Said("tokens", "tokens", True, [Answer(f"label {place}", 1.0, 0.5, place, place + 1) for place in range(1, 4)])
@@ -72,14 +71,6 @@ def test_what_no_model_says_is_refused(wrong, record, tmp_path):
     with pytest.raises(RequestError, match="is not a complete attncli record") as caught:
         load_record(path)
     assert str(caught.value).isprintable() and len(str(caught.value)) <= 300
-
-
-def test_a_saved_record_of_an_npz_is_held_to_the_same(record, tmp_path):
-    path = tmp_path / "r.npz"
-    said = replace(SAID, answers=[Answer("yes", 1.0, 0.5, 3, 9)])
-    replace(record, prediction=said).save(path)
-    with pytest.raises(RequestError, match="tokens of the text"):
-        load_record(path)
 
 
 def test_it_follows_tokens_into_words_and_out_of_a_text(record):

@@ -12,7 +12,6 @@ from saved_records import any_records, with_vectors
 
 from attncli import RequestError
 from attncli.base.printable import printable
-from attncli.record.selection import number_list
 
 
 @given(record=any_records(), data=st.data())
@@ -53,21 +52,7 @@ def test_what_is_not_in_a_record():
         with_vectors(record, [(5, 7), (2, 1)]).vectors.of(5, 1)
 
 
-def test_the_vectors_of_a_head_are_its_own():
-    vectors = with_vectors(record_of(np.full((2, 3, 4, 4), 0.25)), [(1, 2), (0, 0)]).vectors
-    for place, (layer, head) in enumerate([(1, 2), (0, 0)]):
-        query, key = vectors.of(layer, head)
-        assert np.array_equal(query, vectors.query[place]) and np.array_equal(key, vectors.key[place])
-
-
 # --- masks ----------------------------------------------------------------------------------------------
-
-WINDOW, ALL = np.tri(4, k=1, dtype=bool) & ~np.tri(4, k=-2, dtype=bool), np.ones((4, 4), dtype=bool)
-
-
-def of_masks(*masks):
-    """A record with a layer for each of these masks `[4, 4]`."""
-    return record_of(np.full((len(masks), 2, 4, 4), 0.25), mask=np.stack(masks))
 
 
 @given(record=any_records())
@@ -86,23 +71,6 @@ def test_a_mask_a_layer_and_one_where_they_agree(record):
             _ = record.mask
 
 
-def test_one_mask_is_given_for_all_layers():
-    record = record_of(np.full((3, 2, 4, 4), 0.25), mask=WINDOW)
-    assert np.array_equal(record.masks, [WINDOW] * 3) and np.shares_memory(record.masks, WINDOW)
-    for again in (dataclasses.replace(record, masks=ALL), dataclasses.replace(record, masks=np.stack([ALL] * 3))):
-        assert np.array_equal(again.mask, ALL) and again.masks.shape == (3, 4, 4)
-
-
-def test_layers_take_their_masks_along():
-    record = of_masks(ALL, WINDOW, ALL)
-    assert np.array_equal(record.select([1, 0]).masks, [WINDOW, ALL])
-    assert np.array_equal(record.select([2, 0]).mask, ALL)
-    assert np.array_equal(record.select([1]).select(heads=1).mask, WINDOW)
-    assert np.array_equal(record.select(heads=[1]).masks, record.masks)
-    one = record_of(np.full((3, 2, 4, 4), 0.25), mask=WINDOW)
-    assert np.shares_memory(one.select([2, 0]).masks, WINDOW)
-
-
 @pytest.mark.parametrize("shape", [(2, 4, 4), (4, 4, 4), (3, 5, 4), (4, 5), (3, 2, 4, 4)])
 def test_masks_of_other_layers_or_another_text_are_refused(shape):
     masks = np.arange(np.prod(shape)).reshape(shape) % 3 == 0
@@ -112,16 +80,9 @@ def test_masks_of_other_layers_or_another_text_are_refused(shape):
 
 def test_a_copy_of_a_record_agrees_as_the_record_does():
     """Copying and pickling make a whole array of a view."""
-    record = copy.deepcopy(record_of(np.full((3, 2, 4, 4), 0.25), mask=WINDOW))
-    assert record.masks.strides[0] != 0 and np.array_equal(record.mask, WINDOW)
-
-
-@given(numbers=st.lists(st.integers(0, 30), unique=True))
-def test_a_list_of_numbers_says_these_numbers(numbers):
-    from attncli.record.selection import select
-
-    if numbers:
-        assert select(number_list(numbers), 31, "layer") == numbers
+    window = np.tri(4, k=1, dtype=bool)
+    record = copy.deepcopy(record_of(np.full((3, 2, 4, 4), 0.25), mask=window))
+    assert record.masks.strides[0] != 0 and np.array_equal(record.mask, window)
 
 
 # --- as it prints ------------------------------------------------------------------------------------------

@@ -1,14 +1,15 @@
-"""The words for layers and heads."""
+"""Selections of layers, heads, tokens, and sides of a map."""
 
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import tokens as tokens_of
+from records import tokens as pieces_of
+from records import tokens_of
 
 from attncli.base.errors import RequestError
-from attncli.record.selection import name_of, numbered_names, places_of, select, select_token
+from attncli.record.selection import kept, name_of, numbered_names, places_of, select, select_token
 from attncli.text.tokens import Tokens
 
 counts = st.integers(1, 30)
@@ -53,16 +54,6 @@ def test_all_is_all(count, text):
     assert select(text, count, "layer") == select(f"0-{count - 1}", count, "layer") == list(range(count))
 
 
-def test_by_hand():
-    assert select("3", 12, "layer") == [3]
-    assert select("0,3,5", 12, "layer") == [0, 3, 5]
-    assert select("0-3", 12, "layer") == [0, 1, 2, 3]
-    assert select("-1", 12, "layer") == [11]
-    assert select("-3--1", 12, "layer") == [9, 10, 11]
-    assert select("5,0-2,1", 12, "layer") == [5, 0, 1, 2]
-    assert select(range(2, 4), 12, "layer") == [2, 3]
-
-
 @given(counts, st.integers(-100, 100), st.sampled_from(["{}", "0,{}", "{}-{}", "0-{}"]))
 def test_out_of_range_says_the_range(count, number, form):
     if -count <= number < count:
@@ -87,11 +78,6 @@ def test_backwards_is_refused(text):
         select(text, 12, "layer")
 
 
-def test_nothing_chosen():
-    with pytest.raises(RequestError, match="no head is selected"):
-        select([], 12, "head")
-
-
 @given(st.text(max_size=12) | st.text("0123456789-, al", max_size=9), counts)
 def test_any_text_is_numbers_in_range_or_a_refusal_in_one_line(text, count):
     try:
@@ -106,7 +92,7 @@ def test_any_text_is_numbers_in_range_or_a_refusal_in_one_line(text, count):
 
 
 def named(pieces, shown=()) -> Tokens:
-    return replace(tokens_of(pieces, [0] * len(pieces)), shown=list(shown or pieces))
+    return replace(pieces_of(pieces, [0] * len(pieces)), shown=list(shown or pieces))
 
 
 TOKENS = ["[CLS]", "It", "said", "it", "7", "it", "#", "a#2", "[SEP]"]
@@ -196,13 +182,6 @@ def test_every_token_is_found_by_what_it_is_and_by_what_it_shows(pieces, data):
         assert place in places_of(shown, tokens) or shown in ["", *pieces]
 
 
-@given(st.lists(st.text(), min_size=1, max_size=8))
-def test_every_token_has_a_number(tokens):
-    for place in range(len(tokens)):
-        assert select_token(str(place), named(tokens)) == place
-        assert select_token(str(place - len(tokens)), named(tokens)) == place
-
-
 @pytest.mark.parametrize(
     ("name", "line"),
     [
@@ -225,14 +204,9 @@ def test_a_refusal_names_tokens_as_they_are_printed():
         select_token("zebra", named(list(SEEN), list(SEEN.values())))
 
 
-def test_tokens_that_read_the_same_are_numbered():
-    tokens = tokens_of(["Anna", "saw", " Anna", "Anna", "##s", "anna", "Anna"], range(7))
-    assert numbered_names(tokens) == ["Anna#1", "saw", "␣Anna", "Anna#2", "##s", "anna", "Anna#3"]
-
-
 @given(st.lists(st.sampled_from(["the", "The", " the", "cat", "[UNK]", "é", "##s", "#"]), min_size=1))
 def test_a_numbered_name_is_that_of_one_token_and_means_it(texts):
-    tokens = tokens_of(texts, range(len(texts)))
+    tokens = pieces_of(texts, range(len(texts)))
     names = numbered_names(tokens)
     assert len(set(names)) == len(texts)
     assert [select_token(name, tokens) for name in names] == list(range(len(texts)))
@@ -242,6 +216,58 @@ def test_a_numbered_name_is_that_of_one_token_and_means_it(texts):
     st.lists(st.sampled_from(["the", "The", " the", "7", "cat#2", "[UNK]", "é", "#", "it#1", " ", "-1"]), min_size=1)
 )
 def test_a_name_of_a_token_means_that_token(texts):
-    tokens = tokens_of(texts, range(len(texts)))
+    tokens = pieces_of(texts, range(len(texts)))
     for place in range(len(texts)):
         assert select_token(name_of(place, tokens), tokens) == place
+
+
+# --- queries and keys --------------------------------------------------------------------------------
+
+
+# [CLS] cat ##s [SEP] [x] é [SEP]
+PAIR = replace(
+    tokens_of(7),
+    special=[True, False, False, True, False, False, True],
+    segments=[0, 0, 0, 0, 1, 1, 1],
+)
+
+
+def test_special_tokens_go_on_both_sides():
+    assert kept(PAIR, special=False) == ([1, 2, 4, 5], [1, 2, 4, 5])
+
+
+@pytest.mark.parametrize(
+    ("segments", "queries", "keys"),
+    [
+        ("AA", [0, 1, 2, 3], [0, 1, 2, 3]),
+        ("AB", [0, 1, 2, 3], [4, 5, 6]),
+        ("BA", [4, 5, 6], [0, 1, 2, 3]),
+        ("bb", [4, 5, 6], [4, 5, 6]),
+    ],
+)
+def test_the_first_letter_is_of_the_queries_and_the_second_of_the_keys(segments, queries, keys):
+    assert kept(PAIR, segments=segments) == (queries, keys)
+
+
+@pytest.mark.parametrize("segments", ["C", "A", "ABA", "", "a-b"])
+def test_other_segments_are_refused(segments):
+    with pytest.raises(RequestError, match="it is one of all, AA, AB, BA, BB"):
+        kept(PAIR, segments=segments)
+
+
+def test_a_text_without_a_second_segment_is_refused():
+    with pytest.raises(RequestError, match="no second segment; give one with --pair"):
+        kept(tokens_of(5), segments="AB")
+
+
+def test_a_text_of_special_tokens_alone_is_refused():
+    with pytest.raises(RequestError, match="nothing to draw"):
+        kept(tokens_of(2), special=False)
+
+
+def test_keys_of_another_text_are_filtered_by_themselves():
+    other = tokens_of(4)
+    assert kept(PAIR, special=False, keys=other) == ([1, 2, 4, 5], [1, 2])
+    assert kept(PAIR, segments="BA", keys=other) == ([4, 5, 6], [0, 1, 2, 3])
+    with pytest.raises(RequestError, match="nothing to draw"):
+        kept(PAIR, segments="AB", keys=other)

@@ -9,7 +9,7 @@ from saved_records import same
 
 from attncli import load_record, record_of
 from attncli.base.errors import RequestError
-from attncli.record.captions import notes
+from attncli.record.display import notes
 
 TEXT = "the cat sat on the mat"
 TOKENS = ["a", "b", "c"]
@@ -43,13 +43,6 @@ def test_a_json_document_says_so(record, tmp_path):
     assert json.loads((tmp_path / "a.json").read_text())["records"][0]["sinks"] is True
 
 
-def test_without_sinks_files_don_t_speak_of_them(foreign, tmp_path):
-    plain = foreign("llama").attend(TEXT, vectors="all")
-    assert not plain.sinks and "sinks" not in plain.labels()
-    contents = plain.contents()
-    assert "sinks" not in contents.labels and "sinks" not in contents.numbers
-
-
 def test_only_a_record_that_says_so_may_have_rows_below_1(record, tmp_path):
     replace(record, sinks=False).save(tmp_path / "a.npz")
     with pytest.raises(RequestError, match=r"sums to .* and not to 1: if heads have sinks .* save it again"):
@@ -60,11 +53,6 @@ def test_only_a_record_that_says_so_may_have_rows_below_1(record, tmp_path):
         record_of(below, TOKENS)
     with pytest.raises(RequestError, match=r"sums to 1\.2 and not to at most 1"):
         record_of(np.full((1, 1, 3, 3), 0.4), TOKENS, sinks=True)
-
-
-def test_another_program_s_file_may_say_so(tmp_path):
-    np.savez(tmp_path / "a.npz", attentions=np.full((1, 1, 3, 3), 0.25), tokens=TOKENS, sinks=True)
-    assert load_record(tmp_path / "a.npz").sinks
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from records import attention_records
 from rich.cells import cell_len
 from terminals import canvases
 
-from attncli.report.canvas import Canvas, cut, to_width
+from attncli.report.canvas import Canvas, to_width
 from attncli.report.heads import glyph_table, one_head, small_maps
 
 VIEWS = {
@@ -49,8 +49,3 @@ def test_a_text_that_is_no_text_has_a_width_too(text):
     """rich's own functions fail on some of these."""
     for width in range(1, 5):
         assert cell_len(to_width(text, width, Canvas(80, False, True))) == width
-
-
-@pytest.mark.parametrize("width", [-3, -1, 0, 1])
-def test_there_is_an_end_to_cutting(width):
-    assert cell_len(cut("a text", width)) == max(width, 0)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from attncli.report.canvas import Canvas
-from attncli.report.terminal import head_grid, layout_of
+from attncli.report.terminal import head_grid
 
 
 def drawn(layers, heads, width, lines=None, widths=(7, 6)):
@@ -27,17 +27,6 @@ def test_every_head_is_there_once_and_nothing_is_wider_than_the_terminal(layers,
     assert all(len(line) <= width for line in grid)
     found = re.findall(r"\d\d\.\d\d", "\n".join(grid))
     assert sorted(found) == sorted(f"{layer:02}.{head:02}" for layer in layers for head in heads)
-
-
-@given(st.integers(1, 24), st.integers(1, 16), st.integers(40, 200), st.integers(2, 30))
-def test_layers_stand_beside_each_other_where_lines_ask_for_it(layers, heads, width, lines):
-    layout = layout_of(range(layers), heads, width, (4, 3, 2), lines)
-    rows = -(-layers // layout.across)
-    if layers <= lines:
-        assert layout.across == 1
-    if rows > lines:  # there was no room for more beside each other
-        narrowest = layout._replace(cell=2, across=layout.across + 1)
-        assert narrowest.across * narrowest.width - 2 > width or layout.heads < heads
 
 
 def test_a_layers_name_stands_before_its_heads_and_numbers_above():

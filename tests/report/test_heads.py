@@ -11,19 +11,17 @@ from records import attention_records, cross_records, layered_records, record_of
 from rich.cells import cell_len
 from terminals import canvases
 
+from attncli.analysis.edges import Usual, edges
 from attncli.analysis.patterns import summarise
-from attncli.analysis.telling import Usual, edges
 from attncli.record.selection import numbered_names
 from attncli.report.canvas import Canvas
 from attncli.report.heads import (
     ASCII_GLYPHS,
     BELOW,
     MOST_NAMED,
-    bar,
     first_look,
     glyph_table,
     one_head,
-    possible_keys,
     small_maps,
 )
 
@@ -48,39 +46,6 @@ def test_the_legend_names_the_patterns_that_are_there_and_no_others(record):
     said = " ".join(lines).partition("  entropy")[0].split("  ")
     labels = {summary.label for summary in summarise(record).values()}
     assert said == [f"{glyph} {name.replace('_', ' ')}" for name, glyph in ASCII_GLYPHS.items() if name in labels]
-
-
-def test_the_bar_is_as_high_as_its_share():
-    assert [bar(share, PLAIN) for share in (0, 0.55, 1)] == ["0", "5", "9"]
-
-
-@given(cross_records())
-def test_keys_of_another_text_are_what_a_query_may_look_at(record):
-    assert possible_keys(record, record.layers[0]) == len(record.keys)
-    assert glyph_table(record, PLAIN)
-
-
-def test_padding_is_nothing_to_look_at():
-    assert possible_keys(record_of(np.full((6, 6), 1 / 6), padding=2), 0) == 4
-
-
-def test_what_a_layer_hides_is_nothing_to_look_at_in_this_layer():
-    """Both layers look at all that they may alike: at six keys, and at three."""
-    masks = np.stack([np.ones((6, 6), dtype=bool), np.tile([True, False], (6, 3))])
-    record = record_of((masks / masks.sum(axis=-1, keepdims=True))[:, None], masks)
-    assert [possible_keys(record, layer) for layer in record.layers] == [6, 3]
-    lines = [line.plain for line in glyph_table(record, PLAIN)]
-    assert [line[-1] for line in lines[1:3]] == ["9", "9"]
-
-
-@given(attention_records(), canvases(narrowest=20))
-def test_heads_that_have_no_room_follow_below(record, canvas):
-    lines = [line.plain for line in glyph_table(record, canvas)]
-    heads = [int(number) for line in lines if line.startswith("head ") for number in line.split()[1:]]
-    assert heads == record.heads
-    grid = [line for line in lines if line.startswith(("head ", "layer "))]
-    assert all(cell_len(line) <= canvas.width for line in grid)
-    assert len(grid) % (1 + len(record.layers)) == 0
 
 
 # --- the first look
@@ -113,13 +78,6 @@ def test_no_line_is_wider_than_the_terminal(record, width, height, unicode):
     assert height is None or len(lines) < height
 
 
-def test_a_long_command_takes_more_lines_and_fewer_are_shown():
-    long = [f"attncli run -l 3 -H 1 '{'cat ' * 60}'"] * 3
-    canvas = Canvas(80, colour=True, unicode=True, height=24)
-    lines = shown_look(model_of(6, 12), canvas, commands=long)
-    assert lines.count(long[0]) == 1 and len(lines) + 3 < 24
-
-
 def test_heads_are_named_with_their_edges_and_what_is_usual():
     record = model_of(2, 3)
     found = edges(record, Usual.of_text(record))
@@ -138,18 +96,6 @@ def named(tokens, place):
     return tokens[place] if len(same) == 1 else f"{tokens[place]}#{same.index(place) + 1}"
 
 
-def test_two_edges_between_the_same_words_are_told_apart():
-    weights = np.full((14, 14), 1 / 14)
-    for query, key in ((3, 10), (10, 3)):
-        weights[query] = 0.1 / 13
-        weights[query, key] = 0.9
-    record = record_of(weights)
-    assert record.tokens.text[3] == record.tokens.text[10]
-    [line] = [one for one in shown_look(record, Canvas(100, colour=False, unicode=True)) if one.startswith("  0.0")]
-    named = [part.rsplit(" ", 2)[0] for part in line.split("  ")[2:]]
-    assert sorted(named) == ["中#1 → 中#2", "中#2 → 中#1"]
-
-
 @pytest.mark.parametrize("family", ["gpt2", "llama-no-bos"])
 def test_that_the_first_token_of_a_decoder_is_a_sink_is_said(foreign, minilm, family):
     def said(record):
@@ -165,19 +111,6 @@ def test_that_the_first_token_of_a_decoder_is_a_sink_is_said(foreign, minilm, fa
 def test_where_nothing_stands_out_it_says_so():
     text = "\n".join(shown_look(record_of(np.full((2, 2, 9, 9), 1 / 9)), Canvas(100, colour=False, unicode=True)))
     assert "none of 4 heads has word-to-word edges far above their usual weight\n" in text
-
-
-def test_what_it_is_held_against_is_said():
-    record = model_of(2, 2)
-    for texts, said in ((1, "in this text,"), (13, "in this text and 12 sample texts,")):
-        over = Usual.of([record] * texts)
-        assert said in re.sub(r"\s+", " ", " ".join(shown_look(record, Canvas(80, colour=False, unicode=True), over)))
-
-
-def test_in_a_pipe_there_is_nothing_to_type():
-    assert not any(
-        line.startswith("attncli") for line in shown_look(model_of(6, 12), Canvas(100, colour=False, unicode=True))
-    )
 
 
 def test_what_commands_a_terminal_is_harmless():
@@ -222,15 +155,6 @@ def test_a_large_map_has_every_weight(record):
         for key, weight in enumerate(record.map(layer, head)[query].tolist()):
             if weight >= 0.005:
                 assert f"{weight:.2f}".lstrip("0") in row or weight >= 0.995, (query, key, shown)
-
-
-def test_a_row_that_may_attend_to_nothing_says_so():
-    mask = np.tri(5, k=-1, dtype=bool)
-    weights = np.tril(np.ones((5, 5)), k=-1)
-    weights[1:] /= weights[1:].sum(axis=1, keepdims=True)
-    record = record_of(weights, mask=mask, mask_name="causal")
-    lines = one_head(record, 0, 0, Canvas(200, colour=False, unicode=True))
-    assert sum("may attend to nothing" in line.plain for line in lines) == 1
 
 
 @given(layered_records(padding=1))

@@ -1,6 +1,5 @@
 """How one weight looks: the larger, the brighter, in colour and without."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,11 +23,6 @@ def test_larger_weights_are_never_fainter(some, more, unicode):
     small, large = sorted((some, more))
     assert brightness(small) <= brightness(large)
     assert scale.index(shade(small, unicode)) <= scale.index(shade(large, unicode))
-
-
-@pytest.mark.parametrize(("weight", "text"), [(0.0, ""), (0.004, ""), (0.42, ".42"), (0.996, "1.0"), (1.0, "1.0")])
-def test_a_weight_has_two_digits(weight, text):
-    assert two_digits(weight) == text
 
 
 @given(st.floats(0, 1), st.sampled_from([VALUE_WIDTH, 2, 1]), st.booleans(), st.booleans())

@@ -13,7 +13,7 @@ from pictures import maps, random_record, said
 from records import record_of
 
 from attncli import RequestError
-from attncli.analysis.finding import by_content
+from attncli.analysis.edges import by_content
 from attncli.page import Start, page
 
 

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.text import Text
 from terminals import shown
 
-from attncli.report.terminal import PIPED, FittedTable, Prose, fold, plain_table
+from attncli.report.terminal import FittedTable, fold, plain_table
 
 NAMES = st.one_of(
     st.text("abc", min_size=1, max_size=80),
@@ -73,17 +73,6 @@ def test_in_a_pipe_everything_is_there_in_one_line_a_row(table):
         assert re.sub(r" {2,}", " ", line).strip() == re.sub(r" {2,}", " ", " ".join(cells)).strip()
 
 
-@given(st.lists(st.text("ab ", min_size=1, max_size=300), min_size=1, max_size=3), st.sampled_from([44, 80, 10_000]))
-def test_sentences_fold_and_lose_nothing(texts, width):
-    table = plain_table("verdict", "claim", prose=["claim"])
-    for text in texts:
-        table.add_row("holds", Text(f"x{text}"))
-    lines = shown(table, width=width, terminal=width < 10_000)
-    words = " ".join(lines[3:]).replace("holds", " ").split()
-    assert "".join(words) == "".join(f"x{text}".replace(" ", "") for text in texts)
-    assert all(cell_len(line) <= min(width, PIPED) for line in lines) or max(map(len, "".join(texts).split())) > 28
-
-
 def test_a_table_that_fits_is_as_it_is():
     table = plain_table("key", "weight", "norm", goes=["norm"])
     table.add_row("cat", "0.614", "2.317")
@@ -92,13 +81,6 @@ def test_a_table_that_fits_is_as_it_is():
         "", " key weight  norm", " ────────────────", " cat  0.614 2.317", ""
     ]  # fmt: skip
     assert shown(table, width=16)[1:4] == [" key   weight", " ────────────", " cat    0.614"]
-
-
-def test_names_are_cut_before_columns_go():
-    table = plain_table("token", "weight", goes=["weight"])
-    table.add_row(Text("a" * 40), "0.614")
-    [line] = body(shown(table, width=30))
-    assert line.split() == ["a" * 20 + "…", "0.614"]
 
 
 @pytest.mark.parametrize(
@@ -122,8 +104,3 @@ def test_folding_keeps_words_whole_and_fits_where_it_can(text, width):
     assert [word for line in lines for word in line.split()] == text.split()
     if all(cell_len(word) <= width - 8 for word in text.split()) and not re.search(r"(^|\n) {3,}", text):
         assert all(cell_len(line.rstrip()) <= width for line in lines)
-
-
-def test_sentences_in_a_pipe_fold_at_120():
-    assert max(map(len, shown(Prose("word " * 100), width=10_000, terminal=False))) <= PIPED
-    assert shown(Prose("word " * 100), width=44) == [line.rstrip() for line in fold("word " * 100, 44)]

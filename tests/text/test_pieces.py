@@ -36,10 +36,6 @@ def test_the_names_of_other_families(text, special, words):
     assert named.padding == [piece == "<pad>" for piece in text]
 
 
-def test_who_knows_what_is_special_says_so():
-    assert named_pieces(["a", "b", "[SEP]"], special=[True, False, False]).special == [True, False, False]
-
-
 def test_what_an_encoding_does_not_attend_to_is_padding(minilm):
     backend = minilm.tokenizer.backend
     encoding = backend.encode("The cat sat.", "It is big.")

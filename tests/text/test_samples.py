@@ -47,12 +47,6 @@ def test_another_file_is_left_as_it_is_and_nothing_is_written(tmp_path, make):
     assert (tmp_path / "pair.txt").is_dir() or (tmp_path / "pair.txt").read_text() == "mine"
 
 
-def test_a_folder_that_can_not_be_made_is_refused(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RequestError, match="can't make the folder"):
-        copy_files(["pair.txt"], tmp_path / "file")
-
-
 def test_who_misses_one_is_told_where_it_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert where_to_find("sample_inputs/pair.txt").endswith("attncli samples --copy sample_inputs")

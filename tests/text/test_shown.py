@@ -1,7 +1,5 @@
 """How a reader sees tokens, of every kind of tokenizer."""
 
-import json
-
 import pytest
 import tokenizers
 from hypothesis import assume, given
@@ -11,7 +9,7 @@ from tokenizing import texts
 
 from attncli.base.errors import RequestError
 from attncli.text.tokenizer import Tokenizer, byte_tokenizer
-from attncli.text.tokens import BYTES, Notation, Unknown, joined, parts
+from attncli.text.tokens import BYTES, Notation, joined
 
 LETTERS = {byte: letter for letter, byte in BYTES.items()}
 
@@ -72,47 +70,11 @@ def test_any_bytes_are_shown(pieces):
         assert joined(shown) == whole
 
 
-def test_parts_of_two_characters_in_one_token():
-    first, second = "🙂".encode(), "北".encode()
-    pieces = [b" " + first[:2], first[2:] + second[:1], second[1:] + b"!"]
-    assert parts([written(piece) for piece in pieces]) == [" 🙂[1/2]", "🙂[2/2]北[1/2]", "北[2/2]!"]
-    assert parts([written(first[:2])]) == ["<0xF0><0x9F>"]
-
-
 def test_by_hand(tiny_bytes):
     encoded = tiny_bytes.encode("é the cat\n<mask>")
     assert encoded.text == ["<s>", "Ã©", "Ġthe", "Ġcat", "Ċ", "<mask>", "</s>"]
     assert encoded.shown == ["<s>", "é", " the", " cat", "\n", "<mask>", "</s>"]
     assert tiny_bytes.encode("é", pad_to=5).shown[3:] == [tiny_bytes.pad_token] * 2
-
-
-def test_what_was_added_to_a_vocabulary_is_written_as_it_is():
-    backend = byte_tokenizer(0)
-    backend.add_tokens(["Straße"])
-    assert of_text(Tokenizer(backend, 100, 400, 0).encode("aStraße")) == ["a", "Straße"]
-
-
-@pytest.mark.parametrize("place", ["pre_tokenizer", "decoder"])
-def test_one_of_several_steps_says_that_a_tokenizer_is_byte_level(place):
-    backend = byte_tokenizer(0)
-    pre, back = tokenizers.pre_tokenizers, tokenizers.decoders
-    backend.pre_tokenizer, backend.decoder = None, None
-    assert not Notation.of(backend).of_bytes
-    if place == "decoder":
-        backend.decoder = back.Sequence([back.ByteLevel(), back.Strip(" ", 0, 0)])
-    else:
-        backend.pre_tokenizer = pre.Sequence([pre.Digits(), pre.ByteLevel(add_prefix_space=False)])
-    assert Notation.of(backend).of_bytes
-
-
-def test_a_step_that_is_written_in_python_says_nothing():
-    class Cut:
-        def pre_tokenize(self, text):
-            pass
-
-    backend = byte_tokenizer(0)
-    backend.pre_tokenizer, backend.decoder = tokenizers.pre_tokenizers.PreTokenizer.custom(Cut()), None
-    assert not Notation.of(backend).of_bytes
 
 
 # --- SentencePiece --------------------------------------------------------------------------------------
@@ -135,11 +97,6 @@ def test_its_unknown_token_shows_its_characters_though_the_tokenizer_names_them(
     encoded = sentencepiece().encode("the 猫犬a")
     assert "猫犬" in "".join(encoded.text) and encoded.ids[2] == 0
     assert encoded.shown == [" the", " ", "<unk:猫犬>", "a"]
-
-
-def test_its_bytes_are_named_already():
-    encoded = sentencepiece(byte_fallback=True).encode("ä")
-    assert encoded.shown == [" ", "<0xC3>", "<0xA4>"]
 
 
 # --- WordPiece and unknown tokens -----------------------------------------------------------------------
@@ -191,21 +148,6 @@ def test_a_vocabulary_may_have_no_unknown_token(model):
     assert Notation.of(tokenizers.Tokenizer(model)).unknown is None
 
 
-@pytest.mark.parametrize(
-    ("name", "characters", "shown"),
-    [
-        ("[UNK]", "猫", "[UNK:猫]"),
-        ("<unk>", " 猫", "<unk:猫>"),
-        ("UNK", "猫", "[UNK:猫]"),
-        ("[UNK]", "", "[UNK]"),
-        ("[UNK]", "[UNK]", "[UNK]"),
-        ("[UNK]", "123456789", "[UNK:1234567…]"),
-    ],
-)
-def test_how_it_is_marked(name, characters, shown):
-    assert Unknown(3, name).of(characters) == shown
-
-
 # --- where nothing is known -----------------------------------------------------------------------------
 
 
@@ -221,8 +163,3 @@ def test_how_it_is_marked(name, characters, shown):
 )
 def test_pieces_alone_are_read_by_their_marks(pieces, shown):
     assert tokens(pieces, [0] * len(pieces)).shown == shown
-
-
-def test_special_tokens_are_left_as_they_are():
-    assert tokens(["▁<s>", "Ġa", "Ġ"], [None, 0, None]).shown == ["▁<s>", " a", "Ġ"]
-    assert json.dumps(tokens(["▁<s>", "▁a"], [None, 0]).shown) == '["\\u2581<s>", " a"]'

@@ -1,6 +1,5 @@
 """A long text in pieces: the tokens are those of the whole, whatever the tokenizer."""
 
-import warnings
 from functools import cache
 
 import pytest
@@ -118,17 +117,6 @@ def test_a_text_of_words_is_cut_and_no_piece_is_longer_than_it_need_be(kind, tok
     assert max(given) == PIECE and len(found) > 10
 
 
-def test_only_as_much_is_tokenized_as_is_taken(tokenizer, short):
-    given = []
-
-    def cut(piece: str) -> Tokens:
-        given.append(len(piece))
-        return at_once(tokenizer("minilm"), piece)
-
-    next(stretches("the cat " * 10_000, cut))
-    assert given == [PIECE, PIECE]
-
-
 def test_a_word_without_an_end_makes_pieces_longer_up_to_a_limit(tokenizer, short):
     words = tokenizer("minilm")
     long = f"the cat {'x' * 5000} sat " * 3
@@ -151,14 +139,6 @@ def test_where_two_pieces_disagree_the_first_is_made_longer(short):
     assert found.words == at_once(words, text).words and len(set(found.words)) == 4
 
 
-def test_characters_that_the_tokenizer_drops_are_no_place_to_cut(tokenizer, short):
-    words = tokenizer("minilm")
-    text = "the" + "\u200b" * 2000 + " cat"
-    assert joined(list(words.stretches(text))) == at_once(words, text)
-    with pytest.raises(RequestError, match="has no characters"):
-        list(words.stretches("\u200b" * 2000))
-
-
 # --- the first tokens of a long text --------------------------------------------------------------------
 
 
@@ -171,23 +151,6 @@ def test_the_first_tokens_are_kept_and_how_much_is_left_out_is_said(kind, tokeni
     left = len(text) - max(end for _, end in expected.offsets)
     with pytest.warns(UserWarning, match=f"^kept the first 16 tokens: {left:,} characters are left out$"):
         assert words.encode(text) == expected
-
-
-def test_of_a_pair_the_longer_text_is_cut_first(tokenizer, monkeypatch):
-    words, text, other = tokenizer("minilm"), "the cat saw the mat, and " * 80, "it sat on a mat"
-    pairs = [(text, other), (other, text), (text, text + text)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        expected = [words.encode(*pair) for pair in pairs]
-    make_short(monkeypatch, 10**6)
-    for pair, tokens in zip(pairs, expected, strict=True):
-        with pytest.warns(UserWarning, match="^kept the first 16 tokens: ") as told:
-            assert words.encode(*pair) == tokens
-        kept = [0, 0]
-        for segment, (_, end) in zip(tokens.segments, tokens.offsets, strict=True):
-            kept[segment] = max(kept[segment], end)
-        left = sum(map(len, pair)) - sum(kept)
-        assert f" {left:,} characters" in str(told[0].message)
 
 
 def test_a_model_that_reads_everything_is_not_given_everything(tokenizer, short):

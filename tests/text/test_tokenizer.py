@@ -1,13 +1,11 @@
 """Tokenizers: texts that are too long, padded or refused, and the files that a tokenizer is read from."""
 
-import itertools
 import json
 import shutil
 import warnings
 from dataclasses import asdict
 
 import pytest
-from checkpoints import byte_vocabulary, vocabulary, write_tokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizing import KINDS, last_resort, ours, texts
@@ -41,16 +39,6 @@ def test_the_first_tokens_are_kept_and_a_notice_says_so(kind, words, more, most,
         assert tokens.ids[:-1] == whole[: most - 1] and tokens.ids[-1] == whole[-1]
 
 
-def test_cutting_one_text_does_not_cut_the_next(directories):
-    tokenizer = ours(directories["vocab.txt"], 8)
-    for text, pair in itertools.product(["the cat", "the cat " * 20], [None, "it", "it is " * 20]):
-        with warnings.catch_warnings(record=True) as notices:
-            warnings.simplefilter("always")
-            found = tokenizer.encode(text, pair)
-            assert found == ours(directories["vocab.txt"], 8).encode(text, pair)
-        assert len(notices) in (0, 2)
-
-
 @given(text=st.sampled_from(["the", "the cat sat on it"]), length=st.integers(-3, 30))
 def test_padding_goes_up_to_the_length(text, length, directories):
     tokenizer = ours(directories["vocab.txt"], 20)
@@ -63,16 +51,6 @@ def test_padding_goes_up_to_the_length(text, length, directories):
     pad = {"text": "[PAD]", "ids": 0, "segments": 0, "words": None, "offsets": (0, 0), "special": True, "padding": True}
     pad |= {"shown": pad["text"], "written": ""}
     assert asdict(padded) == {name: part + [pad[name]] * more for name, part in asdict(plain).items()}
-
-
-@pytest.mark.parametrize("family", ["bert", "roberta"])
-@pytest.mark.parametrize("pad_id", [0, 1, 4, 9])
-def test_padding_is_the_vocabularys(family, pad_id, tmp_path):
-    write_tokenizer(tmp_path, family, pad_id)
-    tokens = ours(tmp_path, pad_id=pad_id).encode("the", pad_to=9)
-    token = "<pad>" if family == "roberta" else "[PAD]"
-    assert (byte_vocabulary if family == "roberta" else vocabulary)(pad_id)[pad_id] == token
-    assert (tokens.text[-1], tokens.ids[-1]) == (token, pad_id)
 
 
 # --- refused --------------------------------------------------------------------------------------------
@@ -139,13 +117,6 @@ def test_where_the_library_breaks_down_on_a_text_it_is_one_line(steps, why, brok
         with pytest.raises(Unreadable, match=rf"^the tokenizer in .* fails on the text 'x.*{why}.*another model$"):
             ask("x" * 60)
     assert capfd.readouterr() == ("", "")
-
-
-def test_a_text_that_it_breaks_down_on_leaves_the_next_one_whole(broken):
-    tokenizer = ours(broken(pre_tokenizer=BACKTRACKS))
-    with pytest.raises(Unreadable):
-        tokenizer.encoding("x" * 60, most=3)
-    assert tokenizer.backend.truncation is None
 
 
 def test_where_the_library_breaks_down_on_a_file_it_is_one_line(broken, capfd):

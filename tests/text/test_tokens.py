@@ -53,21 +53,6 @@ def test_tokens_are_those_of_transformers(kind, text, pair, both):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@given(text=texts, pair=texts)
-@settings(max_examples=40)
-def test_segments_are_first_and_second(kind, text, pair, both):
-    """Zeros, then ones; a separator belongs to the text that it ends."""
-    try:
-        tokens = both[kind][0].encode(text, pair)
-    except RequestError:
-        assume(False)
-    assert tokens.segments == sorted(tokens.segments) and tokens.segments[0] == 0 and tokens.segments[-1] == 1
-    first = [special for special, segment in zip(tokens.special, tokens.segments, strict=True) if segment == 0]
-    assert first[-1]
-    assert set(both[kind][0].encode(text + "x").segments) == {0}
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @given(text=texts, pair=st.none() | texts)
 @settings(max_examples=40)
 def test_offsets_point_into_the_text(kind, text, pair, both):
@@ -98,15 +83,6 @@ def test_offsets_point_into_the_text(kind, text, pair, both):
             if segment == part and not special
         ]  # fmt: skip
         assert starts == sorted(starts)
-
-
-def test_by_hand(both):
-    tokens = both["minilm"][0].encode("The unbelievableness, Renée!", "Yes.")
-    assert tokens.text[:9] == ["[CLS]", "the", "unbelievable", "##ness", ",", "renee", "!", "[SEP]", "yes"]
-    assert tokens.words[:9] == [None, 0, 1, 1, 2, 3, 4, None, 0]
-    assert tokens.offsets[:9] == [(0, 0), (0, 3), (4, 16), (16, 20), (20, 21), (22, 27), (27, 28), (0, 0), (0, 3)]
-    assert tokens.segments == [0] * 8 + [1] * 3
-    assert [n for n, special in enumerate(tokens.special) if special] == [0, 7, 10]
 
 
 def test_a_special_token_that_the_user_typed_is_a_token_of_the_text(both):

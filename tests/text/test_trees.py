@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli import Notice
+from attncli.corpus.treebank import Sentence, words_of
 from attncli.text.tokens import Tokens
-from attncli.text.trees import Sentence, words_of
 
 
 def pieces(text, spans):
@@ -31,10 +31,6 @@ def sentence(*words):
     return Sentence(list(words), [None, *[0] * (len(words) - 1)], ["root", *["dep"] * (len(words) - 1)], 1)
 
 
-def test_a_relation_of_a_kind_of_punctuation_is_punctuation():
-    assert Sentence(["(", "a"], [1, None], ["punct:open", "root"], 1).punctuation == [True, False]
-
-
 @given(st.lists(st.text("ab中'", min_size=1, max_size=6), min_size=1, max_size=8), st.booleans(), st.data())
 def test_tokens_are_of_the_word_that_their_characters_lie_in(words, with_space, data):
     """Whether a tokenizer counts the space before a word to its first token (SentencePiece) or not (WordPiece)."""
@@ -48,11 +44,6 @@ def test_tokens_are_of_the_word_that_their_characters_lie_in(words, with_space, 
         start += len(word) + 1
     found = words_of(pieces(" ".join(words), spans), sentence(*words))
     assert found is not None and found.words == [None, *of, None]
-
-
-def test_a_space_alone_is_of_the_word_after_it():
-    found = words_of(pieces("a bc", [(0, 1), (1, 2), (2, 4)]), sentence("a", "bc"))
-    assert found is not None and found.words == [None, 0, 1, 1, None]
 
 
 def test_a_word_without_a_token_makes_a_sentence_useless():

@@ -1,7 +1,5 @@
 """How long texts become windows: every token counts once, and words are known again."""
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +9,7 @@ from records import tokens_of
 from attncli import RequestError, load_model
 from attncli.text import tokenizer as stretches
 from attncli.text.tokenizer import Tokenizer, byte_tokenizer
-from attncli.text.windows import Window, is_punctuation, windows
+from attncli.text.windows import Window, windows
 
 
 @pytest.fixture
@@ -37,23 +35,6 @@ def test_each_token_counts_in_one_window(length, stride):
         assert (window.tokens.text[0], window.tokens.text[-1]) == ("[CLS]", "[SEP]")
         assert len(window) == min(len(whole), 12)
         assert len(window.word) == len(window.place) == len(window.punctuation) == len(window)
-
-
-@given(length=st.integers(13, 80), stride=st.integers(1, 10))
-def test_a_token_counts_where_it_has_most_of_the_text_around_it(length, stride):
-    tokenizer = Tokenizer(byte_tokenizer(0), max_tokens=12, vocab_size=400, pad_id=0)
-    cut = list(windows(0, "a" * length, tokenizer, stride))
-    around: dict[int, int] = {}  # token -> the most that it has on its shorter side, in any window
-    chosen: dict[int, int] = {}
-    for window in cut:
-        for place in range(1, len(window) - 1):
-            token = window.tokens.offsets[place][0]
-            shorter = min(place - 1, len(window) - 2 - place)
-            around[token] = max(around.get(token, 0), shorter)
-            if window.counted[0] <= place < window.counted[1]:
-                chosen[token] = shorter
-    inner = {token for token in around if 10 <= token < length - 10}  # at the ends of the text a side is always short
-    assert all(chosen[token] >= around[token] for token in inner)
 
 
 def written_out(window: Window) -> tuple:
@@ -121,16 +102,6 @@ def test_the_same_word_in_any_case_has_one_number_and_punctuation_and_special_to
     assert none == ["[CLS]", ",", ".", "[SEP]"]
     marked = [token for token, mark in zip(window.tokens.text, window.punctuation, strict=True) if mark]
     assert marked == [",", "."]
-
-
-def test_punctuation_is_what_berts_tokenizer_takes_for_it():
-    assert all(map(is_punctuation, ".,;:!?$+~“”。、…—"))
-    assert not any(map(is_punctuation, "aé中9 \t€°"))
-
-
-def test_a_tokenizer_of_another_model_is_refused():
-    with warnings.catch_warnings(), pytest.raises(RequestError, match="another model"):
-        next(windows(0, "abc", Tokenizer(byte_tokenizer(0), max_tokens=12, vocab_size=5, pad_id=0)))
 
 
 def test_words_of_bytes_are_known_by_what_the_bytes_say(tiny):

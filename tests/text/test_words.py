@@ -39,26 +39,12 @@ def test_a_word_reads_without_the_marks_of_the_vocabulary(pieces, word):
     assert word_texts(tokens(pieces, [0] * len(pieces)), [list(range(len(pieces)))]) == [word]
 
 
-def test_the_first_word_of_a_byte_level_text_is_decoded_too():
-    text = tokens(["CafÃ©", "Ġnoir"], [0, 1])
-    assert word_texts(text, [[0], [1]]) == ["Café", "noir"]
-
-
-def test_special_tokens_read_as_they_are():
-    assert word_texts(tokens(["[CLS]", "Ġa"], [None, 0]), [[0]]) == ["[CLS]"]
-
-
 def test_a_word_is_read_without_guessing_where_its_tokens_say_what_they_show(tiny_bytes):
     """No token of this text begins with a space."""
     text = tiny_bytes.encode("Bär")
     assert "B" in text.text and "är" not in "".join(text.text)
     assert word_texts(text, word_groups(text)) == ["<s>", "Bär", "</s>"]
     assert word_tokens(text).shown == word_tokens(text).text == ["<s>", "Bär", "</s>"]
-
-
-def test_words_of_unknown_characters_show_them(both):
-    text = both["minilm"][0].encode("首都 x🙂y")
-    assert word_texts(text, word_groups(text)) == ["[CLS]", "[UNK:首]", "都", "[UNK:x🙂y]", "[SEP]"]
 
 
 def test_marks_of_another_vocabulary_are_letters():

@@ -75,10 +75,11 @@ class Result(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """The width of one head, and that of all heads together."""
+    """The width of one head, that of all heads together, and that of the queries before their projection."""
 
     d_k: int
     d_model: int
+    d_input: int
 
 
 # --- the right steps -----------------------------------------------------------------------
@@ -184,7 +185,7 @@ class Formula:
     def __call__(self, inputs: Inputs) -> Result:
         """Raises an error of torch if a variant can't be computed for these shapes."""
         query, key, value = self.heads(inputs)
-        sizes = Sizes(query.shape[-1], query.shape[-1] * query.shape[1])
+        sizes = Sizes(query.shape[-1], query.shape[-1] * query.shape[1], inputs.query.shape[-1])
         queries, keys = query.shape[-2], key.shape[-2]
         query, key = self.norm(query, key)
         query, key = self.place(query, self.first(queries, keys)), self.place(key, 0)

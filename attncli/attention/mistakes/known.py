@@ -78,7 +78,10 @@ MISTAKES: tuple[Mistake, ...] = (
         "x.shape[-1] is asked before the heads are split, or self.d_model is at hand",
         "divide by the square root of one head's size, d_k = d_model / heads",
         "scale",
-        ({"scale": lambda scores, sizes: scores / sizes.d_model**0.5},),
+        (
+            {"scale": lambda scores, sizes: scores / sizes.d_model**0.5},
+            {"scale": lambda scores, sizes: scores / sizes.d_input**0.5},
+        ),
         needs="several heads",
     ),
     Mistake(

@@ -52,6 +52,8 @@ def draw(shape: Shape, projections: Projections | None, roles: Roles, crosses: b
         key = value = query
     elif not roles.has("value"):
         value = key
+    elif not roles.has("key", "memory"):
+        key = value
     return Inputs(query, key, value, shape.heads, projections)
 
 
@@ -92,20 +94,38 @@ def select_tokens(inputs: Inputs, tokens: Sequence[int] | Tensor) -> Inputs:
 
 
 class Layout(NamedTuple):
-    """The order of an array's dimensions. put: from our layout to this one; take: back. batch, heads: it has them."""
+    """The order of an array's dimensions. put: from our layout to this one; take: back. batch, heads: it has them.
+
+    columns: tokens are columns, and so are the queries of masks and weights. one_query: each text has one query.
+    put_query: for a query that is put in another way than keys and values.
+    """
 
     name: str
     put: Callable[[Tensor], Tensor]
     take: Callable[[Tensor], Tensor]
     batch: bool = True
     heads: bool = True
+    columns: bool = False
+    one_query: bool = False
+    put_query: Callable[[Tensor], Tensor] | None = None
+
+
+def turn(x: Tensor) -> Tensor:
+    """Exchange the last two dimensions. Raises IndexError for fewer."""
+    return x.transpose(-2, -1)
 
 
 # Ours is [batch, token, d_model] with projections, [batch, head, token, d] without.
 PROJECTED = (
     Layout("batch token d_model", lambda x: x, lambda x: x, heads=False),
+    Layout(
+        "batch d_model", lambda x: x, lambda x: x[:, None], heads=False, one_query=True, put_query=lambda x: x[:, 0]
+    ),
+    Layout("batch 1 d_model", lambda x: x, lambda x: x, heads=False, one_query=True),
     Layout("token batch d_model", lambda x: x.transpose(0, 1), lambda x: x.transpose(0, 1), heads=False),
     Layout("token d_model", lambda x: x[0], lambda x: x[None], batch=False, heads=False),
+    Layout("batch d_model token", turn, turn, heads=False, columns=True),
+    Layout("d_model token", lambda x: turn(x[0]), lambda x: turn(x)[None], batch=False, heads=False, columns=True),
 )
 BY_HEADS = (
     Layout("batch head token d", lambda x: x, lambda x: x),
@@ -113,6 +133,8 @@ BY_HEADS = (
     Layout("batch token d", lambda x: x[:, 0], lambda x: x[:, None], heads=False),
     Layout("head token d", lambda x: x[0], lambda x: x[None], batch=False),
     Layout("token d", lambda x: x[0, 0], lambda x: x[None, None], batch=False, heads=False),
+    Layout("batch head d token", turn, turn, columns=True),
+    Layout("d token", lambda x: turn(x[0, 0]), lambda x: turn(x)[None, None], batch=False, heads=False, columns=True),
 )
 
 
@@ -170,6 +192,7 @@ SHAPES: dict[str, Callable[[Tensor, int], Tensor]] = {  # of [batch, 1, query, k
     "batch·head query key": lambda mask, heads: mask.expand(-1, heads, -1, -1).flatten(0, 1),
 }
 OF_PADDING = ("batch key", "batch 1 1 key", "batch 1 key")
+OF_TEXTS = ("batch 1 query key", "batch query key")
 
 
 def encodings(role: str, means: str | None) -> Iterator[Encoding]:
@@ -229,6 +252,8 @@ class Form(NamedTuple):
     def can_express(self, inputs: Inputs) -> bool:
         if not self.layout.batch and inputs.query.shape[0] > 1:
             return False
+        if self.layout.one_query and inputs.query.shape[-2] > 1:
+            return False
         if inputs.projections is None and not self.layout.heads and inputs.query.shape[1] > 1:
             return False
         if not self.roles.crosses and inputs.query.shape != inputs.key.shape:
@@ -250,8 +275,13 @@ class Form(NamedTuple):
             if "mask" not in self.encodings:
                 return None
             masks["mask"] = masks.get("mask", torch.tensor(True)) & pairs.expand(shape)
-        encoded = {role: encode(mask, self.encodings[role], inputs.heads) for role, mask in masks.items()}
+        encoded = {role: self.encode(role, mask, inputs.heads) for role, mask in masks.items()}
         return None if any(one is None for one in encoded.values()) else encoded  # type: ignore[return-value]
+
+    def encode(self, role: str, mask: Tensor, heads: int) -> Tensor | None:
+        encoded = encode(mask, self.encodings[role], heads)
+        turned = self.layout.columns and "query key" in self.encodings[role].shape
+        return encoded.mT if encoded is not None and turned else encoded
 
     def takes_numbers(self, role: str) -> bool:
         """Return whether the mask of this role is always given, as real numbers."""
@@ -266,13 +296,14 @@ class Form(NamedTuple):
         """
         masks: dict[str, Any] = self.masks(inputs) or {}
         if pairs is not None and "mask" in self.encodings:
-            masks["mask"] = encode(pairs, self.encodings["mask"], inputs.heads)
+            masks["mask"] = self.encode("mask", pairs, inputs.heads)
         arguments: list[Any] = []
         keywords: dict[str, Any] = {}
         vectors = vectors_by_role(inputs)
         for name, role in self.roles.places:
             if role in vectors:
-                value: Any = self.layout.put(vectors[role])
+                put = self.layout.put_query if role in ("query", "x") else None
+                value: Any = (put or self.layout.put)(vectors[role])
             elif role in ("causal", "average"):
                 value = role == "causal" and inputs.seen.causal
             elif role == "returns":
@@ -346,6 +377,7 @@ class Trial:
         inputs = self.inputs
         batch, heads, pair = inputs.query.shape[0], inputs.heads, (inputs.query.shape[-2], inputs.key.shape[-2])
         for array in self.returned.arrays:
+            array = array.mT if self.form.layout.columns and array.dim() > 1 else array
             if array.shape == (batch, heads, *pair):
                 yield array
             elif array.shape == (batch, *pair):
@@ -375,12 +407,16 @@ class Trial:
         rounded = RIGHT(as_dtype(self.inputs, getattr(torch, dtype))).output
         return 4 * difference(rounded, ours) + HALF_STEPS * epsilon * largest
 
+    @cached_property
+    def rounded_inputs(self) -> Inputs:
+        return as_dtype(self.inputs, getattr(torch, self.dtype))
+
     def fits(self, formula: Formula, padded: bool = True, nowhere: bool = True) -> bool:
         """Return whether the formula gives the same, or fails as well.
 
         padded: compare queries that are [PAD] too. nowhere: compare queries that may see nothing too.
         """
-        inputs = as_dtype(self.inputs, getattr(torch, self.dtype))
+        inputs = self.rounded_inputs
         try:
             ours = formula(inputs)
         except NO_FORMULA:

@@ -20,8 +20,7 @@ from attncli.attention.mistakes.steps import (
     split_interleaved,
     with_temperature,
 )
-from attncli.attention.relative import alibi_slopes
-from attncli.attention.rotary import Rotary
+from attncli.attention.positions import Rotary, alibi_slopes
 from attncli.checks.code.calling import NO_FORMULA, Trial, difference
 
 CAUSAL: Change = {"seen": lambda seen: seen._replace(causal=True)}
@@ -35,6 +34,7 @@ HEADS: Mapping[str, Change] = {
     "": {},
     "heads take turns: element i is of head i mod heads": {"split": split_interleaved, "join": join_interleaved},
 }
+FAR = 0.1  # a difference of outputs of about 1, for a temperature that is right within a thousandth
 TIMES_FINER = 26  # by 4 each time: as fine as float64 is
 MOST = 8  # conventions under which mistakes are looked for
 FEW = 3  # ways of making each of two mistakes
@@ -94,7 +94,7 @@ def candidates(trials: Sequence[Trial], parts: Sequence[Part]) -> Iterator[Candi
         if made is not None:
             yield (temperature,), names, made, base
     for mistakes, (names, base) in product(combinations(MISTAKES, 2), conventions[:3]):
-        if is_causal(names) or any(map(shows_unmasked, mistakes)):
+        if is_causal(names) or all(map(shows_unmasked, mistakes)):
             yield from ((mistakes, names, made, base) for made in with_mistakes(base, mistakes, FEW))
 
 
@@ -114,9 +114,11 @@ def nearest_temperature(trial: Trial, base: Formula) -> float:
         return torch.inf if theirs is None else difference(theirs, ours.output, ours.nowhere)
 
     best, step = 0.0, 1.3
-    for _ in range(TIMES_FINER):
+    for finer in range(TIMES_FINER):
         best = min((best + step * place / 8 for place in range(-8, 9)), key=gap)
         step /= 4
+        if finer == 4 and gap(best) > FAR:  # no temperature comes near
+            break
     return float(10**best)
 
 
@@ -248,34 +250,47 @@ def rms_norm(query: Tensor, key: Tensor, weights: tuple[Tensor, Tensor], epsilon
 
 
 def additive_part(vector: Tensor) -> Part:
-    return Part({"additive scores": {"score": partial(additive_scores, vector=vector), "scale": keep_scores}}, True)
+    linear = Mistake(
+        "tanh left out",
+        "whose additive scores have no tanh around the sum of query and key, so that the query changes no weight",
+        "",
+        "put tanh around the sum of the projected query and key",
+        "tanh",
+        ({"score": partial(additive_scores, vector=vector, between=torch.nn.Identity()), "scale": keep_scores},),
+    )
+    right: Change = {"score": partial(additive_scores, vector=vector), "scale": keep_scores}
+    return Part({"additive scores": right}, True, (linear,))
 
 
-def additive_scores(query: Tensor, key: Tensor, vector: Tensor) -> Tensor:
+def additive_scores(
+    query: Tensor, key: Tensor, vector: Tensor, between: Callable[[Tensor], Tensor] = torch.tanh
+) -> Tensor:
     """Return vᵀ tanh(q + k)   (Bahdanau et al. 2015, section A.1.2)."""
-    return torch.tanh(query[..., :, None, :] + key[..., None, :, :]) @ vector.to(query)
+    return between(query[..., :, None, :] + key[..., None, :, :]) @ vector.to(query)
 
 
-def window_part(window: int) -> Part:
+def window_parts(window: int) -> list[Part]:
     """A window of so many tokens, as causal models count it (the query's own among them), or to each side."""
 
     def band(before: int, after: int) -> Change:
         return {**CAUSAL, "causal": partial(in_window, before=before, after=after)}
 
-    off = Mistake(
-        "window off by one",
-        f"with a window of {window + 1} tokens where {window} are asked for",
-        "",
-        f"a query sees itself and the {window - 1} tokens before it: query - key < window",
-        "causal",
-        (band(window, 0), band(window - 2, 0)),
-    )
-    ways = {
-        f"causal, with a window of {window} tokens": band(window - 1, 0),
-        f"a window of {window // 2} tokens to each side": band(window // 2, window // 2),
-        f"a window of {window} tokens to each side": band(window, window),
+    def off_by_one(remedy: str, *changes: Change) -> tuple[Mistake, ...]:
+        says = f"with a window that is not the {window} tokens that are asked for, but one more or less"
+        return (Mistake("window off by one", says, "", remedy, "window", changes),)
+
+    own = f"a query sees itself and the {window - 1} tokens before it: query - key < window"
+    each = f"a query sees itself and {window} tokens to each side: |query - key| <= window"
+    both_sides = {
+        f"a window of {size} tokens to each side": band(size, size) for size in dict.fromkeys((window, window // 2))
     }
-    return Part(ways, mistakes=(off,))
+    return [
+        Part(
+            {f"causal, with a window of {window} tokens": band(window - 1, 0)},
+            mistakes=off_by_one(own, band(window, 0), band(window - 2, 0)),
+        ),
+        Part(both_sides, mistakes=off_by_one(each, band(window + 1, window + 1), band(window - 1, window - 1))),
+    ]
 
 
 def in_window(queries: int, keys: int, first: int, before: int, after: int) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attncli.attention.masks import causal_mask
-from attncli.attention.mistakes import Inputs, Result, Seen
+from attncli.attention.mistakes import Inputs, Seen
 from attncli.checks.code import calling
 from attncli.checks.code.calling import VECTORS, Form, Trial, difference
 from attncli.checks.code.conventions import is_causal, is_ordered
@@ -77,11 +77,8 @@ class Examination:
 
     def run(self, inputs: Inputs, dtype: str | None = None, form: Form | None = None, **how: Any) -> Trial:
         form, dtype = form or self.form_for(inputs) or self.fit.form, dtype or self.fit.dtype
-        returned = self.attention.call(form, inputs, dtype, **how)
-        return Trial(form, self.fit.reading, inputs, returned, dtype, self.fit.precision)
-
-    def expected(self, inputs: Inputs) -> Result:
-        return self.fit.formula(inputs)
+        trial = self.attention.run(form, self.fit.reading, inputs, dtype, **how)
+        return replace(trial, precision=self.fit.precision)
 
     def compare(self, name: str, inputs: Inputs | None, dtype: str | None = None) -> Check:
         """Compare with the formula, and keep the trial."""
@@ -101,7 +98,7 @@ class Examination:
     def judge(self, name: str, trial: Trial) -> Check:
         if trial.result is None:
             return Check(name, False, note=describe_failure(trial.returned))
-        ours = self.expected(trial.inputs)
+        ours = self.fit.formula(trial.inputs)
         gap = difference(trial.result.output, ours.output, ignored=calling.unread_queries(trial.inputs, ours))
         return Check(name, gap <= trial.tolerance, gap)
 
@@ -156,7 +153,7 @@ class Examination:
                 return Check(name, False if step else None, note=f"step {step + 1}: {describe_failure(returned)}")
             outputs.append(result.output)
             calls.append(call)
-        gap = difference(torch.cat(outputs, dim=-2), self.expected(with_pairs(inputs, allowed)).output)
+        gap = difference(torch.cat(outputs, dim=-2), self.fit.formula(with_pairs(inputs, allowed)).output)
         tolerance = Trial(form, self.fit.reading, inputs, returned, self.fit.dtype, self.fit.precision).tolerance
         return Check(name, gap <= tolerance, gap)
 
@@ -174,12 +171,27 @@ class Examination:
             yield self.compare("padding of the memory", self.padded(cross))
         texts = self.draw(batch=self.fit.heads, crosses=False, seed=14)
         masks = calling.random_pairs(texts.query.shape[0], keys, keys, seed=15, diagonal=True)
-        yield self.compare("a mask for each text, as many as heads", with_pairs(texts, masks))
+        each = with_pairs(texts, masks)
+        name, is_taken = "a mask for each text, as many as heads", self.form_for(each) is not None
+        yield self.compare(name, each) if is_taken else self.check_first_mask(name, each)
         yield self.compare("[PAD], as many texts as heads", self.padded(texts))
         yield self.compare("large scores, masked", self.masked_somehow(enlarged(self.draw(seed=5))))
         if "mask" in self.fit.accepted and {"padding", "lengths"} & self.fit.accepted.keys():
-            yield self.compare("both masks together", self.padded(with_pairs(texts, masks)))
+            of_all = calling.random_pairs(1, keys, keys, seed=15, diagonal=True)
+            both = [self.padded(with_pairs(texts, mask)) for mask in (masks, of_all)]
+            yield self.compare("both masks together", next((one for one in both if self.form_for(one)), None))
         yield self.check_nowhere(NOWHERE)
+
+    def check_first_mask(self, name: str, inputs: Inputs) -> Check:
+        """Check that code which takes a mask for each text does not apply the first one to all of them."""
+        first = inputs._replace(seen=Seen(pairs=inputs.seen.pairs[:1])) if inputs.seen.pairs is not None else inputs
+        for shape, known in product(calling.OF_TEXTS, self.fit.accepted.get("mask", ())[:1]):
+            form = self.fit.form._replace(encodings={**self.fit.form.encodings, "mask": known._replace(shape=shape)})
+            if inputs.query.shape[0] > 1 and form.can_express(inputs):
+                trial = replace(self.run(inputs, form=form), inputs=first)
+                if trial.result is not None and trial.fits(self.fit.formula, padded=False):
+                    return Check(name, False, note="the mask of the first text hides keys in all of them")
+        return Check(name, None, note=NO_SUCH_INPUT)
 
     def check_nowhere(self, name: str) -> Check:
         """Check a query that may see nothing: it gives 0 (and W_O's bias), NaN, or anything, as the options say."""
@@ -193,7 +205,7 @@ class Examination:
             made = inputs._replace(seen=Seen(padding=padding))
         if self.form_for(made) is None:
             return Check(name, None, note="its mask can't say so")
-        trial, ours = self.run(made), self.expected(made)
+        trial, ours = self.run(made), self.fit.formula(made)
         if trial.result is None:
             return Check(name, None if self.nowhere == "any" else False, note=describe_failure(trial.returned))
         assert ours.nowhere is not None
@@ -238,7 +250,7 @@ class Examination:
         learned = inputs._replace(
             query=leaves[id(inputs.query)], key=leaves[id(inputs.key)], value=leaves[id(inputs.value)]
         )
-        expected = self.expected(learned).output
+        expected = self.fit.formula(learned).output
         cotangent = torch.randn(expected.shape, generator=torch.Generator().manual_seed(31), dtype=torch.float64)
         by_role = calling.vectors_by_role(learned)
         ours = torch.autograd.grad((expected * cotangent).sum(), [by_role[role] for role in given])
@@ -312,7 +324,7 @@ class Examination:
         trial = self.run(inputs)
         if trial.result is None or not trial.result.weights.numel():
             return Check(name, None, note="it gives none")
-        ours, theirs = self.expected(inputs).weights, trial.result.weights
+        ours, theirs = self.fit.formula(inputs).weights, trial.result.weights
         is_mean = theirs.shape[1] < ours.shape[1]
         gap = difference(theirs, ours.mean(1, keepdim=True) if is_mean else ours)
         return Check(name, gap <= trial.tolerance, gap, "their mean over heads" if is_mean else "")
@@ -342,7 +354,7 @@ class Examination:
             words = f"of queries and keys {lengths[0]} and {lengths[1]}{', a causal mask' if masked else ''}"
             if inputs.projections is None:
                 words += f" ({', '.join(f'{one} {show(getattr(inputs, one))}' for one in VECTORS)})"
-            trial, ours = self.run(made), self.expected(made)
+            trial, ours = self.run(made), self.fit.formula(made)
             if trial.result is None:
                 return f"{words}: {describe_failure(trial.returned)}; the formula gives {show(ours.output)}"
             if difference(trial.result.output, ours.output, ours.nowhere) > trial.tolerance:

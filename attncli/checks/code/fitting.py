@@ -113,7 +113,7 @@ class Attention:
         if not source or re.search(r"alibi|slope", source, re.IGNORECASE):
             parts.append(conventions.alibi_part())
         if isinstance(window := numbers.get("window"), int) and window > 1:
-            parts.append(conventions.window_part(window))
+            parts += conventions.window_parts(window)
         if isinstance(cap := numbers.get("softcap"), int | float) and cap:
             parts.append(conventions.softcap_part(cap))
         elif "tanh(" in source:
@@ -135,12 +135,14 @@ class Attention:
         shape = Shape(**sizes)
         shape = shape if form.layout.batch else shape._replace(batch=1)
         shape = shape if form.layout.heads else shape._replace(heads=1)
+        shape = shape if not form.layout.one_query else shape._replace(queries=1)
         if reading is not None:
             shape = shape._replace(heads=reading.heads)
         return calling.draw(shape, reading and reading.read(self.weights), form.roles, crosses, seed)
 
-    def call(self, form: Form, inputs: Inputs, dtype: str, **how: Any) -> Returned:
-        return self.subject.call(form.call(inputs, dtype, dropout=self.dropout, **how))
+    def run(self, form: Form, reading: Reading | None, inputs: Inputs, dtype: str, **how: Any) -> Trial:
+        returned = self.subject.call(form.call(inputs, dtype, dropout=self.dropout, **how))
+        return Trial(form, reading, inputs, returned, dtype, self.precision)
 
     # --- without masks ------------------------------------------------------------------------------------
 
@@ -161,17 +163,17 @@ class Attention:
         for form, reading in product(self.forms(layout or self.options.layout), self.readings):
             if any(makes_needless(trials[0], form, reading) for trials in found) or not self.is_readable(form, reading):
                 continue
-            for crosses, dtype in product((True, False) if form.roles.crosses else (False,), DTYPES):
+            lengths = (True, False) if not form.layout.one_query else (True,)
+            for crosses, dtype in product(lengths if form.roles.crosses else (False,), DTYPES):
                 trials: list[Trial] = []
                 while len(trials) < 2 and all(one.returned.error is None for one in trials):
                     inputs = self.draw(form, reading, crosses, seed=len(trials))
-                    returned = self.call(form, inputs, dtype)
-                    trials.append(Trial(form, reading, inputs, returned, dtype, self.precision))
+                    trials.append(self.run(form, reading, inputs, dtype))
                 if all(one.result is not None for one in trials) and trials[0].is_exact:
                     found.append(trials)
                     break
                 if len(trials) == 2 and trials[1].returned.error is not None:
-                    runs_once(returned)
+                    runs_once(trials[1].returned)
                 failed.append(trials[0].returned)
         if not found and failed:
             remedy = "is it called otherwise? --map, --layout, or an adapter: attncli check --help has one to paste"
@@ -200,8 +202,8 @@ class Attention:
                         self.precision = "float64"
                     return self.make_fit(trials[0], mistakes, under, formula, base)
         for window in range(2, Shape().keys):
-            ways = conventions.window_part(window).ways
-            if any(all(one.fits(base) for one in tried[0]) for _, base in bases([Part(ways, needed=True)])):
+            parts = [part._replace(needed=True) for part in conventions.window_parts(window)]
+            if any(all(one.fits(base) for one in tried[0]) for part in parts for _, base in bases([part])):
                 raise RequestError(
                     f"it has a window of {window} tokens, and no parameter or attribute named window says so: name the "
                     "number, so that it can be compared"
@@ -209,7 +211,7 @@ class Attention:
         if self.parts or self.others:
             extra = ", ".join(self.others) or " or ".join(name for part in self.parts for name in part.ways)
             raise RequestError(
-                f"it has more than the formula has ({extra}), and what that does could not be found out: "
+                f"it is neither the formula nor a known mistake, and has what can't be checked ({extra}): "
                 "hand in the part without it, or use attncli.testing on the whole model"
             )
         self.precision = "float64"
@@ -248,11 +250,13 @@ class Attention:
             taken: list[Trial] = []
             right: list[Encoding] = []
             # Some take only as many texts as heads. Few take 1 and 0 instead of True and False.
-            for texts, usual in product((Shape().batch, fit.heads), (True, False)):
-                if right or (taken and texts == fit.heads):
+            # A mask that is put on the queries instead of the memory fits only a memory of the same length.
+            lengths = (True, False) if role == "memory_padding" else (True,)
+            for crosses, texts, usual in product(lengths, (Shape().batch, fit.heads), (True, False)):
+                if right or (taken and (texts == fit.heads or not crosses)):
                     break
                 some = [one for one in known if ((one.means, one.dtype) in calling.USUAL) == usual]
-                tried = [trial for one in some for trial in self.try_mask(fit, role, one, texts)]
+                tried = [trial for one in some for trial in self.try_mask(fit, role, one, texts, crosses)]
                 taken += [trial for trial in tried if trial.result is not None]
                 right = [one.form.encodings[role] for one in taken if one.fits(fit.variant, padded=False)]
             if right:
@@ -273,17 +277,16 @@ class Attention:
                         return fit.with_encodings(role, accepted, mistakes=mistakes, variant=formula)
         return fit.with_encodings(role, [taken[0].form.encodings[role]], known=False)
 
-    def try_mask(self, fit: Fit, role: str, encoding: Encoding, texts: int) -> Iterator[Trial]:
+    def try_mask(self, fit: Fit, role: str, encoding: Encoding, texts: int, crosses: bool) -> Iterator[Trial]:
         """Yield a trial with a random mask, if this encoding can express it."""
         form = fit.form._replace(encodings={**fit.form.encodings, role: encoding})
-        crosses = fit.crosses and ("query" in encoding.shape or role == "memory_padding")
+        crosses = crosses and fit.crosses and ("query" in encoding.shape or role == "memory_padding")
         inputs = self.draw(form, fit.reading, crosses, seed=2, batch=texts)
         sizes = inputs.query.shape[0], inputs.query.shape[-2], inputs.key.shape[-2]
         mask = calling.random_mask(encoding, *sizes, is_causal(fit.conventions))
         inputs = inputs._replace(seen=Seen(pairs=mask) if mask.dim() == 4 else Seen(padding=mask))
         if form.can_express(inputs):
-            returned = self.call(form, inputs, fit.dtype)
-            yield Trial(form, fit.reading, inputs, returned, fit.dtype, fit.precision)
+            yield self.run(form, fit.reading, inputs, fit.dtype)
 
 
 def random_weights(shapes: Mapping[str, Any], seed: int = 0) -> dict[str, Tensor]:
@@ -308,9 +311,11 @@ def describe_failure(returned: Returned) -> str:
 
 def makes_needless(trial: Trial, form: Form, reading: Reading | None) -> bool:
     """Return whether this form need not be tried: code that takes heads is not tried without them."""
-    layout = trial.form.layout
-    has_more = reading is None and layout.batch + layout.heads > form.layout.batch + form.layout.heads
-    return has_more or (layout == form.layout and trial.reading is reading)
+    layout, other = trial.form.layout, form.layout
+    has_more = reading is None and layout.batch + layout.heads > other.batch + other.heads
+    is_fitting = trial.crosses or not form.roles.crosses
+    is_less_usual = is_fitting and other.columns + other.one_query > layout.columns + layout.one_query
+    return has_more or is_less_usual or (layout == other and trial.reading is reading)
 
 
 # --- mistakes that explain all trials ---------------------------------------------------------------------

@@ -17,7 +17,8 @@ NAMES = {
     "query": "q query queries x_q xq q_x query_states target tgt decoder_state x1",
     "key": "k key keys x_k xk k_x key_states",
     "value": "v value values x_v xv v_x value_states",
-    "memory": "memory context ctx encoder_output enc_output encoder_out encoder_hidden_states kv x_kv other x2 y z",
+    "memory": "memory context ctx encoder_output encoder_outputs enc_output encoder_out encoder_hidden_states "
+    "kv x_kv other x2 y z",
     "x": "x input inputs hidden_states hidden embeddings embedded embeds src tokens sequence seq xs h features",
     "mask": "mask masks attn_mask attention_mask att_mask src_mask tgt_mask m causal_mask valid_mask attn_bias",
     "padding": "key_padding_mask padding_mask pad_mask src_key_padding_mask src_padding_mask key_mask kv_mask pad",
@@ -31,14 +32,15 @@ NAMES = {
     "dropout": "dropout dropout_p p_dropout p drop attn_dropout attention_dropout drop_p dropout_rate proj_drop "
     "attn_drop resid_dropout dropout_prob attn_pdrop resid_pdrop embd_pdrop attention_probs_dropout_prob",
     "d_model": "d_model dim embed_dim embed_size embedding_dim emb_size emb_dim n_embd hidden_size hidden_dim hidden "
-    "units size d d_in d_out input_dim in_features in_dim input_size output_dim out_dim dim_model num_hiddens n_embed "
-    "query_size key_size value_size dim_in dim_out emb query_dim context_dim kdim vdim width channels",
+    "hid_dim units size d d_in d_out input_dim in_features in_dim input_size output_dim out_dim dim_model num_hiddens "
+    "n_embed query_size key_size value_size dim_in dim_out emb query_dim context_dim kdim vdim width channels",
     "heads": "heads num_heads n_heads head_count h nhead n_head num_attention_heads head attn_heads head_num",
     "key_heads": "key_heads kv_heads num_kv_heads n_kv_heads num_key_value_heads n_kv_head groups num_groups",
     "head_dim": "d_k dk d_v dv head_dim head_size dim_head d_head dim_k dim_v key_dim value_dim",
     "length": "max_len max_length block_size context_length seq_len max_seq_len n_ctx max_position_embeddings T",
     "window": "window window_size sliding_window attention_window",
     "softcap": "softcap soft_cap logit_cap attn_logit_softcapping",
+    "bias": "bias attention_bias qkv_bias use_bias",
     "config": "config cfg args conf configuration",
     "index": "layer_idx layer_id",
 }
@@ -159,17 +161,22 @@ def roles_of(parameters: Sequence[Parameter], mapped: Mapping[str, str]) -> Role
 def adapter(subject: Subject) -> str:
     """Return an adapter of three lines to paste below the code. Each ... is to be filled in."""
 
-    def arguments(parameters: Iterable[Parameter], roles: Mapping[str, str], names: Sequence[str]) -> str:
+    def arguments(parameters: Iterable[Parameter], roles: Mapping[str, str], known: Mapping[str, Any]) -> str:
         by_name = [(one, role_of(one.name, roles)) for one in parameters]
-        wanted = [(one.name, role) for one, role in by_name if is_required(one) or role in names]
-        return ", ".join(f"{name}={role if role in names else '...'}" for name, role in wanted)
+        wanted = [(one.name, role) for one, role in by_name if is_required(one) or role in given]
+        return ", ".join(f"{name}={known.get(role or '', '...')}" for name, role in wanted)
 
-    given = ("query", "key", "value", "mask") if subject.kind == "function" else ("x", "mask")
-    head = f"{', '.join(given[:-1])}, mask=None"
-    passed = arguments(subject.parameters, CALL_ROLES, given)
-    if subject.kind == "function":
+    roles = [role_of(one.name, CALL_ROLES) for one in subject.parameters]
+    is_function = subject.kind == "function"
+    vectors: Sequence[str] = [role for role in INPUTS if role in roles] if "query" in roles or is_function else ["x"]
+    vectors = INPUTS[:3] if is_function and len(vectors) < 3 else vectors
+    given = (*vectors, "mask")
+    head = f"{', '.join(vectors)}, mask=None"
+    passed = arguments(subject.parameters, CALL_ROLES, {role: role for role in given})
+    if is_function:
         return f"def adapter({head}):\n    # arrays are [batch, head, token, d]\n    return {subject.name}({passed})"
-    made = arguments(subject.constructor, ROLES, ("d_model", "heads"))
+    values = {**Sizes().by_role(), "dropout": 0.0, "d_model": "d_model", "heads": "heads"}
+    made = arguments(subject.constructor, ROLES, values)
     return (
         f"class Adapter({subject.name}):\n    def __init__(self, d_model, heads): super().__init__({made})\n"
         f"    def forward(self, {head}): return super().forward({passed})"
@@ -190,7 +197,7 @@ class Sizes(NamedTuple):
     softcap: float = 1.5
 
     def by_role(self) -> dict[str, Any]:
-        return {**self._asdict(), "head_dim": self.d_model // self.heads, "dropout": 0.1, "index": 0}
+        return {**self._asdict(), "head_dim": self.d_model // self.heads, "dropout": 0.1, "index": 0, "bias": True}
 
 
 def arguments_for(subject: Subject, sizes: Sizes, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,7 +216,7 @@ def arguments_for(subject: Subject, sizes: Sizes, given: Mapping[str, Any]) -> d
         elif role == "config" and is_required(one):
             usual = {name: value for known, value in values.items() for name in NAMES[known].split()}
             own = {name.partition(".")[2]: given[name] for name in in_config}
-            arguments[one.name] = {**usual, "bias": True, **own}
+            arguments[one.name] = {**usual, **own}
         elif role in values and (is_required(one) or has_size):
             arguments[one.name] = values[role]
         elif is_required(one):

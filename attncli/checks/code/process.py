@@ -4,6 +4,7 @@ import faulthandler
 import json
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -19,7 +20,6 @@ from threading import Thread
 from types import TracebackType
 from typing import Any
 
-from attncli.base import schema
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable, shorten, shorten_start
 from attncli.base.untrusted import LONGEST_JSON, parse_json
@@ -42,44 +42,6 @@ QUOTED = 60  # characters of its last line that a message has
 LONGEST = 300  # characters of a line of a message
 LINES = 5  # of a refusal: the reason, and an adapter
 STEPS = ("loaded", "opened", "made", "called")
-
-
-def with_fields(**inside: schema.Check) -> schema.Check:
-    """Check an object that has these fields, and perhaps others."""
-
-    def check(value: Any, what: str) -> None:
-        if type(value) is not dict:
-            schema.refuse(value, what, "an object")
-        schema.fields(inside)({name: one for name, one in value.items() if name in inside}, what)
-
-    return check
-
-
-TEXT = schema.name(10**6)
-MAP = schema.each(schema.each(schema.anything))  # record_of checks its numbers
-CHECK = with_fields(name=TEXT, holds=schema.maybe(schema.flag()), difference=schema.maybe(schema.real()), note=TEXT)
-DOCUMENT = with_fields(
-    name=TEXT,
-    kind=TEXT,
-    checks=schema.each(CHECK),
-    conventions=schema.each(TEXT),
-    diagnosis=schema.each(with_fields(remedy=TEXT, line=schema.maybe(schema.whole()), text=TEXT)),
-    smallest=schema.maybe(TEXT),
-    hint=schema.maybe(TEXT),
-    maps=schema.maybe(
-        with_fields(
-            layer=schema.whole(),
-            head=schema.whole(),
-            tokens=schema.each(TEXT),
-            shown=schema.each(TEXT),
-            ours=MAP,
-            theirs=schema.maybe(MAP),
-        )
-    ),
-    verdict=TEXT,
-    right=schema.flag(),
-)
-MESSAGE = schema.fields({}, {"step": schema.one_of(STEPS), "notice": TEXT, "refused": TEXT, "found": DOCUMENT})
 
 # --- the parent process --------------------------------------------------------------------------------
 
@@ -108,7 +70,8 @@ class Checking:
         handle, place = tempfile.mkstemp()  # by its name, for which every system has a way
         os.close(handle)
         self.dying = Path(place)
-        job = {"what": what, "options": options, "real": real, "gigabytes": gigabytes, "dying": place}
+        self.key = secrets.token_hex()  # in each message, so that what their code writes to our pipes is none
+        job = {"what": what, "options": options, "real": real, "gigabytes": gigabytes, "dying": place, "key": self.key}
         self.job = json.dumps({**job, "until": time.time() + seconds}).encode() + b"\n"
         self.child = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, ROOT],
@@ -165,9 +128,12 @@ class Checking:
             if isinstance(line, Exception):
                 raise RequestError(self.why(line))
             try:
-                [(kind, value)] = read_message(line).items()
+                message = parse_json(line, infinite=True)
+                if type(message) is not dict or message.pop("key", None) != self.key:
+                    raise ValueError("it is none of our messages")
             except ValueError as error:
                 raise RequestError(self.why(error)) from error
+            [(kind, value)] = message.items()
             if kind == "found":
                 return value
             if kind == "refused":
@@ -217,15 +183,6 @@ class Checking:
         self.killed = True
 
 
-def read_message(line: bytes) -> dict[str, Any]:
-    """Read a line that the child sent. Raises ValueError for anything else."""
-    message = parse_json(line, infinite=True)
-    MESSAGE(message, "it")
-    if len(message) != 1:
-        raise ValueError("it has no step and no result")
-    return message
-
-
 def line_in(dying: str, file: str) -> str:
     """Return the innermost line of this file in the thread that died. A timeout lists the main thread last."""
     threads = [part for part in re.split(r"^(?=(?:Current )?[Tt]hread )", dying, flags=re.MULTILINE) if "File " in part]
@@ -257,7 +214,7 @@ def main() -> None:
     process = os.getpid()
 
     def send(**message: Any) -> None:
-        line = memoryview(json.dumps(message).encode() + b"\n")
+        line = memoryview(json.dumps({**message, "key": job["key"]}).encode() + b"\n")
         if os.getpid() != process:  # the child of a fork in their code
             os._exit(0)
         try:
@@ -297,17 +254,20 @@ def load(
     send: Callable[..., None], place: dict[str, Any], text: str, pair: str | None, layer: str, head: str
 ) -> tuple[Any, Any, int, int]:
     """Load the model, its tokens of the text, and the numbers of the layer and the head. Send its notices."""
+    from attncli.models.engine import check_own
     from attncli.models.hub import Place
-    from attncli.models.loading import load_own_from
+    from attncli.models.loading import load_from
     from attncli.record.selection import select_one
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", Notice)
-        model = load_own_from(Place(**{**place, "path": Path(place["path"])}), "cpu", "float32")
+        location = Place(**{**place, "path": Path(place["path"])})
+        check_own(location)
+        model = load_from(location, "cpu", "float32", "attncli")
     for warning in caught:
         if issubclass(warning.category, Notice):
             send(notice=str(warning.message))
-    numbers = select_one(layer, model.config.layers, "layer"), select_one(head, model.config.heads, "head")
+    numbers = select_one(layer, model.layers, "layer"), select_one(head, model.heads, "head")
     return model, model.tokenizer.encode(text, pair), *numbers
 
 

@@ -53,7 +53,6 @@ class Result:
     """
 
     name: str
-    kind: str
     checks: tuple[Check, ...]
     conventions: tuple[str, ...] = ()
     diagnosis: tuple[Diagnosis, ...] = ()
@@ -78,18 +77,18 @@ class Result:
         if not wrong:
             under = f", {'; '.join(self.conventions)}" if self.conventions else ""
             missed = f"; not checked: {', '.join(self.unchecked)}" if self.unchecked else ""
-            return f"right: {self.name} is {self.kind}{under}{missed}"
+            return f"right: {self.name} is attention{under}{missed}"
         if not self.diagnosis:
             names = ", ".join(wrong[:FEW]) + (", ..." if len(wrong) > FEW else "")
             count = f"{len(wrong)} of {len(self.checks)} checks ({names})"
             return f"wrong: {self.name} differs in {count}, and no known mistake explains it"
-        return f"wrong: {self.name} is {self.kind} {', and '.join(one.says for one in self.diagnosis)}"
+        return f"wrong: {self.name} is attention {', and '.join(one.says for one in self.diagnosis)}"
 
     def document(self) -> dict[str, Any]:
         """Return the document that --json prints."""
         return {
             "name": self.name,
-            "kind": self.kind,
+            "kind": "attention",
             "checks": [check.document() for check in self.checks],
             "conventions": list(self.conventions),
             "diagnosis": [one._asdict() for one in self.diagnosis],
@@ -106,6 +105,8 @@ class Result:
         return "\n".join([self.verdict, *map(str, self.diagnosis), *filter(None, [self.smallest, self.hint])])
 
 
+MAKES_LAYER = re.compile(r"nn\.(Linear|Lazy|Dropout|Conv)|Linear\(|Dense\(")
+
 # --- the line of a mistake --------------------------------------------------------------------------------
 
 # For the step of a mistake: the operation that its line has, the surest pattern first.
@@ -119,6 +120,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "hide": (r"masked_fill|\bwhere\(", r"-?1e\d|inf\b|finfo", r"mask.*[*+]|[*+].*mask"),
     "meaning": (r"mask\b.*[!=]=|~\s*\w*mask|mask\.logical_not", r"masked_fill|\bwhere\(|1(\.0)? - \w*mask"),
     "causal": (r"tri[ul]", r"[^-][<>]=?"),
+    "window": (r"[<>]=?.*window|window.*[<>]=?",),
     "direction": (r"tri[ul]|[^-][<>]=?|masked_fill|\bwhere\(",),
     "padding": (r"unsqueeze|None\s*,|\[:, ?None",),
     "split": (r"(view|reshape|unflatten|rearrange)\(",),
@@ -160,4 +162,5 @@ def code_lines(source: str) -> Iterator[tuple[int, str]]:
     for function in functions:
         body = function.body[1:] if ast.get_docstring(function) is not None else function.body
         numbers = {number for node in body for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
-        yield from ((n - 1, lines[n - 1].partition("#")[0]) for n in sorted(numbers) if lines[n - 1].strip())
+        codes = [(number - 1, lines[number - 1].partition("#")[0]) for number in sorted(numbers)]
+        yield from ((number, code) for number, code in codes if code.strip() and not MAKES_LAYER.search(code))

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,12 +11,11 @@ from torch import Tensor, nn
 from attncli.attention.mistakes import Inputs, Linear, Projections
 from attncli.attention.mistakes.formula import share, split
 from attncli.base.errors import RequestError
-from attncli.checks.code.calling import Form, Trial, difference
+from attncli.checks.code.calling import difference
 from attncli.checks.code.conventions import is_causal
 from attncli.checks.code.fitting import Attention, Fit, describe_failure
 from attncli.checks.code.names import Sizes
 from attncli.checks.code.result import Check
-from attncli.checks.code.subject import Subject
 from attncli.checks.code.weights import Reading
 from attncli.checks.passes import AttentionInputs
 from attncli.checks.tolerance import TOLERANCES
@@ -75,21 +75,6 @@ def as_double(linear: nn.Linear) -> Linear:
     return Linear(linear.weight.detach().double(), None if linear.bias is None else linear.bias.detach().double())
 
 
-class Transplant(NamedTuple):
-    """A subject with the weights of a layer. reading: of a module that is as large as the model."""
-
-    subject: Subject
-    inputs: Inputs
-    form: Form
-    reading: Reading | None
-    dtype: str
-    dropout: bool
-
-    def run(self, inputs: Inputs) -> Trial:
-        returned = self.subject.call(self.form.call(inputs, self.dtype, dropout=self.dropout))
-        return Trial(self.form, self.reading, inputs, returned, self.dtype)
-
-
 def check_with_layer(attention: Attention, fit: Fit, layers: RealLayers) -> tuple[list[Check], dict[str, Any]]:
     """Compare the output, and the maps of all heads if they can be seen. The attention is made anew.
 
@@ -102,17 +87,22 @@ def check_with_layer(attention: Attention, fit: Fit, layers: RealLayers) -> tupl
     maps |= {"ours": layer.record.map(layer.number, head).tolist(), "theirs": None}
     output_name, maps_name = (f"with layer {layer.number}'s weights: its {what}" for what in ("output", "maps"))
     try:
-        transplant = put_in(attention, fit, layer)
+        attention, reading, inputs = put_in(attention, fit, layer)
     except RequestError as error:
         return [Check(name, None, note=str(error)) for name in (output_name, maps_name)], maps
-    trial = transplant.run(transplant.inputs)
+    run = partial(attention.run, fit.form, reading, dtype=fit.dtype)
+    trial = run(inputs)
     if trial.result is None:
         return [Check(name, False, note=describe_failure(trial.returned)) for name in (output_name, maps_name)], maps
     gap = difference(trial.result.output, layer.heads_output if fit.reading is None else layer.output[None])
     checks = [Check(output_name, gap <= TOLERANCE.hidden, gap)]
     theirs, ours, note = trial.result.weights, layer.weights, ""
     if not theirs.numel():
-        theirs, note = maps_from_values(transplant, layer), "seen through its values"
+        seen = inputs_that_show_maps(attention, reading, inputs, layer) if fit.dtype == "float64" else None
+        shown = None if seen is None else run(seen).result
+        if shown is not None:
+            output = shown.output if reading is None else split(shown.output, layer.heads)
+            theirs, note = output[..., : len(layer.x)], "seen through its values"
     if not theirs.numel():
         note = "it gives none, and there are too many tokens to see them"
         return [*checks, Check(maps_name, None, note=note)], maps
@@ -124,45 +114,47 @@ def check_with_layer(attention: Attention, fit: Fit, layers: RealLayers) -> tupl
     return [*checks, Check(maps_name, gap <= TOLERANCE.weights, gap, note)], maps
 
 
-def put_in(attention: Attention, fit: Fit, layer: RealLayer) -> Transplant:
+def put_in(attention: Attention, fit: Fit, layer: RealLayer) -> tuple[Attention, Reading | None, Inputs]:
     """Make a module as large as the model and give it the layer's weights. Give a function the layer's heads.
+
+    Returns the attention, its reading and its inputs.
 
     Raises RequestError if that is impossible.
     """
-    x, subject = layer.x[None], attention.subject
+    x = layer.x[None]
     if fit.reading is None:
         projected = [(by(x), by.weight.shape[0] * layer.heads // x.shape[-1]) for by in layer.projections[:3] if by]
         query, key, value = (split(vectors, heads) for vectors, heads in projected)
         inputs = Inputs(query, share(key, layer.heads), share(value, layer.heads), layer.heads)
         if not fit.form.can_express(inputs):
             raise RequestError("it has no dimension for heads")
-        return Transplant(subject, inputs, fit.form, None, fit.dtype, attention.dropout)
+        return attention, None, inputs
     sizes = Sizes(x.shape[-1], layer.heads, layer.heads, max(64, x.shape[1]))
-    larger = Attention(subject, attention.options, sizes)
+    larger = Attention(attention.subject, attention.options, sizes)
+    larger.dropout = attention.dropout
     reading = next((one for one in larger.readings if one is not None and one.note == fit.reading.note), None)
     if reading is None or reading.heads != layer.heads:
         raise RequestError("it can't be made as large as the model")
-    subject.fill(reading.write(layer.projections, subject.weights))
-    inputs = Inputs(x, x, x, layer.heads, layer.projections)
-    return Transplant(subject, inputs, fit.form, reading, fit.dtype, attention.dropout)
+    larger.subject.fill(reading.write(layer.projections, larger.subject.weights))
+    return larger, reading, Inputs(x, x, x, layer.heads, layer.projections)
 
 
-def maps_from_values(transplant: Transplant, layer: RealLayer) -> Tensor:
-    """Return maps `[1, head, query, key]`; empty if the text has more tokens than a head has values.
+def inputs_that_show_maps(
+    attention: Attention, reading: Reading | None, inputs: Inputs, layer: RealLayer
+) -> Inputs | None:
+    """Change values so that the output is the maps. Return None if the text has more tokens than a head has values.
 
     With values that are 1 at the key's own place and 0 elsewhere, the output of a head is its weights. So W_V maps
     every token of this text to such a vector, by the pseudoinverse of the layer's input, and W_O changes nothing.
     """
     tokens, head_dim = len(layer.x), layer.heads_output.shape[-1]
-    if tokens > head_dim or transplant.dtype != "float64":
-        return torch.empty(0)
+    if tokens > head_dim:
+        return None
     ones = torch.eye(tokens, head_dim, dtype=torch.float64)
-    if transplant.reading is None:
-        result = transplant.run(transplant.inputs._replace(value=ones.expand_as(transplant.inputs.value))).result
-        return torch.empty(0) if result is None else result.output[..., :tokens]
+    if reading is None:
+        return inputs._replace(value=ones.expand_as(inputs.value))
     places = (torch.linalg.pinv(layer.x) @ ones).mT.repeat(layer.heads, 1)  # [heads · head_dim, d_model]
     identity = Linear(torch.eye(len(places), dtype=torch.float64))
     by = layer.projections._replace(value=Linear(places), output=identity)
-    transplant.subject.fill(transplant.reading.write(by, transplant.subject.weights))
-    result = transplant.run(transplant.inputs._replace(projections=by)).result
-    return torch.empty(0) if result is None else split(result.output, layer.heads)[..., :tokens]
+    attention.subject.fill(reading.write(by, attention.subject.weights))
+    return inputs._replace(projections=by)

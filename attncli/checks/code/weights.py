@@ -175,7 +175,7 @@ def additive_vector(shapes: Shapes) -> str | None:
 
 
 def additive_readings(shapes: Shapes, vector: str, mapped: Mapping[str, str]) -> list[Reading]:
-    """Read score(q, k) = vᵀ tanh(W q + U k). Names tell W from U, or else their order."""
+    """Read score(q, k) = vᵀ tanh(W q + U k). Names tell W from U; without them, there is a reading for each order."""
     layer = vector.rpartition(".")[0]
     others = {
         name: weight
@@ -188,14 +188,18 @@ def additive_readings(shapes: Shapes, vector: str, mapped: Mapping[str, str]) ->
         if len(matrices) != 2:
             return []
         biases = [[bias for bias in others if bias == re.sub("weight$", "bias", x) != x] for x in matrices]
-        slots = {part: Slot((x,), tuple(b)) for part, x, b in zip(PARTS, matrices, biases, strict=False)}
-    both = [slots[part] for part in PARTS[:2]]
+        pair = [Slot((x,), tuple(b)) for x, b in zip(matrices, biases, strict=True)]
+        orders = [pair, pair[::-1]]
+    else:
+        orders = [[slots[part] for part in PARTS[:2]]]
 
-    def read(weights: Weights) -> Projections:
+    def read(weights: Weights, both: list[Slot]) -> Projections:
         query, key = (Linear(*(weights[name] for name in (*slot.weights, *slot.biases))) for slot in both)
         return Projections(query, key, Linear(torch.eye(key.weight.shape[1], dtype=torch.float64)), None)
 
-    return [Reading(read, 1, vector=vector)] if len(shapes[both[0].weights[0]].shape) == 2 else []
+    if len(shapes[orders[0][0].weights[0]].shape) != 2:
+        return []
+    return [Reading(partial(read, both=both), 1, vector=vector) for both in orders]
 
 
 # --- names ------------------------------------------------------------------------------------------------

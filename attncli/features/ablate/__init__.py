@@ -23,30 +23,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.base import choices
-from attncli.base.arguments import check_texts, describe
-from attncli.base.arrays import Doubles
-from attncli.base.brief import Brief, titled
+from attncli.base.arrays import Brief, Doubles, largest_first, titled
+from attncli.base.choices import check_texts, describe
 from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, silent
-from attncli.effects.answer import FROM_NOTHING, Answer, answered, numbered, signed, which_way
+from attncli.effects.asking import (
+    FROM_NOTHING,
+    Answer,
+    Asking,
+    answered,
+    merge_asking,
+    numbered,
+    signed,
+    takes_fields,
+    which_way,
+)
 from attncli.features import completion, corpora, options
+from attncli.features.asking import AskingFeature
 from attncli.features.corpora import CorpusFeature
-from attncli.features.inputs import STDIN, check_either, open_tapped, read_inputs, read_lines
-from attncli.models.opening import Opening
+from attncli.features.inputs import STDIN, check_either, read_inputs, read_lines
 from attncli.record import ModelInfo
-from attncli.record.captions import model_name
-from attncli.record.request import Input
-from attncli.record.selection import Selection, select
+from attncli.record.display import model_name
+from attncli.record.selection import Input, Selection, select
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from typing_extensions import Unpack
 
+    from attncli.effects.asking import AskingFields
     from attncli.effects.change import Head
-    from attncli.effects.question import Asking, Question
+    from attncli.effects.question import Question
     from attncli.effects.reference import Reference
     from attncli.models.engine import Engine
-    from attncli.models.tapped import TappedModel
 
 DRAWS = 5  # of a resampled head; the effect is their mean
 STEPS = 8  # numbers of silenced heads at which the output is measured
@@ -55,8 +64,8 @@ ORDERING, MEASURING = slice(0, None, 2), slice(1, None, 2)  # texts that make th
 
 
 @dataclass(eq=False)
-class Ablate(CorpusFeature):
-    """Measure what the output does without a head.
+class Ablate(AskingFeature, CorpusFeature):
+    """Measure how an output changes without a head.
 
     Effect: the output without a head minus the output with it, for each head, each layer and all heads. The output is
     the cosine of two texts, the probability of a label, the divergence of the prediction, or how far the last vectors
@@ -74,8 +83,6 @@ class Ablate(CorpusFeature):
     saved_as = "effects"
 
     text: options.Text = None
-    pair: options.Pair = None
-    similar_to: options.SimilarTo = None
     file: Annotated[
         list[str] | None,
         options.option(
@@ -92,10 +99,6 @@ class Ablate(CorpusFeature):
     ] = None
     sample: corpora.Sample = None
     seed: corpora.Seed = 0
-    ask: options.Ask = None
-    target: options.Label = None
-    at: options.At = None
-    task: options.Task = None
     way: Annotated[
         str,
         options.option(
@@ -120,16 +123,11 @@ class Ablate(CorpusFeature):
     layer: options.Layer = None
     head: options.Head = None
     top: Annotated[int, options.top("List N heads.")] = 5
-    model: options.ModelName = "minilm"
-    mask: options.Mask = None
-    which: options.Which = None
     state: Annotated[str | None, corpora.state(rare=True)] = None
     shard_mb: Annotated[float | None, corpora.shard_mb("1/16")] = None
     workers: corpora.Workers = None
     on: corpora.On = "here"
     worker_gpus: corpora.WorkerGpus = 0.0
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         names = choices.several("way", self.way, choices.Way)
@@ -141,13 +139,10 @@ class Ablate(CorpusFeature):
         where = self.where()
         texts = [] if self.file else [one.text for one in read_inputs(self.text, self.pair, None)]
         ways = Ways(names, None if self.reference is None else read_lines(self.reference))
-        from attncli.effects.question import Asking
-
-        asking = Asking(self.pair, self.similar_to, self.target, self.at, self.ask, self.task, self.mask, self.which)
-        opened = open_tapped(Opening(self.model, self.device, self.dtype), self.which)
+        opened = self.open_model()
         layers, heads = self.layer or "all", self.head or "all"
         if not self.file:
-            return _report(ablate(opened, texts, ways, layers, heads, asking, progress), self.top, [])
+            return _report(ablate(opened, texts, ways, layers, heads, self.asking, progress), self.top, [])
         from attncli.corpus.texts import Reading
         from attncli.features.ablate.files import ablate_files
 
@@ -155,7 +150,7 @@ class Ablate(CorpusFeature):
             field=self.field, skip_bad=self.skip_bad, limit=self.limit, sample=self.sample, seed=self.seed
         )
         with corpora.show_counts(progress) as show:
-            found = ablate_files(opened, self.file, reading, ways, layers, heads, asking, where, show)
+            found = ablate_files(opened, self.file, reading, ways, layers, heads, self.asking, where, show)
         return _report(found, self.top, self.file)
 
 
@@ -192,7 +187,7 @@ class Ways:
         if self.texts is not None:
             check_texts("reference", self.texts)
 
-    def reference(self, model: "TappedModel", mask: str | None) -> "Reference | None":
+    def reference(self, model: "Engine", mask: str | None) -> "Reference | None":
         """Run the other texts; None for "zero" alone."""
         if set(self.names) <= {"zero"}:
             return None
@@ -273,9 +268,7 @@ class Ablation:
 
     def ranked(self) -> list[tuple[int, int]]:
         """Return the heads as (layer, head), the largest effect of the first way first."""
-        order = np.argsort(-np.abs(self.mean[0]), axis=None, kind="stable")
-        places = zip(*np.unravel_index(order, self.mean[0].shape), strict=True)
-        return [(self.layers[layer], self.heads[head]) for layer, head in places]
+        return [(self.layers[layer], self.heads[head]) for layer, head in largest_first(self.mean[0])]
 
     def document(self) -> dict[str, Any]:
         """Return what --json prints."""
@@ -344,24 +337,18 @@ def student(share: float, freedom: int) -> float:
 # --- what is computed -----------------------------------------------------------------------------------
 
 
+@takes_fields
 def ablate(
     model: "Engine",
     texts: str | Sequence[str],
     ways: Ways | str | Sequence[str] = "zero",
     layers: Selection = "all",
     heads: Selection = "all",
-    asking: "Asking | None" = None,
+    asking: Asking | None = None,
     progress: Progress = silent,
     *,
-    pair: str | None = None,
-    similar_to: str | None = None,
-    target: str | None = None,
-    at: str | None = None,
-    kind: str | None = None,
-    output: str | None = None,
-    mask: str | None = None,
-    which: str | None = None,
     reference: Sequence[str] | None = None,
+    **fields: "Unpack[AskingFields]",
 ) -> Ablation:
     """Measure the effects of each head by itself, of these heads of each layer together, and of all of them.
 
@@ -375,12 +362,10 @@ def ablate(
     Raises RequestError for a layer, head or way that does not exist, TypeError for arguments of other types, and as
     `question` does.
     """
-    from attncli.effects.question import merge_asking, question
-    from attncli.models.tapped import require_tapped
+    from attncli.effects.question import question
+    from attncli.models.engine import require_tapped
 
-    asking = merge_asking(
-        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
-    )
+    asking = merge_asking(asking, fields)
     model = require_tapped(model, asking.which)
     if not isinstance(ways, Ways):
         ways = Ways(ways, reference)
@@ -396,7 +381,7 @@ def ablate(
 
 
 def ablation(
-    model: "TappedModel",
+    model: "Engine",
     questions: "Iterable[Question]",
     ways: Ways = Ways(),
     layers: Selection = "all",
@@ -414,7 +399,7 @@ def ablation(
         advance()
     if not asked:
         raise RequestError("there is no text to ask about")
-    texts = join_rows(rows)
+    texts = _join_rows(rows)
     found = silencing.ablation(model.info, mask, texts)
     if len(asked) == 1:
         return found
@@ -447,10 +432,10 @@ class Rows:
         return len(next(iter(self.arrays.values())))
 
     def __add__(self, other: "Rows") -> "Rows":
-        return join_rows([self, other])
+        return _join_rows([self, other])
 
 
-def join_rows(parts: Sequence[Rows]) -> Rows:
+def _join_rows(parts: Sequence[Rows]) -> Rows:
     """Put rows after each other."""
     first = next((part for part in parts if len(part)), parts[0])
     arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0].arrays}
@@ -466,7 +451,7 @@ class Silencing:
     heads: list[int]
 
     @classmethod
-    def of(cls, model: "TappedModel", ways: Ways, layers: Selection, heads: Selection) -> "Silencing":
+    def of(cls, model: "Engine", ways: Ways, layers: Selection, heads: Selection) -> "Silencing":
         """Raises RequestError for a layer or a head that does not exist."""
         return cls(list(ways.names), model.select_layers(layers), select(heads, model.heads, "head"))
 
@@ -673,3 +658,36 @@ def _can_run(files: list[str]) -> bool:
     [one, *others] = files
     lines = not (is_compressed(one) or is_json(one) or is_table(one))
     return not others and lines and (one == STDIN or Path(one).is_file())
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### ablate
+
+model | model
+output | output
+texts | int | | number of texts
+partial | bool? | | true if it was interrupted and there are more texts; otherwise missing
+effects | [head] | | by way, then by layer
+effects.way | str | | the replacement of the head's output: zero, mean or resample
+effects.effect | float | in that unit | the output without the head minus the output with it; the mean over several
+    texts
+effects.interval | [float]? | `[2]` | the ends of an interval for the mean over all texts like these (Student's t),
+    which contains it about 19 times in 20; for at least 3 texts
+effects.importance | float? | in that unit | mean over texts of the absolute derivative by the head's gate (Michel
+    et al. 2019); missing for a divergence or a distance
+layers | [object] | | all these heads of a layer together
+layers.layer | int
+layers.way | str
+layers.effect | float | in that unit
+together | [object] | | all these heads of all these layers together
+together.way | str
+together.effect | float | in that unit
+curves | [object]? | | for several texts: the output as more and more heads are silenced
+curves.by | str | | the order: effect, importance (on every second text), or random
+curves.heads | [[int]] | `[head][2]` | the order as layer and head, first silenced first; for random the first draw
+curves.removed | [int] | `[step]` | number of silenced heads
+curves.effects | [[float]] | `[draw][step]` | mean over the other texts
+
+`.csv`: a row per entry of `effects`.
+"""

@@ -31,7 +31,8 @@ from attncli.corpus.of_model import OfModel, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, silent
 from attncli.corpus.shards import Arrays, Counts, Seen, Shard
 from attncli.corpus.texts import Line, Reading
-from attncli.effects.question import OPTIONS, Asking, Question, question
+from attncli.effects.asking import OPTIONS, Asking
+from attncli.effects.question import Question, question
 from attncli.features.ablate import (
     MEASURING,
     ORDERING,
@@ -46,11 +47,10 @@ from attncli.features.ablate import (
     mean_slope,
     removal_orders,
 )
-from attncli.models.engine import Engine
+from attncli.models.engine import Engine, require_tapped
 from attncli.models.model import Model
 from attncli.models.network import lay_out
 from attncli.models.opening import Opening
-from attncli.models.tapped import TappedModel, require_tapped
 from attncli.record.selection import Selection
 from attncli.text.tokens import Unreadable
 
@@ -112,7 +112,7 @@ def ablate_files(
 class LineQuestions:
     """Asks a model about the texts on the lines of files."""
 
-    model: TappedModel
+    model: Engine
     reading: Reading
     asking: Asking
 
@@ -132,7 +132,7 @@ class LineQuestions:
             return made()
         except RequestError as error:
             if not self.reading.skip_bad and not isinstance(error, Unreadable):
-                raise RequestError(f"{line.place}: {error}") from error
+                raise RequestError(f"{line.where}: {error}") from error
             self.reading.refuse(line, str(error))
             return None
 
@@ -155,7 +155,7 @@ class AblatedTexts(OfModel[Rows]):
 
     @classmethod
     def of(
-        cls, model: TappedModel, reading: Reading, ways: Ways, layers: Selection, heads: Selection, asking: Asking
+        cls, model: Engine, reading: Reading, ways: Ways, layers: Selection, heads: Selection, asking: Asking
     ) -> "AblatedTexts":
         """Raises RequestError for a layer or a head that does not exist."""
         silencing = Silencing.of(model, ways, layers, heads)
@@ -199,7 +199,7 @@ class AblatedTexts(OfModel[Rows]):
         """Return whether a text of a shard gets a row."""
         return True
 
-    def row(self, model: TappedModel) -> Callable[[Question], Rows]:
+    def row(self, model: Engine) -> Callable[[Question], Rows]:
         """Return the function that makes the row of a text."""
         other = self.ways.reference(model, self.asking.mask)
         return lambda asked: self.silencing.row(asked, other)
@@ -226,7 +226,8 @@ class AblatedTexts(OfModel[Rows]):
             number, line, asked = one
             made = questions.tried(line, lambda: row(asked))
             tokens = sum(len(text.tokens) for text in asked.texts)
-            return None if made is None else _counted(made, number, tokens)
+            counted = dict(zip(COUNTED, np.array([[0], [number], [tokens]]), strict=True))
+            return None if made is None else replace(made, arrays={**made.arrays, **counted})
 
         def counts(shard: Shard) -> Iterator[Rows]:
             total = self.nothing()
@@ -280,7 +281,7 @@ class HeldTexts(AblatedTexts):
     def wanted(self, shard: Shard, number: int) -> bool:
         return number in self.measured[shard.number]
 
-    def row(self, model: TappedModel) -> Callable[[Question], Rows]:
+    def row(self, model: Engine) -> Callable[[Question], Rows]:
         return lambda asked: Rows.of(asked, held=effects_in_order(asked, self.orders))
 
     def begin(self, cores: int | None) -> Counts[Rows]:
@@ -298,10 +299,6 @@ class HeldTexts(AblatedTexts):
                 raise RequestError(f"{shard.where} has changed meanwhile: run the same again")
 
         return counts
-
-
-def _counted(row: Rows, number: int, tokens: int) -> Rows:
-    return replace(row, arrays={**row.arrays, **dict(zip(COUNTED, np.array([[0], [number], [tokens]]), strict=True))})
 
 
 def _side_by_side(function: Callable[[T], U], things: Iterator[T], threads: int, cores: int) -> Iterator[U]:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from attncli.features.compare.agreement import Agreement
+    from attncli.models.engine import Engine
     from attncli.models.model import Model
-    from attncli.models.tapped import TappedModel
     from attncli.models.transformers_engine import TransformersModel
     from attncli.models.transformers_peer import Reference
     from attncli.report.canvas import Canvas
@@ -120,7 +120,7 @@ class Compare(Feature):
             notify("--dtype float64 tells a mistake, which stays, from rounding, which goes")
         return _report(found, document, self.against == "torch")
 
-    def _open(self) -> "tuple[TappedModel, Reference | None]":
+    def _open(self) -> "tuple[Engine, Reference | None]":
         """Open the model with its own weights; or make it with random ones, and transformers' network with the same.
 
         Raises RequestError as `open_tapped` does, except that with "auto" an alias needs no files.
@@ -180,13 +180,8 @@ class Compare(Feature):
         self, model: "TransformersModel", inputs: Sequence[Input], layers: Sequence[int], progress: Progress
     ) -> "Agreement":
         """Compare our place inside a network of transformers with its own eager attention, and then in every way."""
-        from attncli.features.compare.eager import (
-            WAYS_OF_EAGER,
-            BesideEager,
-            Eager,
-            by_every_way_of_eager,
-            compare_eager,
-        )
+        from attncli.features.compare.eager import BesideEager, Eager, compare_eager
+        from attncli.features.compare.ways import WAYS_OF_EAGER, by_every_way_of_eager
 
         eager = Eager(model)
         texts = [eager.ready(one, self.target) for one in model.tokenize(inputs, self.pad_to)]
@@ -311,3 +306,55 @@ def _difference(difference: float | None, allowed: float) -> Cell:
 def _percent(part: float) -> str:
     """Return percent, rounded down: only all of it is 100%."""
     return f"{int(part * 1000) / 10:.1f}%" if part < 1 else "100%"
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### compare
+
+model | model
+weights | str | | pretrained or random
+against | str | | transformers or torch
+dtype | str
+mask | str | | padding, causal or none
+texts | int | | number of texts compared
+tokens | int | | number of tokens in them
+queries | int | | number of rows compared
+tolerance | object | | what rounding explains: the largest of any layer
+tolerance.weights | float | | for a weight
+tolerance.hidden | float | | for an element of a hidden state
+vectors | str | | what is compared besides weights: hidden states; attention outputs against torch and in networks
+    that transformers runs
+embeddings | float or null | | largest difference before the first layer; null if attention outputs are compared, or
+    if it is NaN
+embeddings_allowed | float | | what rounding explains of it
+layers | [object]
+layers.layer | int
+layers.weights | float or null | | largest difference of a weight; null for NaN
+layers.hidden | float or null | | largest difference of a hidden state or an attention output (`vectors`)
+layers.agreement | float | share of queries | with the same strongest key
+layers.weights_allowed | float | | what rounding explains of a weight in this layer
+layers.hidden_allowed | float | | what it explains of an element of a hidden state
+layers.rounding | object or null | | in half precision, compared with the float32 network with the same weights;
+    otherwise null
+layers.rounding.weights | float or null | | root mean square error of weights, divided by the other program's
+layers.rounding.hidden | float or null | | the same for hidden states
+layers.rounding.allowed | float | | what chance explains of both
+layers.rounding.scale | float or null | share | how much larger scores are than in float32
+layers.rounding.scale_allowed | float or null | share | what rounding explains of it; null if the text is too short
+ways | [object] | | the other ways to compute numbers; empty against torch
+ways.way | str
+ways.of | str | | a description
+ways.difference | float or null | | null if there was nothing to compare, or for NaN
+ways.allowed | float
+ways.same | bool
+ways.note | str | | why nothing was compared; otherwise empty
+lost | [object] | | rows of real tokens in which transformers itself gives NaN
+lost.mask | str
+lost.layer | int | | the first layer with such rows
+lost.rows | int | | number of rows
+lost.in_float32 | bool | | true: its float32 numbers were used; false: these rows prove nothing
+same | bool | | true if everything is within its tolerance: exit code 0
+
+`.csv`: a row per entry of `layers`.
+"""

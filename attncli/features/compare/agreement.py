@@ -9,7 +9,7 @@ is taken as exact. Correct programs are about equally far from it, and neither h
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,7 +21,6 @@ from attncli.checks.passes import BothPasses, Lost, beside_torch, beside_transfo
 from attncli.checks.tolerance import Tolerance, scaled_tolerance, vector_size, weight_size
 from attncli.models.engine import Engine
 from attncli.models.model import require_own
-from attncli.models.tapped import TappedModel
 from attncli.models.transformers_peer import Reference
 from attncli.record.selection import Selection, select
 from attncli.text.tokens import Tokens
@@ -37,7 +36,7 @@ LEAST = 1e-3  # of a weight: smaller ones say little of their score in half prec
 
 @dataclass(frozen=True)
 class Rounding:
-    """What half precision does in one layer.
+    """The rounding of half precision in one layer.
 
     weights, hidden: our root mean square error divided by transformers'. allowed: what chance explains of these two.
     scale: how much larger our scores are than exact ones, as a share. scale_allowed: what rounding explains of it.
@@ -53,18 +52,12 @@ class Rounding:
     hidden_allowed: float
 
     def document(self) -> dict[str, Any]:
-        """As `compare --json` prints it. A number that is not finite is null."""
-        numbers = {
-            "weights": self.weights,
-            "hidden": self.hidden,
-            "allowed": self.allowed,
-            "scale": self.scale,
-            "scale_allowed": self.scale_allowed,
-        }
-        return {name: number if math.isfinite(number) else None for name, number in numbers.items()}
+        """Return what `compare --json` prints. A number that is not finite is null."""
+        names = ("weights", "hidden", "allowed", "scale", "scale_allowed")
+        return {name: finite(getattr(self, name)) for name in names}
 
     def faults(self, vectors: str, theirs: str) -> list[str]:
-        """What is more than rounding, in words. NaN always is."""
+        """Describe what is more than rounding. NaN always is."""
         errors = (("weights", self.weights), (vectors, self.hidden))
         found = [
             f"{what} have errors {ratio:.1f} times {theirs}, past {self.allowed:.1f}"
@@ -135,33 +128,6 @@ def scores_of(weights: Tensor, kept: Tensor) -> Tensor:
     return torch.where(kept, logarithms - mean, 0.0).cpu()
 
 
-@dataclass
-class LayerErrors:
-    """Adds up what half precision does in one layer, text by text."""
-
-    dtype: torch.dtype
-    weights: Errors = field(init=False)
-    hidden: Errors = field(init=False)
-    scores: Scores = field(default_factory=Scores)
-
-    def __post_init__(self) -> None:
-        eps = torch.finfo(self.dtype).eps
-        self.weights, self.hidden = Errors(eps), Errors(eps)
-
-    def rounding(self, rows: int) -> Rounding:
-        """Return what was found in so many rows."""
-        scale, allowed = self.scores.scale(self.weights.eps)
-        return Rounding(
-            self.weights.ratio,
-            self.hidden.ratio,
-            RATIO * (1 + FEW / rows),
-            scale,
-            allowed,
-            LARGEST * self.weights.largest,
-            LARGEST * self.hidden.largest,
-        )
-
-
 # --- one layer, text by text -------------------------------------------------------------------------
 
 
@@ -186,7 +152,7 @@ class LayerAgreement:
     rounding: Rounding | None = None
 
     def document(self) -> dict[str, Any]:
-        """As `compare --json` prints it."""
+        """Return what `compare --json` prints."""
         return {
             "layer": self.layer,
             "weights": finite(self.weights),
@@ -198,17 +164,16 @@ class LayerAgreement:
         }
 
 
-@dataclass
 class LayerTally:
-    """Adds up what is found in one layer, text by text."""
+    """Adds up the differences of one layer, text by text."""
 
-    dtype: torch.dtype
-    weights: list[float] = field(default_factory=list)
-    hidden: list[float] = field(default_factory=list)
-    sizes: list[tuple[float, float]] = field(default_factory=list)
-    agreeing: int = 0
-    rows: int = 0
-    errors: LayerErrors | None = None
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.eps = torch.finfo(dtype).eps
+        self.weights: list[float] = []
+        self.hidden: list[float] = []
+        self.sizes: list[tuple[float, float]] = []
+        self.agreeing = self.rows = 0
+        self.errors: tuple[Errors, Errors, Scores] | None = None  # of weights, vectors and scores
 
     def add(
         self, ours: tuple[Tensor, Tensor], theirs: tuple[Tensor, Tensor], exact: tuple[Tensor, Tensor] | None
@@ -217,29 +182,44 @@ class LayerTally:
         rows = rows_with_numbers(ours, theirs)
         if not len(rows):
             return
-        kept = [(weights[:, rows], hidden[rows]) for weights, hidden in (ours, theirs)]
-        (our_weights, our_hidden), (their_weights, their_hidden) = kept
-        self.weights.append(difference(our_weights, their_weights))
-        self.hidden.append(difference(our_hidden, their_hidden))
-        self.sizes.append((weight_size(their_weights), vector_size(their_hidden)))
-        self.agreeing += same_strongest(our_weights, their_weights)
+        every = (ours, theirs) if exact is None else (ours, theirs, exact)
+        weights, hidden = zip(*((weights[:, rows], hidden[rows]) for weights, hidden in every), strict=True)
+        self.weights.append(difference(weights[0], weights[1]))
+        self.hidden.append(difference(hidden[0], hidden[1]))
+        self.sizes.append((weight_size(weights[1]), vector_size(hidden[1])))
+        self.agreeing += same_strongest(weights[0], weights[1])
         self.rows += len(rows)
         if exact is not None:
-            self.errors = self.errors or LayerErrors(self.dtype)
-            self.errors.weights.add(our_weights, their_weights, exact[0][:, rows])
-            self.errors.hidden.add(our_hidden, their_hidden, exact[1][rows])
-            self.errors.scores.add(our_weights, their_weights, exact[0][:, rows])
+            self.errors = self.errors or (Errors(self.eps), Errors(self.eps), Scores())
+            of_weights, of_hidden, of_scores = self.errors
+            of_weights.add(*weights)
+            of_hidden.add(*hidden)
+            of_scores.add(*weights)
+
+    def rounding(self) -> Rounding | None:
+        """Return what half precision does; None in others."""
+        if self.errors is None:
+            return None
+        weights, hidden, scores = self.errors
+        scale, allowed = scores.scale(self.eps)
+        return Rounding(
+            weights.ratio,
+            hidden.ratio,
+            RATIO * (1 + FEW / self.rows),
+            scale,
+            allowed,
+            LARGEST * weights.largest,
+            LARGEST * hidden.largest,
+        )
 
     def found(self, layer: int, heads: int, depth: int, precision: torch.dtype) -> LayerAgreement:
-        """NaN where transformers gives numbers in no row at all."""
+        """Return the layer's differences; NaN where transformers gives numbers in no row at all."""
         if not self.rows:
             return LayerAgreement(layer, math.nan, math.nan, 0.0, Tolerance(0.0, 0.0))
-        rounding = None if self.errors is None else self.errors.rounding(self.rows)
+        rounding = self.rounding()
         if rounding is None:
-            of_weights, of_hidden = (max(size) for size in zip(*self.sizes, strict=True))
-            allowed = Tolerance(
-                scaled_tolerance(precision, depth, of_weights), scaled_tolerance(precision, depth, of_hidden)
-            )
+            sizes = (max(size) for size in zip(*self.sizes, strict=True))
+            allowed = Tolerance(*(scaled_tolerance(precision, depth, size) for size in sizes))
         else:
             allowed = Tolerance(rounding.weights_allowed, rounding.hidden_allowed)
         agreement = self.agreeing / (self.rows * heads)
@@ -247,7 +227,7 @@ class LayerTally:
 
 
 def rows_with_numbers(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> list[int]:
-    """The rows to compare: all, except those in which the other program alone gives NaN."""
+    """Return the rows to compare: all, except those in which the other program alone gives NaN."""
     mine, other = (
         weights.isnan().any(dim=-1).any(dim=0) | hidden.isnan().any(dim=-1) for weights, hidden in (ours, theirs)
     )
@@ -255,12 +235,12 @@ def rows_with_numbers(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> list[
 
 
 def difference(ours: Tensor, theirs: Tensor) -> float:
-    """max |ours - theirs|; NaN where either has one, or both are infinite."""
+    """Return max |ours - theirs|; NaN where either has one, or both are infinite."""
     return float((ours.cpu().double() - theirs.cpu().double()).abs().max())
 
 
 def same_strongest(ours: Tensor, theirs: Tensor) -> int:
-    """In how many rows our strongest key is a strongest of theirs.
+    """Count the rows in which our strongest key is a strongest of theirs.
 
     A row may have several: all [PAD] of RoBERTa are one vector. So keys whose weights differ by no more than EQUAL
     are equally strong.
@@ -270,12 +250,12 @@ def same_strongest(ours: Tensor, theirs: Tensor) -> int:
 
 
 def worst(differences: Iterable[float]) -> float:
-    """The largest; NaN if any is."""
+    """Return the largest; NaN if any is."""
     return float(torch.tensor(list(differences), dtype=torch.float64).max())
 
 
 def finite(number: float | None) -> float | None:
-    """JSON has no NaN and no infinity."""
+    """Return None for NaN and infinity, which JSON does not have."""
     return number if number is not None and math.isfinite(number) else None
 
 
@@ -285,7 +265,7 @@ def finite(number: float | None) -> float | None:
 # A network with large weights multiplies rounding from layer to layer: seen up to 70 times past the tolerance. A
 # difference further past it than this is a mistake in float32 already.
 MAYBE_ROUNDING = 100
-HIDDEN, OUTPUTS = "hidden states", "attention outputs"  # what is compared beside the weights
+HIDDEN, OUTPUTS = "hidden states", "attention outputs"  # compared besides the weights
 THEIR_OWN: dict[choices.Against, str] = {"transformers": "transformers' own", "torch": "torch's own"}
 
 
@@ -306,11 +286,11 @@ class Way:
 
     @property
     def same(self) -> bool:
-        """NaN is past every tolerance."""
+        """True within the tolerance, which NaN never is, and without anything to compare with."""
         return self.difference is None or self.difference <= self.allowed
 
     def document(self) -> dict[str, Any]:
-        """As `compare --json` prints it. A difference that is no finite number is null."""
+        """Return what `compare --json` prints. A difference that is no finite number is null."""
         return {
             "way": self.name,
             "of": self.of,
@@ -323,7 +303,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What `compare` found.
+    """The result of `compare`.
 
     tokens: all of them; queries: those whose rows were compared (see `rows_that_count`).
     embeddings: as `hidden` of a layer, before the first; None where attention outputs are compared instead of hidden
@@ -355,7 +335,7 @@ class Agreement:
         return Tolerance(max(one.weights for one in allowed), max(one.hidden for one in allowed))
 
     def measured(self) -> list[tuple[str, float, float]]:
-        """What was compared, the largest difference and what is allowed, in the order of the computation."""
+        """Return the name, largest difference and tolerance of all that was compared, in the order of computation."""
         found = [] if self.embeddings is None else [("the embeddings", self.embeddings, self.embeddings_allowed)]
         for layer in self.layers:
             found.append((f"layer {layer.layer} weights", layer.weights, layer.allowed.weights))
@@ -365,7 +345,7 @@ class Agreement:
         ]
 
     def faults(self) -> list[str]:
-        """What is past the tolerance. NaN is past every tolerance."""
+        """Describe what is past the tolerance. NaN is past every tolerance."""
         faults = [
             f"{what} are not numbers" if math.isnan(most) else f"{what} differ by {most:.1e}, past {short(allowed)}"
             for what, most, allowed in self.measured()
@@ -380,12 +360,12 @@ class Agreement:
 
     @property
     def may_be_rounding(self) -> bool:
-        """Whether float64 can tell more: every difference is past its tolerance by little, if at all."""
+        """True if float64 can tell more: every difference is past its tolerance by little, if at all."""
         return self.dtype == "float32" and all(most <= MAYBE_ROUNDING * allowed for _, most, allowed in self.measured())
 
     @property
     def vectors(self) -> str:
-        """What is compared beside the weights: hidden states, if those before the first layer are."""
+        """Name what is compared besides the weights: hidden states, if those before the first layer are."""
         return OUTPUTS if self.embeddings is None else HIDDEN
 
     @property
@@ -402,7 +382,7 @@ class Agreement:
 
     @property
     def within(self) -> str:
-        """How near both programs are to each other, or to exact numbers."""
+        """Say how close both programs are to each other, or to exact numbers."""
         roundings = [layer.rounding for layer in self.layers if layer.rounding is not None]
         if roundings:
             weights, hidden = (max(getattr(one, name) for one in roundings) for name in ("weights", "hidden"))
@@ -429,7 +409,7 @@ class Agreement:
         )
 
     def document(self) -> dict[str, Any]:
-        """What `compare --json` prints, without the model. A difference that is no finite number is null."""
+        """Return what `compare --json` prints, without the model. A difference that is no finite number is null."""
         return {
             "against": self.against,
             "dtype": self.dtype,
@@ -470,7 +450,7 @@ def compare(
 
 
 def tally_up(
-    model: TappedModel,
+    model: Engine,
     both: BothPasses,
     texts: Iterable[Tokens],
     mask: str,
@@ -480,10 +460,9 @@ def tally_up(
     """Send each text through both programs, and add up what differs. Raises ValueError when there is no text."""
     against: choices.Against = "torch" if reference is None else "transformers"
     before = 0 if reference is None or model.part == "encoder" else model.depth - model.layers  # an encoder's layers
-    embeddings: list[float] = []
+    embeddings, lost = list[float](), list[Lost]()
     size, embedded = 1.0, Errors(torch.finfo(model.dtype).eps)
     tallies = [LayerTally(model.dtype) for _ in chosen]
-    lost: list[Lost] = []
     texts_seen = tokens_seen = queries = 0
     for tokens in texts:
         rows = rows_that_count(tokens, model.dtype, reference)
@@ -526,19 +505,19 @@ def tally_up(
     )
 
 
-def precision_of(model: TappedModel, reference: Reference | None, lost: Iterable[Lost] = ()) -> torch.dtype:
-    """The model's dtype; float32 where transformers computes some of it in that, or was run in it."""
+def precision_of(model: Engine, reference: Reference | None, lost: Iterable[Lost] = ()) -> torch.dtype:
+    """Return the model's dtype; float32 where transformers computes some of it in that, or was run in it."""
     single = reference is not None and (not reference.exact or any(one.in_float32 for one in lost))
     return torch.float32 if model.dtype == torch.float64 and single else model.dtype
 
 
 def rows_that_count(tokens: Tokens, dtype: torch.dtype, reference: Reference | None) -> list[int]:
-    """The tokens whose rows of weights and whose vectors are compared: all, with one exception.
+    """Return the tokens whose rows of weights and whose vectors are compared: all, with one exception.
 
-    Training has never shaped what becomes of the rows of [PAD] itself, and layer upon layer of it can blow
-    rounding up. In minilm, transformers' own hidden states in float32 are up to 1.6e-4 from exact ones at a [PAD],
-    past the tolerance, and about 5e-6 at other tokens. So these rows count in float64, where there is room for it and
-    where transformers has them, and against torch, layer by layer.
+    Training never shaped the rows of [PAD] itself, so rounding there can grow from layer to layer. In minilm,
+    transformers' own hidden states in float32 are up to 1.6e-4 from exact ones at a [PAD], past the tolerance, and
+    about 5e-6 at other tokens. So these rows count in float64, where there is room for it and where transformers has
+    them, and against torch, layer by layer.
     """
     if reference is None or (dtype == torch.float64 and reference.has_padding_rows):
         return list(range(len(tokens)))

@@ -1,9 +1,6 @@
-"""The model and transformers' network on some texts: the numbers of both, for `ways`.
+"""A network in attncli and in transformers, on some texts: the numbers of both, for `ways`."""
 
-The other side's numbers are transformers' own: its weights and vectors, the outputs of its projections, and norms of
-these.
-"""
-
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
@@ -20,15 +17,16 @@ from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
 from attncli.features.compare.agreement import LARGEST, difference, precision_of, rows_that_count
 from attncli.models.block import LEAST_QUERIES
 from attncli.models.config import ModelConfig
+from attncli.models.engine import Engine
 from attncli.models.families.family import Source
 from attncli.models.model import Model
 from attncli.models.taken import Taken
 from attncli.models.transformers_peer import Reference
 from attncli.record import Input, Request
 from attncli.record.selection import Selection
-from attncli.text.tokens import Tokens
+from attncli.text.tokens import Fed, Read, Tokens
 
-TEXTS, TOKENS = 3, 64  # so many texts, the first ones, and so many tokens of each, beyond a window, go every way
+TEXTS, TOKENS = 3, 64  # the number of texts that go every way, the first ones, and of their tokens beyond a window
 SHARED = 2**25  # products of numbers in a layer's largest product of matrices, from which on threads share it
 PROJECTIONS = ("query", "key", "value")
 
@@ -46,6 +44,136 @@ class NothingToCompare(Exception):  # noqa: N818  (it says what is the case)
     """There is nothing on the other side."""
 
 
+class Sides(ABC):
+    """A model and transformers' network, on the first tokens of the first texts; `plain` without [PAD].
+
+    layers: the layers that are compared. texts_of_norms: those of the texts whose norms are.
+    """
+
+    def __init__(
+        self,
+        model: Engine,
+        reference: Reference,
+        texts: Sequence[Tokens],
+        mask: str | None,
+        layers: Sequence[int] | None,
+        most: int = TOKENS,
+    ) -> None:
+        self.model = model
+        self.reference = reference
+        self.mask = model.usual_mask(mask)
+        self.layers = list(model.select_layers("all") if layers is None else layers)
+        self.texts = [cut(one, most) for one in texts[:TEXTS]]
+        self.plain = [cut(one, real_tokens(one)) for one in self.texts]
+        self.texts_of_norms = self.texts
+        self.known: dict[tuple[Any, ...], Any] = {}
+
+    # --- transformers' side -------------------------------------------------------------------------------
+
+    def theirs(self, tokens: Tokens, mask: str | None = None) -> Any:
+        """Return what transformers makes of a text, by default under the mask that was asked for. It is run once."""
+        read = tokens.read if isinstance(tokens, Fed) else tokens
+        mask = self.mask if mask is None else mask
+        key = (mask, *(tuple(one) for one in (tokens.ids, tokens.spoken.ids, read.ids, read.padding, read.segments)))
+        if key not in self.known:
+            self.known[key] = self.run_theirs(tokens, mask)
+        return self.known[key]
+
+    @abstractmethod
+    def run_theirs(self, tokens: Tokens, mask: str) -> Any:
+        """Run transformers on a text. Returns its `weights`, `[layer, head, query, key]`, and more."""
+
+    def places(self, layers: Sequence[int]) -> list[int]:
+        """Return the places of layers in the weights of transformers."""
+        return list(layers)
+
+    def weights(self, tokens: Tokens, mask: str | None = None) -> Tensor:
+        """Return their weights of the layers that are compared, `[layer, head, query, key]`."""
+        found: Tensor = self.theirs(tokens, mask).weights[self.places(self.layers)]
+        return found
+
+    @abstractmethod
+    def their_silenced(self, heads: Sequence[tuple[int, int]], tokens: Tokens) -> Any:
+        """Run transformers with these heads, (layer, head), silenced."""
+
+    @abstractmethod
+    def their_vectors(self, theirs: Any) -> list[Tensor]:
+        """Return the vectors that are compared with `our_vectors`."""
+
+    @abstractmethod
+    def expected_norms(self, tokens: Tokens) -> Tensor:
+        """Return ‖α v W_O‖ by transformers' own numbers, for the layers that are compared."""
+
+    # --- our side -----------------------------------------------------------------------------------------
+
+    def taken(
+        self, texts: Sequence[Tokens], layers: Sequence[int] | None = None, heads: Selection = "all", **more: Any
+    ) -> list[tuple[Tokens, Taken]]:
+        """Return each text with what the model gives, by default in the layers that are compared.
+
+        more: fields of the Request.
+        """
+        request = Request(self.layers if layers is None else layers, heads, **{"mask": self.mask, **more})
+        return list(zip(texts, self.model.take([asked(one) for one in texts], request), strict=True))
+
+    @abstractmethod
+    def our_vectors(self, model: Any, tokens: Tokens, mask: str) -> list[Tensor]:
+        """Return vectors of the model, or of one made from it, that are compared."""
+
+    # --- both ---------------------------------------------------------------------------------------------
+
+    def rows(self, tokens: Tokens) -> list[int]:
+        """Return the tokens whose rows of weights, and whose vectors, are compared."""
+        return rows_that_count(tokens, self.model.dtype, self.reference)
+
+    def apart(self, taken: Taken, tokens: Tokens, mask: str | None = None) -> float:
+        """Return how far the weights of a text that the model gives are from transformers'."""
+        expected = self.theirs(tokens, mask).weights[self.places(taken.asked.layers)][:, taken.asked.heads]
+        rows = self.rows(tokens)
+        return difference(taken.weights[..., rows, :], expected[..., rows, :])
+
+    @abstractmethod
+    def allowed(self, kind: str, single: bool = False) -> float:
+        """Return the largest difference that rounding explains between numbers of a kind; 0 if it is "exact".
+
+        single: they are float32 whatever the model computes in.
+        """
+
+    @abstractmethod
+    def hidden(self, tokens: Tokens, mask: str) -> Tensor:
+        """Return what a mask hides in the layers that are compared, bool `[layer, query, key]`, found without attncli.
+
+        Only the rows that `rows` names count.
+        """
+
+    @abstractmethod
+    def padded(self) -> list[tuple[Tokens, Tokens]]:
+        """Return each text and its first half, without [PAD] and with it; twice without where there is no [PAD]."""
+
+    @property
+    @abstractmethod
+    def mixed(self) -> list[Tokens]:
+        """Return texts of mixed lengths, several of each."""
+
+    @property
+    def outer_heads(self) -> list[int]:
+        """The last head and the first one, in this order."""
+        return [*{self.model.heads - 1: None, 0: None}]
+
+    @property
+    @abstractmethod
+    def ends(self) -> list[int]:
+        """The layers at which walks end that end early."""
+
+    @property
+    def beyond_windows(self) -> list[tuple[list[Tokens], int]]:
+        """Longer texts, and a layer at which a walk with them ends."""
+        return []
+
+
+# --- attncli's own networks ---------------------------------------------------------------------------------
+
+
 class Theirs(NamedTuple):
     """What transformers makes of a text.
 
@@ -58,12 +186,14 @@ class Theirs(NamedTuple):
     parts: dict[str, Tensor]
 
 
-class Both:
-    """The model and its peer, and some texts: their first tokens, `plain` without [PAD].
+class Both(Sides):
+    """A network of attncli and its peer, whose numbers are outputs of its own modules, and norms of these.
 
-    inputs, whole: the texts, and the tokens that the model makes of them, `pad_to` so many; layers: those that are
-    compared. lost: the rows in which transformers gives NaN.
+    inputs, whole: the texts, and the tokens that the model makes of them, `pad_to` so many. lost: the rows in which
+    transformers gives NaN.
     """
+
+    model: Model
 
     def __init__(
         self,
@@ -75,22 +205,16 @@ class Both:
         mask: str | None = None,
         layers: Sequence[int] | None = None,
     ) -> None:
-        self.model = model
-        self.reference = reference
+        far = max(reach or 0 for reach in model.config.reach)
+        super().__init__(model, reference, whole, mask, layers, TOKENS + far)
         self.inputs = inputs[:TEXTS]
         self.pad_to = pad_to
-        self.mask = model.usual_mask(mask)
-        self.layers = list(range(model.config.layers) if layers is None else layers)
         self.whole = whole[:TEXTS]
-        most = TOKENS + max(reach or 0 for reach in model.config.reach)
-        self.texts = [one.take(range(min(len(one), most))) for one in self.whole]
-        self.plain = [one.take(range(len(one) - sum(one.padding))) for one in self.texts]
-        self.met: dict[tuple[Any, ...], Theirs] = {}
         self.lost: list[Lost] = []
 
     @cached_property
     def ends(self) -> list[int]:
-        """The layers at which walks end that end early: of each kind of layer the first and the last."""
+        """The first and the last layer of each kind."""
         config = self.model.config
         kinds = {layer: (config.reach[layer], config.positions[layer]) for layer in self.layers}
         last = {kind: layer for layer, kind in kinds.items()}
@@ -98,57 +222,98 @@ class Both:
         return sorted({*first.values(), *last.values()})
 
     @property
-    def outer_heads(self) -> list[int]:
-        """The last head and the first one, in this order."""
-        return [*{self.model.config.heads - 1: None, 0: None}]
+    def mixed(self) -> list[Tokens]:
+        """Texts of three lengths, and the same tokens in reverse."""
+        made = []
+        for one in self.plain:
+            backwards = one.take(range(len(one) - 1, -1, -1))
+            for length in (len(one) // 2 or 1, len(one), len(one) // 3 or 1):
+                made += [one.take(range(length)), backwards.take(range(length))]
+        return made
 
     @cached_property
-    def beyond_windows(self) -> list[Tokens]:
-        """A text so long that every window hides tokens on both sides of it, and is made in two parts: the first text
-        repeated. None where no layer has a window.
+    def beyond_windows(self) -> list[tuple[list[Tokens], int]]:
+        """The first text repeated until every window hides tokens on both sides, and attention is made in two parts.
+
+        Walks end at the first layer with a window, and at the next, which its outputs reach.
         """
-        far = max((reach for reach in self.model.config.reach if reach is not None), default=None)
+        reach = self.model.config.reach
+        far = max((one for one in reach if one is not None), default=None)
         if far is None:
             return []
         length = min(max(LEAST_QUERIES, far) + far + 2, self.model.tokenizer.max_tokens)
-        return [self.plain[0].take([place % len(self.plain[0]) for place in range(length)])]
+        long = self.plain[0].take([place % len(self.plain[0]) for place in range(length)])
+        near = next((layer for layer in self.layers if reach[layer] is not None), None)
+        return [([long], layer) for layer in self.layers if near is not None and layer in (near, near + 1)]
+
+    def padded(self) -> list[tuple[Tokens, Tokens]]:
+        tokenizer = self.model.tokenizer
+        parts = [(part, one) for one in self.plain for part in (one, one.take(range(len(one) // 2 or 1)))]
+        if tokenizer.pad_id is None:
+            return [(part, part) for part, _ in parts]
+        return [(part, tokenizer.pad(part, len(tokenizer.pad_some(one)))) for part, one in parts]
 
     @cached_property
     def sources(self) -> dict[str, list[Source]]:
-        """Where transformers has the projections, by layer."""
+        """The modules of transformers that have the projections, by layer."""
         layers, config = range(self.model.config.layers), self.model.config
         return {part: [config.source(f"layers.{layer}.attention.{part}") for layer in layers] for part in PROJECTIONS}
 
-    def theirs(self, tokens: Tokens, mask: str | None = None) -> Theirs:
-        """By default under the mask that was asked for. A text is run once."""
-        mask = self.mask if mask is None else mask
-        key = (tuple(tokens.ids), tuple(tokens.segments), tuple(tokens.padding), mask)
-        if key not in self.met:
-            names = {name for sources in self.sources.values() for source in sources for name in source.names}
-            with self.reference.watched(names) as made:
-                weights, states = self.reference.run(tokens, mask)
-            lost = lost_rows(tokens, mask, weights, states)
-            if lost is None:
-                parts = {part: self.heads_of(made, sources) for part, sources in self.sources.items()}
-                self.met[key] = Theirs(torch.stack(weights), states, parts)
-            else:
-                self.lost.append(lost._replace(in_float32=self.reference.dtype == torch.float64))
-                if self.reference.dtype != torch.float64:
-                    raise NothingToCompare(str(lost))
-                self.met[key] = self.in_float32.theirs(tokens, mask)
-        return self.met[key]
+    def run_theirs(self, tokens: Tokens, mask: str) -> Theirs:
+        names = {name for sources in self.sources.values() for source in sources for name in source.names}
+        with self.reference.watched(names) as made:
+            weights, states = self.reference.run(tokens, mask)
+        lost = lost_rows(tokens, mask, weights, states)
+        if lost is None:
+            parts = {part: self.heads_of(made, sources) for part, sources in self.sources.items()}
+            return Theirs(torch.stack(weights), states, parts)
+        self.lost.append(lost._replace(in_float32=self.reference.dtype == torch.float64))
+        if self.reference.dtype != torch.float64:
+            raise NothingToCompare(str(lost))
+        found: Theirs = self.in_float32.theirs(tokens, mask)
+        return found
+
+    def their_silenced(self, heads: Sequence[tuple[int, int]], tokens: Tokens) -> Theirs:
+        made = self.run_silenced(self.reference, heads, tokens)
+        if self.reference.dtype == torch.float64 and lost_rows(tokens, self.mask, *made):
+            made = self.run_silenced(self.reference.in_float32, heads, tokens)
+        return Theirs(torch.stack(made[0]), made[1], {})
+
+    def run_silenced(
+        self, reference: Reference, heads: Sequence[tuple[int, int]], tokens: Tokens
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Run transformers with these heads silenced. Returns what `Reference.run` does."""
+        hooks = reference.silence(self.model.config, heads)
+        try:
+            return reference.run(tokens, self.mask)
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def their_vectors(self, theirs: Theirs) -> list[Tensor]:
+        return [theirs.states[layer + 1] for layer in self.layers]
+
+    def our_vectors(self, model: Model, tokens: Tokens, mask: str) -> list[Tensor]:
+        states = model.hidden_states(tokens, mask)
+        return [states[layer + 1] for layer in self.layers]
+
+    def hidden(self, tokens: Tokens, mask: str) -> Tensor:
+        reach = [self.model.config.reach[layer] for layer in self.layers]
+        return torch.from_numpy(~allowed_by_hand(tokens, mask, reach))
+
+    def expected_norms(self, tokens: Tokens) -> Tensor:
+        return self.their_norms(tokens)[self.layers]
 
     @cached_property
     def in_float32(self) -> "Both":
-        """The same beside transformers' network in float32, with the weights as they are rounded here."""
+        """The model and transformers' network in float32, with the weights as they are rounded here."""
         return Both(self.model, self.reference.in_float32, self.inputs, self.whole, self.pad_to, self.mask, self.layers)
 
-    def allowed(self, kind: str, single: bool) -> float:
-        """Return the largest difference that rounding explains of numbers of a kind (see `numbers`).
+    def allowed(self, kind: str, single: bool = False) -> float:
+        """Return the largest difference that rounding explains between numbers of a kind (see `numbers`).
 
-        kind: "own vectors" are weights of one layer, in float32, beside those of its vectors. single: they are of
-        float32 whatever the model computes in. Sums of weights are made in float64: their spread is a difference of
-        squares of distances, which reach TOKENS.
+        kind: "own vectors" are weights of one layer, in float32, beside those of its vectors. Sums of weights are made
+        in float64: their spread is a difference of squares of distances, which reach TOKENS.
         """
         if kind == "exact":
             return 0.0
@@ -188,7 +353,7 @@ class Both:
         return max(difference(theirs, exact), torch.finfo(self.model.dtype).eps * float(exact.abs().max()))
 
     def heads_of(self, made: Mapping[str, Sequence[Tensor]], sources: Sequence[Source]) -> Tensor:
-        """What projections made, one a layer, by head. Layers that share a module take turns."""
+        """Return what projections made, one a layer, by head. Layers that share a module take turns."""
         turns = {name: iter(outputs) for name, outputs in made.items()}
         whole = [torch.cat([next(turns[name]) for name in source.names], dim=-1) for source in sources]
         own = [source.cut(one, dim=1) + self.bias_of(source) for one, source in zip(whole, sources, strict=True)]
@@ -196,11 +361,11 @@ class Both:
         return by_head.repeat_interleave(self.model.config.heads // by_head.shape[1], dim=1)
 
     def bias_of(self, source: Source) -> Tensor | float:
-        """What transformers adds to what a projection made."""
+        """Return what transformers adds to what a projection made."""
         return 0.0 if source.bias is None else self.reference.network.get_parameter(source.bias).detach()
 
     def their_norms(self, tokens: Tokens) -> Tensor:
-        """‖α v W_O‖ of transformers' own weights, values and output projections: `[layer, head, query, key]`."""
+        """Return ‖α v W_O‖ of transformers' own weights, values and output projections: `[layer, head, query, key]`."""
         theirs, found = self.theirs(tokens), []
         for layer, values in enumerate(self.their_meeting(tokens, "value").double()):
             source = self.model.config.source(f"layers.{layer}.attention.output")
@@ -210,8 +375,9 @@ class Both:
         return theirs.weights.double() * torch.stack(found)[:, :, None]
 
     def their_meeting(self, tokens: Tokens, part: str) -> Tensor:
-        """transformers' queries, keys or values as they meet, `[layer, head, token, head_dim]`: turned, in a network
-        that turns them.
+        """Return transformers' queries, keys or values as they meet, `[layer, head, token, head_dim]`.
+
+        In a network with rotary positions they are turned.
         """
         positions = torch.arange(len(tokens), device=self.reference.device)
         scored = [
@@ -219,30 +385,47 @@ class Both:
         ]
         return torch.stack([score.turn(one, positions) if part in score.turned else one for score, one in scored])
 
-    def taken(
-        self, texts: Sequence[Tokens], layers: Sequence[int] | None = None, heads: Selection = "all", **more: Any
-    ) -> Iterator[Taken]:
-        """What the model gives, by default of the layers that are compared; `more` are fields of the Request."""
-        return self.model.take(texts, Request(self.layers if layers is None else layers, heads, self.mask, **more))
 
-    def rows(self, tokens: Tokens) -> list[int]:
-        """The tokens whose rows of weights, and whose vectors, are compared."""
-        return rows_that_count(tokens, self.model.dtype, self.reference)
+# --- tokens -------------------------------------------------------------------------------------------------
 
-    def apart(self, taken: Taken, mask: str | None = None) -> float:
-        """How far the weights of a text that the model gives are from transformers'."""
-        expected = self.theirs(taken.tokens, mask).weights[taken.asked.layers][:, taken.asked.heads]
-        rows = self.rows(taken.tokens)
-        return difference(taken.weights[..., rows, :], expected[..., rows, :])
+
+def asked(tokens: Tokens) -> Tokens:
+    """Return the tokens as a request has them: an encoder alone is not told what a decoder is fed."""
+    return tokens.plain if isinstance(tokens, Read) else tokens
+
+
+def real_rows(tokens: Tokens) -> list[int]:
+    """Return the places of tokens that are not [PAD]."""
+    return [place for place, padding in enumerate(tokens.padding) if not padding]
+
+
+def real_tokens(tokens: Tokens) -> int:
+    """Return how many tokens of a text are read that are not [PAD]."""
+    return len(real_rows(tokens.read if isinstance(tokens, Fed) else tokens))
+
+
+def cut(tokens: Tokens, length: int, fed: int = TOKENS) -> Tokens:
+    """Return the first tokens of what is read, and of what a decoder is fed."""
+    if isinstance(tokens, Fed):
+        return Fed(**first_tokens(tokens, fed).plain.lists, read=first_tokens(tokens.read, length), goal=tokens.goal)
+    some = first_tokens(tokens, length)
+    if not isinstance(tokens, Read):
+        return some
+    return Read(**some.plain.lists, fed=first_tokens(tokens.fed, fed), goal=tokens.goal)
+
+
+def first_tokens(tokens: Tokens, length: int) -> Tokens:
+    """Return the first tokens, at most so many."""
+    return tokens.take(range(min(len(tokens), length)))
 
 
 def beginning(text: str) -> str:
-    """The first words of a text, of about TOKENS tokens or fewer."""
+    """Return the first words of a text, of about TOKENS tokens or fewer."""
     return " ".join(text.split()[: TOKENS // 2])[: 4 * TOKENS]
 
 
 def allowed_by_hand(tokens: Tokens, mask: str, reach: Sequence[int | None]) -> npt.NDArray[np.bool_]:
-    """What a mask of this name allows in layers that see so far, bool `[layer, query, key]`, written out once more."""
+    """Write out once more what a mask of this name allows in layers that see so far, bool `[layer, query, key]`."""
     place = np.arange(len(tokens))
     behind = place - place[:, None]  # how far behind the query a key stands
     shown = (behind <= 0) | (mask != "causal")

@@ -1,12 +1,11 @@
 """A network that transformers runs, with our place in it and with its own eager attention, on the same texts.
 
-    ours: texts ──► TappedModel.take, last_hidden ──► network with our attention function ──┐
+    ours: texts ──► Engine.take, last_hidden ──► network with our attention function ──┐
                                                                                             ├──► the same?
     theirs: token numbers ──► network with its eager attention, and hooks on its modules ───┘
 
 The eager side's numbers are transformers' own: the inputs are made here, weights come out of `output_attentions`, and
-changes are made by hooks on modules. `WAYS_OF_EAGER` has, as data, the ways that go through the very calls that the
-commands make.
+changes are made by hooks on modules.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,26 +19,21 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.attention import MASKS
 from attncli.base.errors import RequestError
 from attncli.checks.passes import Pass, Passes, is_half, run_finite
 from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
-from attncli.effects.change import Edge, Head, Hide, Put, Unchanged
-from attncli.effects.gradients import gate_gradients
-from attncli.features.compare.agreement import Agreement, Way, difference, precision_of, tally_up, worst
-from attncli.features.compare.beside import TEXTS, TOKENS, NothingToCompare
-from attncli.features.compare.ways import Along, Check, each_way
-from attncli.models.taken import Taken, as_record
+from attncli.effects.change import Head
+from attncli.features.compare.agreement import Agreement, precision_of, tally_up
+from attncli.features.compare.beside import NothingToCompare, Sides, asked, cut, real_tokens
 from attncli.models.taps import Outputs
 from attncli.models.transformers_engine import TransformersModel
 from attncli.models.transformers_peer import Reference
 from attncli.models.transformers_place import NAME, set_attention
 from attncli.record import Request
-from attncli.record.grouping import axes_of
-from attncli.record.request import Grouping
 from attncli.record.selection import Selection
 from attncli.text.tokens import Fed, Read, Tokens
 
+SOME = 4  # tokens of [PAD]
 MASKS_OF_MODULES = ("attention_mask", "mask")  # what modules of attention call their mask
 
 
@@ -322,11 +316,6 @@ class Eager(Reference):
         return both
 
 
-def asked(tokens: Tokens) -> Tokens:
-    """Return the tokens as a request has them: an encoder alone is not told what a decoder is fed."""
-    return tokens.plain if isinstance(tokens, Read) else tokens
-
-
 def without(joined: Tensor, columns: Sequence[slice]) -> Tensor:
     """Return joined heads with 0 in some columns."""
     if columns:
@@ -359,40 +348,73 @@ def compare_eager(
     return tally_up(eager.model, eager.beside(chosen, mask), texts, mask, chosen, eager)
 
 
-class BesideEager:
-    """A network with our place in it and with its eager attention, and some texts: their first tokens.
+class BesideEager(Sides):
+    """A network with our place in it and with its eager attention."""
 
-    plain: the texts without [PAD]; layers: those that are compared.
-    """
+    model: TransformersModel
+    reference: Eager
 
     def __init__(
         self, eager: Eager, texts: Sequence[Tokens], mask: str | None = None, layers: Sequence[int] | None = None
     ) -> None:
-        self.eager = eager
-        self.model = eager.model
-        self.mask = self.model.usual_mask(mask)
-        self.layers = eager.layers if layers is None else list(layers)
-        self.texts = [cut(one, TOKENS) for one in texts[:TEXTS]]
-        self.plain = [cut(one, real_tokens(one)) for one in self.texts]
-        self.known: dict[tuple[Any, ...], Theirs] = {}
+        super().__init__(eager.model, eager, texts, mask, layers)
+        self.texts_of_norms = self.plain[:1]  # each takes a pass a layer
 
-    def theirs(self, tokens: Tokens, mask: str | None = None) -> Theirs:
-        """Return what the eager attention makes of a text, by default under the mask that was asked for, once."""
-        read = tokens.read if isinstance(tokens, Fed) else tokens
-        mask = self.mask if mask is None else mask
-        key = (mask, *(tuple(one) for one in (tokens.ids, tokens.spoken.ids, read.ids, read.padding, read.segments)))
-        if key not in self.known:
-            with torch.inference_mode():
-                self.known[key] = self.eager.theirs(tokens, mask, head=True)
-        return self.known[key]
-
-    def weights(self, tokens: Tokens, mask: str | None = None) -> Tensor:
-        """Return their weights of the layers that are compared, `[layer, head, query, key]`."""
-        return self.theirs(tokens, mask).weights[self.places(self.layers)]
+    def run_theirs(self, tokens: Tokens, mask: str) -> Theirs:
+        with torch.inference_mode():
+            return self.reference.theirs(tokens, mask, head=True)
 
     def places(self, layers: Iterable[int]) -> list[int]:
-        """Return where layers stand among all that have attention."""
-        return [self.eager.layers.index(layer) for layer in layers]
+        return [self.reference.layers.index(layer) for layer in layers]
+
+    def their_silenced(self, heads: Sequence[Head], tokens: Tokens) -> Theirs:
+        self.check_projections()
+
+        def put(layer: int, joined: Tensor) -> Tensor:
+            return without(joined, [self.reference.columns(joined, head) for its, head in heads if its == layer])
+
+        with torch.inference_mode():
+            return self.reference.theirs(tokens, self.mask, put)
+
+    def their_vectors(self, theirs: Theirs) -> list[Tensor]:
+        return [theirs.last]
+
+    def our_vectors(self, model: TransformersModel, tokens: Tokens, mask: str) -> list[Tensor]:
+        with torch.inference_mode():
+            return list(model.last_hidden([tokens], mask))
+
+    def check_projections(self) -> None:
+        """Raises NothingToCompare where the heads go to no projection as they are."""
+        if not self.reference.joining(self.plain[0]):
+            raise NothingToCompare("something else than an output projection is done to its heads first")
+
+    def expected_norms(self, tokens: Tokens) -> Tensor:
+        self.check_projections()
+        lengths = torch.stack([self.lengths(tokens, one) for one in self.layers])
+        return self.weights(tokens).double() * lengths[:, :, None]
+
+    def lengths(self, text: Tokens, layer: int) -> Tensor:
+        """Return ‖v W_O‖ of the values in a layer, `[head, key]`: what their own projection makes of each alone.
+
+        A query that sees one key only has that key's value in its joined heads, times its weight.
+        """
+        place = self.places([layer])[0]
+        _, heads, queries, keys = self.theirs(text).weights.shape
+        projection = self.reference.network.get_submodule(self.reference.joining(text)[layer])
+        found = []
+        for start in range(0, keys, queries):
+            shown = torch.eye(keys, dtype=torch.bool, device=self.reference.device).roll(-start, dims=0)[:queries]
+            shown = shown if queries <= keys else torch.cat([shown, shown[:1].expand(queries - keys, -1)])
+            with torch.inference_mode():
+                theirs = self.reference.theirs(text, self.mask, shown={layer: shown[None, None]})
+                some = min(queries, keys - start)
+                weights = theirs.weights[place, :, range(some), range(start, start + some)]
+                values = theirs.joined[place][:some].unflatten(-1, (heads, -1)).transpose(0, 1) / weights[..., None]
+                alone = torch.zeros(heads, some, heads, values.shape[-1], dtype=values.dtype, device=values.device)
+                alone[range(heads), :, range(heads)] = values
+                made = projection(alone.flatten(2)) - projection(torch.zeros_like(alone.flatten(2)))
+            found.append(made.double().norm(dim=-1))
+        return torch.cat(found, dim=1)
 
     def logits(self, tokens: Tokens) -> Tensor:
         """Return what their head says of a text. Raises NothingToCompare where there is none."""
@@ -409,24 +431,37 @@ class BesideEager:
         made = self.theirs(tokens).made
         return [one[0] for one in (made.encoder_hidden_states if self.model.paired else made.hidden_states)]
 
+    def hidden(self, tokens: Tokens, mask: str) -> Tensor:
+        with torch.inference_mode():
+            return ~torch.cat(self.reference.shown(tokens, mask))[self.places(self.layers), 0].cpu()
+
+    def padded(self) -> list[tuple[Tokens, Tokens]]:
+        if self.model.tokenizer.pad_id is None:
+            return [(one, one) for one in self.plain]
+        return [(part, self.pad(part)) for one in self.plain for part in (one, cut(one, real_tokens(one) // 2 or 1))]
+
+    def pad(self, tokens: Tokens) -> Tokens:
+        """Return a text with [PAD] in what is read, as many as SOME where there is room."""
+        tokenizer, count = self.model.tokenizer, real_tokens(tokens)
+        length = min(count + SOME, tokenizer.max_tokens)
+        if isinstance(tokens, Fed):
+            return Fed(**tokens.lists, read=tokenizer.pad(tokens.read, length), goal=tokens.goal)
+        made = tokenizer.pad(tokens.plain, length)
+        return Read(**made.lists, fed=tokens.fed, goal=tokens.goal) if isinstance(tokens, Read) else made
+
     @property
-    def outer_heads(self) -> list[int]:
-        """The last head and the first one, in this order."""
-        return [*{self.model.heads - 1: None, 0: None}]
+    def mixed(self) -> list[Tokens]:
+        """Texts of two lengths, with two lengths of what a decoder is fed."""
+        lengths = [(one, length) for one in self.plain for length in (real_tokens(one) // 2 or 1, real_tokens(one))]
+        return [cut(one, some, fed) for one, some in lengths for fed in (len(one.spoken), len(one.spoken) // 2 or 1)]
 
     @property
     def ends(self) -> list[int]:
-        """The layers at which passes end that end early: the first two, and the last one."""
+        """The first two layers, and the last one."""
         return sorted({*self.layers[:2], self.layers[-1]})
 
-    def apart(self, taken: Taken, tokens: Tokens, mask: str | None = None) -> float:
-        """Return how far weights of a text that the model gives are from theirs."""
-        expected = self.theirs(tokens, mask).weights[self.places(taken.asked.layers)][:, taken.asked.heads]
-        rows = real_rows(tokens)
-        return difference(taken.weights[..., rows, :], expected[..., rows, :])
-
     def allowed(self, kind: str, single: bool = False) -> float:
-        """Return the largest difference that rounding explains of numbers of a kind.
+        """Return the largest difference that rounding explains between numbers of a kind.
 
         kind: "weights", "norms", "logits", "last" vectors, "hidden" states, "shares" of the largest number, or "exact".
         """
@@ -446,373 +481,4 @@ class BesideEager:
                 sizes.append(vector_size(theirs.last))
             else:
                 sizes += map(vector_size, self.states(text))
-        return scaled_tolerance(precision_of(self.model, self.eager), self.model.depth, max(sizes))
-
-
-def real_rows(tokens: Tokens) -> list[int]:
-    """Return the places of tokens that are not [PAD]."""
-    return [place for place, padding in enumerate(tokens.padding) if not padding]
-
-
-def real_tokens(tokens: Tokens) -> int:
-    """Return how many tokens of a text are read that are not [PAD]."""
-    return len(real_rows(tokens.read if isinstance(tokens, Fed) else tokens))
-
-
-def cut(tokens: Tokens, length: int, fed: int = TOKENS) -> Tokens:
-    """Return the first tokens of what is read, and of what a decoder is fed."""
-    if isinstance(tokens, Fed):
-        return Fed(**first_tokens(tokens, fed).plain.lists, read=first_tokens(tokens.read, length), goal=tokens.goal)
-    some = first_tokens(tokens, length)
-    return (
-        Read(**some.plain.lists, fed=first_tokens(tokens.fed, fed), goal=tokens.goal)
-        if isinstance(tokens, Read)
-        else some
-    )
-
-
-def first_tokens(tokens: Tokens, length: int) -> Tokens:
-    """Return the first tokens, at most so many."""
-    return tokens.take(range(min(len(tokens), length)))
-
-
-# --- ways --------------------------------------------------------------------------------------------
-
-
-SOME = 4  # tokens of [PAD]
-
-
-def taken(
-    both: BesideEager, texts: list[Tokens], layers: Selection | None = None, heads: Selection = "all", **more: object
-) -> list[tuple[Tokens, Taken]]:
-    """Return what the model gives of each text, by default of the layers that are compared."""
-    request = Request(both.layers if layers is None else layers, heads, mask=both.mask, **more)  # type: ignore[arg-type]
-    return list(zip(texts, both.model.take([asked(one) for one in texts], request), strict=True))
-
-
-def all_apart(both: BesideEager, found: list[tuple[Tokens, Taken]]) -> float:
-    """Return how far the weights of several texts are from theirs."""
-    return worst(both.apart(one, text) for text, one in found)
-
-
-def together(both: BesideEager) -> float:
-    """Texts of mixed lengths in one pass, several of each length; they come in their order."""
-    lengths = [(one, length) for one in both.plain for length in (real_tokens(one) // 2 or 1, real_tokens(one))]
-    mixed = [cut(one, length, fed) for one, length in lengths for fed in (len(one.spoken), len(one.spoken) // 2 or 1)]
-    found = taken(both, mixed)
-    strayed = sum(one.tokens.ids != text.ids for text, one in found)
-    return worst([float(strayed), all_apart(both, found)])
-
-
-def one_layer(both: BesideEager) -> float:
-    """One layer alone: the pass ends there."""
-    return worst(all_apart(both, taken(both, both.texts, [layer])) for layer in both.ends)
-
-
-def some_heads(both: BesideEager) -> float:
-    """Two heads of one layer alone, others in each, the later one first."""
-    heads = both.model.heads
-    pairs = [(layer, [(layer + 1) % heads, layer % heads] if heads > 1 else [0]) for layer in both.ends]
-    return worst(all_apart(both, taken(both, both.texts, [layer], some)) for layer, some in pairs)
-
-
-def some_heads_of_all(both: BesideEager) -> float:
-    """Two heads of all layers, the later ones first. The others go through the fused kernel."""
-    return all_apart(both, taken(both, both.texts, both.layers[::-1], both.outer_heads))
-
-
-def padded(both: BesideEager) -> list[tuple[Tokens, Tokens]]:
-    """Return each text, and the first half of it, without and with [PAD] on the right."""
-    if both.model.tokenizer.pad_id is None:
-        raise NothingToCompare("its tokenizer has no padding token")
-    return [(part, pad(both, part)) for one in both.plain for part in (one, cut(one, real_tokens(one) // 2 or 1))]
-
-
-def pad(both: BesideEager, tokens: Tokens) -> Tokens:
-    """Return a text with [PAD] in what is read, as many as SOME where there is room."""
-    tokenizer, count = both.model.tokenizer, real_tokens(tokens)
-    length = min(count + SOME, tokenizer.max_tokens)
-    if isinstance(tokens, Fed):
-        return Fed(**tokens.lists, read=tokenizer.pad(tokens.read, length), goal=tokens.goal)
-    made = tokenizer.pad(tokens.plain, length)
-    return Read(**made.lists, fed=tokens.fed, goal=tokens.goal) if isinstance(tokens, Read) else made
-
-
-def padding(both: BesideEager) -> float:
-    """Texts with [PAD] give real tokens the weights of the texts without."""
-    pairs, differences = padded(both), []
-    request = Request(both.layers)
-    for (plain, _), one in zip(pairs, both.model.take([asked(long) for _, long in pairs], request), strict=True):
-        expected, rows = both.weights(plain, both.model.usual_mask(None)), real_rows(plain)
-        differences.append(difference(one.weights[..., rows, : expected.shape[-1]], expected[..., rows, :]))
-        differences.append(float(one.weights[..., rows, expected.shape[-1] :].abs().sum()))
-    return worst(differences)
-
-
-def under_mask(both: BesideEager, mask: str) -> float:
-    """Texts under a mask, with [PAD] where there is one: weights, last vectors, and what the record's mask hides."""
-    try:
-        both.model.usual_mask(mask)
-    except RequestError as error:
-        raise NothingToCompare(str(error)) from error
-    texts = both.plain if both.model.tokenizer.pad_id is None else [long for _, long in padded(both)]
-    request, differences = Request(both.layers, mask=mask), []
-    for text, one in zip(texts, both.model.take([asked(text) for text in texts], request), strict=True):
-        theirs, rows = both.theirs(text, mask), real_rows(text)
-        differences.append(both.apart(one, text, mask))
-        spoken = real_rows(text.spoken)
-        differences.append(difference(both.eager.ours(text, mask)[1][spoken], theirs.last[spoken]))
-        with torch.inference_mode():
-            shown = torch.cat(both.eager.shown(text, mask))[both.places(both.layers), 0][:, rows]
-        made = torch.tensor(as_record(both.model, one, request).masks).to(shown.device)[:, rows]
-        differences.append(float((made != shown).sum()))
-        differences.append(float((one.weights[..., rows, :] * ~shown[:, None]).abs().sum()))
-    return worst(differences)
-
-
-def grouped(both: BesideEager, grouping: Grouping) -> float:
-    """Words in place of their pieces, or some tokens alone: weights to pieces added up, and from pieces averaged."""
-    differences = []
-    for text, one in taken(both, both.plain, grouping=grouping):
-        axes = axes_of(
-            grouping, text.plain, text.read if both.model.part == "cross" and isinstance(text, Fed) else None
-        )
-        to_words = torch.stack([both.weights(text)[..., group].sum(dim=-1) for group in axes.keys.groups], dim=-1)
-        expected = torch.stack([to_words[..., group, :].mean(dim=-2) for group in axes.queries.groups], dim=-2)
-        differences.append(difference(one.weights, expected))
-    return worst(differences)
-
-
-def some_tokens(both: BesideEager) -> float:
-    """The first token and the last one alone."""
-    last = min(len(one) for one in both.plain) - 1
-    return grouped(both, Grouping(tokens=sorted({0, last})))
-
-
-def silenced(both: BesideEager) -> float:
-    """One head of each layer silenced, another in each: weights, and last vectors."""
-    check_projections(both)
-    heads = both.model.heads
-    gone = [(layer, layer % heads) for layer in both.eager.layers if (layer, layer % heads) not in both.model.silenced]
-    model, text = both.model.without(gone), both.texts[0]
-
-    def put(layer: int, joined: Tensor) -> Tensor:
-        return without(joined, [both.eager.columns(joined, head) for its, head in gone if its == layer])
-
-    with torch.inference_mode():
-        theirs = both.eager.theirs(text, both.mask, put)
-        [one] = model.take([asked(text)], Request(both.layers, mask=both.mask))
-        [last] = model.last_hidden([text], both.mask)
-    rows, spoken = real_rows(text), real_rows(text.spoken)
-    return worst(
-        [
-            difference(one.weights[..., rows, :], theirs.weights[both.places(both.layers)][..., rows, :]),
-            difference(last[spoken], theirs.last[spoken]),
-        ]
-    )
-
-
-def check_projections(both: BesideEager) -> None:
-    """Raises NothingToCompare where the heads go to no projection as they are."""
-    if not both.eager.joining(both.plain[0]):
-        raise NothingToCompare("something else than an output projection is done to its heads first")
-
-
-def vectors(both: BesideEager) -> float:
-    """softmax(scale · q·k + terms) of what a record keeps is the weights; without sinks, which no record keeps."""
-    differences = []
-    for text, one in taken(both, both.texts, vectors="all"):
-        rows, count = real_rows(text), len(both.layers)
-        query, key = (part.unflatten(0, (count, -1)).double() for part in one.vectors)
-        scores = (
-            query @ key.mT * torch.from_numpy(one.scales).to(query.device).unflatten(0, (count, -1))[..., None, None]
-        )
-        for term in one.terms.values():
-            scores = scores + term.unflatten(0, (count, -1))
-        made = scores.masked_fill(~one.masks[:, None], -torch.inf).softmax(dim=-1)
-        theirs = both.weights(text).double()
-        expected = theirs / theirs.sum(dim=-1, keepdim=True)
-        differences.append(difference(made[..., rows, :], expected[..., rows, :]))
-    return worst(differences)
-
-
-# --- norms ----------------------------------------------------------------------------------------------
-
-
-def norms(both: BesideEager) -> float:
-    """`--measure norm`: ‖α v W_O‖ of all heads in one pass, and of two heads alone."""
-    check_projections(both)
-    text, differences = both.plain[0], []
-    expected = both.weights(text).double() * torch.stack([lengths(both, text, one) for one in both.layers])[:, :, None]
-    for heads in ("all", both.outer_heads):
-        [(_, one)] = taken(both, [text], heads=heads, measure="norm")
-        differences.append(difference(one.weights, expected[:, one.asked.heads]))
-    return worst(differences)
-
-
-def lengths(both: BesideEager, text: Tokens, layer: int) -> Tensor:
-    """Return ‖v W_O‖ of the values in a layer, `[head, key]`: what their own projection makes of each alone.
-
-    A query that sees one key only has that key's value in its joined heads, times its weight.
-    """
-    place = both.places([layer])[0]
-    _, heads, queries, keys = both.theirs(text).weights.shape
-    projection = both.eager.network.get_submodule(both.eager.joining(text)[layer])
-    found = []
-    for start in range(0, keys, queries):
-        shown = torch.eye(keys, dtype=torch.bool, device=both.eager.device).roll(-start, dims=0)[:queries]
-        shown = shown if queries <= keys else torch.cat([shown, shown[:1].expand(queries - keys, -1)])
-        with torch.inference_mode():
-            theirs = both.eager.theirs(text, both.mask, shown={layer: shown[None, None]})
-            some = min(queries, keys - start)
-            weights = theirs.weights[place, :, range(some), range(start, start + some)]
-            values = theirs.joined[place][:some].unflatten(-1, (heads, -1)).transpose(0, 1) / weights[..., None]
-            alone = torch.zeros(heads, some, heads, values.shape[-1], dtype=values.dtype, device=values.device)
-            alone[range(heads), :, range(heads)] = values
-            made = projection(alone.flatten(2)) - projection(torch.zeros_like(alone.flatten(2)))
-        found.append(made.double().norm(dim=-1))
-    return torch.cat(found, dim=1)
-
-
-# --- what is changed ------------------------------------------------------------------------------------
-
-
-def cuts(both: BesideEager) -> float:
-    """`cut`: edges of one head hidden, in the first layer and in the last one, side by side."""
-    text, heads = both.plain[0], both.model.heads
-    unchanged, edges = Unchanged.of(both.model, text, both.mask), edges_to_cut(both, text)
-    cut_heads = [(both.layers[0], heads - 1), (both.layers[-1], heads // 2)]
-    made = unchanged.copies(0, [Hide([head], edges) for head in cut_heads])
-    with torch.inference_mode():
-        expected = [theirs_cut(both, text, head, edges) for head in cut_heads]
-    return worst([difference(unchanged.last[0], both.theirs(text).last), *map(difference, made, expected)])
-
-
-def ablations(both: BesideEager) -> float:
-    """`ablate`, `patch`: another output put in place of a head's, in the first layer and in the last, side by side."""
-    check_projections(both)
-    text, heads = both.plain[0], both.model.heads
-    put_heads = [(both.layers[0], heads - 1), (both.layers[-1], heads // 2)]
-    size = both.theirs(text).joined[0].shape[-1] // heads
-    vector = torch.linspace(-1, 1, size, dtype=both.model.dtype, device=both.model.device)
-    made = Unchanged.of(both.model, text, both.mask).copies(0, [Put({head: vector}) for head in put_heads])
-    with torch.inference_mode():
-        expected = [theirs_put(both, text, head, vector) for head in put_heads]
-    return worst(map(difference, made, expected))
-
-
-def edges_to_cut(both: BesideEager, text: Tokens) -> list[Edge]:
-    """Return edges that weight goes along: from the last query to all keys that it sees but one."""
-    seen = (both.weights(text)[0].amax(dim=0)[-1] > 0).nonzero()[:, 0].tolist()
-    return [(len(text) - 1, key) for key in seen[:-1]]
-
-
-def theirs_cut(both: BesideEager, text: Tokens, head: Head, edges: list[Edge]) -> Tensor:
-    """Return the last vectors of the eager attention where a mask of its own for each head hides edges of one."""
-    if not edges:
-        return both.theirs(text).last
-    layer, number = head
-    shown = both.eager.shown(text, both.mask)[both.places([layer])[0]].repeat(1, both.model.heads, 1, 1)
-    queries, keys = zip(*edges, strict=True)
-    shown[0, number, queries, keys] = False
-    return both.eager.theirs(text, both.mask, shown={layer: shown}).last
-
-
-def theirs_put(both: BesideEager, text: Tokens, head: Head, vector: Tensor) -> Tensor:
-    """Return the last vectors where a vector stands in a head's columns of the joined heads."""
-
-    def put(layer: int, joined: Tensor) -> Tensor:
-        if layer == head[0]:
-            joined = joined.clone()
-            joined[..., both.eager.columns(joined, head[1])] = vector
-        return joined
-
-    return both.eager.theirs(text, both.mask, put).last
-
-
-def gradients(both: BesideEager) -> float:
-    """`trust`, `ablate`: the gradients of a number of the last vectors by gates of heads, as shares of the largest."""
-    check_projections(both)
-    text = Unchanged.of(both.model, both.texts[0], both.mask)
-    question = Along(text, real_rows(both.texts[0].spoken))
-    layers, heads = both.eager.layers, both.model.heads
-    with torch.enable_grad():
-        gates = torch.ones(both.model.layers, heads, dtype=both.model.dtype, device=both.model.device).requires_grad_()
-
-        def put(layer: int, joined: Tensor) -> Tensor:
-            return joined * gates[layer].repeat_interleave(joined.shape[-1] // heads)
-
-        last = both.eager.theirs(both.texts[0], both.mask, put).last
-        [wanted] = torch.autograd.grad(question([last[None]])[0], gates)
-    made = gate_gradients(question)[layers]
-    return difference(made, wanted[layers]) / (float(wanted.abs().max()) or 1.0)
-
-
-# --- what comes out -------------------------------------------------------------------------------------
-
-
-def logits(both: BesideEager) -> float:
-    """What the head says of every token, or of the text; and of the last token alone."""
-    found = [one for name, one in both.model.outputs().items() if name != "embedding"]
-    if not found:
-        raise NothingToCompare("it has no head that attncli reads")
-    [output], differences = found, []
-    for text in both.texts:
-        wanted, rows = both.logits(text), real_rows(text.spoken)
-        last = both.eager.ours(text, both.mask)[1]
-        with torch.inference_mode():
-            [made] = output([last], [text])
-            if output.of_text:
-                differences.append(difference(made, wanted))
-                continue
-            [of_last] = output([last], [text], [rows[-1:]])
-        differences += [difference(made[rows], wanted[rows]), difference(of_last, wanted[rows[-1:]])]
-    return worst(differences)
-
-
-def hidden_states(both: BesideEager) -> float:
-    """The vectors after the embeddings and after every layer of what reads the text (`probe`, `explain`)."""
-    if both.model.part not in ("encoder", both.model.parts[0]):
-        raise NothingToCompare("those of an encoder-decoder are its encoder's: --which encoder")
-    differences = []
-    for text in both.texts:
-        rows, ours = real_rows(text), both.model.hidden_states(text.plain, both.mask)
-        differences += [difference(one[rows], two[rows]) for one, two in zip(ours, both.states(text), strict=True)]
-    return worst(differences)
-
-
-def records(both: BesideEager) -> float:
-    """What is printed, drawn and saved is what was computed, in float32."""
-    request = Request(both.layers, mask=both.mask, which=both.model.part if both.model.paired else None)
-    texts = [asked(one) for one in both.texts]
-    pairs = zip(both.model.attend_tokens(texts, request), both.model.take(texts, request), strict=True)
-    return worst(difference(torch.from_numpy(record.weights), one.weights.float()) for record, one in pairs)
-
-
-WAYS_OF_EAGER: dict[str, Check[BesideEager]] = {
-    "together": Check("texts of mixed lengths, all layers", together),
-    "one layer": Check("-l N", one_layer),
-    "some heads": Check("-l N -H 3,1", some_heads),
-    "some heads of all": Check("-H 3,1, the last layer first", some_heads_of_all),
-    "[PAD]": Check("--pad-to: as without [PAD]", padding),
-    **{f"mask {name}": Check(f"--mask {name}, with [PAD]", partial(under_mask, mask=name), "last") for name in MASKS},
-    "words": Check("--words", partial(grouped, grouping=Grouping(words=True))),
-    "some tokens": Check("--tokens", some_tokens),
-    "without": Check("--without", silenced, "last"),
-    "vectors": Check("--vectors, --terms: softmax(scale q·k + terms)", vectors),
-    "norms": Check("--measure norm", norms, "norms"),
-    "cuts": Check("cut", cuts, "last"),
-    "ablations": Check("ablate, patch", ablations, "last"),
-    "gradients": Check("ablate, trust: by gates of heads", gradients, "shares"),
-    "logits": Check("what its head says, --at", logits, "logits"),
-    "hidden states": Check("probe", hidden_states, "hidden"),
-    "records": Check("what is printed is what was computed", records, "exact"),
-}
-
-
-def by_every_way_of_eager(both: BesideEager, done: Callable[[], None] = lambda: None) -> list[Way]:
-    """Go all of WAYS_OF_EAGER, in their order; `done` is called after each. In half precision nothing is compared."""
-    if not is_half(both.model.dtype):
-        return each_way(WAYS_OF_EAGER, both, done)
-    note = f"in {both.model.dtype_name} differences are mostly rounding: --dtype float32 compares them"
-    return [Way(name, check.of, None, 0.0, note) for name, check in WAYS_OF_EAGER.items()]
+        return scaled_tolerance(precision_of(self.model, self.reference), self.model.depth, max(sizes))

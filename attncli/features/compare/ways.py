@@ -1,9 +1,9 @@
 """The ways in which numbers are made, each compared with transformers: what is proven is what is shown.
 
-`agreement` goes through the network layer by layer. Users see more than that: maps of one layer or one head, where the
-walk ends early; pairs, [PAD] and masks; silenced heads; vectors, norms, a head taken apart, gradients, and sums over a
-corpus. Each of these goes through the very call that the commands make, and is compared with transformers' numbers on
-the same text. `WAYS` has them as data.
+`agreement` goes through the network layer by layer. Users see more: maps of one layer or one head, where the walk ends
+early; pairs, [PAD] and masks; silenced heads; vectors, norms, a head taken apart, gradients, and sums over a corpus.
+Each way goes through the very call that the commands make, and is compared with transformers' numbers on the same text.
+`WAYS` lists them for attncli's own networks, and `WAYS_OF_EAGER` for networks that transformers runs.
 """
 
 import math
@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -21,15 +21,15 @@ from torch import Tensor
 
 from attncli.attention import MASKS
 from attncli.base.errors import Notice, RequestError
-from attncli.checks.passes import AttentionInputs, is_half, lost_rows
+from attncli.checks.passes import AttentionInputs, is_half
 from attncli.corpus.reducer import Pace, Reducer
 from attncli.corpus.sums import Counting, Sums, plain_part
-from attncli.effects.change import Unchanged
+from attncli.effects.change import Edge, Head, Hide, Put, Unchanged
 from attncli.effects.gradients import gate_gradients, slopes
 from attncli.effects.question import Left, Question
 from attncli.features.compare.agreement import Way, difference, worst
-from attncli.features.compare.beside import Both, NothingToCompare, allowed_by_hand, beginning
-from attncli.models.config import ModelConfig
+from attncli.features.compare.beside import Both, NothingToCompare, Sides, allowed_by_hand, asked, beginning, real_rows
+from attncli.features.compare.eager import BesideEager
 from attncli.models.head import one_head
 from attncli.models.hub import VOCABULARY_FILES
 from attncli.models.meeting import CACHED
@@ -38,31 +38,107 @@ from attncli.models.taken import Taken, as_record, take_batch
 from attncli.models.transformers_peer import Reference, peer_tokenizer
 from attncli.models.walk import CACHED_ROWS
 from attncli.record import Request
-from attncli.text.tokens import Tokens, Unreadable
+from attncli.record.grouping import axes_of
+from attncli.record.selection import Grouping
+from attncli.text.tokens import Fed, Tokens, Unreadable
 from attncli.text.windows import Window, windows
 
-# --- vectors, norms and one head ---------------------------------------------------------------------
+# --- in every network -----------------------------------------------------------------------------------
 
 
-def vectors(both: Both) -> float:
-    """Queries and keys as they meet, which are transformers'; and softmax(q·k / √d) of them, with what positions add,
-    which are the weights.
+def together(both: Sides) -> float:
+    """Run texts of mixed lengths in one walk; they come in their order."""
+    found = both.taken(both.mixed)
+    strayed = sum(one.tokens.ids != text.ids for text, one in found)
+    return worst([float(strayed), *(both.apart(one, text) for text, one in found)])
+
+
+def one_layer(both: Sides) -> float:
+    """Ask for one layer alone: the walk ends there."""
+    walks = [*((both.texts, layer) for layer in both.ends), *both.beyond_windows]
+    return worst(both.apart(one, text) for texts, layer in walks for text, one in both.taken(texts, [layer]))
+
+
+def some_heads(both: Sides) -> float:
+    """Ask for two heads of one layer, others in each, the later one first."""
+    heads = both.model.heads
+    pairs = [(layer, layer % (heads - 1) if heads > 1 else 0) for layer in both.ends]
+    return worst(
+        both.apart(one, text)
+        for layer, head in pairs
+        for text, one in both.taken(both.texts, [layer], [head + 1, head] if heads > 1 else [0])
+    )
+
+
+def some_heads_of_all(both: Sides) -> float:
+    """Ask for two heads of all layers, the later ones first. The others go through the fused kernel."""
+    return worst(both.apart(one, text) for text, one in both.taken(both.texts, both.layers[::-1], both.outer_heads))
+
+
+def under_mask(both: Sides, mask: str) -> float:
+    """Compare weights and vectors of texts with [PAD] under a mask, and what the record's mask hides.
+
+    What is hidden has no weight at all.
     """
+    try:
+        both.model.usual_mask(mask)
+    except RequestError as error:
+        raise NothingToCompare(str(error)) from error
     differences = []
-    for one in both.taken(both.texts, vectors="all"):
-        rows, theirs = both.rows(one.tokens), both.theirs(one.tokens)
-        # [layer, head, token, head_dim]
-        query, key = (part.unflatten(0, (len(both.layers), -1)).double() for part in one.vectors)
-        for part, ours in (("query", query), ("key", key)):
-            expected = both.their_meeting(one.tokens, part)[both.layers]
-            differences.append(difference(ours[:, :, rows], expected[:, :, rows]))
-        weights = weights_by_vectors(one)
-        differences.append(difference(weights[..., rows, :], theirs.weights[both.layers][..., rows, :]))
+    for text, one in both.taken([long for _, long in both.padded()], mask=mask):
+        theirs, rows = both.their_vectors(both.theirs(text, mask)), both.rows(text)
+        differences.append(both.apart(one, text, mask))
+        differences.append(vectors_apart(both, both.our_vectors(both.model, text, mask), theirs, text))
+        hidden = both.hidden(text, mask)[:, rows]
+        masks = as_record(both.model, one, Request(both.layers, mask=mask)).masks[:, rows]
+        differences.append(float((torch.from_numpy(masks) == hidden).sum()))
+        differences.append(float((one.weights[..., rows, :].cpu() * hidden[:, None]).abs().sum()))
+    return worst(differences)
+
+
+def vectors_apart(both: Sides, ours: Sequence[Tensor], theirs: Sequence[Tensor], text: Tokens) -> float:
+    """Return the largest difference between vectors of both sides."""
+    rows = both.rows(text.spoken)
+    return worst(difference(one[rows], other[rows]) for one, other in zip(ours, theirs, strict=True))
+
+
+def without(both: Sides) -> float:
+    """Silence one head of each layer, another in each, and compare weights and vectors."""
+    text, rows = both.texts[0], both.rows(both.texts[0])
+    every = [(layer, layer % both.model.heads) for layer in both.model.select_layers("all")]
+    heads = [one for one in every if one not in both.model.silenced]
+    theirs, model = both.their_silenced(heads, text), both.model.without(heads)
+    [one] = model.take([asked(text)], Request(both.layers, mask=both.mask))
+    expected = theirs.weights[both.places(both.layers)]
+    return max(
+        difference(one.weights[..., rows, :], expected[..., rows, :]),
+        vectors_apart(both, both.our_vectors(model, text, both.mask), both.their_vectors(theirs), text),
+    )
+
+
+def norms(both: Sides) -> float:
+    """Compare `--measure norm`, ‖α v W_O‖, of all heads in one walk, and of two heads alone."""
+    texts, differences = both.texts_of_norms, []
+    expected = [both.expected_norms(text) for text in texts]
+    for heads in ("all", both.outer_heads):
+        for (text, one), wanted in zip(both.taken(texts, heads=heads, measure="norm"), expected, strict=True):
+            rows = both.rows(text)
+            differences.append(difference(one.weights[..., rows, :], wanted[:, one.asked.heads][..., rows, :]))
+    return worst(differences)
+
+
+def explained(both: Sides) -> float:
+    """Compare softmax(scale · q·k + terms) of what a record keeps with the weights; no record keeps sinks."""
+    differences = []
+    for text, one in both.taken(both.texts, vectors="all"):
+        rows, theirs = both.rows(text), both.weights(text).double()
+        expected = theirs / theirs.sum(dim=-1, keepdim=True)
+        differences.append(difference(weights_by_vectors(one)[..., rows, :], expected[..., rows, :]))
     return worst(differences)
 
 
 def weights_by_vectors(taken: Taken) -> Tensor:
-    """The weights `[layer, head, query, key]` by what a record tells of all heads: vectors, scale, terms and mask."""
+    """Return the weights `[layer, head, query, key]` by the vectors, scale, terms and mask of a record of all heads."""
     layers = taken.asked.layers
     query, key, scale = (
         one.unflatten(0, (len(layers), -1)).double() for one in (*taken.vectors, torch.from_numpy(taken.scales))
@@ -73,8 +149,32 @@ def weights_by_vectors(taken: Taken) -> Tensor:
     return scores.masked_fill(~taken.masks[:, None], -torch.inf).softmax(dim=-1).nan_to_num(0.0)
 
 
+def records(both: Sides) -> float:
+    """Compare what is printed, drawn and saved with what was computed, in float32."""
+    which = both.model.part if len(both.model.parts) > 1 else None
+    texts, request = [asked(one) for one in both.texts], Request(both.layers, mask=both.mask, which=which)
+    pairs = zip(both.model.attend_tokens(texts, request), both.model.take(texts, request), strict=True)
+    return worst(difference(torch.from_numpy(record.weights), one.weights.float()) for record, one in pairs)
+
+
+# --- in attncli's networks: vectors and one head ----------------------------------------------------------
+
+
+def vectors(both: Both) -> float:
+    """Compare queries and keys as they meet, and the weights that they explain."""
+    differences = [explained(both)]
+    for text, one in both.taken(both.texts, vectors="all"):
+        rows = both.rows(text)
+        # [layer, head, token, head_dim]
+        parts = (part.unflatten(0, (len(both.layers), -1)).double() for part in one.vectors)
+        for part, ours in zip(("query", "key"), parts, strict=True):
+            expected = both.their_meeting(text, part)[both.layers]
+            differences.append(difference(ours[:, :, rows], expected[:, :, rows]))
+    return worst(differences)
+
+
 def half_precision(both: Both) -> float:
-    """The maps of the first layer in bfloat16: softmax(q·k / √d) of its own vectors, as exact as in float32."""
+    """Compare the maps of the first layer in bfloat16 with softmax(q·k / √d) of its own vectors."""
     like = both.model
     if like.device.type != "cpu":
         raise NothingToCompare(f"on {like.device.type} maps have the precision of the model")
@@ -83,19 +183,8 @@ def half_precision(both: Both) -> float:
     return worst(difference(one.weights, weights_by_vectors(one)) for one in taken)
 
 
-def norms(both: Both) -> float:
-    """`--measure norm`: all heads in one walk, and two heads alone."""
-    differences = []
-    for heads in ("all", both.outer_heads):
-        for one in both.taken(both.texts, heads=heads, measure="norm"):
-            rows = both.rows(one.tokens)
-            expected = both.their_norms(one.tokens)[both.layers][:, one.asked.heads]
-            differences.append(difference(one.weights[..., rows, :], expected[..., rows, :]))
-    return worst(differences)
-
-
 def taken_apart(both: Both) -> float:
-    """One head with what goes into it, its projections and its vectors: x W + b, which are transformers'."""
+    """Compare one head with what goes into it, its projections and its vectors: x W + b."""
     text, differences = both.texts[0], []
     theirs = both.theirs(text)
     rows = both.rows(text)
@@ -118,9 +207,7 @@ def taken_apart(both: Both) -> float:
 
 
 class Gradients(NamedTuple):
-    """The vectors `[token, hidden_size]` before the first layer, every layer's weights `[layer, head, query, key]`, and
-    the gradients of a number with respect to both.
-    """
+    """The first layer's input `[token, hidden_size]`, all weights, and the gradients of a number by both."""
 
     first: Tensor
     of_first: Tensor
@@ -152,16 +239,14 @@ class Along(Question):
     def reads(self) -> Sequence[int]:
         return self.rows
 
-    def __call__(self, last: Sequence[Tensor]) -> Tensor:
-        return (last[0] * self.direction.to(last[0].dtype)).sum(dim=(1, 2))
-
-    def of_left(self, left: Sequence[Left]) -> Tensor:
-        raise NotImplementedError
+    def of_left(self, left: Sequence[Left], *others: Tensor) -> Tensor:
+        return torch.stack([(one.vectors * self.direction.to(one.vectors.dtype)).sum() for one in left])
 
 
 def gradients(both: Both) -> float:
-    """Of a number of the last vectors, as shares of the largest: by gates of heads, by what goes into the first layer,
-    and the relevance that the gradients by all weights make. Of a text with [PAD] under the causal mask.
+    """Compare gradients of a number of the last vectors, as shares of the largest, on a text with [PAD], causal mask.
+
+    They are by gates of heads and by the first layer's input; and the relevance that gradients by all weights make.
     """
     if len(both.layers) < both.model.config.layers:
         raise NothingToCompare("gradients go through all layers, and some are not compared")
@@ -192,7 +277,7 @@ FEW = 5000  # weights at once: of a text of 64 tokens a few queries
 
 
 def cut(both: Both) -> list[list[Window]]:
-    """The texts as `stats` has them. Raises NothingToCompare when every one is longer than the model reads at once."""
+    """Cut the texts as `stats` does. Raises NothingToCompare when every one is longer than the model reads at once."""
     some: list[list[Window]] = []
     for text in (text for one in both.inputs for text in variants(one.text)):
         with suppress(Unreadable):  # half of a text may have nothing in it that the tokenizer keeps
@@ -205,7 +290,7 @@ def cut(both: Both) -> list[list[Window]]:
 
 
 def theirs(both: Both, texts: list[list[Window]], counting: Counting) -> Sums:
-    """The sums over these texts, in numpy from transformers' weights."""
+    """Return the sums over these texts, in numpy from transformers' weights."""
     expected = Sums.nothing(both.model.config.layers, both.model.config.heads, counting.distances)
     for [window] in texts:
         weights = both.theirs(window.tokens).weights.double()
@@ -218,15 +303,15 @@ def theirs(both: Both, texts: list[list[Window]], counting: Counting) -> Sums:
 
 
 def variants(text: str) -> list[str]:
-    """The first words of a text, the same in reverse, which are as long, and half of them."""
+    """Return the first words of a text, these words in reverse, and half of them."""
     words = beginning(text).split()
     return [" ".join(words), " ".join(reversed(words)), " ".join(words[: len(words) // 2 or 1])]
 
 
 def sums(both: Both, measure: str = "weight") -> float:
-    """Every figure, its spread between texts, and the most that entropy can be; relative to 1 where it is larger.
+    """Compare every figure, its spread between texts, and the largest possible entropy; relative to 1 if it is larger.
 
-    As they are added up for all queries at once, and, as for a long text, block by block.
+    All queries are added up together and, as for a long text, block by block.
     """
     texts, counting, layers = cut(both), Counting(both.mask, measure=measure), both.layers
     few = Pace.on(both.model.device.type, block_weights=FEW)
@@ -244,7 +329,7 @@ def sums(both: Both, measure: str = "weight") -> float:
 
 
 def distances(both: Both) -> float:
-    """The mean Jensen-Shannon divergence between each two heads of these layers."""
+    """Compare the mean Jensen-Shannon divergence between each two heads of these layers."""
     texts, counting, heads = cut(both), Counting(both.mask, distances=True), both.model.config.heads
     found, expected = Reducer(both.model, counting).reduce(texts), theirs(both, texts, counting)
     chosen = [layer * heads + head for layer in both.layers for head in range(heads)]
@@ -253,14 +338,11 @@ def distances(both: Both) -> float:
     return float(np.abs(apart).max()) / expected.queries
 
 
-# --- tokens ------------------------------------------------------------------------------------------
-
-
 # --- tokens ---------------------------------------------------------------------------------------------
 
 
 def tokens(both: Both) -> float:
-    """How many numbers of tokens, segments and [PAD] are others than transformers' own tokenizer gives."""
+    """Count the numbers of tokens, segments and [PAD] that differ from those of transformers' own tokenizer."""
     place = both.model.place
     if place.origin == "random" or not any((place.path / name).is_file() for name in VOCABULARY_FILES):
         raise NothingToCompare("it has no files of a tokenizer")
@@ -284,69 +366,17 @@ def tokens(both: Both) -> float:
 # --- weights --------------------------------------------------------------------------------------------
 
 
-def together(both: Both) -> float:
-    """Texts of mixed lengths in one walk, two of each length, all layers and heads; they come in their order."""
-    mixed = []
-    for one in both.plain:
-        backwards = one.take(range(len(one) - 1, -1, -1))
-        for length in (len(one) // 2 or 1, len(one), len(one) // 3 or 1):
-            mixed += [one.take(range(length)), backwards.take(range(length))]
-    taken = list(both.taken(mixed))
-    strayed = sum(one.tokens != text for one, text in zip(taken, mixed, strict=True))
-    return worst([float(strayed), *map(both.apart, taken)])
-
-
-def one_layer(both: Both) -> float:
-    """One layer alone: the walk ends there. With a text that is longer than the windows it ends at the first layer that
-    has one, and at the next, which the outputs of the first reach.
-    """
-    near = [layer for layer in both.layers if both.model.config.reach[layer] is not None][:1]
-    behind = [layer + 1 for layer in near if layer + 1 in both.layers]
-    walks = [(both.texts, layer) for layer in both.ends]
-    walks += [(both.beyond_windows, layer) for layer in (*near, *behind)]
-    return worst(both.apart(one) for texts, layer in walks for one in both.taken(texts, [layer]))
-
-
-def some_heads(both: Both) -> float:
-    """Two heads of one layer alone, others in each, the later one first."""
-    heads = both.model.config.heads
-    pairs = [(layer, layer % (heads - 1) if heads > 1 else 0) for layer in both.ends]
-    return worst(
-        both.apart(one)
-        for layer, head in pairs
-        for one in both.taken(both.texts, [layer], [head + 1, head] if heads > 1 else [0])
-    )
-
-
-def some_heads_of_all(both: Both) -> float:
-    """Two heads of all layers, the later one first. The others go through the fused kernel."""
-    return worst(both.apart(one) for one in both.taken(both.texts, heads=both.outer_heads))
-
-
 def pair(both: Both) -> float:
-    """A text and its second segment; one without gets the text before, or itself."""
+    """Compare a text with its second segment; one without gets the text before, or itself."""
     first = both.inputs[0]
     encoded = both.model.tokenizer.encode(beginning(first.text), beginning(first.pair or both.inputs[-1].text))
-    return worst(both.apart(one) for one in both.taken([encoded]))
-
-
-def halves(both: Both) -> list[tuple[Tokens, Tokens]]:
-    """Each text, and the first half of it: without [PAD], and with it, where there is room, both to the same length."""
-    tokenizer = both.model.tokenizer
-    parts = [(part, one) for one in both.plain for part in (one, one.take(range(len(one) // 2 or 1)))]
-    if tokenizer.pad_id is None:
-        return [(part, part) for part, _ in parts]
-    return [(part, tokenizer.pad(part, len(both.model.tokenizer.pad_some(one)))) for part, one in parts]
-
-
-def padded(both: Both) -> list[Tokens]:
-    """Texts with [PAD]."""
-    return [one for _, one in halves(both)]
+    return worst(both.apart(one, encoded) for _, one in both.taken([encoded]))
 
 
 def padding(both: Both) -> float:
-    """Texts with [PAD] give real tokens the weights of the texts without: in one layer, of so many texts together that
-    neither their rows nor their weights fit the cache of a processor.
+    """Compare texts with [PAD], in one layer, with the texts without, whose real tokens have the same weights.
+
+    There are so many texts that neither their rows nor their weights fit the cache of a processor.
     """
     model, texts = both.model, crowd(both)
     layer = next((layer for layer in both.layers if layer > 0), both.layers[0])
@@ -361,8 +391,10 @@ def padding(both: Both) -> float:
 
 
 def crowd(both: Both) -> list[tuple[Tokens, Tokens]]:
-    """A text as often as the weights of a layer fit the cache, then its first half until both caches are too small:
-    without [PAD], and with it, all of one length. Without [PAD] in the vocabulary, the text in reverse for its half.
+    """Repeat a text until the weights of a layer fill the cache, then its first half until both caches are too small.
+
+    Each is given without [PAD], and with it, all of one length. Without [PAD] in the vocabulary, the half is the text
+    in reverse.
     """
     [text, *_], tokenizer, heads = both.plain, both.model.tokenizer, both.model.config.heads
     if tokenizer.pad_id is None:
@@ -376,32 +408,10 @@ def crowd(both: Both) -> list[tuple[Tokens, Tokens]]:
     return [whole] * together + [other] * (max(together + 1, CACHED_ROWS // length + 2) - together)
 
 
-def under_mask(both: Both, mask: str) -> float:
-    """Texts with [PAD] under a mask: weights, vectors after every layer, and what is hidden has no weight at all."""
-    differences, request = [], Request(both.layers, mask=mask)
-    for one in both.model.take(padded(both), request):
-        expected = both.theirs(one.tokens, mask).states
-        states = both.model.hidden_states(one.tokens, mask)
-        rows = both.rows(one.tokens)
-        differences.append(both.apart(one, mask))
-        differences += [difference(states[layer + 1][rows], expected[layer + 1][rows]) for layer in both.layers]
-        hidden = ~allowed_by_hand(one.tokens, mask, [both.model.config.reach[layer] for layer in both.layers])
-        differences.append(float((one.weights.cpu() * torch.from_numpy(hidden[:, None])).abs().sum()))
-        differences.append(float((as_record(both.model, one, request).masks & hidden).sum()))
-    return worst(differences)
-
-
-def records(both: Both) -> float:
-    """What is printed, drawn and saved is what was computed, in float32."""
-    request = Request(both.layers, mask=both.mask)
-    pairs = zip(both.model.attend_tokens(both.texts, request), both.model.take(both.texts, request), strict=True)
-    return worst(difference(torch.from_numpy(record.weights), taken.weights.float()) for record, taken in pairs)
-
-
 def formula(both: Both) -> float:
-    """`MultiHeadAttention.forward`, which the tutorials write, on what goes into each layer; under every mask."""
+    """Compare `MultiHeadAttention.forward`, as the tutorials write it, on each layer's input, under every mask."""
     differences = []
-    for text, mask in product(padded(both)[:1], MASKS):
+    for text, mask in product([long for _, long in both.padded()[:1]], MASKS):
         kept = AttentionInputs(both.model)
         [one] = both.model.take([text], Request(both.layers, mask=mask), [kept])
         expected, rows = both.theirs(text, mask).weights, both.rows(text)
@@ -412,53 +422,154 @@ def formula(both: Both) -> float:
     return worst(differences)
 
 
-def without(both: Both) -> float:
-    """One head of each layer silenced, another in each: weights, and vectors after every layer."""
-    text, config = both.texts[0], both.model.config
-    heads, rows = [(layer, layer % config.heads) for layer in range(config.layers)], both.rows(text)
-    their_weights, their_states = silenced(both.reference, config, heads, text, both.mask)
-    if both.reference.dtype == torch.float64 and lost_rows(text, both.mask, their_weights, their_states):
-        their_weights, their_states = silenced(both.reference.in_float32, config, heads, text, both.mask)
-    model = both.model.without(heads)
-    [taken] = model.take([text], Request(both.layers, mask=both.mask))
-    states = model.hidden_states(text, both.mask)
-    return worst(
-        max(
-            difference(taken.weights[place][:, rows], their_weights[layer][:, rows]),
-            difference(states[layer + 1][rows], their_states[layer + 1][rows]),
+# --- in networks of transformers --------------------------------------------------------------------------
+
+
+def padding_alone(both: BesideEager) -> float:
+    """Compare texts with [PAD] with the texts without, whose real tokens have the same weights."""
+    if both.model.tokenizer.pad_id is None:
+        raise NothingToCompare("its tokenizer has no padding token")
+    differences, pairs = [], both.padded()
+    for (plain, _), (_, one) in zip(pairs, both.taken([long for _, long in pairs], mask=None), strict=True):
+        expected, rows = both.weights(plain, both.model.usual_mask(None)), both.rows(plain)
+        differences.append(difference(one.weights[..., rows, : expected.shape[-1]], expected[..., rows, :]))
+        differences.append(float(one.weights[..., rows, expected.shape[-1] :].abs().sum()))
+    return worst(differences)
+
+
+def grouped(both: BesideEager, grouping: Grouping) -> float:
+    """Compare words, or some tokens alone: weights to pieces are added up, and those from pieces averaged."""
+    differences = []
+    for text, one in both.taken(both.plain, grouping=grouping):
+        axes = axes_of(
+            grouping, text.plain, text.read if both.model.part == "cross" and isinstance(text, Fed) else None
         )
-        for place, layer in enumerate(both.layers)
-    )
+        to_words = torch.stack([both.weights(text)[..., group].sum(dim=-1) for group in axes.keys.groups], dim=-1)
+        expected = torch.stack([to_words[..., group, :].mean(dim=-2) for group in axes.queries.groups], dim=-2)
+        differences.append(difference(one.weights, expected))
+    return worst(differences)
 
 
-def silenced(
-    reference: Reference, config: ModelConfig, heads: Sequence[tuple[int, int]], text: Tokens, mask: str
-) -> tuple[list[Tensor], list[Tensor]]:
-    """Run transformers with these heads, (layer, head), silenced. Returns what `Reference.run` does."""
-    hooks = reference.silence(config, heads)
-    try:
-        return reference.run(text, mask)
-    finally:
-        for hook in hooks:
-            hook.remove()
+def some_tokens(both: BesideEager) -> float:
+    """Compare the first token and the last one alone."""
+    last = min(len(one) for one in both.plain) - 1
+    return grouped(both, Grouping(tokens=sorted({0, last})))
+
+
+def cuts(both: BesideEager) -> float:
+    """Hide edges of one head, in the first layer and in the last one, side by side, as `cut` does."""
+    text, heads = both.plain[0], both.model.heads
+    unchanged, edges = Unchanged.of(both.model, text, both.mask), edges_to_cut(both, text)
+    cut_heads = [(both.layers[0], heads - 1), (both.layers[-1], heads // 2)]
+    made = unchanged.copies(0, [Hide([head], edges) for head in cut_heads])
+    with torch.inference_mode():
+        expected = [theirs_cut(both, text, head, edges) for head in cut_heads]
+    return worst([difference(unchanged.last[0], both.theirs(text).last), *map(difference, made, expected)])
+
+
+def ablations(both: BesideEager) -> float:
+    """Put another output in place of a head's, in the first layer and in the last, as `ablate` and `patch` do."""
+    both.check_projections()
+    text, heads = both.plain[0], both.model.heads
+    put_heads = [(both.layers[0], heads - 1), (both.layers[-1], heads // 2)]
+    size = both.theirs(text).joined[0].shape[-1] // heads
+    vector = torch.linspace(-1, 1, size, dtype=both.model.dtype, device=both.model.device)
+    made = Unchanged.of(both.model, text, both.mask).copies(0, [Put({head: vector}) for head in put_heads])
+    with torch.inference_mode():
+        expected = [theirs_put(both, text, head, vector) for head in put_heads]
+    return worst(map(difference, made, expected))
+
+
+def edges_to_cut(both: BesideEager, text: Tokens) -> list[Edge]:
+    """Return edges that weight goes along: from the last query to all keys that it sees but one."""
+    seen = (both.weights(text)[0].amax(dim=0)[-1] > 0).nonzero()[:, 0].tolist()
+    return [(len(text) - 1, key) for key in seen[:-1]]
+
+
+def theirs_cut(both: BesideEager, text: Tokens, head: Head, edges: list[Edge]) -> Tensor:
+    """Return the last vectors of the eager attention where a mask of its own for each head hides edges of one."""
+    if not edges:
+        return both.theirs(text).last
+    layer, number = head
+    shown = both.reference.shown(text, both.mask)[both.places([layer])[0]].repeat(1, both.model.heads, 1, 1)
+    queries, keys = zip(*edges, strict=True)
+    shown[0, number, queries, keys] = False
+    return both.reference.theirs(text, both.mask, shown={layer: shown}).last
+
+
+def theirs_put(both: BesideEager, text: Tokens, head: Head, vector: Tensor) -> Tensor:
+    """Return the last vectors where a vector stands in a head's columns of the joined heads."""
+
+    def put(layer: int, joined: Tensor) -> Tensor:
+        if layer == head[0]:
+            joined = joined.clone()
+            joined[..., both.reference.columns(joined, head[1])] = vector
+        return joined
+
+    return both.reference.theirs(text, both.mask, put).last
+
+
+def gradients_by_heads(both: BesideEager) -> float:
+    """Compare the gradients of a number of the last vectors by gates of heads, as shares of the largest."""
+    both.check_projections()
+    text = Unchanged.of(both.model, both.texts[0], both.mask)
+    question = Along(text, real_rows(both.texts[0].spoken))
+    layers, heads = both.reference.layers, both.model.heads
+    with torch.enable_grad():
+        gates = torch.ones(both.model.layers, heads, dtype=both.model.dtype, device=both.model.device).requires_grad_()
+
+        def put(layer: int, joined: Tensor) -> Tensor:
+            return joined * gates[layer].repeat_interleave(joined.shape[-1] // heads)
+
+        last = both.reference.theirs(both.texts[0], both.mask, put).last
+        [wanted] = torch.autograd.grad(question([last[None]])[0], gates)
+    made = gate_gradients(question)[layers]
+    return difference(made, wanted[layers]) / (float(wanted.abs().max()) or 1.0)
+
+
+# --- what comes out -------------------------------------------------------------------------------------
+
+
+def logits(both: BesideEager) -> float:
+    """Compare the head's logits of every token, or of the text; and of the last token alone."""
+    found = [one for name, one in both.model.outputs().items() if name != "embedding"]
+    if not found:
+        raise NothingToCompare("it has no head that attncli reads")
+    [output], differences = found, []
+    for text in both.texts:
+        wanted, rows = both.logits(text), real_rows(text.spoken)
+        last = both.our_vectors(both.model, text, both.mask)[0]
+        with torch.inference_mode():
+            [made] = output([last], [text])
+            if output.of_text:
+                differences.append(difference(made, wanted))
+                continue
+            [of_last] = output([last], [text], [rows[-1:]])
+        differences += [difference(made[rows], wanted[rows]), difference(of_last, wanted[rows[-1:]])]
+    return worst(differences)
+
+
+def hidden_states(both: BesideEager) -> float:
+    """Compare the vectors after the embeddings and after every layer of what reads the text (`probe`, `explain`)."""
+    if both.model.part not in ("encoder", both.model.parts[0]):
+        raise NothingToCompare("those of an encoder-decoder are its encoder's: --which encoder")
+    differences = []
+    for text in both.texts:
+        rows, ours = both.rows(text), both.model.hidden_states(text.plain, both.mask)
+        differences += [difference(one[rows], two[rows]) for one, two in zip(ours, both.states(text), strict=True)]
+    return worst(differences)
 
 
 # --- all of them ----------------------------------------------------------------------------------------
 
 
-class Side(Protocol):
-    """A model and its peer."""
-
-    def allowed(self, kind: str, single: bool) -> float: ...
-
-
-S = TypeVar("S", bound=Side)
+S = TypeVar("S", bound=Sides)
 
 
 class Check(NamedTuple, Generic[S]):
-    """How a way is gone: what it is about, and which tolerance it has.
+    """A way, as one row of a table: the options that it is about, the largest difference, and its tolerance.
 
-    kind: of the numbers (`Both.allowed`), or "exact"; single: it is of float32 whatever the model computes in.
+    kind, single: as `Sides.allowed` takes them.
     """
 
     of: str
@@ -490,13 +601,42 @@ WAYS: dict[str, Check[Both]] = {
 }
 
 
+WAYS_OF_EAGER: dict[str, Check[BesideEager]] = {
+    "together": Check("texts of mixed lengths, all layers", together),
+    "one layer": Check("-l N", one_layer),
+    "some heads": Check("-l N -H 3,1", some_heads),
+    "some heads of all": Check("-H 3,1, the last layer first", some_heads_of_all),
+    "[PAD]": Check("--pad-to: as without [PAD]", padding_alone),
+    **{f"mask {name}": Check(f"--mask {name}, with [PAD]", partial(under_mask, mask=name), "last") for name in MASKS},
+    "words": Check("--words", partial(grouped, grouping=Grouping(words=True))),
+    "some tokens": Check("--tokens", some_tokens),
+    "without": Check("--without", without, "last"),
+    "vectors": Check("--vectors, --terms: softmax(scale q·k + terms)", explained),
+    "norms": Check("--measure norm", norms, "norms"),
+    "cuts": Check("cut", cuts, "last"),
+    "ablations": Check("ablate, patch", ablations, "last"),
+    "gradients": Check("ablate, trust: by gates of heads", gradients_by_heads, "shares"),
+    "logits": Check("what its head says, --at", logits, "logits"),
+    "hidden states": Check("probe", hidden_states, "hidden"),
+    "records": Check("what is printed is what was computed", records, "exact"),
+}
+
+
 def by_every_way(both: Both, done: Callable[[], None] = lambda: None) -> list[Way]:
-    """All of WAYS, in their order; `done` is called after each."""
+    """Go all of WAYS, in their order; `done` is called after each."""
     return each_way(WAYS, both, done)
 
 
+def by_every_way_of_eager(both: BesideEager, done: Callable[[], None] = lambda: None) -> list[Way]:
+    """Go all of WAYS_OF_EAGER, in their order; `done` is called after each. In half precision nothing is compared."""
+    if not is_half(both.model.dtype):
+        return each_way(WAYS_OF_EAGER, both, done)
+    note = f"in {both.model.dtype_name} differences are mostly rounding: --dtype float32 compares them"
+    return [Way(name, check.of, None, 0.0, note) for name, check in WAYS_OF_EAGER.items()]
+
+
 def each_way(ways: Mapping[str, Check[S]], both: S, done: Callable[[], None]) -> list[Way]:
-    """Go each of some ways, in their order; `done` is called after each."""
+    """Go some ways, in their order; `done` is called after each."""
     found = []
     for name, check in ways.items():
         with warnings.catch_warnings():

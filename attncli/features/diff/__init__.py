@@ -24,8 +24,8 @@ from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, Texts, check_one, notify, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
-from attncli.record.captions import model_name, record_size
-from attncli.record.files import READ
+from attncli.record.display import model_name, record_size
+from attncli.record.record import READ
 from attncli.record.selection import number_list
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.text.tokens import Tokens
@@ -120,7 +120,7 @@ class Diff(Feature):
             self.refuse(f"on {suffix}, which has {ALL_CELLS[suffix]}", "top")
         both = self._read() if any(map(_is_record, (self.first, self.second))) else self._computed()
         if self.words:
-            from attncli.analysis.words import merge_words
+            from attncli.record.grouping import merge_words
 
             both = merge_words(both[0]), merge_words(both[1])
         found = difference(*both)
@@ -404,3 +404,34 @@ class _Both(Part):
 
 
 diff = as_function(Diff)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### diff
+
+first | side
+second | side
+heads | [head] | | those that differ most first
+heads.moved | float | share of the weight | weight that must move to turn one map into the other, mean over queries
+cells | [head] | | the `--top` cells that differ most
+cells.query | int | | index in `tokens` of both sides
+cells.key | int | | index in the keys of both sides
+cells.query_token | str | | the first side's
+cells.key_token | str | | the first side's
+cells.first | float | | weight
+cells.second | float | | weight
+cells.change | float | | second - first
+
+`.csv`: a row per entry of `heads`.
+
+### side
+
+One side of a comparison.
+
+model | model
+measure | str | | weight, or share of norm
+mask | str | | padding, causal or none
+tokens | [str] | `[query]` | as in a record
+key_tokens | [str]? | `[key]` | as in a record
+"""

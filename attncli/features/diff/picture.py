@@ -14,8 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from attncli.analysis.difference import Difference
 from attncli.base.arrays import Floats
-from attncli.base.palette import SIGNED
-from attncli.record.cells import drawn_map, hides
+from attncli.record.display import SIGNED, drawn_map, hides
 from attncli.report.figure import fonts
 from attncli.report.figure.drawing import (
     FAINT,
@@ -53,7 +52,7 @@ ROOM_FOR_TICKS = 0.6  # of a colour bar
 
 @dataclass(frozen=True)
 class Plan:
-    """The places of everything, in inches from the upper left corner; sizes of text in points.
+    """The places of all parts, in inches from the upper left corner; sizes of text in points.
 
     lines: the two, and notes: what the numbers mean, above everything. squares: the top of the heads', and maps: that
     of the first row of maps, each below its heading; row: from one row to the next. left: where both begin. wide, high:
@@ -74,7 +73,7 @@ class Plan:
     label_size: float
 
     def corner(self, row: int, column: int) -> tuple[float, float]:
-        """The upper left corner of a map."""
+        """Return the upper left corner of a map."""
         return self.left + column * (self.wide + GAP), self.maps + row * self.row + CAPTION
 
 
@@ -135,7 +134,7 @@ def make_plan(
     meaning: str,
     families: Sequence[str],
 ) -> Plan:
-    """Maps as large as their tokens need, within limits; heads: layers and heads, rows: of maps."""
+    """Make maps as large as their tokens need, within limits. heads: numbers of layers and heads; rows: of maps."""
     longest = max(len(queries), len(keys))
     cell = min(max(SMALLEST_MAP, TOKEN * longest), LARGEST_MAP) / longest
     wide, high = cell * len(keys), cell * len(queries)
@@ -153,14 +152,14 @@ def make_plan(
 
 
 def scales(found: Difference) -> tuple[ScalarMappable, ScalarMappable]:
-    """The colours of the weights of both, and those of their differences, white where there is none."""
+    """Return the colours of both sides' weights, and those of their differences, where 0 is white."""
     largest = max(float(found.first.weights.max()), float(found.second.weights.max())) or 1.0
     most = float(np.abs(found.second.weights - found.first.weights).max()) or 1.0
     return ScalarMappable(Normalize(0, largest), COLOURS), ScalarMappable(Normalize(-most, most), SIGNED)
 
 
 def draw_heads(canvas: Axes, found: Difference, plan: Plan) -> None:
-    """A square a head, from no colour at 0 to the full one at 1, with its number."""
+    """Draw a square for each head, from no colour at 0 to full colour at 1, with its number."""
     write(canvas, plan.left - LABEL_GAP, plan.squares - LINE * LABEL / 2, "head", LABEL, ha="right", color=FAINT)
     for column, head in enumerate(found.first.heads):
         x = plan.left + (column + 0.5) * HEAD_WIDE
@@ -185,7 +184,7 @@ def draw_map(
     colours: ScalarMappable,
     framed: "Sequence[Cell]",
 ) -> None:
-    """One map as it is drawn, with its caption, a frame around it, and frames around the cells that differ most."""
+    """Draw one map with its caption and a frame, and frames around the cells that differ most."""
     x, y = plan.corner(*place)
     canvas.add_patch(hatched(x, y, plan.wide, plan.high))
     write(canvas, x, y - LABEL_GAP, caption, LABEL, ha="left", va="bottom")
@@ -198,7 +197,7 @@ def draw_map(
 
 
 def draw_tokens(canvas: Axes, plan: Plan, queries: Sequence[str], keys: Sequence[str], rows: int) -> None:
-    """The queries left of every row of maps, and the keys, turned, under the last one."""
+    """Write the queries left of every row of maps, and the keys, turned, below the last one."""
     if not plan.label_size:
         return
     for row in range(rows):
@@ -214,7 +213,7 @@ def draw_tokens(canvas: Axes, plan: Plan, queries: Sequence[str], keys: Sequence
 
 
 def draw_bars(figure: Figure, plan: Plan, bars: Mapping[str, ScalarMappable]) -> None:
-    """Colour bars below each other, right of the maps' first row."""
+    """Draw colour bars below each other, right of the first row of maps."""
     left, top = plan.corner(0, 3)
     tall = (SMALLEST_MAP - 2 * GAP) / len(bars)
     for place, (name, colours) in enumerate(bars.items()):
@@ -222,6 +221,6 @@ def draw_bars(figure: Figure, plan: Plan, bars: Mapping[str, ScalarMappable]) ->
 
 
 def draw_bar(figure: Figure, corner: tuple[float, float], tall: float, name: str, colours: ScalarMappable) -> None:
-    """A colour bar with its name, down from a corner."""
+    """Draw a colour bar with its name, down from a corner."""
     ticks = MaxNLocator(4) if tall >= ROOM_FOR_TICKS else [*colours.get_clim()]
     bar_at(figure, (*corner, BAR_WIDTH, tall), colours, name, NOTE - 1, ticks=ticks)

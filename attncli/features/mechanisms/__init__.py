@@ -19,18 +19,16 @@ from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, open_tapped, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
-from attncli.record.captions import model_name, record_size
-from attncli.record.cells import drawn, drawn_map
-from attncli.record.selection import select_one
+from attncli.record.display import drawn, drawn_map, model_name, record_size
 from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
     from attncli.features.mechanisms.claims import Claim
     from attncli.features.mechanisms.designs import Design, Variant
     from attncli.features.mechanisms.head import Figures
-    from attncli.features.mechanisms.mistakes import Made, Mistakes, Moved
+    from attncli.features.mechanisms.mistakes import Mistakes, Moved
+    from attncli.models.engine import Engine
     from attncli.models.head import OneHead
-    from attncli.models.tapped import TappedModel
 
 WINDOWS: tuple[choices.Design, ...] = ("window", "causal-window")  # designs that are masks and need no projections
 SHARED: tuple[choices.Design, ...] = ("grouped", "multi-query")
@@ -40,7 +38,7 @@ REACH = 2  # of a window, to each side
 
 @dataclass(eq=False)
 class Mechanisms(Feature):
-    """Put one head under every score and in other designs.
+    """Run one head with other scores and in other designs.
 
     Designs are other positions, windows and shared keys. Parameters that this model never learned are random and
     labelled "untrained". Claims of tutorials and papers are measured; one that fails is a finding (exit code 0).
@@ -107,13 +105,11 @@ class Mechanisms(Feature):
         check_one(len(inputs), "give the one to measure as TEXT")
         # In float32: where a claim says that two ways give the same, their difference is compared with its rounding.
         model = open_tapped(Opening(self.model, self.device, "float32"), self.which)
-        check_temperature(self.temperature)
-        model.check(Request(mask=self.mask, which=self.which, target=self.target))
-        tokens = model.ready(model.tokenizer.encode(*inputs[0], self.pad_to), self.target)
-        layer, head = select_one(self.layer, model.layers, "layer"), select_one(self.head, model.heads, "head")
-        from attncli.models.head import one_head
+        _check_temperature(self.temperature)
+        from attncli.models.head import head_of_text
 
-        taken = one_head(model, tokens, layer, head, self.mask)
+        request = Request(self.layer, self.head, self.mask, pad_to=self.pad_to, which=self.which, target=self.target)
+        taken = head_of_text(model, inputs[0], request)
         if self.mistakes:
             return _report(measure_mistakes(model, taken))
         return _report(measure(model, taken, self.temperature, self.seed, self.reach, self.design))
@@ -164,7 +160,7 @@ class Measured:
 
 
 def measure(
-    model: "TappedModel",
+    model: "Engine",
     head: "OneHead",
     temperature: float = 1.0,
     seed: int = 0,
@@ -176,13 +172,13 @@ def measure(
 
     The model should compute in float32 or better, because differences are compared with the rounding of float32.
 
-    Raises RequestError as `check_temperature` does, and where this head can't be in that design.
+    Raises RequestError as `_check_temperature` does, and where this head can't be in that design.
     """
     from attncli.features.mechanisms.claims import Trial, check_claims
     from attncli.features.mechanisms.designs import designs, variants
     from attncli.features.mechanisms.head import HeadInLayer
 
-    check_temperature(temperature)
+    _check_temperature(temperature)
     if design is not None:
         _check_design(model, head, design)
     inside, known = HeadInLayer.of(model, head), head.x is not None
@@ -197,7 +193,7 @@ def measure(
     return replace(result, variants=variants(head, temperature, seed), claims=claims)
 
 
-def measure_mistakes(model: "TappedModel", head: "OneHead") -> Measured:
+def measure_mistakes(model: "Engine", head: "OneHead") -> Measured:
     """Measure the effects of every known mistake on a head. Raises RequestError as `make_mistakes` does."""
     from attncli.features.mechanisms.head import HeadInLayer
     from attncli.features.mechanisms.mistakes import make_mistakes
@@ -205,7 +201,7 @@ def measure_mistakes(model: "TappedModel", head: "OneHead") -> Measured:
     return Measured(head.record, HeadInLayer.of(model, head).own_figures, mistakes=make_mistakes(model, head))
 
 
-def check_temperature(temperature: float) -> None:
+def _check_temperature(temperature: float) -> None:
     """Raises RequestError when softmax can't be computed at this temperature."""
     if not COLDEST <= temperature <= HOTTEST:  # NaN is not either
         raise RequestError(
@@ -213,7 +209,7 @@ def check_temperature(temperature: float) -> None:
         )
 
 
-def _check_design(model: "TappedModel", head: "OneHead", design: str) -> None:
+def _check_design(model: "Engine", head: "OneHead", design: str) -> None:
     """Raises RequestError where a design needs projections that are not known, or the keys are of another text."""
     if head.record.key_tokens is not None:
         raise RequestError(
@@ -444,18 +440,14 @@ def _mistakes(mistakes: "Mistakes") -> Table:
     rows.append(None)
     for one in mistakes.made:
         if one.moved is None:
-            words = f"{_unseen(one)}\n  {one.mistake.says}\n  {one.mistake.where}"
-            rows.append([one.mistake.name, "-", "-", words])
+            needs = one.mistake.needs
+            why = f"shows only with {needs}" if needs else "does not show here"
+            rows.append([one.mistake.name, "-", "-", f"{why}\n  {one.mistake.says}\n  {one.mistake.where}"])
     columns = [
         Column("mistake"), Column("moved (other heads)"), Column("output"),
         Column("this is attention ..., and where people make it", "prose", leaves=1),
     ]  # fmt: skip
     return Table(columns, rows)
-
-
-def _unseen(made: "Made") -> str:
-    """Say why a mistake changes nothing here."""
-    return f"shows only with {made.mistake.needs}" if made.mistake.needs else "does not show here"
 
 
 def _harm(moved: "Moved") -> tuple[str, str]:
@@ -506,3 +498,68 @@ def _three_digits(value: float) -> str:
     if abs(value) < 1e-3:
         return f"{value:.1e}"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### mechanisms
+
+model | model
+layer | int | | layer of the head
+head | int
+mask | str | | padding, causal or none
+temperature | float | | of softmax
+reach | int | tokens | of windows, to each side
+seed | int | | of everything random
+tokens | [str] | `[token]`
+weights | [[float]] | `[query][key]` | the head's own map
+variants | [object] | | its queries and keys with every scoring function and normaliser
+variants.score | str | | the scoring function
+variants.normaliser | str
+variants.trained | bool | | false: parameters of the score are random
+variants.weights | [[float]] | `[query][key]`
+variants.entropy | float | nats | mean over queries
+variants.moved | float | share of the weight | weight that would have to move to get the head's own map
+variants.same_key | float | share of queries | queries with the same strongest key as in the head's own map
+designs | [object] | | its queries and keys in other designs, with controls
+designs.name | str | | as in `--design`
+designs.described | str | | in words
+designs.trained | bool | | false: some parameters are random
+designs.weights | [[float]] | `[query][key]`
+designs.entropy | float | nats | mean over queries
+designs.distance | float | tokens | mean distance of the weight, over queries
+designs.moved | float | share of the weight | as in `variants`
+designs.same_key | float | share of queries | as in `variants`
+designs.control | str | | a description of the controls
+designs.control_distance | float | tokens | mean over the controls
+designs.control_moved | float | share of the weight | mean over the controls
+designs.control_weights | [[float]] | `[query][key]` | the first control's map
+designs.verdict | str | | its figures compared with those of the head and the controls
+claims | [object] | | the claims of tutorials and papers
+claims.name | str
+claims.statement | str | | in words
+claims.figures | {float} | | the measured figures, by name
+claims.holds | bool | | true if the figures agree with the claim
+claims.finding | str | | further findings, in words; otherwise empty
+mistakes | object or null | | with `--mistakes`: the effect of known mistakes on the head
+mistakes.exchanged | object or null | | the control: heads of the layer exchange their maps; null if the layer has
+    one head
+mistakes.exchanged.moved | float | share of the weight | as below, mean over all exchanges
+mistakes.exchanged.others_moved | float | share of the weight | as below, mean over all exchanges
+mistakes.exchanged.output | float | | as below, mean over all exchanges
+mistakes.made | [object] | | each mistake, in its first variant that changes something here
+mistakes.made.name | str
+mistakes.made.says | str | | continues "this is attention"
+mistakes.made.where | str | | where people make it
+mistakes.made.remedy | str | | how to fix it
+mistakes.made.needs | str or null | | what a text needs to show it; null: every text shows it
+mistakes.made.moved | float or null | share of the weight | as in `variants`, above 1 if a row sums to more; null,
+    as the next three, if it does not show here or gives NaN
+mistakes.made.others_moved | float or null | share of the weight | the same for the layer's other heads, mean
+mistakes.made.output | float or null | | for the layer's attention, ‖changed - own‖ / ‖own‖
+mistakes.made.weights | [[float]] or null | `[query][key]` | the head's map
+records | [record] | | the record of the head's own map
+
+With `--design` the document has only that entry of `designs`, and with `--mistakes` only `mistakes`. `.csv`: a row
+per entry of `variants`, with `--design` of `designs`, with `--mistakes` of `mistakes.made`.
+"""

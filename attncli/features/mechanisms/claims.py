@@ -35,9 +35,9 @@ from attncli.attention import (
 from attncli.features.mask import Measured, measure_permutation
 from attncli.features.mechanisms.designs import group_sizes, with_shared_keys
 from attncli.features.mechanisms.head import SAME, HeadInLayer, mask_of, own_score
+from attncli.models.engine import Engine
 from attncli.models.head import OneHead
 from attncli.models.model import Model
-from attncli.models.tapped import TappedModel
 from attncli.text.tokens import Tokens
 
 SIZES = (4, 16, 64, 256, 1024)  # of random queries and keys
@@ -56,7 +56,7 @@ Numbers: TypeAlias = dict[str, float]
 class Trial:
     """A head that claims are measured on, among those of its layer. seed: of random vectors and weights."""
 
-    model: TappedModel
+    model: Engine
     head: OneHead
     inside: HeadInLayer
     seed: int = 0
@@ -128,17 +128,17 @@ def check(rule: Rule, trial: Trial) -> Claim:
 # --- the division by √d_k -------------------------------------------------------------------------------
 
 
-def variance_by_size(trial: Trial) -> Numbers:
+def _variance_by_size(trial: Trial) -> Numbers:
     """Return the variance of q · k over the first d elements of the vectors, each element standardised."""
     head = trial.head
-    query = standardised(torch.from_numpy(head.query).double()[real_tokens(head.record.tokens)])
-    key = standardised(torch.from_numpy(head.key).double()[real_tokens(head.record.keys)])
+    query = _standardised(torch.from_numpy(head.query).double()[_real_tokens(head.record.tokens)])
+    key = _standardised(torch.from_numpy(head.key).double()[_real_tokens(head.record.keys)])
     d_k = query.shape[-1]
     sizes = sorted({max(d_k // part, 1) for part in (8, 4, 2, 1)})
     return {f"d_k {size}": variance_of_scores(query[:, :size], key[:, :size]) for size in sizes}
 
 
-def variance_at_random(trial: Trial) -> Numbers:
+def _variance_at_random(trial: Trial) -> Numbers:
     """Return the variance of scores of random queries and keys: the mean of DRAWS draws, one of which may be off by a
     quarter.
     """
@@ -151,7 +151,7 @@ def variance_at_random(trial: Trial) -> Numbers:
     return figures
 
 
-def is_undone(figures: Numbers, limit: float) -> bool:
+def _is_undone(figures: Numbers, limit: float) -> bool:
     """Return whether variances are d_k, and 1 after the division."""
     return all(
         abs(figures[f"d_k {size}, q·k"] / size - 1) < NEAR and abs(figures[f"d_k {size}, / √d_k"] - 1) < NEAR
@@ -171,7 +171,7 @@ def saturation(trial: Trial) -> Numbers:
     }
 
 
-def saturation_at_random(trial: Trial) -> Numbers:
+def _saturation_at_random(trial: Trial) -> Numbers:
     """Return that norm without the division, divided by that with it, for random queries and keys."""
     draws = drawn(trial.seed)
     ratios = {
@@ -189,20 +189,20 @@ def saturation_at_random(trial: Trial) -> Numbers:
     }
 
 
-def turns_later_with_more_keys(figures: Numbers, limit: float) -> bool:
+def _turns_later_with_more_keys(figures: Numbers, limit: float) -> bool:
     """Return whether less gradient is left from some d_k on, the larger the more keys there are, in all draws.
 
     A row of many keys with small scores is nearly uniform, and has little gradient too. So scores that grow with d_k
     bring gradient first and take it later.
     """
-    less = turning_points(figures, less_from)
+    less = _turning_points(figures, _less_from)
     return list(less) == list(KEYS) and all(few < many for few, many in pairwise(less.values()))
 
 
-def describe_turning(figures: Numbers) -> str:
+def _describe_turning(figures: Numbers) -> str:
     """ "less is left from d_k 16 with 8 keys, d_k 64 with 32 keys; more is left up to ..." """
-    found = ("less is left from", less_from), ("more is left up to", more_up_to)
-    sizes = [(words, turning_points(figures, turning)) for words, turning in found]
+    found = ("less is left from", _less_from), ("more is left up to", _more_up_to)
+    sizes = [(words, _turning_points(figures, turning)) for words, turning in found]
     return "; ".join(
         f"{words} " + ", ".join(f"d_k {size} with {keys} keys" for keys, size in some.items())
         for words, some in sizes
@@ -210,18 +210,18 @@ def describe_turning(figures: Numbers) -> str:
     )
 
 
-def turning_points(figures: Numbers, turning: Callable[[Numbers, int], int | None]) -> dict[int, int]:
+def _turning_points(figures: Numbers, turning: Callable[[Numbers, int], int | None]) -> dict[int, int]:
     """Return, by number of keys, the size at which ratios turn, where they do."""
     return {keys: found for keys in KEYS if (found := turning(figures, keys))}
 
 
-def less_from(figures: Numbers, keys: int) -> int | None:
+def _less_from(figures: Numbers, keys: int) -> int | None:
     """Return the one of SIZES from which on the largest ratio of all draws is below 1; None if there is none."""
     others = [size for size in SIZES if not figures[f"{keys} keys: d_k {size}, most"] < 1]
     return next((size for size in SIZES if size > max(others, default=0)), None)
 
 
-def more_up_to(figures: Numbers, keys: int) -> int | None:
+def _more_up_to(figures: Numbers, keys: int) -> int | None:
     """Return the one of SIZES up to which the smallest ratio of all draws is above 1; None if there is none."""
     others = [size for size in SIZES if not figures[f"{keys} keys: d_k {size}, least"] > 1]
     return next((size for size in reversed(SIZES) if size < min(others, default=2 * max(SIZES))), None)
@@ -230,28 +230,28 @@ def more_up_to(figures: Numbers, keys: int) -> int | None:
 # --- projections ----------------------------------------------------------------------------------------
 
 
-def asymmetry_of_projections(trial: Trial) -> Numbers:
+def _asymmetry_of_projections(trial: Trial) -> Numbers:
     """Return |S - Sᵀ| / |S| of the scores and of softmax of them: 0 is symmetric, √2 is what unrelated entries give.
 
     Softmax makes symmetric scores asymmetric, as it divides each row by a sum of its own. Its own effect is measured on
     the queries in the place of the keys. Masks, which do so too, are left out.
     """
     head = trial.head
-    real = real_tokens(head.record.tokens)
+    real = _real_tokens(head.record.tokens)
     query, key = (torch.from_numpy(part)[real] for part in (head.query, head.key))
     scores = scaled_dot(query, key)
     alone = asymmetry(masked_softmax(scaled_dot(query, query)))
     return {"scores": asymmetry(scores), "softmax": asymmetry(masked_softmax(scores)), "with W_Q = W_K": alone}
 
 
-def asymmetry_of_one_projection(trial: Trial) -> Numbers:
+def _asymmetry_of_one_projection(trial: Trial) -> Numbers:
     """Return it with W_Q in the place of W_K; softmax then divides each row by a sum of its own."""
     query = torch.from_numpy(trial.head.query)
     scores = scaled_dot(query, query)
     return {"scores": asymmetry(scores), "map": asymmetry(masked_softmax(scores))}
 
 
-def deviation_of_bilinear(trial: Trial) -> Numbers:
+def _deviation_of_bilinear(trial: Trial) -> Numbers:
     """Compare (W_Q x + b_Q) · (W_K y + b_K) with xᵀ W y, W = W_Qᵀ W_K, biases as weights of an input that is always 1.
 
     Where positions turn queries and keys, that is so before they do. Then a token's score with itself is compared,
@@ -271,7 +271,7 @@ def deviation_of_bilinear(trial: Trial) -> Numbers:
     return {"deviation": relative(found, own) if head.rotary is None else relative(found.diagonal(), own.diagonal())}
 
 
-def deviation_of_plain(trial: Trial) -> Numbers:
+def _deviation_of_plain(trial: Trial) -> Numbers:
     """Compare with plain attention, Σ_n softmax(s(x_n, q)) x_n, which weighs the vectors that it has scored."""
     query, key = trial.head.query.astype(np.float64), trial.head.key.astype(np.float64)
     found = attend(torch.from_numpy(query), torch.from_numpy(key), torch.from_numpy(key)).output
@@ -283,7 +283,7 @@ def deviation_of_plain(trial: Trial) -> Numbers:
     return {"deviation": relative(found, torch.from_numpy(np.stack(plain)))}
 
 
-def deviation_of_equal_heads(trial: Trial, count: int = 3) -> Numbers:
+def _deviation_of_equal_heads(trial: Trial, count: int = 3) -> Numbers:
     """Compare the outputs of several heads with this head's projections with its own output."""
     head = trial.head
     x, size = torch.from_numpy(head.x), head.query.shape[-1]
@@ -308,7 +308,7 @@ def permutation(trial: Trial) -> Numbers:
     return {"deviation": trial.permuted.deviation}
 
 
-def rotary_of_moved_text(trial: Trial) -> Numbers:
+def _rotary_of_moved_text(trial: Trial) -> Numbers:
     """Compare rotary scores of all heads with those of the text further along, and with only its keys further along."""
     head = trial.inside
     rotary = Rotary(head.query.shape[-1] // 2 * 2)
@@ -326,7 +326,7 @@ def rotary_of_moved_text(trial: Trial) -> Numbers:
     }
 
 
-def moved_by_windows(trial: Trial) -> Numbers:
+def _moved_by_windows(trial: Trial) -> Numbers:
     """Return what moves in narrower and narrower windows, from one that is as wide as the text."""
     head = trial.inside
     most = int(head.real.sum()) - 1
@@ -334,7 +334,7 @@ def moved_by_windows(trial: Trial) -> Numbers:
     return {f"reach {reach}": head.under(head.score, window_mask(reach, len(head.mask))).moved for reach in reaches}
 
 
-def moved_by_shared_keys(trial: Trial) -> Numbers:
+def _moved_by_shared_keys(trial: Trial) -> Numbers:
     """Return what moves with the mean of the keys of more and more heads."""
     return {f"heads {size}": with_shared_keys(trial.inside, size).moved for size in group_sizes(trial.inside)}
 
@@ -342,7 +342,7 @@ def moved_by_shared_keys(trial: Trial) -> Numbers:
 # --- norms, gates, layers -------------------------------------------------------------------------------
 
 
-def scores_with_norm(trial: Trial) -> Numbers:
+def _scores_with_norm(trial: Trial) -> Numbers:
     """Return largest scores and entropies with and without QK norm, which has no gains here, also of longer queries."""
     head = trial.inside
     query, key = head.query[head.number].double(), head.key[head.number].double()
@@ -358,7 +358,7 @@ def scores_with_norm(trial: Trial) -> Numbers:
     return figures
 
 
-def deviation_of_rms_norm(trial: Trial) -> Numbers:
+def _deviation_of_rms_norm(trial: Trial) -> Numbers:
     """Compare LayerNorm with RMSNorm on the layer's input, without gains and biases."""
     x = torch.from_numpy(trial.head.x).double()
     norm = RMSNorm(x.shape[-1], eps=TINY).double()
@@ -370,7 +370,7 @@ def deviation_of_rms_norm(trial: Trial) -> Numbers:
         }
 
 
-def deviation_of_gates(trial: Trial) -> Numbers:
+def _deviation_of_gates(trial: Trial) -> Numbers:
     """Compare f(x W) ⊗ (x V + c) on the layer's input, W drawn, with f(x W): with V = 0 and c = 1, and with V drawn."""
     x = torch.from_numpy(trial.head.x).double()
     size = x.shape[-1]
@@ -384,7 +384,7 @@ def deviation_of_gates(trial: Trial) -> Numbers:
         return {"deviation": relative(gated(x), plain(x)), "if values depend on x": with_values}
 
 
-def growth_by_layer(trial: Trial) -> Numbers:
+def _growth_by_layer(trial: Trial) -> Numbers:
     """Return the mean square of vectors after layers of random weights, on this layer's input brought to 1.
 
     It grows with every layer of pre-norm (Xiong et al. 2020, lemma 2).
@@ -406,12 +406,12 @@ def growth_by_layer(trial: Trial) -> Numbers:
 # --- comparisons ----------------------------------------------------------------------------------------
 
 
-def is_same(figures: Numbers, limit: float) -> bool:
+def _is_same(figures: Numbers, limit: float) -> bool:
     """Return whether the first figure is within rounding."""
     return next(iter(figures.values())) < limit
 
 
-def only_first_is_same(figures: Numbers, limit: float) -> bool:
+def _only_first_is_same(figures: Numbers, limit: float) -> bool:
     """Return whether the first of two figures is within rounding and the second is not."""
     first, second = figures.values()
     return first < limit < second
@@ -422,13 +422,13 @@ def grows(figures: Iterable[float]) -> bool:
     return all(small < large for small, large in pairwise(figures))
 
 
-def scores_are_bounded(figures: Numbers, limit: float) -> bool:
+def _scores_are_bounded(figures: Numbers, limit: float) -> bool:
     """Return whether QK norm keeps scores within the limit and entropies where they are, and without it they shrink."""
     _, own, _, own_longer, largest, normed, largest_longer, normed_longer = figures.values()
     return max(largest, largest_longer) <= limit + SAME and abs(normed - normed_longer) < SAME and own > own_longer
 
 
-def only_pre_norm_grows(figures: Numbers, limit: float) -> bool:
+def _only_pre_norm_grows(figures: Numbers, limit: float) -> bool:
     """Return whether vectors grow with every layer of pre-norm, and stay with post-norm."""
     pre, post = list(figures.values())[:LAYERS], list(figures.values())[LAYERS:]
     return grows([1.0, *pre]) and all(abs(one - 1) < NEAR for one in post)
@@ -437,7 +437,7 @@ def only_pre_norm_grows(figures: Numbers, limit: float) -> bool:
 # --- measures -------------------------------------------------------------------------------------------
 
 
-def real_tokens(tokens: Tokens) -> Tensor:
+def _real_tokens(tokens: Tokens) -> Tensor:
     """Return bool `[token]`, False at [PAD]."""
     return ~torch.tensor(tokens.padding)
 
@@ -450,7 +450,7 @@ def drawn(seed: int) -> list[tuple[Tensor, Tensor]]:
     return [(query, key) for query, key in both]
 
 
-def standardised(vectors: Tensor) -> Tensor:
+def _standardised(vectors: Tensor) -> Tensor:
     """Give every component mean 0 and variance 1 over the tokens; one that never changes becomes 0."""
     centred = vectors - vectors.mean(dim=0)
     return centred / centred.std(dim=0, correction=0).clamp(min=1e-12)
@@ -484,7 +484,7 @@ def relative(found: Tensor, expected: Tensor) -> float:
 # --- the claims -----------------------------------------------------------------------------------------
 
 
-def knows_no_order(trial: Trial) -> bool:
+def _knows_no_order(trial: Trial) -> bool:
     """Return whether a network has nothing but positions that depends on the order of the tokens."""
     return isinstance(trial.model, Model) and not trial.model.config.goes_by_order
 
@@ -493,14 +493,14 @@ CLAIMS = (
     Rule(
         "variance on this head",
         "the variance of q·k grows with d_k: this head's",
-        variance_by_size,
+        _variance_by_size,
         lambda figures, _: len(figures) > 1 and grows(figures.values()),
     ),
     Rule(
         "division",
         f"it is d_k for random q and k, and dividing by √d_k makes it 1, within {NEAR:.0%}: mean of {DRAWS} draws",
-        variance_at_random,
-        is_undone,
+        _variance_at_random,
+        _is_undone,
     ),
     Rule(
         "saturation on this head",
@@ -511,37 +511,37 @@ CLAIMS = (
     Rule(
         "saturation",
         f"the same for random q and k of a large d_k, the larger the more keys: not divided / divided, {DRAWS} draws",
-        saturation_at_random,
-        turns_later_with_more_keys,
-        finding=describe_turning,
+        _saturation_at_random,
+        _turns_later_with_more_keys,
+        finding=_describe_turning,
     ),
     Rule(
         "asymmetry",
         "separate projections make attention asymmetric: |S - Sᵀ| / |S|",
-        asymmetry_of_projections,
+        _asymmetry_of_projections,
         lambda figures, limit: figures["scores"] > limit and figures["softmax"] > figures["with W_Q = W_K"],
         applies=lambda trial: trial.is_self,
     ),
     Rule(
         "one projection",
         "with W_Q = W_K it is symmetric before softmax",
-        asymmetry_of_one_projection,
-        is_same,
+        _asymmetry_of_one_projection,
+        _is_same,
         applies=lambda trial: trial.is_self,
     ),
     Rule(
         "bilinear",
         "a bilinear score with W = W_Qᵀ W_K on the inputs is the head's",
-        deviation_of_bilinear,
-        is_same,
+        _deviation_of_bilinear,
+        _is_same,
         applies=lambda trial: trial.has_input,
     ),
-    Rule("key-value", "with K = V, key-value attention is plain attention", deviation_of_plain, is_same),
+    Rule("key-value", "with K = V, key-value attention is plain attention", _deviation_of_plain, _is_same),
     Rule(
         "heads alike",
         "several heads with the same projections are one head",
-        deviation_of_equal_heads,
-        is_same,
+        _deviation_of_equal_heads,
+        _is_same,
         applies=lambda trial: trial.has_input,
     ),
     Rule(
@@ -550,58 +550,58 @@ CLAIMS = (
         permutation,
         lambda figures, limit: figures["deviation"] <= limit,
         limit=lambda trial: trial.permuted.tolerance,
-        applies=knows_no_order,
+        applies=_knows_no_order,
     ),
     Rule(
         "rotary",
         f"rotary scores depend on the difference of positions only: of a text that is moved on by {SHIFT} tokens",
-        rotary_of_moved_text,
-        only_first_is_same,
+        _rotary_of_moved_text,
+        _only_first_is_same,
         applies=lambda trial: trial.is_self and trial.d_k > 1,
     ),
     Rule(
         "window",
         "a window as wide as the text is no window, and the narrower the more weight must move",
-        moved_by_windows,
+        _moved_by_windows,
         lambda figures, limit: (
-            is_same(figures, limit) and all(wide <= narrow for wide, narrow in pairwise(figures.values()))
+            _is_same(figures, limit) and all(wide <= narrow for wide, narrow in pairwise(figures.values()))
         ),
         applies=lambda trial: trial.is_self,
     ),
     Rule(
         "shared keys",
         "the more heads share keys, the more of this head's weight moves: moved, with the mean of its group's keys",
-        moved_by_shared_keys,
-        lambda figures, limit: is_same(figures, limit) and grows(figures.values()),
+        _moved_by_shared_keys,
+        lambda figures, limit: _is_same(figures, limit) and grows(figures.values()),
         applies=lambda trial: trial.is_self and len(trial.inside.key) > 1,
     ),
     Rule(
         "QK norm",
         "QK norm keeps scores within √d_k = {root:.2f}, so that longer queries don't saturate softmax",
-        scores_with_norm,
-        scores_are_bounded,
+        _scores_with_norm,
+        _scores_are_bounded,
         limit=lambda trial: trial.d_k**0.5,
         applies=lambda trial: trial.is_self,
     ),
     Rule(
         "RMSNorm",
         "LayerNorm is RMSNorm of x with its mean taken away: of this layer's input",
-        deviation_of_rms_norm,
-        only_first_is_same,
+        _deviation_of_rms_norm,
+        _only_first_is_same,
         applies=lambda trial: trial.is_self and trial.has_input,
     ),
     Rule(
         "GLU",
         "a gated feed-forward network (GLU) whose values are all 1 is the plain one: of this layer's input",
-        deviation_of_gates,
-        only_first_is_same,
+        _deviation_of_gates,
+        _only_first_is_same,
         applies=lambda trial: trial.is_self and trial.has_input,
     ),
     Rule(
         "pre-norm",
         "with pre-norm vectors grow from layer to layer, with post-norm they don't: mean square, random layers",
-        growth_by_layer,
-        only_pre_norm_grows,
+        _growth_by_layer,
+        _only_pre_norm_grows,
         applies=lambda trial: trial.is_self and trial.has_input,
     ),
 )

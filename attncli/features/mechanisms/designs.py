@@ -30,7 +30,7 @@ from attncli.attention import (
     masked_softmax,
     window_mask,
 )
-from attncli.attention.normalise import Normaliser
+from attncli.attention.attend import Normaliser
 from attncli.attention.scores import ScoreFunction
 from attncli.base import choices
 from attncli.features.mechanisms import REACH, WINDOWS
@@ -81,7 +81,7 @@ def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Var
     own = head.record.weights[0, 0]
     found = []
     for name in SCORES:
-        score, trained = make_score(name, query.shape[-1], len(key), seed)
+        score, trained = _make_score(name, query.shape[-1], len(key), seed)
         for normaliser, normalise in normalisers(temperature, seed).items():
             with torch.inference_mode():
                 _, kept, _ = attend(query, key, value, mask, score, normalise)
@@ -90,7 +90,7 @@ def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Var
     return found
 
 
-def make_score(name: str, d_k: int, keys: int, seed: int) -> tuple[ScoreFunction, bool]:
+def _make_score(name: str, d_k: int, keys: int, seed: int) -> tuple[ScoreFunction, bool]:
     """Return a scoring function by name, and whether it needs no training; its parameters are drawn from the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -171,8 +171,8 @@ def designs(
     found = []
     names = choices.names(choices.Design) if only is None else (only,)
     for name in names if head.attention is not None else [name for name in names if name in WINDOWS]:
-        if (positions := positions_of(head, name, reach, seed)) is not None:
-            found.append(in_order(head, name, positions, temperature, seed))
+        if (positions := _positions_of(head, name, reach, seed)) is not None:
+            found.append(_in_order(head, name, positions, temperature, seed))
         elif (size := sharing(head, name)) is not None:
             found.append(shared(head, name, size, temperature))
     return found
@@ -193,7 +193,7 @@ class Positions(NamedTuple):
     trained: bool = True
 
 
-def positions_of(head: HeadInLayer, name: str, reach: int, seed: int) -> Positions | None:
+def _positions_of(head: HeadInLayer, name: str, reach: int, seed: int) -> Positions | None:
     """Return the design of this name if it is one of positions, which replace those that the layer has."""
     own, tokens, heads, d_k = head.score, len(head.mask), len(head.key), head.key.shape[-1]
     pairs = d_k // 2
@@ -224,7 +224,7 @@ def positions_of(head: HeadInLayer, name: str, reach: int, seed: int) -> Positio
 def disentangled(head: HeadInLayer) -> Disentangled:
     """Return a score with drawn vectors of offsets, projected as the content is, as in DeBERTa-v3."""
     assert head.attention is not None
-    query, key = head.attention.query, for_every_head(head.attention, head.attention.key)
+    query, key = head.attention.query, _for_every_head(head.attention, head.attention.key)
     score = Disentangled(
         nn.Embedding(2 * SPAN, query.in_features),
         nn.LayerNorm(query.in_features),
@@ -236,7 +236,7 @@ def disentangled(head: HeadInLayer) -> Disentangled:
     return score
 
 
-def for_every_head(attention: MultiHeadAttention, part: nn.Linear) -> nn.Linear:
+def _for_every_head(attention: MultiHeadAttention, part: nn.Linear) -> nn.Linear:
     """Return a projection of keys that heads share, repeated for each of them."""
     if attention.key_heads == attention.heads:
         return part
@@ -247,7 +247,7 @@ def for_every_head(attention: MultiHeadAttention, part: nn.Linear) -> nn.Linear:
     return every
 
 
-def in_order(head: HeadInLayer, name: str, positions: Positions, temperature: float, seed: int) -> Design:
+def _in_order(head: HeadInLayer, name: str, positions: Positions, temperature: float, seed: int) -> Design:
     """Return a design of positions, and as controls the same with the real tokens in a shuffled order."""
     generator = torch.Generator().manual_seed(seed)
     orders = [head.shuffled(generator) for _ in range(DRAWS)]

@@ -10,8 +10,8 @@ from attncli.analysis.patterns import counted_queries, entropy, total_variation
 from attncli.attention import MultiHeadAttention, PositionalScore, combine_masks, masked_softmax
 from attncli.attention.scores import ScoreFunction
 from attncli.base.arrays import Bools, Doubles, Floats
+from attncli.models.engine import Engine
 from attncli.models.head import OneHead
-from attncli.models.tapped import TappedModel
 
 SAME = 1e-4  # what rounding in float32 explains, compared with scores of about 10
 
@@ -67,7 +67,7 @@ class HeadInLayer:
     sink: float | None = None
 
     @classmethod
-    def of(cls, model: TappedModel, head: OneHead) -> "HeadInLayer":
+    def of(cls, model: Engine, head: OneHead) -> "HeadInLayer":
         [layer], [number] = head.record.layers, head.record.heads
         if head.x is None:
             return cls.as_they_meet(head)

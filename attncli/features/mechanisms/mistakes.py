@@ -28,13 +28,13 @@ from attncli.attention.mistakes import (
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
 from attncli.features.mechanisms.head import SAME, HeadInLayer
+from attncli.models.engine import Engine
 from attncli.models.head import OneHead
 from attncli.models.model import Model
-from attncli.models.tapped import TappedModel
 
 
 class Moved(NamedTuple):
-    """How far a layer is from the right one; NaN where numbers have become NaN.
+    """The distances of a layer from the right one; NaN where numbers have become NaN.
 
     own, others: the weight that would have to move to make this head's map, and each other head's, the right one (total
     variation, mean over the queries that count); above 1 where rows sum to more than 1. output: ‖output - right‖ /
@@ -51,7 +51,7 @@ class Moved(NamedTuple):
         return not all(one <= SAME for one in (self.own, *self.others, self.output))
 
     def document(self) -> dict[str, Any]:
-        return {"moved": finite(self.own), "others_moved": finite(self.of_others), "output": finite(self.output)}
+        return {"moved": _finite(self.own), "others_moved": _finite(self.of_others), "output": _finite(self.output)}
 
     @property
     def of_others(self) -> float | None:
@@ -97,24 +97,21 @@ class Mistakes:
                     "others_moved": None,
                     "output": None,
                     **({} if one.moved is None else one.moved.document()),
-                    "weights": None if one.weights is None else finite_rows(one.weights),
+                    "weights": None
+                    if one.weights is None
+                    else [[_finite(weight) for weight in row] for row in one.weights.tolist()],
                 }
                 for one in self.made
             ],
         }
 
 
-def finite(number: float | None) -> float | None:
+def _finite(number: float | None) -> float | None:
     """Return a number as JSON can have it, which has no NaN and no infinity."""
     return number if number is not None and math.isfinite(number) else None
 
 
-def finite_rows(weights: Floats) -> list[list[float | None]]:
-    """Return a map as JSON can have it."""
-    return [[finite(weight) for weight in row] for row in weights.tolist()]
-
-
-def make_mistakes(model: TappedModel, head: OneHead) -> Mistakes:
+def make_mistakes(model: Engine, head: OneHead) -> Mistakes:
     """Make each of `MISTAKES` in the layer of this head: in its own projections, on its input, with its mask.
 
     Raises RequestError where the formula has no step for the layer's positions, or the projections are not known.
@@ -132,10 +129,10 @@ def make_mistakes(model: TappedModel, head: OneHead) -> Mistakes:
         right = formula(inputs)
 
         def moved(made: Result) -> Moved:
-            return how_far(made, right, inside)
+            return _how_far(made, right, inside)
 
-        turns = [moved(rotated(formula, turn)(inputs)) for turn in range(1, inputs.heads)]
-        return Mistakes([make(one, formula, inputs, inside.number, moved) for one in MISTAKES], mean_of(turns))
+        turns = [moved(_rotated(formula, turn)(inputs)) for turn in range(1, inputs.heads)]
+        return Mistakes([make(one, formula, inputs, inside.number, moved) for one in MISTAKES], _mean_of(turns))
 
 
 def make(mistake: Mistake, formula: Formula, inputs: Inputs, number: int, moved: Callable[[Result], Moved]) -> Made:
@@ -150,12 +147,12 @@ def make(mistake: Mistake, formula: Formula, inputs: Inputs, number: int, moved:
     return Made(mistake)
 
 
-def rotated(formula: Formula, turn: int) -> Formula:
+def _rotated(formula: Formula, turn: int) -> Formula:
     """Return the formula in which each head has the map of the head `turn` places before it."""
     return replace(formula, normalise=lambda scores: formula.normalise(scores).roll(turn, dims=1))
 
 
-def how_far(made: Result, right: Result, inside: HeadInLayer) -> Moved:
+def _how_far(made: Result, right: Result, inside: HeadInLayer) -> Moved:
     """Measure how far a result is from the right one."""
     counted, number = inside.counted, inside.number
     maps, rights = (result.weights[0].float().cpu().numpy()[:, counted] for result in (made, right))
@@ -169,7 +166,7 @@ def how_far(made: Result, right: Result, inside: HeadInLayer) -> Moved:
     )
 
 
-def mean_of(several: Sequence[Moved]) -> Moved | None:
+def _mean_of(several: Sequence[Moved]) -> Moved | None:
     """Return the mean of each figure; None of an empty list."""
     if not several:
         return None

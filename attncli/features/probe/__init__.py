@@ -26,9 +26,10 @@ from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.feature import as_function
 from attncli.features.inputs import STDIN, open_part
+from attncli.features.options import TEXT, argument, option
 from attncli.features.probe.tally import Probed
 from attncli.models.opening import Opening
-from attncli.record.captions import model_shown
+from attncli.record.display import model_shown
 from attncli.report import Cell, Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -64,17 +65,13 @@ class Probe(CorpusFeature):
     saves = (*PICTURES, *DOCUMENTS)
     saved_as = "what is probed"
 
-    files: Annotated[
-        list[str], options.argument("FILES", "A treebank in CoNLL-U: files, folders, addresses; - is stdin.")
-    ]
+    files: Annotated[list[str], argument("FILES", "A treebank in CoNLL-U: files, folders, addresses; - is stdin.")]
     model: options.ModelName = "minilm"
     test: Annotated[
-        str | None,
-        options.option(options.TEXT, "--test", metavar="FILE", help="Choose heads on FILES, measure them on this one."),
+        str | None, option(TEXT, "--test", metavar="FILE", help="Choose heads on FILES, measure them on this one.")
     ] = None
     limit: Annotated[
-        int | None,
-        options.option(options.TEXT, "--limit", metavar="N", min=1, help="Read the first N sentences of a treebank."),
+        int | None, option(TEXT, "--limit", metavar="N", min=1, help="Read the first N sentences of a treebank.")
     ] = None
     sample: corpora.Sample = None
     seed: corpora.Seed = 0
@@ -120,7 +117,7 @@ def _report(found: Probed) -> Report:
             *map(Sentence, explain_verdicts(document)),
             _tree_table(document),
             Sentence(explain_trees(document)),
-            Bars(document),
+            _Bars(document),
         ],
         lambda: document,
         itemgetter("relations"),
@@ -228,7 +225,7 @@ def percent(share: float | None) -> str:
 
 
 @dataclass(frozen=True)
-class Bars(Part):
+class _Bars(Part):
     """The relations and the trees as bars, in pictures only."""
 
     document: dict[str, Any]
@@ -237,3 +234,49 @@ class Bars(Part):
         from attncli.features.probe.picture import draw_bars
 
         return draw_bars(self.document)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### probe
+
+model | model
+kind | str? | | decoder; missing for encoder attention
+partial | bool | | true if it was interrupted and there are more sentences
+treebank | treebank | | the sentences that chose the heads
+test | treebank or null | | the sentences that measured them, if others
+candidates | int | | number of heads and directions from which the same words chose the measured one; 1 if other
+    words chose it
+relations | [head] | | all relations together, then each by falling frequency: the head that finds most words
+relations.relation | str | | as in the treebank, or all
+relations.direction | str | | which word attends to which
+relations.accuracy | float or null | share of the words | share whose syntactic head it finds; null if there is none
+relations.offset | int | words | the fixed distance that finds most
+relations.offset_accuracy | float or null | share of the words | share that this offset finds
+relations.count | int | words | number of words with this relation
+relations.interval | object | share of the words | 95% interval of the accuracy on all such words (Wilson); wider if
+    the same words chose the head
+relations.interval.low | float or null | share of the words | null if there is no word
+relations.interval.high | float or null | share of the words
+relations.chance | float | probability | upper bound of the probability that luck makes the best candidate that much
+    better than the offset
+relations.verdict | str | | head, offset, unclear or too few
+trees | object
+trees.edges | int | | in all sentences
+trees.neighbours | float | share of the edges | between neighbours
+trees.layers | [head] | | for each layer the head whose spanning trees have most of the edges
+trees.layers.uuas | float | share of the edges | share in the trees of the layer's mean map
+trees.layers.best_head | int | | equal to `head`
+trees.layers.best_head_uuas | float | share of the edges | share in the trees of this head
+
+`.csv`: a row per entry of `relations`.
+
+### treebank
+
+The sentences read from a treebank.
+
+path | str | | the file, or stdin
+sentences | int | | number of sentences read
+words | int | | number of words in them
+skipped | int | | number of sentences that could not be read
+"""

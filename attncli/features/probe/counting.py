@@ -14,11 +14,11 @@ import torch
 
 from attncli.base.errors import Notice, RequestError
 from attncli.base.schema import LARGEST, each, fields, name, text, whole
-from attncli.corpus.files import TREEBANKS, shown
+from attncli.corpus.files import TREEBANKS, display_name
 from attncli.corpus.of_model import MOST_THREADS, OfModel, asked_of, pool
-from attncli.corpus.running import Corpus, Show, Where, go_through, silent
+from attncli.corpus.running import Corpus, Show, Where, go_through, notify_partial, silent
 from attncli.corpus.shards import Arrays, Counts, Seen, Shard
-from attncli.corpus.treebank import TreebankReading
+from attncli.corpus.treebank import Sentence, TreebankReading, words_of
 from attncli.features.probe.tally import (
     DIRECTIONS,
     Ints,
@@ -29,15 +29,13 @@ from attncli.features.probe.tally import (
     check_tally,
     tally,
 )
-from attncli.models.engine import Engine
+from attncli.models.engine import Engine, check_every_layer
 from attncli.models.model import Model
 from attncli.models.network import lay_out
 from attncli.models.opening import Opening
 from attncli.models.rows import batches, read_ahead
-from attncli.models.tapped import check_every_layer
 from attncli.record import AttentionRecord, Request
 from attncli.text.tokens import NothingKept, Tokens
-from attncli.text.trees import Sentence, words_of
 
 SHUFFLED = 2**15  # sentences that are shuffled together; all of them are in memory
 ENDLESS = 10**9  # tokens: the limit that tokenizers name for models without one
@@ -96,15 +94,14 @@ def probe_treebank(
         raise KeyboardInterrupt
     if partial:
         of = " and ".join(str(one.tally.seen) for one in found)
-        more = "" if where.state is None else "; the same command goes on from here"
-        warnings.warn(f"interrupted: these figures are PARTIAL, of {of} sentences{more}", Notice, stacklevel=2)
+        notify_partial(f"figures are PARTIAL, of {of} sentences", where)
     apart = test is not None and len(found) == len(asked)
     return Probed(model.info_of(which), found[0], found[-1] if apart else None, partial, model.kind(which))
 
 
 def _treebank_name(files: Sequence[str]) -> str:
     """Return the name of a treebank in messages."""
-    return shown(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+    return display_name(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
 
 def _check(found: TreebankTally, reading: TreebankReading) -> None:
@@ -125,7 +122,7 @@ def _describe_skips(skips: Mapping[str, Skipped], path: str) -> str:
     """Return why sentences were skipped, and the line and perhaps the file of the first of each kind."""
     return ", ".join(
         f"{one.count} {why} ({'' if one.count == 1 else 'the first in '}"
-        f"{'' if shown(one.file) == path else f'{shown(one.file)}, '}line {one.line})"
+        f"{'' if display_name(one.file) == path else f'{display_name(one.file)}, '}line {one.line})"
         for why, one in sorted(skips.items(), key=lambda skip: skip[0] == NOT_WRITTEN)
     )
 
@@ -230,7 +227,7 @@ class CountedTrees(OfModel[Tally]):
 # --- sentences and their maps ---------------------------------------------------------------------------
 
 
-class NotWhole(Exception):  # noqa: N818  (it says what is the case)
+class _NotWhole(Exception):  # noqa: N818  (it says what is the case)
     """The model can't read a sentence to its end. The words continue a number of sentences."""
 
 
@@ -250,7 +247,7 @@ def _read(
         for file, sentence in some:
             try:
                 _tokens_by_word(model, sentence)
-            except NotWhole as why:
+            except _NotWhole as why:
                 yield str(why), file, sentence
             else:
                 whole.append((file, sentence))
@@ -303,19 +300,19 @@ def _written(model: Engine, sentence: Sentence) -> AttentionRecord | None:
 def _tokens_by_word(model: Engine, sentence: Sentence) -> Tokens:
     """Return the tokens of a sentence with the words of the treebank.
 
-    Raises NotWhole if the model can't read it to its end, and RequestError if the tokenizer belongs to another model,
+    Raises _NotWhole if the model can't read it to its end, and RequestError if the tokenizer belongs to another model,
     or fails.
     """
     room = model.tokenizer.max_tokens
     try:
         tokens, *more = islice(model.tokenizer.stretches(sentence.text), 2)
     except NothingKept as error:
-        raise NotWhole(LOST) from error
+        raise _NotWhole(LOST) from error
     if more or len(tokens) > room:
-        raise NotWhole(
+        raise _NotWhole(
             f"of more than the {room} tokens that the model reads" if room < ENDLESS else "that are too long"
         )
     by_word = words_of(tokens, sentence)
     if by_word is None:
-        raise NotWhole(LOST)
+        raise _NotWhole(LOST)
     return by_word

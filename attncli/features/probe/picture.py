@@ -10,7 +10,6 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attncli.base.palette import HEAD_COLOURS
 from attncli.features.probe import (
     FEW,
     SAME,
@@ -20,6 +19,7 @@ from attncli.features.probe import (
     relation_cells,
     title_of,
 )
+from attncli.record.display import HEAD_COLOURS
 from attncli.report.figure import fonts
 from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
 from attncli.report.figure.fonts import clean, token_label, wrap_line

@@ -1,40 +1,38 @@
 """Tally what heads find in the sentences of a treebank: syntactic heads by relation, and edges of trees.
 
 Of each head of the model, and in both directions, the strongest weight between a word and the other words is its guess
-at the word's syntactic head. Weight from a word to itself and to a sink (`attncli.analysis.sinks`) does not count.
+at the word's syntactic head. Weight from a word to itself and to a sink (`attncli.analysis.edges`) does not count.
 Punctuation can be guessed. Roots and punctuation are not asked for their syntactic head.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from attncli.analysis.edges import first_is_sink
 from attncli.analysis.luck import LEVEL, sign_test, wilson
-from attncli.analysis.sinks import first_is_sink
-from attncli.analysis.words import merge_words
 from attncli.base.arrays import Bools, Floats
+from attncli.corpus.treebank import Sentence
 from attncli.record import AttentionRecord, ModelInfo
-from attncli.text.trees import Sentence
+from attncli.record.grouping import merge_words
 
 Ints = npt.NDArray[np.int64]
 
 DIRECTIONS = ("child->head", "head->child")  # the word that attends first
 ALL = "all"  # all relations together
 NOBODY, ROOT = -1, -2  # in place of a word: no guess, no syntactic head
-Key = TypeVar("Key")
-Value = TypeVar("Value", bound=Any)
 
 # --- tallies --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """How many sentences were skipped for one reason, and the file and the line of the first one."""
+    """The number of sentences that were skipped for one reason, and the file and the line of the first."""
 
     count: int
     file: str
@@ -46,7 +44,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Tally:
-    """What all heads found in some sentences. Tallies add up exactly; memory does not grow with sentences.
+    """The findings of all heads in some sentences. Tallies add up exactly; memory does not grow with sentences.
 
     sentences, word_count: how many were read. offsets: the words with a syntactic head, by relation and the distance
     to it. found_at: how many of them each head found, `[layer, head, direction]`, by relation and distance. edges:
@@ -73,17 +71,7 @@ class Tally:
 
     def __add__(self, other: "Tally") -> "Tally":
         """Return the tally of both; the sentences of `other` come later."""
-        return Tally(
-            sentences=self.sentences + other.sentences,
-            word_count=self.word_count + other.word_count,
-            offsets=added(self.offsets, other.offsets),
-            found_at=added(self.found_at, other.found_at),
-            edges=self.edges + other.edges,
-            chain_edges=self.chain_edges + other.chain_edges,
-            tree_edges=self.tree_edges + other.tree_edges,
-            layer_edges=self.layer_edges + other.layer_edges,
-            skips=added(self.skips, other.skips),
-        )
+        return Tally(*(_added(getattr(self, one.name), getattr(other, one.name)) for one in fields(self)))
 
     def plus(self, maps: Floats, sentence: Sentence) -> "Tally":
         """Return the tally with one more sentence, given its maps `[layer, head, word, word]` (`word_maps`)."""
@@ -91,7 +79,7 @@ class Tally:
         correct = strongest_words(maps) == heads
         offsets: dict[str, Counter[int]] = {}
         found_at: dict[tuple[str, int], Ints] = {}
-        for relation, places in asked_words(sentence).items():
+        for relation, places in _asked_words(sentence).items():
             away = heads[places] - places
             offsets[relation] = Counter(away.tolist())
             for offset in offsets[relation]:
@@ -155,7 +143,7 @@ def word_maps(record: AttentionRecord) -> Floats:
     return maps
 
 
-def asked_words(sentence: Sentence) -> dict[str, list[int]]:
+def _asked_words(sentence: Sentence) -> dict[str, list[int]]:
     """Return the places of words with a syntactic head, by relation and for ALL: no roots and no punctuation."""
     asked: dict[str, list[int]] = {}
     columns = zip(sentence.heads, sentence.relations, sentence.punctuation, strict=True)
@@ -191,8 +179,10 @@ def tally(read: Iterable[tuple[AttentionRecord | str, str, Sentence]], nothing: 
         yield so_far
 
 
-def added(one: dict[Key, Value], other: dict[Key, Value]) -> dict[Key, Value]:
-    """Return the sums of two tables by key."""
+def _added(one: Any, other: Any) -> Any:
+    """Return the sum of two counts, or of two tables of counts by key."""
+    if not isinstance(one, dict):
+        return one + other
     return {**one, **{key: one[key] + more if key in one else more for key, more in other.items()}}
 
 
@@ -201,15 +191,17 @@ def check_tally(found: Tally) -> None:
     words = found.counts[ALL]
     if found.word_count < found.sentences or words > found.word_count or any(n > words for n in found.counts.values()):
         raise ValueError("it has more words of a relation than there are")
-    if any(not between(right, found.offsets[relation][offset]) for (relation, offset), right in found.found_at.items()):
+    if any(
+        not _between(right, found.offsets[relation][offset]) for (relation, offset), right in found.found_at.items()
+    ):
         raise ValueError("its heads find other words than there are")
     if not found.chain_edges <= found.edges <= found.word_count:
         raise ValueError("it has more edges than words")
-    if not between(found.tree_edges, found.edges) or not between(found.layer_edges, found.edges):
+    if not _between(found.tree_edges, found.edges) or not _between(found.layer_edges, found.edges):
         raise ValueError("its trees have other edges than there are")
 
 
-def between(counts: Ints, most: int) -> bool:
+def _between(counts: Ints, most: int) -> bool:
     """Return whether all counts are from 0 to `most`."""
     return bool((counts >= 0).all() and (counts <= most).all())
 
@@ -299,32 +291,15 @@ class Guess:
     verdict: Verdict
 
 
-@dataclass(frozen=True)
-class LayerTrees:
-    """The share of the sentences' trees that is in the maximum spanning trees of a layer's maps.
-
-    Shares of edges (UUAS: undirected, unlabelled attachment score). uuas: with the mean map of all heads. best_head,
-    best_head_uuas: the chosen head, and its share. A map and its transpose are added first.
-    """
-
-    layer: int
-    uuas: float
-    best_head: int
-    best_head_uuas: float
-
-
 def guesses(chosen: Tally, measured: Tally) -> list[Guess]:
     """Return the head and the offset that find most, for all relations together, then for each from the most frequent.
 
     They are chosen on one tally and measured on another. If both are the same, the accuracy is the largest of many,
     and other sentences will give less: the rarer the relation, the less.
     """
-    return [_measure(relation, chosen, measured) for relation in by_count(chosen.counts)]
-
-
-def by_count(counts: Counter[str]) -> list[str]:
-    """Return ALL, then the relations from the most frequent; of equals in alphabetical order."""
-    return sorted(counts, key=lambda relation: (relation != ALL, -counts[relation], relation))
+    counts = chosen.counts
+    by_count = sorted(counts, key=lambda relation: (relation != ALL, -counts[relation], relation))
+    return [_measure(relation, chosen, measured) for relation in by_count]
 
 
 def candidates(chosen: Tally, measured: Tally) -> int:
@@ -364,17 +339,21 @@ def _verdict(found: int, by_offset: int, chance: float, least_chance: float) -> 
     return "unclear" if found > by_offset else "offset"
 
 
-def layer_trees(chosen: Tally, measured: Tally) -> list[LayerTrees]:
-    """Return the trees of every layer; the best head is chosen and measured as in `guesses`."""
-    best = chosen.tree_edges.argmax(axis=1)
+def layer_trees(chosen: Tally, measured: Tally) -> list[dict[str, Any]]:
+    """Return the share of the sentences' trees that is in the maximum spanning trees of each layer's maps.
+
+    Shares of edges (UUAS: undirected, unlabelled attachment score). uuas: with the mean map of all heads. best_head,
+    best_head_uuas: the best head, chosen and measured as in `guesses`. A map and its transpose are added first.
+    """
     return [
-        LayerTrees(
-            layer=layer,
-            uuas=float(measured.layer_edges[layer] / measured.edges),
-            best_head=int(head),
-            best_head_uuas=float(measured.tree_edges[layer, head] / measured.edges),
-        )
-        for layer, head in enumerate(best)
+        {
+            "layer": layer,
+            "uuas": float(measured.layer_edges[layer] / measured.edges),
+            "best_head": head,
+            "best_head_uuas": float(measured.tree_edges[layer, head] / measured.edges),
+            "head": head,
+        }
+        for layer, head in enumerate(chosen.tree_edges.argmax(axis=1).tolist())
     ]
 
 
@@ -417,11 +396,6 @@ class Probed:
         """The best heads, as `guesses` returns them."""
         return guesses(self.treebank.tally, self.measured)
 
-    @property
-    def trees(self) -> list[LayerTrees]:
-        """The trees of layers, as `layer_trees` returns them."""
-        return layer_trees(self.treebank.tally, self.measured)
-
     def document(self) -> dict[str, Any]:
         """Return the document of `probe --json`."""
         return {
@@ -431,16 +405,13 @@ class Probed:
             "treebank": self.treebank.document(),
             "test": None if self.test is None else self.test.document(),
             "candidates": candidates(self.treebank.tally, self.measured),
-            "relations": [_relation_entry(guess) for guess in self.relations],
+            "relations": [
+                {**asdict(one), "interval": dict(zip(("low", "high"), one.interval or (None, None), strict=True))}
+                for one in self.relations
+            ],
             "trees": {
                 "edges": self.measured.edges,
                 "neighbours": self.measured.chain_edges / self.measured.edges,
-                "layers": [{**asdict(layer), "head": layer.best_head} for layer in self.trees],
+                "layers": layer_trees(self.treebank.tally, self.measured),
             },
         }
-
-
-def _relation_entry(guess: Guess) -> dict[str, Any]:
-    """Return the entry of a guess in the document."""
-    low, high = guess.interval or (None, None)
-    return {**asdict(guess), "interval": {"low": low, "high": high}}

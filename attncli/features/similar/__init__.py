@@ -9,25 +9,24 @@ Padó 2023 and 2024). `credit` computes both.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from attncli.base import choices
-from attncli.base.arguments import check_text, check_texts
-from attncli.base.arrays import Doubles
-from attncli.base.brief import titled
+from attncli.base.arrays import Doubles, largest_first, titled
+from attncli.base.choices import check_text, check_texts
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.answer import signed, which_way
+from attncli.effects.asking import Asking, signed, which_way
 from attncli.features import options
 from attncli.features.ablate import Ablation, ablation, heads_table
 from attncli.features.feature import Feature
 from attncli.features.inputs import notify, read_lines
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo
-from attncli.record.captions import model_name
+from attncli.record.display import model_name
 from attncli.record.selection import select
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
 from attncli.text.tokens import Tokens, word_groups, word_tokens
@@ -154,14 +153,6 @@ class References:
         return self.first + self.second - self.both
 
 
-class Pair(NamedTuple):
-    """Two tokens by their places, and their contribution."""
-
-    token: int
-    key: int
-    contribution: float
-
-
 @dataclass(frozen=True)
 class Similarity:
     """The cosine of two texts as a sum over pairs of a token of one and a token of the other.
@@ -202,15 +193,6 @@ class Similarity:
         added = np.add.reduceat(np.add.reduceat(self.contributions, columns, axis=1), rows, axis=0)
         tokens, key_tokens = word_tokens(self.tokens), word_tokens(self.key_tokens)
         return replace(self, tokens=tokens, key_tokens=key_tokens, contributions=added)
-
-    def strongest(self, count: int) -> list[Pair]:
-        """Return the pairs that contribute most, for or against."""
-        order = np.argsort(-np.abs(self.contributions), axis=None, kind="stable")[:count]
-        rows, columns = np.unravel_index(order, self.contributions.shape)
-        return [
-            Pair(row, column, float(self.contributions[row, column]))
-            for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
-        ]
 
     def document(self) -> dict[str, Any]:
         """Return what --json prints."""
@@ -285,7 +267,7 @@ def similar(
     Raises RequestError as `pooled_as` does, where the embedding is no sum over tokens (without `inputs`), and where
     steps are no multiple of 4.
     """
-    from attncli.effects.question import Asking, Cosine, question
+    from attncli.effects.question import Cosine, question
     from attncli.features.similar.credit import (
         check_steps,
         credit_inputs,
@@ -410,9 +392,10 @@ def _map(found: Similarity, name: str = "") -> Maps:
 def _pairs_table(found: Similarity, top: int) -> Table:
     """Return a row per pair: two tokens with their numbers, and their contribution."""
     rows = []
-    for pair in found.strongest(top):
-        tokens = (found.tokens, pair.token), (found.key_tokens, pair.key)
-        rows.append([*(f"{place} {visible(one.shown[place])}" for one, place in tokens), signed(pair.contribution)])
+    for pair in largest_first(found.contributions)[:top]:
+        tokens = zip((found.tokens, found.key_tokens), pair, strict=True)
+        contribution = float(found.contributions[pair])
+        rows.append([*(f"{place} {visible(one.shown[place])}" for one, place in tokens), signed(contribution)])
     return Table([Column("A"), Column("B", "name"), Column("contribution")], rows)
 
 
@@ -436,3 +419,34 @@ def _sums(found: Similarity) -> list[str]:
     )
     added = f"cells {cells:+.6f}, with the first two terms added and the third taken away {found.sum:.6f}, {close}"
     return [terms, f"{added} with {references.steps} steps, {references.half_difference:.1e} with half of them"]
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### similar
+
+model | model
+cosine | float? | | of two texts, A and B, like all fields but the last two
+sum | float? | | sum of all `contributions`, plus the terms of `references` if present
+difference | float? | | `sum` minus `cosine`: the error of rounding and integration
+credited | str? | | vectors: the last, contextual vectors; inputs: the input tokens (`--inputs`)
+pooling | [str]? | `[pooling]` | the steps from a text's vectors to its embedding
+tokens | [str]? | `[token]` | of A; words with `--words`
+key_tokens | [str]? | `[key token]` | of B
+contributions | [[float]]? | `[token][key token]` | contribution of a pair to the cosine
+effects | [head]? | | as in `ablate`, for the cosine: without the head minus with it
+effects.way | str | | zero
+effects.effect | float
+effects.importance | float | | the absolute derivative by the head's gate
+references | object? | | for `inputs`: the terms of the reference texts
+references.first | float | | cosine of A's reference and B
+references.second | float | | cosine of A and B's reference
+references.both | float | | cosine of both references, which is subtracted from the sum
+references.steps | int | | number of integration steps
+references.half_difference | float | | `difference` with half the steps
+texts | [str]? | `[text]` | for several texts (`-f`)
+cosines | [[float]]? | `[text][text]`
+
+`.csv`: a row per pair of tokens, `index,key_index,token,key_token,contribution`; for several texts a row per pair of
+texts, `text,other,cosine`.
+"""

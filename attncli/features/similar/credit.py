@@ -41,17 +41,16 @@ from attncli.base.errors import RequestError
 from attncli.effects.change import Unchanged
 from attncli.effects.gradients import ByFormula
 from attncli.features.similar import References
-from attncli.models.engine import Engine
+from attncli.models.engine import Engine, require_tapped
 from attncli.models.network import NO_ACTIVATION, Linear
 from attncli.models.output import LAST, MEAN, POOLINGS, Found, Output
-from attncli.models.tapped import TappedModel, require_tapped
 from attncli.models.walk import Beginning
 from attncli.text.tokens import Tokens
 
 POOLS = {"mean": MEAN, "last": LAST}  # names of --pool, and those of checkpoints
 
 
-def pooled_as(model: Engine, pool: str | None) -> TappedModel:
+def pooled_as(model: Engine, pool: str | None) -> Engine:
     """Return the model whose output "embedding" pools the last vectors as asked, of `choices.Pool`.
 
     None: as the checkpoint says. Raises RequestError where the checkpoint says nothing and pool is None, and where both
@@ -160,12 +159,9 @@ def norm(vector: Tensor) -> Tensor:
 
 def in_float64(output: Output) -> Output:
     """Return the same output, computed in float64 from the last vectors on."""
-    return Output(output.kind, output.pooling, output.function, lambda: output.labels, lambda: _doubled(output.network))
-
-
-def _doubled(network: nn.Module) -> nn.Module:
-    """Return a copy of a network in float64."""
-    return deepcopy(network).double()
+    return Output(
+        output.kind, output.pooling, output.function, lambda: output.labels, lambda: deepcopy(output.network).double()
+    )
 
 
 # --- input tokens ---------------------------------------------------------------------------------------
@@ -251,12 +247,7 @@ def _embed(text: Unchanged, output: Output, x: Tensor) -> Tensor:
     with torch.no_grad():
         beginning = Beginning(0, x.flatten(0, 1))
         *_, last = text.model.walk(rows, [ByFormula()], beginning=beginning)
-        return _unit(torch.stack(output([one.double() for one in rows.last(last)], copies)))
-
-
-def _unit(vectors: Tensor) -> Tensor:
-    """Scale vectors to length 1, so that their dot products are cosines."""
-    return F.normalize(vectors, dim=-1)
+        return F.normalize(torch.stack(output([one.double() for one in rows.last(last)], copies)), dim=-1)
 
 
 def _slopes(text: Unchanged, output: Output, x: Tensor, away: Tensor, places: Sequence[int]) -> Tensor:

@@ -31,8 +31,9 @@ from attncli.corpus.texts import Reading
 from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, notify_sinks, open_part, stdin_is_piped
+from attncli.features.options import OUTPUT, TEXT, argument, choice, option
 from attncli.models.opening import Opening
-from attncli.record.captions import model_name
+from attncli.record.display import model_name
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ NONE = "none"
 
 @dataclass(eq=False)
 class Stats(CorpusFeature):
-    """Count what every head does in general, over a corpus.
+    """Describe every head over a corpus.
 
     The figures are means over all tokens (Clark et al. 2019: over documents): entropy, strongest weight, distance, and
     the weight on the token itself, the previous, next and first one, [CLS] (cls), [SEP] (separator), all punctuation
@@ -69,33 +70,26 @@ class Stats(CorpusFeature):
     several: ClassVar[bool] = True
 
     files: Annotated[
-        list[str] | None,
-        options.argument("FILES", "Files, folders, patterns, addresses; - is stdin.", use="files"),
+        list[str] | None, argument("FILES", "Files, folders, patterns, addresses; - is stdin.", use="files")
     ] = None
     paragraphs: Annotated[
-        bool,
-        options.option(
-            options.TEXT, "--paragraphs", rare=True, help="A text goes on until an empty line.", use="files"
-        ),
+        bool, option(TEXT, "--paragraphs", rare=True, help="A text goes on until an empty line.", use="files")
     ] = False
     jsonl: Annotated[
         str | None,
-        options.option(
-            options.TEXT, "--jsonl", metavar="FIELD", help="JSON lines, each with its text in FIELD.", use="files"
-        ),
+        option(TEXT, "--jsonl", metavar="FIELD", help="JSON lines, each with its text in FIELD.", use="files"),
     ] = None
     field: corpora.Field = None
     skip_bad: corpora.SkipBad = False
     limit: Annotated[
-        int | None,
-        options.option(options.TEXT, "--limit", min=1, metavar="N", help="Only the first N texts.", use="files"),
+        int | None, option(TEXT, "--limit", min=1, metavar="N", help="Only the first N texts.", use="files")
     ] = None
     sample: corpora.Sample = None
     seed: corpora.Seed = 0
     stride: Annotated[
         int | None,
-        options.option(
-            options.TEXT,
+        option(
+            TEXT,
             "--stride",
             rare=True,
             metavar="N",
@@ -108,14 +102,11 @@ class Stats(CorpusFeature):
     mask: options.Mask = None
     measure: options.Measure = "weight"
     words: options.Words = False
-    by: Annotated[
-        choices.Figure,
-        options.choice(options.OUTPUT, choices.Figure, "--by", help="Colour heads by "),
-    ] = "entropy"
+    by: Annotated[choices.Figure, choice(OUTPUT, choices.Figure, "--by", help="Colour heads by ")] = "entropy"
     distances: Annotated[
         bool,
-        options.option(
-            options.OUTPUT,
+        option(
+            OUTPUT,
             "--distances",
             rare=True,
             help="Also the distances between all heads (Jensen-Shannon, mean over tokens, not smoothed), and clusters "
@@ -126,9 +117,7 @@ class Stats(CorpusFeature):
     shard_mb: corpora.ShardMb = None
     saved: Annotated[
         Path | None,
-        options.option(
-            options.TEXT, "--from", metavar="PATH", help="Saved statistics, or a saved record; no model is run."
-        ),
+        option(TEXT, "--from", metavar="PATH", help="Saved statistics, or a saved record; no model is run."),
     ] = None
     engine: options.Engine = "auto"
     without: options.Without = None
@@ -175,7 +164,7 @@ class Stats(CorpusFeature):
 
         Raises RequestError if the file is neither, and for options that have no effect on it.
         """
-        from attncli.record import load_records
+        from attncli.record.loading import load_records
 
         found = None
         if path.suffix.lower() in LOADED:
@@ -314,3 +303,41 @@ class Heads(Part):
         from attncli.features.stats.atlas import draw_atlas
 
         return draw_atlas(self)
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### stats
+
+model | model
+kind | str? | | decoder; missing for encoder attention
+mask | str | | padding, causal or none
+measure | str | | weight, or share of norm
+words | bool | | true if tokens were merged into words
+texts | int | | number of texts
+tokens | int | | number of tokens in them, or of words if merged
+partial | bool | | true if it was interrupted and there are more texts
+entropy_limit | float or [float] | nats | entropy of uniform attention; by layer if layers differ
+heads | [head]
+heads.label | str | | the pattern with the largest share, or broad
+heads.strength | float | share of the weight | share of that pattern
+heads.figures | {float} | nats, tokens, shares | means over all tokens, by the names of `--by`
+heads.spread | {float} | the figure's own | standard deviation of the means per text
+alike | [{float}] or null | `[layer]` of nats, tokens, shares | the figures of uniform attention, by the names of
+    `--by`; null in statistics of an older version
+patterns | {pattern} | | the heads of each pattern, by its name
+distances | object? | | with `--distances`; head h of layer l has the number l · heads + h
+distances.divergence | [[float]] | nats, `[head][head]` | mean Jensen-Shannon divergence
+distances.embedding | [[float]] | `[head][2]` | points in a plane
+distances.clusters | [int] | `[head]` | number of its cluster
+
+`.csv`: a row per entry of `heads`: `layer,head,label,strength`, the figures by name, and their spreads
+(`entropy_spread` ...).
+
+### pattern
+
+A pattern over all heads.
+
+clearest | head or null | | the clearest head; null if no head shows the pattern
+labelled | int | | number of heads with this label
+"""

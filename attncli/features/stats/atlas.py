@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from attncli.analysis.patterns import BROAD, PATTERNS
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError, install_hint
-from attncli.base.palette import HEAD_COLOURS, head_colour
 from attncli.corpus.statistics import Statistics
 from attncli.corpus.sums import Distances
 from attncli.features.stats import Heads, figure_text
+from attncli.record.display import HEAD_COLOURS, head_colour
 from attncli.report.figure import fonts
 from attncli.report.figure.drawing import FAINT, INK, drawing
 from attncli.report.figure.fonts import clean

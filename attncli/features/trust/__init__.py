@@ -16,32 +16,33 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.analysis.luck import LEVEL, fewest_draws, is_at_most, sign_test
-from attncli.base.arguments import check_instance
-from attncli.base.arrays import Doubles, Floats
-from attncli.base.brief import Brief, titled
+from attncli.base.arrays import Brief, Doubles, Floats, titled
+from attncli.base.choices import check_instance
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.answer import Answer, answered
+from attncli.effects.asking import Answer, Asking, answered, merge_asking, takes_fields
 from attncli.features import options
-from attncli.features.feature import Feature
-from attncli.features.inputs import check_one, open_tapped, read_inputs
-from attncli.models.opening import Opening
+from attncli.features.asking import AskingFeature
+from attncli.features.inputs import check_one, read_inputs
 from attncli.record import ModelInfo
-from attncli.record.captions import model_name, token_count
+from attncli.record.display import model_name, token_count
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from attncli.effects.question import Asking, Question
+    from typing_extensions import Unpack
+
+    from attncli.effects.asking import AskingFields
+    from attncli.effects.question import Question
     from attncli.features.trust.erasing import Erasing, Places
     from attncli.models.engine import Engine
 
 
 @dataclass(eq=False)
-class Trust(Feature):
-    """Ask whether attention explains an output here.
+class Trust(AskingFeature):
+    """Test whether attention explains an output.
 
     Weights are replaced by permuted and by uniform ones. Tokens are ranked by attention, norms, rollout, ALTI and
     gradients, and erased by [MASK] and by deletion: does the output depend on the first tokens of a ranking more than
@@ -54,18 +55,12 @@ class Trust(Feature):
       attncli trust -o trust.png "The cat sat on the mat."
     """
 
-    group = "Does it matter"
     saves = (*PICTURES, *DOCUMENTS)
+    group = "Does it matter"
     saved_as = "a measurement"
 
     text: options.Text = None
-    pair: options.Pair = None
-    similar_to: options.SimilarTo = None
     file: options.File = None
-    ask: options.Ask = None
-    target: options.Label = None
-    at: options.At = None
-    task: options.Task = None
     permutations: Annotated[
         int,
         options.option(
@@ -97,11 +92,7 @@ class Trust(Feature):
     seed: Annotated[
         int, options.option(options.MODEL, "--seed", rare=True, metavar="N", min=0, help="The seed of all draws.")
     ] = 0
-    model: options.ModelName = "minilm"
-    mask: options.Mask = None
     which: options.OwnWhich = None
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         if self.path is not None and self.path.suffix.lower() in PICTURES:
@@ -109,12 +100,8 @@ class Trust(Feature):
             self.refuse(why, "permutations", "rankings", "beam", "seed")
         inputs = read_inputs(self.text, self.pair, self.file)
         check_one(len(inputs), "give the one to ask about as TEXT")
-        from attncli.effects.question import Asking
-
-        asking = Asking(self.pair, self.similar_to, self.target, self.at, self.ask, self.task, self.mask, self.which)
-        opened = open_tapped(Opening(self.model, self.device, self.dtype), self.which)
         controls = Controls(self.permutations, self.rankings, self.beam, self.seed)
-        found = trust(opened, inputs[0].text, asking, controls, progress)
+        found = trust(self.open_model(), inputs[0].text, self.asking, controls, progress)
         same = {
             "similar_to": self.similar_to, "ask": self.ask, "target": self.target, "at": self.at, "task": self.task,
         }  # fmt: skip
@@ -388,26 +375,17 @@ def _widened(erased: Erased) -> Erased:
 
 def verdict(found: TrustResult) -> str:
     """Return the verdict on this output of this text, in sentences."""
-    if max(found.most_erased, _largest_weight_effect(found)) <= NOTHING * max(1.0, abs(found.answer.value)):
-        return f"Neither other weights nor erased tokens change this {found.answer.kind}: there is nothing to explain."
-    begin = f"{_describe_weights(found)}, where erasing tokens changes it by up to {_three_digits(found.most_erased)}"
-    if _largest_weight_effect(found) <= HARDLY * found.most_erased:
+    kind, permuted, uniform = found.answer.kind, found.shuffles.medians, np.abs(found.shuffles.uniform)
+    by_weights = float(max(permuted.max(), uniform.max()))  # in all layers or one
+    if max(found.most_erased, by_weights) <= found.rounding:
+        return f"Neither other weights nor erased tokens change this {kind}: there is nothing to explain."
+    begin = (
+        f"Permuting all weights changes this {kind} by {_three_digits(permuted[0])} (median), uniform weights by "
+        f"{_three_digits(uniform[0])}, where erasing tokens changes it by up to {_three_digits(found.most_erased)}"
+    )
+    if by_weights <= HARDLY * found.most_erased:
         return f"{begin}: attention's weights hardly matter to this output, and no ranking by them explains it."
     return f"{begin}. {_compare_with_reordered(found)} {_describe_rankings(found)}"
-
-
-def _largest_weight_effect(found: TrustResult) -> float:
-    """Return the largest change from permuted weights (median) or uniform ones, in all layers or one."""
-    return float(max(found.shuffles.medians.max(), abs(found.shuffles.uniform).max()))
-
-
-def _describe_weights(found: TrustResult) -> str:
-    """Say how much other weights change."""
-    permuted, uniform = found.shuffles.medians[0], abs(found.shuffles.uniform[0])
-    return (
-        f"Permuting all weights changes this {found.answer.kind} by {_three_digits(permuted)} (median), "
-        f"uniform weights by {_three_digits(uniform)}"
-    )
 
 
 def _compare_with_reordered(found: TrustResult) -> str:
@@ -496,25 +474,19 @@ class Controls:
     seed: int = 0
 
 
+@takes_fields
 def trust(
     model: "Engine",
     text: str,
-    asking: "Asking | None" = None,
+    asking: Asking | None = None,
     controls: Controls | None = None,
     progress: Progress = silent,
     *,
-    pair: str | None = None,
-    similar_to: str | None = None,
-    target: str | None = None,
-    at: str | None = None,
-    kind: str | None = None,
-    output: str | None = None,
-    mask: str | None = None,
-    which: str | None = None,
     permutations: int = Controls.permutations,
     rankings: int = Controls.rankings,
     beam: int | None = Controls.beam,
     seed: int = Controls.seed,
+    **fields: "Unpack[AskingFields]",
 ) -> TrustResult:
     """Put other weights in, erase tokens, and compare rankings of them with random ones (`attncli/features/README.md`).
 
@@ -526,16 +498,13 @@ def trust(
 
     Raises RequestError as `question` does, and for a text with fewer than two tokens that can be erased.
     """
-    from attncli.effects.question import merge_asking, question
+    from attncli.effects.question import question
     from attncli.features.trust import erasing as erase
     from attncli.features.trust.rankings import drawn, importances, read
     from attncli.features.trust.weights import reordered, shuffled
-    from attncli.models.engine import check_model
-    from attncli.models.tapped import require_tapped
+    from attncli.models.engine import check_model, require_tapped
 
-    asking = merge_asking(
-        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
-    )
+    asking = merge_asking(asking, fields)
     check_model(model)
     model = require_tapped(model, model.to_itself(asking.which))
     named = Controls(permutations, rankings, beam, seed)
@@ -569,7 +538,7 @@ def trust(
         erased = [_erased(one, ranked, width, advance) for one in erasings]
         made = TrustResult(
             model=model.info,
-            answer=Answer(asked.kind, asked.about, asked.value, asked.texts[0].mask),
+            answer=asked.answer,
             tokens=asked.texts[0].tokens,
             read=read(asked),
             erasable=places,
@@ -591,7 +560,7 @@ def trust(
     return made
 
 
-def likeliest(asked: "Question", asking: "Asking") -> "Question":
+def likeliest(asked: "Question", asking: Asking) -> "Question":
     """Ask for the probability of the predicted label, where a text has one prediction and `asking` names no kind."""
     from attncli.effects.question import Divergence, Target
     from attncli.models.output import SIGMOID
@@ -676,14 +645,13 @@ RANKS = (
 def _report(found: TrustResult, next_command: NextCommand) -> Report:
     """Report other weights in a row per layer, a row per ranking, and the verdict; a picture has the rankings."""
     document = found.document()
-    notes = [_change_note(found), _aopc_note(found), _tau_note(found), _random_note(found)]
     return Report(
         [model_name(found.model.shown), answered(found.answer), f"mask {found.answer.mask}", token_count(found.tokens)],
         [
             _weights_table(found),
             Sentence(_weights_note(found)),
             _rankings_table(found, document),
-            *map(Sentence, notes),
+            *map(Sentence, _notes(found)),
             Sentence(""),
             Sentence(document["verdict"], "strong"),
         ],
@@ -773,41 +741,88 @@ def _weights_note(found: TrustResult) -> str:
     )
 
 
-def _change_note(found: TrustResult) -> str:
-    """Explain the change from erasing tokens."""
-    kind = found.answer.kind
-    return CHANGE.get(
-        kind, f"change: {kind} of the full text minus {kind} without the tokens; above 0 they speak for it"
-    )
-
-
-def _aopc_note(found: TrustResult) -> str:
-    """Explain the scores and their %."""
+def _notes(found: TrustResult) -> list[str]:
+    """Explain the table of rankings: the change, the scores and their %, tau, and the column of random rankings."""
+    kind, level = found.answer.kind, f"at most {found.level:.1%} is better than random, 5% over all rankings here"
+    change = f"change: {kind} of the full text minus {kind} without the tokens; above 0 they speak for it"
     counts = ", ".join(map(str, found.sizes))
     ways = " or ".join({"mask": "[MASK] in their place", "deletion": "deletion"}[one.way] for one in found.erased)
-    note = (
+    scores = (
         f"compr.: mean change when the first {counts} of {len(found.erasable)} tokens are erased ({ways}), more is "
         "better; suff.: when all others are, less is better"
     )
-    if found.beam is None:
-        return f"{note}. How much any order could reach was not sought (--beam)"
     how = "all were tried" if found.beam == 0 else f"a search that keeps {found.beam} found them"
-    return f"{note}; in %: from the least to the most that any order reaches ({how})"
-
-
-def _tau_note(found: TrustResult) -> str:
-    """Explain tau."""
+    limits = f"; in %: from the least to the most that any order reaches ({how})"
+    if found.beam is None:
+        limits = ". How much any order could reach was not sought (--beam)"
     others = "the change from erasing each token alone" + (", and gradient x input" if "gradient" in found.taus else "")
-    return f"tau: agreement of a ranking with {others}, by sizes (Kendall's: 1 the same, 0 by chance, -1 the reverse)"
-
-
-def _random_note(found: TrustResult) -> str:
-    """Explain the column of random rankings."""
     orders = f"{found.random} random rankings" if found.exact is None else f"all {found.chains:,} orders, exactly,"
-    note = (
-        f"random as good: share of {orders} with as large a compr. minus suff. (mean of the ways of "
-        f"erasing); at most {found.level:.1%} is better than random, 5% over all rankings here"
-    )
-    if found.exact is None:
-        return f"{note}; it counts as better, or not better, where its 95% interval lies on one side of that"
-    return note
+    interval = "; it counts as better, or not better, where its 95% interval lies on one side of that"
+    return [
+        CHANGE.get(kind, change),
+        scores + limits,
+        f"tau: agreement of a ranking with {others}, by sizes (Kendall's: 1 the same, 0 by chance, -1 the reverse)",
+        f"random as good: share of {orders} with as large a compr. minus suff. (mean of the ways of erasing); {level}"
+        + (interval if found.exact is None else ""),
+    ]
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### trust
+
+model | model
+output | output | | for the whole text
+tokens | [str] | `[token]` | of the text; for two texts, of the first
+read | [int] | `[place]` | positions of the tokens whose last vectors the output reads
+erased | [int] | `[erasable]` | positions of the tokens that were ranked and erased
+sizes | [int] | `[size]` | how many tokens were erased together
+permutations | int | | number of permutations of the weights
+weights | [object] | | other weights in all heads, in all layers or in one
+weights.layer | int or null | | null for all layers together
+weights.permuted | float | in that unit | median size of the change when the weights of every row are permuted
+weights.interval | [float] | `[2]` | the range that holds 95% of these sizes
+weights.uniform | float | in that unit | the output with uniform weights minus the output without
+reordered | object or null | | the control: the tokens in another order in each draw, and weights permuted in all
+    layers; null if all tokens are equal
+reordered.permuted | float | in that unit | median size of the change
+reordered.interval | [float] | `[2]` | the range that holds 95% of these sizes
+reordered.more | int | draws | draws in which permuting changes the text itself more
+reordered.less | int | draws | draws in which it changes the text itself less
+alone | {[float]} | `[erasable]` | the change when each token is erased alone, by the way of erasing: mask, deletion
+rankings | [scores] | | rankings of the tokens, by what is said to explain the output
+rankings.by | str | | attention, norms, rollout, ALTI, gradient x attention (not for a divergence or a distance),
+    gradient x input (not for a divergence)
+rankings.as_good | float | share | share of all orders of the tokens with at least this gap, if `random.exact`;
+    otherwise of the random rankings, (1 + those) / (1 + all)
+rankings.beats | bool or null | | true if the share is at most `level`, which beats random rankings; null if the
+    drawn rankings leave it open
+rankings.importance | [float] | `[erasable]` | the values that rank the tokens
+random | object | | the random rankings
+random.rankings | int | | how many were drawn
+random.exact | bool | | true if `as_good` counts all orders, since all sets of tokens were tried
+random.low | scores | | 2.5% of them are lower, figure by figure
+random.mean | scores
+random.high | scores | | 2.5% are higher
+limits | object | | the smallest and the largest value that any order of the tokens reaches, by the way of erasing
+limits.mask | {[float]}? | `[2]` | by measure: comprehensiveness, sufficiency; empty if they were not searched;
+    missing if the vocabulary has no [MASK]
+limits.deletion | {[float]} | `[2]`
+beam | int or null | | number of candidates that the search for limits kept; 0 if all were tried, null if limits
+    were not searched
+level | float | share | a ranking with at most this `as_good` beats random: 0.05 divided by the number of rankings
+verdict | str | | in words, from these figures
+
+`.csv`: a row per entry of `rankings`.
+
+### scores
+
+The scores of a ranking of tokens (`trust`; defined in [features](../features/README.md)).
+
+gap | float | in the output's unit | comprehensiveness minus sufficiency, mean over the ways of erasing
+tau | {float} | from -1 to 1 | Kendall's tau with the effect of erasing each token alone (mask, deletion) and with
+    gradient x input (gradient); an undefined one is missing
+mask | {float}? | in the output's unit | comprehensiveness and sufficiency with [MASK] in place of tokens; also
+    normalised_comprehensiveness and normalised_sufficiency, from 0 to 1, if there are limits
+deletion | {float} | in the output's unit | the same with tokens deleted
+"""

@@ -32,11 +32,11 @@ import torch
 
 from attncli.base.arrays import Doubles, Ints
 from attncli.base.errors import RequestError
-from attncli.effects.answer import FROM_NOTHING
+from attncli.effects.asking import FROM_NOTHING
 from attncli.effects.question import Left, Question
+from attncli.models.engine import Engine
 from attncli.models.outputs import MASKS
 from attncli.models.rows import batches
-from attncli.models.tapped import TappedModel
 from attncli.text.tokens import Tokens
 
 MASKED, DELETED = "mask", "deletion"
@@ -86,7 +86,7 @@ class Erasing:
         tokens = self.text.tokens
         if self.way == DELETED:
             return tokens.take(place for place in range(len(tokens)) if place not in erased)
-        mask, number = mask_token(self.text.model)
+        mask, number = _mask_token(self.text.model)
         return replace(
             tokens,
             ids=[number if place in erased else own for place, own in enumerate(tokens.ids)],
@@ -102,12 +102,12 @@ def erasable(asked: Question) -> list[int]:
     return [place for place, added in enumerate(tokens.special) if not added and place not in held]
 
 
-def ways(model: TappedModel) -> list[str]:
+def ways(model: Engine) -> list[str]:
     """Return the ways of erasing that a model has: only deletion without a [MASK]."""
-    return [MASKED, DELETED] if mask_token(model)[0] else [DELETED]
+    return [MASKED, DELETED] if _mask_token(model)[0] else [DELETED]
 
 
-def mask_token(model: TappedModel) -> tuple[str, int]:
+def _mask_token(model: Engine) -> tuple[str, int]:
     """Return the vocabulary's [MASK] and its number; "" where it has none."""
     numbers = {name: model.tokenizer.backend.token_to_id(name) for name in MASKS}
     return next(((name, number) for name, number in numbers.items() if number is not None), ("", 0))

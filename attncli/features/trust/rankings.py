@@ -137,13 +137,13 @@ def alti(text: Unchanged) -> Doubles:
         for _ in text.model.walk(text.model.rows([text.tokens], text.mask), [keep]):
             pass
         steps = [
-            contributions(network.layer(number), text.states[number], *mixed)
+            _contributions(network.layer(number), text.states[number], *mixed)
             for number, mixed in sorted(keep.kept.items())
         ]
     return rollout(torch.stack(steps).double().cpu().numpy())
 
 
-def contributions(layer: Layer, x: Tensor, weights: Tensor, values: Tensor) -> Tensor:
+def _contributions(layer: Layer, x: Tensor, weights: Tensor, values: Tensor) -> Tensor:
     """Return c of a layer, `[query, key]`, from its input x `[token, hidden_size]`, its weights and its values."""
     output = layer.attention.output.weight.unflatten(1, (-1, values.shape[-1]))  # [hidden_size, head, head_dim]
     brought = torch.einsum("hkd,shd->hks", values, output)

@@ -26,7 +26,7 @@ from textual.screen import ModalScreen, Screen
 from textual.timer import Timer
 from textual.widgets import Footer, Input, Label, Static
 
-from attncli.analysis.shares import row_shares
+from attncli.analysis.patterns import row_shares
 from attncli.base import choices
 from attncli.base.errors import Notice, RequestError
 from attncli.base.files import PICTURES, check_suffix
@@ -46,9 +46,10 @@ from attncli.live.explorer.panes import (
 from attncli.live.session import Newest, Session, SupersededError, Watch, settle
 from attncli.models.opening import Opening
 from attncli.page import Start, document
-from attncli.record import ModelInfo, files, save_records
-from attncli.record.captions import model_name
-from attncli.record.request import Input as Texts
+from attncli.record import ModelInfo, save_records
+from attncli.record.display import model_name
+from attncli.record.record import SUFFIXES as RECORDS
+from attncli.record.selection import Input as Texts
 from attncli.record.selection import heads_list, select_one
 
 # --- keys ----------------------------------------------------------------------------------------------
@@ -192,7 +193,7 @@ max-height: 95%; padding: 0 1; background: $panel; }"
 # --- saving --------------------------------------------------------------------------------------------
 
 
-SUFFIXES = (*PICTURES, *document.SUFFIXES, *files.SUFFIXES)
+SUFFIXES = (*PICTURES, *document.SUFFIXES, *RECORDS)
 
 
 def save(session: Session, look: Look, path: Path, pad_to: int | None) -> None:
@@ -203,7 +204,7 @@ def save(session: Session, look: Look, path: Path, pad_to: int | None) -> None:
     suffix = check_suffix(path, SUFFIXES, "a picture, a page or a record")
     asked = look.asked(pad_to)
     if suffix in document.SUFFIXES:
-        from attncli.models.tapped import NEURONS
+        from attncli.models.engine import NEURONS
 
         held = look.held()
         record = row_shares(session.record(replace(asked, vectors=NEURONS)))

@@ -14,9 +14,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from attncli.analysis.difference import Difference, difference
-from attncli.analysis.patterns import HeadSummary, summarise
-from attncli.analysis.shares import row_shares
-from attncli.analysis.telling import Edge, Usual, telling_head
+from attncli.analysis.edges import Edge, Usual, telling_head
+from attncli.analysis.patterns import HeadSummary, row_shares, summarise
 from attncli.live.explorer.window import (
     MARKED,
     Held,
@@ -29,9 +28,8 @@ from attncli.live.explorer.window import (
 )
 from attncli.live.session import Asked, Session, Watch
 from attncli.record import AttentionRecord
-from attncli.record.captions import describe_prediction, record_size
-from attncli.record.request import Grouping, Input, Request
-from attncli.record.selection import heads_list
+from attncli.record.display import describe_prediction, record_size
+from attncli.record.selection import Grouping, Input, Request, heads_list
 from attncli.report.canvas import Canvas
 from attncli.report.heads import GLYPH_WIDTHS, describe_head, edge_lines, glyph_cell, glyph_legend, sink_note
 from attncli.report.terminal import HEAD_WIDTH, fold, ground, head_grid

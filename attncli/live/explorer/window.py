@@ -12,13 +12,12 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attncli.analysis.difference import Difference
-from attncli.analysis.filters import kept
-from attncli.analysis.telling import Edge
+from attncli.analysis.edges import Edge
 from attncli.base.arrays import Doubles, Floats
 from attncli.base.printable import visible
 from attncli.record import AttentionRecord
-from attncli.record.cells import drawn_map
-from attncli.record.selection import numbered_names
+from attncli.record.display import drawn_map
+from attncli.record.selection import kept, numbered_names
 from attncli.report.canvas import Canvas, to_width
 from attncli.report.heads import GAP, keys_within, strongest_keys
 from attncli.report.terminal import (

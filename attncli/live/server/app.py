@@ -23,8 +23,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from attncli.analysis.shares import row_shares
-from attncli.analysis.telling import telling_head
+from attncli.analysis.edges import telling_head
+from attncli.analysis.patterns import row_shares
 from attncli.base import choices, schema
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable
@@ -32,12 +32,12 @@ from attncli.base.untrusted import parse_json
 from attncli.live.server import guard
 from attncli.live.server.guard import POLICY, Guard, Lock, Receive, Scope, Send
 from attncli.live.session import Asked, Newest, Session, SupersededError, Watch
-from attncli.models.tapped import SHORT
+from attncli.models.engine import SHORT
 from attncli.page import Start, advice, document
 from attncli.page.live import LivePage
 from attncli.page.payload import plain_payload
 from attncli.record import AttentionRecord
-from attncli.record.request import Grouping, Input, Request
+from attncli.record.selection import Grouping, Input, Request
 
 if TYPE_CHECKING:
     from attncli.models.engine import Engine
@@ -224,7 +224,7 @@ def has_vectors(site: Site, wish: Wish) -> bool:
 
 
 def can_be_tapped(engine: "Engine") -> bool:
-    from attncli.models.tapped import tapped
+    from attncli.models.engine import tapped
 
     return tapped(engine) is not None
 

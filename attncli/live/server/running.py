@@ -128,7 +128,7 @@ def warm(site: Site) -> None:
     """Do all one-time work, including q and k, in the model's thread before a user waits for it."""
     from attncli.live.server import app as answers
     from attncli.live.server.app import Wish
-    from attncli.models.tapped import tapped
+    from attncli.models.engine import tapped
 
     model = site.session.models[0]
     part = tapped(site.session.engine(model))

@@ -1,14 +1,38 @@
-"""The families of encoders: every module in this folder with a FAMILY."""
+"""The families of encoders: one file each, with a FAMILY. A run imports only the family of its model."""
 
-import pkgutil
 from importlib import import_module
 
 from attncli.models.families.family import Family
 
-# From config.json's `model_type` to the family.
-FAMILIES: dict[str, Family] = {
-    model_type: family
-    for module in sorted(found.name for found in pkgutil.iter_modules(__path__))
-    if (family := getattr(import_module(f"{__name__}.{module}"), "FAMILY", None)) is not None
-    for model_type in family.types
+# From config.json's `model_type` to the file in this folder.
+FILES = {
+    "albert": "albert",
+    "bert": "bert",
+    "deberta": "deberta",
+    "deberta-v2": "deberta_v2",
+    "distilbert": "distilbert",
+    "electra": "electra",
+    "ernie": "ernie",
+    "eurobert": "eurobert",
+    "gte": "gte",
+    "new": "gte",
+    "jina_embeddings_v3": "jina_embeddings_v3",
+    "megatron-bert": "megatron_bert",
+    "modernbert": "modernbert",
+    "mpnet": "mpnet",
+    "nomic_bert": "nomic_bert",
+    "roberta": "roberta",
+    "xlm-roberta": "roberta",
+    "camembert": "roberta",
+    "roberta-prelayernorm": "roberta_prelayernorm",
+    "roformer": "roformer",
+    "xlm-roberta-xl": "xlm_roberta_xl",
 }
+FAMILIES: dict[str, Family] = {}  # by model type, those imported so far
+
+
+def find_family(model_type: str) -> Family | None:
+    """Return the family of a model type, or None."""
+    if model_type in FILES and model_type not in FAMILIES:
+        FAMILIES[model_type] = import_module(f"{__name__}.{FILES[model_type]}").FAMILY
+    return FAMILIES.get(model_type)

@@ -440,6 +440,11 @@ class Family:
     heads: Callable[[Values], Heads] = no_heads
     published: Published | None = None
 
+    @property
+    def prefixes(self) -> list[str]:
+        """Return the prefixes of names in checkpoints of larger models."""
+        return [self.prefix] if self.published is None else [self.prefix, self.published.prefix]
+
     def stored(self, names: Collection[str]) -> "Family":
         """Return the family with the tensor places of a checkpoint with these names: as published earlier, or not."""
         if self.published is None:

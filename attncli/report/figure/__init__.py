@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from attncli.base.errors import RequestError
-from attncli.base.palette import SIGNED
+from attncli.record.display import SIGNED
 from attncli.report.figure.fonts import NO_BREAK
 from attncli.report.figure.layout import Grid, wrap_panels
 from attncli.report.figure.maps import Panel as DrawnPanel

@@ -1,12 +1,15 @@
-"""Draw the parts that pictures of every style share: the canvas, words, numbers, colour bars and legends.
+"""Draw and save what pictures of every style share: the canvas, words, numbers, colour bars and legends.
 
 A picture is one canvas in inches from its upper left corner; `attncli.report.figure.layout` plans it.
 """
 
+import io
 import logging
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -21,7 +24,10 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from attncli.base.arrays import Bools, Doubles, Floats
-from attncli.record.cells import HIDDEN
+from attncli.base.errors import Notice, RequestError
+from attncli.base.files import LATEX, PICTURES, check_suffix, write_whole
+from attncli.record.display import HIDDEN
+from attncli.report.figure import fonts
 from attncli.report.figure.layout import CLOSE, LABEL_GAP, LINE, MARGIN, TICK, Layout, Wording, tick_places
 
 SETTINGS = {
@@ -251,3 +257,43 @@ def draw_legend(
             write(canvas, end + LABEL_GAP * layout.unit, y, text, layout.note_size, ha="left")
         y += LINE * layout.note_size
     canvas.add_collection(LineCollection(samples, colors=inks, linewidths=2.0), autolim=False)
+
+
+# --- files -------------------------------------------------------------------------------------------
+
+DPI = 150
+DEPRECATED = "{} is deprecated and goes in attncli 0.4: save the picture as .svg or .pdf"
+MOST_PIXELS = 200_000_000
+NO_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+
+
+def save_figure(figure: Figure, path: str | Path, dpi: int = DPI) -> None:
+    """Save by suffix: .png, .svg or .pdf; and, deprecated, .pgf or .tex. A file appears whole or not at all.
+
+    The same picture gives the same bytes. dpi: dots an inch, of a PNG and of the maps in an SVG or PDF.
+
+    Raises RequestError for another suffix, an unwritable place, or more dots than fit into memory or lines into TeX.
+    """
+    path = Path(path)
+    suffix = check_suffix(path, PICTURES, "a picture")
+    drawn = io.BytesIO()  # matplotlib does not end well on a full disk
+    with drawing([fonts.DEFAULT]):
+        if suffix in LATEX:
+            from attncli.report.figure import latex
+
+            warnings.warn(DEPRECATED.format(suffix), Notice, stacklevel=2)
+            figure.savefig(drawn, format=suffix[1:], dpi=latex.POINTS, backend=f"module://{latex.__name__}")
+        else:
+            check_dots(figure, path, dpi)
+            figure.savefig(drawn, format=suffix[1:], dpi=dpi, metadata=NO_DATE[suffix])
+    write_whole(path, lambda file: file.write_bytes(drawn.getvalue()))
+
+
+def check_dots(figure: Figure, path: Path, dpi: int) -> None:
+    """Raises RequestError for a picture with more dots than fit into memory."""
+    width, height = (round(side * dpi) for side in figure.get_size_inches())
+    if width * height > MOST_PIXELS:
+        raise RequestError(
+            f"{path}: at {dpi} dpi the picture has {width} x {height} pixels, which is too many; "
+            f"--dpi {int(dpi * math.sqrt(MOST_PIXELS / (width * height)))} fits"
+        )

@@ -106,7 +106,7 @@ UPWARDS = ({"left": "top", "right": "bottom", "center": ""}, {"top": "right", "b
 
 
 class PgfRenderer(RendererBase):
-    """What is drawn, as lines of PGF; a command that changes nothing is left out."""
+    """Collect a picture as lines of PGF, without commands that change nothing."""
 
     def __init__(self, width: float, height: float) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class PgfRenderer(RendererBase):
         return True
 
     def draw_path(self, gc: GraphicsContextBase, path: Path, transform: Transform, rgbFace: Any = None) -> None:  # noqa: N803
-        """A path, filled, stroked, or both, and hatched."""
+        """Draw a path: filled, stroked or both, and hatched."""
         stroked = gc.get_linewidth() > 0 and gc.get_rgb()[3] > 0
         uses = [name for name, used in (("fill", rgbFace is not None), ("stroke", stroked)) if used]
         with self.clipped(gc, path.get_extents(transform)):
@@ -148,7 +148,7 @@ class PgfRenderer(RendererBase):
                 self.hatch(gc, path, transform)
 
     def draw_image(self, gc: GraphicsContextBase, x: float, y: float, im: Any, transform: Any = None) -> None:
-        """The cells of an image as rectangles, the lightest first."""
+        """Draw the cells of an image as rectangles, the lightest first."""
         pixels = np.asarray(im)
         rows, columns = pixels.shape[:2]
         place = (transform or Affine2D().scale(columns, rows)).frozen().translate(x, y)
@@ -163,7 +163,7 @@ class PgfRenderer(RendererBase):
                 self.lines.append(r"\acuse fill")
 
     def draw_quad_mesh(self, gc: GraphicsContextBase, *mesh: Any) -> None:
-        """The colours of a bar, with edges of their own colours, or viewers leave hairlines between them."""
+        """Draw the colours of a bar with edges of the same colours. Viewers would leave hairlines between them."""
         *others, colours, smooth, _ = mesh
         gc.set_linewidth(EDGE)
         draw: Any = super().draw_quad_mesh
@@ -180,7 +180,7 @@ class PgfRenderer(RendererBase):
         ismath: Any = False,
         mtext: Text | None = None,
     ) -> None:
-        """A line of text: by the side that it was placed by, where TeX can do that."""
+        """Write a line of text, aligned by TeX at the planned place if TeX can do that."""
         sides = "left,base"
         if mtext is not None and angle in (0, 90):
             sideways, upright = LEVEL if angle == 0 or mtext.get_rotation_mode() == "anchor" else UPWARDS
@@ -204,7 +204,7 @@ class PgfRenderer(RendererBase):
             self.lines.append(command)
 
     def colour(self, kind: str, rgba: Sequence[float], alpha: float | None = None) -> None:
-        """The colour of what is filled ("fill") or stroked ("ink"), and how much it covers."""
+        """Set the colour and opacity of fills ("fill") or strokes ("ink")."""
         red, green, blue, opacity = (format(round(float(part), 3), "g") for part in rgba)
         self.tell(kind, rf"\ac{kind}{red} {green} {blue}")
         opacity = opacity if alpha is None else format(round(alpha, 3), "g")
@@ -229,7 +229,7 @@ class PgfRenderer(RendererBase):
             self.lines.append(SEGMENTS[code] + " ".join(map(short, numbers)))
 
     def hatch(self, gc: GraphicsContextBase, path: Path, transform: Transform) -> None:
-        """The strokes of matplotlib's hatch, a tile an inch, inside the path."""
+        """Draw the strokes of matplotlib's hatch inside the path, one tile per inch."""
         box = path.get_extents(transform)
         with self.scope():
             self.path(path, transform)
@@ -245,7 +245,7 @@ class PgfRenderer(RendererBase):
 
     @contextmanager
     def clipped(self, gc: GraphicsContextBase, extents: Bbox | None = None) -> Iterator[None]:
-        """Inside the graphics context's clip, if that leaves out anything of what has these extents."""
+        """Clip the block as the graphics context asks, if that cuts anything of these extents."""
         path: Any
         place: Any
         box, (path, place) = gc.get_clip_rectangle(), gc.get_clip_path()
@@ -267,7 +267,7 @@ class PgfRenderer(RendererBase):
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is told in here is forgotten after it."""
+        """Restore the graphics state after the block."""
         before = dict(self.told)
         self.lines.append(r"\begin{pgfscope}%")
         yield
@@ -276,9 +276,11 @@ class PgfRenderer(RendererBase):
 
 
 def rectangles(pixels: Any) -> dict[tuple[int, ...], list[tuple[int, int, int, int]]]:
-    """Of an image `[row, column, rgba]`, by colour, the rectangles (left, right, first row, after the last) that cover
-    it: neighbours of one colour in a row are one, and so are rows below each other that have the same one. What cannot
-    be seen is left out.
+    """Return, by colour, the rectangles (left, right, first row, after the last) that cover an image `[row, column,
+    rgba]`.
+
+    Neighbours of one colour in a row are merged, and so are equal stretches in rows below each other. Transparent
+    cells are left out.
     """
     found: dict[tuple[int, ...], list[tuple[int, int, int, int]]] = {}
     open_: dict[tuple[int, int, tuple[int, ...]], int] = {}  # (left, right, colour) -> its first row
@@ -293,7 +295,7 @@ def rectangles(pixels: Any) -> dict[tuple[int, ...], list[tuple[int, int, int, i
 
 
 def runs_of(pixels: Any) -> list[tuple[int, int, tuple[int, ...]]]:
-    """(left, right, colour) of the stretches of one colour in a row `[column, rgba]` that can be seen."""
+    """Return (left, right, colour) of the visible stretches of one colour in a row `[column, rgba]`."""
     starts = np.flatnonzero(np.r_[True, (pixels[1:] != pixels[:-1]).any(axis=1)])
     ends = [*starts[1:].tolist(), len(pixels)]
     runs = [(left, right, tuple(pixels[left].tolist())) for left, right in zip(starts.tolist(), ends, strict=True)]
@@ -301,7 +303,7 @@ def runs_of(pixels: Any) -> list[tuple[int, int, tuple[int, ...]]]:
 
 
 def short(number: float) -> str:
-    """To hundredths, as TeX reads it: 12.5, 0."""
+    """Format a number in hundredths, as TeX reads it: 12.5, 0."""
     return format(round(float(number), 2) + 0.0, "g")
 
 
@@ -349,20 +351,20 @@ CLOSING = r"""\end{pgfpicture}%
 
 
 class FigureCanvas(FigureCanvasBase):
-    """What matplotlib looks for in a module that is named as a backend."""
+    """The canvas that matplotlib expects of a backend module."""
 
     def print_pgf(self, file: BinaryIO, **_: Any) -> None:
-        """The picture, to be read by a document with \\input."""
+        """Write the picture for a document that reads it with \\input."""
         file.write("\n".join([PACKAGES, *self.picture(), ""]).encode())
 
     def print_tex(self, file: BinaryIO, **_: Any) -> None:
-        """A document whose one page is the picture."""
+        """Write a document whose only page is the picture."""
         width, height = (short(side * POINTS) for side in self.figure.get_size_inches())
         page = DOCUMENT.replace("WIDTH", width).replace("HEIGHT", height)
         file.write(page.replace("PICTURE", "\n".join(self.picture())).encode())
 
     def picture(self) -> list[str]:
-        """Lines of PGF. Raises RequestError where they are more than TeX can keep."""
+        """Return the lines of PGF. Raises RequestError for more than TeX can keep."""
         width, height = self.figure.get_size_inches() * POINTS
         renderer = PgfRenderer(width, height)
         with cells_as_they_are(self.figure.findobj(AxesImage)):
@@ -378,7 +380,7 @@ class FigureCanvas(FigureCanvasBase):
 
 @contextmanager
 def cells_as_they_are(images: Sequence[Any]) -> Iterator[None]:
-    """matplotlib makes dots of the cells of a map itself, unless they may be shown in any way."""
+    """Keep matplotlib from turning the cells of maps into dots."""
     before = [image.get_interpolation() for image in images]
     for image in images:
         image.set_interpolation("none")

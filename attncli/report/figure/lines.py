@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from attncli.base.arrays import Floats
-from attncli.record.cells import HIDDEN, hides, largest_weight
+from attncli.record.display import HIDDEN, hides, largest_weight
 from attncli.report.figure.drawing import (
     FAINT,
     INK,

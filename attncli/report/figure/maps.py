@@ -16,9 +16,8 @@ from matplotlib.patches import Rectangle
 
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
-from attncli.base.palette import WEIGHTS, WEIGHTS_NAME
 from attncli.base.printable import quoted
-from attncli.record.cells import hides, largest_weight, pool, pool_signed
+from attncli.record.display import WEIGHTS, WEIGHTS_NAME, hides, largest_weight, pool, pool_signed
 from attncli.report.figure.drawing import (
     BAR_GAP,
     BAR_TEXT,
@@ -102,7 +101,7 @@ FADED = 0.7  # of white over the rows of queries that are not held
 
 @dataclass(frozen=True)
 class Panel:
-    """A map `[query, key]` as it is drawn (`attncli.record.cells`), and the words above it, in one or more lines."""
+    """A map `[query, key]` as it is drawn (`attncli.record.display`), and the words above it, in one or more lines."""
 
     caption: str
     matrix: Floats

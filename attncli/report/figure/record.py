@@ -8,18 +8,14 @@ from functools import cached_property
 import numpy as np
 from matplotlib.figure import Figure
 
-from attncli.analysis.filters import check_segments, kept
-from attncli.analysis.terms import SCORE, score_terms
-from attncli.analysis.words import merge_words
 from attncli.base import choices
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
-from attncli.base.palette import head_colour
 from attncli.base.printable import printable, quoted
-from attncli.record import AttentionRecord, ModelInfo
-from attncli.record.captions import notes
-from attncli.record.cells import drawn
-from attncli.record.selection import number_list, select_token
+from attncli.record import AttentionRecord
+from attncli.record.display import SCORE, drawn, head_colour, notes, score_terms
+from attncli.record.grouping import merge_words
+from attncli.record.selection import check_segments, kept, number_list, select_token
 from attncli.report.figure.drawing import INK
 from attncli.report.figure.fonts import NO_BREAK, cut
 from attncli.report.figure.layout import Grid, Paper, paper, wrap_panels
@@ -40,7 +36,7 @@ class What:
     words: put pieces together to words. segments: "AB" has queries of the first text and keys of the second, and so on;
     or "all". query: the token whose row or lines stand out, "it", "it#2" (the second one) or its number, among the
     tokens of the text, or among its words where they are put together. terms: draw the scores of one head and the terms
-    that they are the sum of (`attncli.analysis.terms`) instead of its weights.
+    that they are the sum of (`attncli.record.display`) instead of its weights.
 
     Raises RequestError for unknown segments.
     """
@@ -113,11 +109,6 @@ def describe(record: AttentionRecord, what: What = What()) -> str:
         *(["words"] if what.words else []),
     ]
     return " · ".join(part.replace(" ", NO_BREAK) for part in parts)
-
-
-def asked_of(model: ModelInfo, asked: str, mask: str) -> str:
-    """Return the title of a measured output: model, output, mask."""
-    return f"{short_name(model.shown)} · {asked} · mask {mask}"
 
 
 def numbered(what: str, numbers: Sequence[int]) -> str:

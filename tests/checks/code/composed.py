@@ -60,7 +60,10 @@ MISTAKES = {
     "window off by one": lambda style: style["position"] == "window",
     "slopes reversed": lambda style: style["position"] == "alibi",
     "rotary on values": lambda style: style["position"] == "rotary",
-    "softcap after the mask": lambda style: style["position"] == "softcap" and style["causal"],
+    # A mask in a bias is added after the cap in any case.
+    "softcap after the mask": lambda style: (
+        style["position"] == "softcap" and style["causal"] and style["filled"] == "scores"
+    ),
 }
 
 HEAD = """import torch

@@ -203,18 +203,10 @@ CONSTRUCTOR = """class Adapter({}):
     def __init__(self, dim, heads{}):
         super().__init__({})
 """
-COLUMNS = """class Adapter(ColumnSelfAttention):
-    def __init__(self, dim):
-        super().__init__(dim, dim, dim)
-
-    def forward(self, x):
-        return super().forward(x.mT).mT
-"""
 ADAPTERS = {
     "minGPT buffer": CONSTRUCTOR.format("CausalSelfAttention", "", "GPTConfig(n_embd=dim, n_head=heads)"),
     "Llama freqs_cis": CONSTRUCTOR.format("LlamaReferenceAttention", ", kv_heads", "ModelArgs(dim, heads, kv_heads)"),
     "BERT head_mask": CONSTRUCTOR.format("BertSelfAttention", "", "BertConfig(dim, heads)"),
-    "tokens in columns": COLUMNS,
 }
 OPTIONS = {
     "Mistral window": {"give": {"sliding_window": 3}},

@@ -215,6 +215,42 @@ def windowed(query, key, value, window=3):
     return right(query, key, value, (offsets >= 0) & (offsets < window))
 
 
+def in_columns(query, key, value, mask=None):
+    scores = key.mT @ query / query.shape[-2] ** 0.5
+    return value @ (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(-2)
+
+
+class Additive(nn.Module):
+    """The listing of a tutorial: a text has one query, which has no dimension of tokens."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.W1, self.W2, self.V = nn.Linear(units, units), nn.Linear(units, units), nn.Linear(units, 1)
+
+    def forward(self, query, values):
+        assert query.dim() == 2
+        weights = self.V(torch.tanh(self.W1(values) + self.W2(query[:, None]))).softmax(1)
+        return (weights * values).sum(1), weights
+
+
+class WithFlags(Plain):
+    """As models of transformers are made."""
+
+    def __init__(self, config):
+        super().__init__(config.hidden_size, config.num_attention_heads)
+        self.flags = config.attention_bias, config.attention_dropout
+
+
+def test_tokens_in_columns_one_query_and_a_config_are_understood():
+    for thing, convention in {
+        in_columns: "mask: True = allowed, as [key, query]",
+        Additive: "arrays are [batch, d_model]",
+        WithFlags: "arrays are [batch, token, d_model]",
+    }.items():
+        found = attncli.check(thing)
+        assert found.right and any(one.startswith(convention) for one in found.conventions), found
+
+
 def windowed_by_a_constant(query, key, value):
     return windowed(query, key, value, 4)
 
@@ -237,9 +273,67 @@ def test_right_code_whose_mask_has_no_known_form_is_refused():
 # --- what is wrong ----------------------------------------------------------------------------------------
 
 
+class Masked(nn.Module):
+    """Both masks are True where nobody looks. It ignores padding if there is another mask."""
+
+    def forward(self, query, key, value, attn_mask=None, key_padding_mask=None):
+        scores = query @ key.mT / query.shape[-1] ** 0.5
+        if attn_mask is not None:
+            scores = scores.masked_fill(attn_mask[None, None], -torch.inf)
+        elif key_padding_mask is not None:
+            scores = scores.masked_fill(key_padding_mask[:, None, None], -torch.inf)
+        return scores.softmax(-1) @ value
+
+
+class OfQueries(Plain):
+    """Hides keys of the memory by the place of the query."""
+
+    def forward(self, x, memory, memory_mask=None):
+        q, k, v = self.split(self.W_q(x)), self.split(self.W_k(memory)), self.split(self.W_v(memory))
+        seen = None if memory_mask is None else memory_mask[:, None, :, None].expand(-1, 1, -1, k.shape[-2])
+        return self.W_o(kernel(q, k, v, seen).transpose(1, 2).flatten(-2))
+
+
+@pytest.mark.parametrize(
+    ("thing", "law"),
+    [
+        (lambda query, key, value, mask=None: right(query, key, value, None if mask is None else mask[0]), "each text"),
+        (Masked(), "both masks"),
+        (OfQueries, "padding of the memory"),
+    ],
+)
+def test_no_form_of_a_mask_hides_a_mistake(thing, law):
+    assert any(law in name for name in failing(attncli.check(thing)))
+
+
+@pytest.mark.parametrize(("more", "wrong"), [(-1, True), (0, False), (1, True)])
+def test_a_window_to_both_sides_that_is_off_by_one_is_named(more, wrong):
+    def attention(query, key, value, window_size=3):
+        offsets = torch.arange(key.shape[-2]) - torch.arange(query.shape[-2])[:, None]
+        offsets = offsets - (key.shape[-2] - query.shape[-2])
+        return right(query, key, value, offsets.abs() <= window_size + more)
+
+    assert (mistakes(attention) == ["window off by one"]) if wrong else attncli.check(attention).right
+
+
 @pytest.mark.parametrize("temperature", [0.37, 1.7, 13.0])
 def test_any_temperature_is_named(temperature):
     assert mistakes(lambda query, key, value: right(query / temperature, key, value)) == ["temperature"]
+
+
+class Head(nn.Module):
+    """Divides by the root of the model's size, which no head and no sum of heads has."""
+
+    def __init__(self, n_embd, head_size):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(n_embd, head_size) for _ in range(3))
+
+    def forward(self, x):
+        return kernel(self.query(x), self.key(x), self.value(x), scale=x.shape[-1] ** -0.5)
+
+
+def test_the_size_of_the_input_is_the_wrong_scale():
+    assert mistakes(Head) == ["scale by d_model"]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ import pytest
 import torch
 from foreign_checkpoints import make_foreign
 
-from attncli.features.compare.eager import WAYS_OF_EAGER
-from attncli.features.compare.ways import WAYS
+from attncli.features.compare.ways import WAYS, WAYS_OF_EAGER
 from attncli.models import transformers_peer as reference
 from attncli.models import transformers_place
 

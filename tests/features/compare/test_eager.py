@@ -1,20 +1,15 @@
 """Our place inside networks of transformers beside their own eager attention: without and with a mistake in it."""
 
-import ast
-import sys
-import textwrap
-from pathlib import Path
-
 import pytest
 import torch
 from checkpoints import FAMILIES, make_checkpoint
 from foreign_checkpoints import make_foreign
-from mistakes import IN_TRANSFORMERS
+from mistakes import put_in_place, read_mistakes
 
-import attncli
 from attncli import RequestError, load_model
 from attncli.features.compare.beside import NothingToCompare
-from attncli.features.compare.eager import WAYS_OF_EAGER, BesideEager, Eager, by_every_way_of_eager, compare_eager
+from attncli.features.compare.eager import BesideEager, Eager, compare_eager
+from attncli.features.compare.ways import WAYS_OF_EAGER, by_every_way_of_eager
 from attncli.models.transformers_place import NAME
 from attncli.record import Input
 
@@ -63,7 +58,7 @@ def both_of(path, which=None, mask=None, dtype="float32"):
 
 def found_by(both):
     """The first thing that differs; None where nothing does."""
-    if not compare_eager(both.eager, both.texts, both.mask).same:
+    if not compare_eager(both.reference, both.texts, both.mask).same:
         return "layers"
     for name, check in WAYS_OF_EAGER.items():
         try:
@@ -81,7 +76,7 @@ def found_by(both):
 )
 def test_it_is_the_same_in_every_way(made, case):
     both = both_of(made(case[0]), case[1])
-    agreement = compare_eager(both.eager, both.texts)
+    agreement = compare_eager(both.reference, both.texts)
     assert agreement.same, agreement.verdict
     assert [one.layer for one in agreement.layers] == both.layers and agreement.vectors == "attention outputs"
     ways, done = [], []
@@ -98,14 +93,14 @@ def test_it_is_the_same_in_every_way(made, case):
 def test_it_is_the_same_under_every_mask(made, family, mask):
     both = both_of(made(family), None, mask)
     assert found_by(both) is None
-    assert compare_eager(both.eager, both.texts, mask).mask == mask
+    assert compare_eager(both.reference, both.texts, mask).mask == mask
 
 
 @pytest.mark.slow
 def test_of_some_layers_only(made):
     both = both_of(made("llama"))
-    assert [one.layer for one in compare_eager(both.eager, both.texts, layers=[2, 0]).layers] == [2, 0]
-    some = BesideEager(both.eager, both.texts, layers=[1])
+    assert [one.layer for one in compare_eager(both.reference, both.texts, layers=[2, 0]).layers] == [2, 0]
+    some = BesideEager(both.reference, both.texts, layers=[1])
     assert all(way.same for way in by_every_way_of_eager(some))
 
 
@@ -115,7 +110,7 @@ def test_double_precision_is_held_to_float32_and_half_precision_to_its_errors(ma
     both = both_of(made("llama"), dtype="float64")
     assert found_by(both) is None
     halved = both_of(made("llama"), dtype="bfloat16")
-    agreement = compare_eager(halved.eager, halved.texts)
+    agreement = compare_eager(halved.reference, halved.texts)
     assert agreement.same and all(one.rounding is not None for one in agreement.layers)
     ways = by_every_way_of_eager(halved)
     assert all(way.difference is None and "bfloat16" in way.note for way in ways)
@@ -150,44 +145,19 @@ AT_ONCE = (
 )
 
 
-def plant(monkeypatch, mistake):
-    """Put what a function says with the mistake in its place, wherever it is known."""
-    [(path, source)] = [
-        (one, text)
-        for one in sorted(Path(attncli.__file__).parent.rglob("*.py"))
-        if mistake.old in (text := one.read_text(encoding="utf-8"))
-    ]
-    name = ".".join(path.relative_to(Path(attncli.__file__).parents[1]).with_suffix("").parts)
-    module, line = sys.modules[name], source[: source.index(mistake.old)].count("\n") + 1
-    owner, tree = module, ast.parse(source).body
-    node = next(one for one in tree if one.lineno <= line <= one.end_lineno)
-    if isinstance(node, ast.ClassDef):
-        owner = getattr(module, node.name)
-        node = next(one for one in node.body if one.lineno <= line <= one.end_lineno)
-    first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-    lines = source.replace(mistake.old, mistake.new).split("\n")
-    longer = mistake.new.count("\n") - mistake.old.count("\n")
-    namespace = {}
-    exec(textwrap.dedent("\n".join(lines[first - 1 : node.end_lineno + longer])), vars(module), namespace)
-    right, wrong = vars(owner)[node.name], namespace[node.name]
-    monkeypatch.setattr(owner, node.name, wrong)
-    for other in [one for known, one in sys.modules.items() if known.startswith("attncli.")]:
-        if owner is module and vars(other).get(node.name) is right:
-            monkeypatch.setattr(other, node.name, wrong)
-
-
 @pytest.mark.parametrize(
     "mistake",
     [
         pytest.param(one, marks=[] if one.name.endswith(AT_ONCE) else pytest.mark.slow, id=one.name)
-        for one in IN_TRANSFORMERS
+        for one in read_mistakes("tests", "compare")
+        if one.name.startswith("in transformers: ")
     ],
 )
 def test_a_mistake_is_found(made, monkeypatch, mistake):
-    plant(monkeypatch, mistake)
-    options = dict(zip(*[iter(mistake.options.split())] * 2, strict=True))
+    put_in_place(monkeypatch, mistake)
+    options = mistake.options
     try:
-        both = both_of(made(mistake.family), options.get("--which"), options.get("--mask"))
+        both = both_of(made(options["-m"]), options.get("--which"), options.get("--mask"))
         found = found_by(both)
     except Exception as error:  # noqa: BLE001  (which ends the command with another code than 0)
         found = repr(error)

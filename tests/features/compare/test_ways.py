@@ -7,20 +7,17 @@ from dataclasses import replace
 import pytest
 import torch
 from checkpoints import FAMILIES, PECULIAR
+from mistakes import put_in_place, read_mistakes
 
 from attncli import RequestError, load_model
 from attncli.attention import MASKS, Window, attend, multihead
 from attncli.checks.tolerance import TOLERANCES
-from attncli.corpus import batch_sums
 from attncli.features.compare import ways
 from attncli.features.compare.beside import TEXTS, TOKENS, Both, NothingToCompare, fitting_threads
 from attncli.features.compare.ways import WAYS, Check, by_every_way
-from attncli.models import meeting, rows, taps, walk
-from attncli.models.block import select_numbers
-from attncli.models.model import Model
+from attncli.models import meeting, rows
 from attncli.models.transformers_peer import load_reference
 from attncli.record import Input
-from attncli.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("exact")
 INPUTS = [Input("the cat sat on the big cat", "it is too big"), Input("it, too"), Input("un believable cat sat")]
@@ -45,7 +42,10 @@ CASES = [
 
 @pytest.mark.parametrize(("family", "mask"), CASES)
 def test_every_family_under_every_mask(tiny, family, mask):
-    found = by_every_way(both_of(tiny(family, max_position_embeddings=64), mask=mask, pad_to=40))
+    done = []
+    both = both_of(tiny(family, max_position_embeddings=64), mask=mask, pad_to=40)
+    found = by_every_way(both, lambda: done.append(None))
+    assert len(done) == len(WAYS)
     assert [way.name for way in found] == list(WAYS)
     assert all(way.same for way in found), found
     assert all(way.difference is not None for way in found)
@@ -82,150 +82,25 @@ def test_large_numbers_have_large_rounding(tiny, family):
     assert next(way.difference for way in found if way.name == "norms") > 1e-4
 
 
-def test_it_says_when_another_is_done(tiny):
-    done = []
-    by_every_way(both_of(tiny(max_position_embeddings=64)), lambda: done.append(None))
-    assert len(done) == len(WAYS)
-
-
 # --- mistakes -------------------------------------------------------------------------------------------
 
 
-def swapped_at_the_end(monkeypatch):
-    project = walk.project
-
-    def wrong(attention, x, ending):
-        query, key, value = project(attention, x, ending)
-        return (query, key, value) if ending is None else (key, query, value)
-
-    monkeypatch.setattr(walk, "project", wrong)
-
-
-def swapped_in_sums(monkeypatch):
-    begin = batch_sums.BlockSums.begin
-    swapped = lambda self, block: begin(self, block._replace(query=block.key, key=block.query))  # noqa: E731
-    monkeypatch.setattr(batch_sums.BlockSums, "begin", swapped)
-
-
-def keys_for_values(monkeypatch):
-    right = meeting.attend_output
-    monkeypatch.setattr(meeting, "attend_output", lambda q, k, v, mask, scale: right(q, k, k, mask, scale))
-
-
-def mask_forgotten(monkeypatch):
-    attend_output = meeting.attend_output
-    monkeypatch.setattr(meeting, "attend_output", lambda q, k, v, mask, scale: attend_output(q, k, v, None, scale))
-
-
-def unscaled(monkeypatch):
-    attend = multihead.attend
-    dot = lambda query, key: query @ key.mT  # noqa: E731
-    monkeypatch.setattr(
-        multihead, "attend", lambda q, k, v, mask, score, normalise: attend(q, k, v, mask, dot, normalise)
-    )
-
-
-def transposed(monkeypatch):
-    def wrong(block):
-        own = block.projection()
-        return right(block._replace(projection=lambda: own.flatten(1).T.unflatten(1, own.shape[1:])))
-
-    right = taps.transformed_lengths
-    for module in (batch_sums, taps):
-        monkeypatch.setattr(module, "transformed_lengths", wrong)
-
-
-def last_token_dropped(monkeypatch):
-    encode = Tokenizer.encode
-
-    def wrong(self, text, pair=None, pad_to=None):
-        whole = encode(self, text, pair)
-        short = type(whole)(**{name: part[:-1] for name, part in vars(whole).items()})
-        return short if pad_to is None else self.pad(short, pad_to)
-
-    monkeypatch.setattr(Tokenizer, "encode", wrong)
-
-
-def segments_forgotten(monkeypatch):
-    numbers_of = rows.numbers_of
-
-    def wrong(texts, config, device):
-        ids, segments, real = numbers_of(texts, config, device)
-        return ids, segments * 0, real
-
-    monkeypatch.setattr(rows, "numbers_of", wrong)
-
-
-def padding_forgotten(monkeypatch):
-    monkeypatch.setitem(MASKS, "padding", ())
-
-
-def heads_in_order(monkeypatch):
-    def wrong(part, asked):
-        here, where = select_numbers(part, asked)
-        return here, sorted(where)
-
-    monkeypatch.setattr(taps, "select_numbers", wrong)
-
-
-def head_beside_silenced(monkeypatch):
-    without = Model.without
-    wrong = lambda self, heads: without(self, [(layer, (head + 1) % self.config.heads) for layer, head in heads])  # noqa: E731
-    monkeypatch.setattr(Model, "without", wrong)
-
-
-def mask_forgotten_in_gradients(monkeypatch):
-    monkeypatch.setattr(meeting, "attend", lambda q, k, v, mask, *more: attend(q, k, v, None, *more))
-
-
-def masks_of_the_first_texts(monkeypatch):
-    """Where texts of one run are attended to in several parts, all parts get the mask of the first one."""
-    weigh, attend_into, masks = meeting.weigh, meeting.attend_into, []
-
-    def all_of(*part, **more):
-        masks.clear()
-        return weigh(*part, **more)
-
-    def some(weights, query, key, value, mask, *more):
-        masks.append(mask)
-        return attend_into(
-            weights,
-            query,
-            key,
-            value,
-            None if mask is None else masks[0][: len(query)].expand(len(query), -1, -1, -1),
-            *more,
-        )
-
-    monkeypatch.setattr(meeting, "weigh", all_of)
-    monkeypatch.setattr(meeting, "attend_into", some)
-
-
-def later_rows_in_another_order(monkeypatch):
-    def wrong(function, *rows):
-        first, *others = [function(*part) for part in zip(*(one.split(walk.CACHED_ROWS) for one in rows), strict=True)]
-        return torch.cat([first, *(part.flip(0) for part in others)])
-
-    monkeypatch.setattr(walk, "by_rows", wrong)
-
-
-def maps_in_half_precision(monkeypatch):
-    monkeypatch.setattr(walk, "map_dtype", lambda like: like.dtype)
+MISTAKES = {one.name: one for one in read_mistakes("compare")}
 
 
 @pytest.mark.parametrize(
     ("mistake", "found_by"),
     [
-        (heads_in_order, {"some heads of all", "norms"}),
-        (head_beside_silenced, {"without"}),
-        (mask_forgotten_in_gradients, {"gradients"}),
-        (masks_of_the_first_texts, {"[PAD]"}),
-        (later_rows_in_another_order, {"[PAD]"}),
-        (maps_in_half_precision, {"half precision"}),
+        ("heads given out of order are kept in order", {"some heads of all", "norms"}),
+        ("--without silences the head before", {"without"}),
+        ("mask never used in gradients", {"gradients"}),
+        ("texts beyond the cache get the first texts' mask", {"[PAD]"}),
+        ("rows beyond the cache come the last one first", {"[PAD]"}),
+        ("maps of half-precision vectors are made in half precision", {"half precision"}),
     ],
 )
 def test_a_mistake_that_nothing_else_finds_is_found(tiny, mistake, found_by, monkeypatch):
-    mistake(monkeypatch)
+    put_in_place(monkeypatch, MISTAKES[mistake])
     assert found_by == set(differing(both_of(tiny(max_position_embeddings=64))))
 
 
@@ -233,16 +108,24 @@ def test_a_mistake_that_nothing_else_finds_is_found(tiny, mistake, found_by, mon
 def test_a_window_of_the_published_width_is_outgrown(tiny, more, monkeypatch):
     """ModernBERT's layers see 64 tokens to each side; the texts that are compared are shorter."""
     both = both_of(tiny("modernbert", local_attention=128, max_position_embeddings=300))
-    assert max(map(len, both.texts)) < 64 < max(map(len, both.beyond_windows))
+    assert max(map(len, both.texts)) < 64 < max(len(one) for texts, _ in both.beyond_windows for one in texts)
     monkeypatch.setattr(ways, "WAYS", {name: WAYS[name] for name in ("one layer", "some heads", "mask none")})
     assert differing(both) == []
     monkeypatch.setattr(rows, "Window", lambda reach: Window(reach + more))
     assert differing(both) == ["one layer"]
 
 
+def test_a_mistake_in_the_formula_is_found(tiny, monkeypatch):
+    right = multihead.attend
+    wrong = lambda q, k, v, mask, score, normalise: right(q, k, v, mask, lambda a, b: a @ b.mT, normalise)  # noqa: E731
+    monkeypatch.setattr(multihead, "attend", wrong)
+    monkeypatch.setattr(ways, "WAYS", {name: WAYS[name] for name in ("one layer", "formula", "mask causal")})
+    assert differing(both_of(tiny(max_position_embeddings=64))) == ["formula"]
+
+
 @pytest.mark.parametrize("terms", ["bert", "mpnet"])
 def test_gates_whose_gradients_forget_the_mask_are_found(tiny, terms, monkeypatch):
-    """Where positions add to the scores the formula has the gradients, else the fused kernel."""
+    """If positions add to the scores the formula has the gradients, otherwise the fused kernel."""
     both = both_of(tiny(terms, max_position_embeddings=64))
     monkeypatch.setattr(ways, "WAYS", {"gradients": WAYS["gradients"]})
     name, right = ("attend", attend) if terms == "mpnet" else ("attend_output", meeting.attend_output)
@@ -253,29 +136,19 @@ def test_gates_whose_gradients_forget_the_mask_are_found(tiny, terms, monkeypatc
 @pytest.mark.parametrize(
     ("mistake", "found_by"),
     [
-        (swapped_at_the_end, {"one layer", "some heads", "together", "sums"}),
-        pytest.param(swapped_in_sums, {"sums", "sums of norms", "distances"}, marks=pytest.mark.slow),
-        pytest.param(keys_for_values, {"one layer", "some heads of all"}, marks=pytest.mark.slow),
-        (mask_forgotten, {"mask causal"}),
-        (unscaled, {"formula"}),
-        (transposed, {"norms", "sums of norms"}),
-        pytest.param(last_token_dropped, {"tokens"}, marks=pytest.mark.slow),
-        (segments_forgotten, {"pair", "one layer"}),
-        pytest.param(padding_forgotten, {"[PAD]"}, marks=pytest.mark.slow),
+        ("q and k swapped where the walk ends", {"one layer", "some heads", "together", "sums"}),
+        ("q and k swapped in stats", {"sums", "sums of norms", "distances"}),
+        ("keys as values in the fused kernel, masked", {"mask causal"}),
+        ("mask never used in the fused kernel", {"mask causal"}),
+        ("transposed W in norms: W_O", {"norms", "sums of norms"}),
+        ("tokenizer drops the last token", {"tokens"}),
+        ("segments forgotten", {"pair", "one layer"}),
     ],
 )
 def test_a_mistake_is_found(tiny, mistake, found_by, monkeypatch):
-    mistake(monkeypatch)
+    put_in_place(monkeypatch, MISTAKES[mistake])
     monkeypatch.setattr(ways, "WAYS", {name: WAYS[name] for name in WAYS if name in found_by})
     assert found_by == set(differing(both_of(tiny(max_position_embeddings=64))))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mistake", [swapped_in_sums, unscaled, transposed, last_token_dropped])
-def test_what_does_not_go_that_way_is_right(tiny, mistake, monkeypatch):
-    """Each of these mistakes is in one way only: the others say that they are the same."""
-    mistake(monkeypatch)
-    assert not {"one layer", "some heads", "mask causal"} & set(differing(both_of(tiny(max_position_embeddings=64))))
 
 
 # --- what can't be compared -----------------------------------------------------------------------------

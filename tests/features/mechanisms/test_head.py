@@ -28,16 +28,8 @@ def test_what_knows_no_positions_is_the_same_in_any_order(seed, real, padding, c
     tokens = real + padding
     head = in_layer(seed, tokens=tokens, padding=padding, mask=causal_mask(tokens) if causal else None)
     order = head.shuffled(torch.Generator().manual_seed(seed))
+    assert sorted(order[:real].tolist()) == list(range(real)) and order[real:].tolist() == list(range(real, tokens))
     np.testing.assert_allclose(head.under(head.score, order=order).weights, head.own, atol=1e-6)
-
-
-@given(seeds, st.integers(1, 7), st.integers(0, 2))
-def test_an_order_is_of_real_tokens(seed, real, padding):
-    head = in_layer(seed, tokens=real + padding, padding=padding)
-    orders = {tuple(head.shuffled(torch.Generator().manual_seed(seed + draw)).tolist()) for draw in range(8)}
-    for order in orders:
-        assert sorted(order[:real]) == list(range(real)) and order[real:] == tuple(range(real, real + padding))
-    assert len(orders) > 1 or real < 3
 
 
 @given(seeds)

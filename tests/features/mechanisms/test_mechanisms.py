@@ -11,7 +11,7 @@ from attncli.attention import NORMALISERS, SCORES
 from attncli.attention.mistakes import MISTAKES
 from attncli.base.errors import RequestError
 from attncli.features import mechanisms as feature
-from attncli.features.mechanisms import COLDEST, HOTTEST, check_temperature, measure
+from attncli.features.mechanisms import measure
 from attncli.features.mechanisms.claims import Claim
 from attncli.features.mechanisms.mistakes import Made, Mistakes, Moved, make_mistakes
 from attncli.models.head import one_head
@@ -26,25 +26,8 @@ def test_json_gives_the_library_s_numbers(attncli, minilm):
     document = json.loads(attncli("mechanisms", TEXT, *WHERE, *options, "--json").out)
     head = one_head(minilm, minilm.tokenizer.encode(TEXT, None, 18), 4, 3, "causal")
     np.testing.assert_array_equal(np.float32(document["weights"]), head.record.map(4, 3))
-    assert document["tokens"] == head.record.tokens.text
-    assert [document[name] for name in ("layer", "head", "mask", "temperature", "seed")] == [4, 3, "causal", 0.5, 3]
-    assert document["model"]["name"] == "minilm"
-    expected = json.loads(json.dumps(measure(minilm, head, 0.5, 3).document(), allow_nan=False))
-    assert len(document["variants"]) == len(SCORES) * len(NORMALISERS)
-    for kind in ("variants", "designs"):
-        for found, other in zip(document[kind], expected[kind], strict=True):
-            for weights in ("weights", "control_weights"):
-                np.testing.assert_allclose(found.pop(weights, 0), other.pop(weights, 0), atol=1e-6)
-            assert found == pytest.approx(other, abs=1e-6)
-    for found, other in zip(document["claims"], expected["claims"], strict=True):
-        assert found.pop("figures") == pytest.approx(other.pop("figures"), abs=1e-5)
-        assert found == other
-
-
-def test_its_own_map_is_what_run_says(attncli):
-    document = json.loads(attncli("mechanisms", TEXT, *WHERE, "--json").out)
-    ran = json.loads(attncli("run", TEXT, *WHERE, "--json").out)["records"][0]
-    assert np.array_equal(np.float32(document["weights"]), np.float32(ran["attention"][0]["weights"]))
+    expected = measure(minilm, head, 0.5, 3).document()
+    assert document == json.loads(json.dumps(expected, allow_nan=False)) and document["mask"] == "causal"
 
 
 def test_maps_figures_and_claims_are_shown(attncli):
@@ -83,13 +66,6 @@ def test_one_design_alone(attncli, tmp_path, suffix):
         assert len(shown.splitlines()) < 36
 
 
-def test_options_that_a_design_has_no_use_for_are_refused(refused):
-    said = refused("mechanisms", TEXT, "--design", "alibi", "--reach", "3")
-    assert "--reach has no effect with --design alibi, which is no window" in said
-    said = refused("mechanisms", TEXT, "--design", "grouped", "--seed", "3")
-    assert "--seed has no effect with --design grouped, where nothing is random" in said
-
-
 def test_mistakes_alone(attncli):
     """The maps that they change, the control, and a row for each; nothing of the scores, the designs and the claims."""
     result = attncli("mechanisms", TEXT, *WHERE, "--mistakes")
@@ -109,59 +85,18 @@ def test_mistakes_as_json_are_the_library_s(attncli, minilm):
     document = json.loads(attncli("mechanisms", TEXT, *WHERE, "--mistakes", "--json").out)
     found = make_mistakes(minilm, one_head(minilm, minilm.tokenizer.encode(TEXT), 4, 3, "padding")).document()
     assert [document[name] for name in ("variants", "designs", "claims")] == [[], [], []]
-    assert document["mistakes"]["exchanged"] == pytest.approx(found["exchanged"], abs=1e-6)
-    for one, expected in zip(document["mistakes"]["made"], found["made"], strict=True):
-        weights, expected_weights = one.pop("weights"), expected.pop("weights")
-        assert one == pytest.approx(expected, abs=1e-5)
-        assert (weights is None) == (expected_weights is None)
-        if weights is not None:
-            np.testing.assert_allclose(weights, expected_weights, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "more", [("--design", "alibi"), ("--temperature", "2"), ("--reach", "3"), ("--seed", "1")], ids=lambda more: more[0]
-)
-def test_what_mistakes_have_no_use_for_is_refused(refused, more):
-    said = refused("mechanisms", TEXT, "--mistakes", *more)
-    assert f"{more[0]} has no effect with --mistakes, which are made in the head as it is: leave it out" in said
-
-
-def test_a_model_whose_scores_have_terms_has_no_mistakes(refused, tiny):
-    said = refused("mechanisms", "the cat", "-m", tiny("mpnet"), "-l", "0", "--mistakes")
-    assert "positions add to that in mpnet: take another model, or leave --mistakes out" in said
+    assert document["mistakes"] == json.loads(json.dumps(found, allow_nan=False))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".csv"])
+@pytest.mark.parametrize("suffix", [".svg", ".csv"])
 def test_mistakes_saved(attncli, tmp_path, suffix):
     path = tmp_path / f"mistakes{suffix}"
     result = attncli("mechanisms", TEXT, *WHERE, "--mistakes", "-o", path)
     assert (result.code, result.out.strip()) == (0, str(path))
-    if suffix == ".png":
-        assert path.stat().st_size > 1000
-        return
     written = path.read_text(encoding="utf-8")
     assert all(words in written for words in ("no scale", "q and k swapped", "temperature"))
     assert ("keys as values" in written) == (suffix == ".csv")  # its map is the head's own
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_drawn(attncli, tmp_path, suffix):
-    path = tmp_path / f"mechanisms{suffix}"
-    result = attncli("mechanisms", TEXT, *WHERE, "-o", path)
-    assert (result.code, result.out.strip()) == (0, str(path))
-    assert path.stat().st_size > 1000
-    if suffix == ".svg":
-        drawn = path.read_text(encoding="utf-8")
-        assert all(words in drawn for words in ("scaled_dot", "additive, untrained", "hard_sample", "trophy"))
-
-
-@pytest.mark.slow
-def test_a_picture_beside_json_is_named_on_stderr(attncli, tmp_path):
-    result = attncli("mechanisms", TEXT, *WHERE, "--json", "-o", tmp_path / "maps.png")
-    assert json.loads(result.out)["layer"] == 4
-    assert "saved" in result.err and (tmp_path / "maps.png").exists()
 
 
 @pytest.mark.parametrize(
@@ -176,16 +111,16 @@ def test_a_picture_beside_json_is_named_on_stderr(attncli, tmp_path):
         (("-H", "12"), "head 12 is out of range"),
         (("--mask", "x"), "no mask 'x'"),
         (("-o", "maps.txt"), "what is measured is saved as"),
+        (("--design", "alibi", "--reach", "3"), "--reach has no effect with --design alibi, which is no window"),
+        (("--design", "grouped", "--seed", "3"), "--seed has no effect with --design grouped, where nothing is random"),
+        *(
+            (("--mistakes", *more), f"{more[0]} has no effect with --mistakes, which are made in the head as it is")
+            for more in (("--design", "alibi"), ("--temperature", "2"), ("--reach", "3"), ("--seed", "1"))
+        ),
     ],
 )
 def test_what_can_not_be_measured(refused, options, line):
     assert line in refused("mechanisms", TEXT, *options)
-
-
-def test_one_text_at_a_time(refused, tmp_path):
-    path = tmp_path / "texts.txt"
-    path.write_text("one cat\ntwo cats\n", encoding="utf-8")
-    assert "there are 2 texts" in refused("mechanisms", "-f", path)
 
 
 # --- a network that transformers runs ----------------------------------------------------------------------
@@ -218,62 +153,27 @@ def test_a_network_of_transformers_refuses_what_needs_projections(refused, attnc
 # --- what is measured, and its report ----------------------------------------------------------------------
 
 
-def test_of_one_design_there_is_nothing_else(minilm, trained):
-    found = measure(minilm, trained(), reach=5, design="window").document()
-    assert (found["variants"], found["claims"], found["reach"]) == ([], [], 5)
-    [one] = found["designs"]
-    assert (one["name"], one["described"]) == ("window", "window of 5")
-
-
 def test_a_design_that_there_is_not_for_a_head_is_refused(minilm, trained, monkeypatch):
     monkeypatch.setattr("attncli.features.mechanisms.designs.designs", lambda *asked: [])
     with pytest.raises(RequestError, match="--design grouped is for several heads of two or more elements: here"):
         measure(minilm, trained(), design="grouped")
 
 
-@pytest.mark.parametrize("temperature", [COLDEST, 1.0, HOTTEST])
-def test_temperatures_that_are_possible(temperature):
-    check_temperature(temperature)
-
-
-@pytest.mark.parametrize("temperature", [0.0, -1.0, 0.0009, 1001.0, float("inf"), float("nan")])
-def test_temperatures_that_are_not(minilm, trained, temperature):
-    with pytest.raises(RequestError, match=r"out of range: give one from 0\.001 to 1000"):
-        measure(minilm, trained(), temperature)
-
-
 def test_claims_come_with_what_was_measured_and_a_verdict():
     claims = [
         Claim("a", "it grows", {"d_k 4": 3.941, "d_k 1024": 1006.8}, True),
         Claim("b", "it is small", {"deviation": 2.57e-7, "other": 0.0}, False),
+        Claim(
+            "", "it is 1", {"d_k 4, q·k": 3.9, "d_k 4, / √d_k": 0.98, "d_k 16, q·k": 15.8, "d_k 16, / √d_k": 1}, True
+        ),
         Claim("c", "it turns", {"8 keys: d_k 4, least": 0.9, "8 keys: d_k 4, most": 1.1}, True, "from d_k 16"),
     ]
     assert [tuple(cell.text for cell in row) for row in feature._claims(claims).rows] == [
         ("holds", "it grows\n  d_k 4: 3.94   1024: 1007"),
         ("DOES NOT HOLD here", "it is small\n  deviation: 2.6e-07   other: 0.0e+00"),
+        ("holds", "it is 1\n  q·k -> / √d_k   d_k 4: 3.90 -> 0.980   16: 15.8 -> 1.00"),
         ("holds", "it turns\n  least -> most   8 keys   d_k 4: 0.900 -> 1.10\n  from d_k 16"),
     ]
-
-
-def test_figures_of_the_same_size_stand_together():
-    figures = {"d_k 4, q·k": 3.9385, "d_k 4, / √d_k": 0.98, "d_k 16, q·k": 15.8, "d_k 16, / √d_k": 0.99015}
-    assert feature._figures(figures) == ["q·k -> / √d_k   d_k 4: 3.94 -> 0.980   16: 15.8 -> 0.990"]
-
-
-def test_groups_have_a_line_each_and_what_is_compared_is_said_once():
-    figures = {f"{keys} keys: d_k {size}, {end}": 1.0 for keys in (8, 32) for size in (4, 16) for end in ("a", "b")}
-    assert feature._figures(figures) == [
-        "a -> b   8 keys   d_k 4: 1.00 -> 1.00   16: 1.00 -> 1.00",
-        "32 keys   d_k 4: 1.00 -> 1.00   16: 1.00 -> 1.00",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(0, "0.0e+00"), (1, "1.00"), (0.5, "0.500"), (257.8, "258"), (-0.02, "-0.0200"), (-1e-9, "-1.0e-09")],
-)
-def test_numbers_have_three_digits(value, shown):
-    assert feature._three_digits(value) == shown
 
 
 HEAD = made_up(tokens=9)
@@ -290,12 +190,6 @@ def found(*moved):
     return Mistakes(made, Moved(0.5, [0.25, 0.75], 1.0))
 
 
-def test_the_maps_are_the_own_one_and_those_that_change():
-    some = found((0.5, [0.1], 1.0), (feature.SEEN / 2, [0.9], 1.0), None, (NAN, [NAN], NAN))
-    names = [panel.name for panel in feature._mistake_maps(HEAD.record, some).every]
-    assert names == ["as it is", "no scale", "softmax over queries"]
-
-
 def test_rows_are_the_control_what_shows_and_what_does_not():
     table = feature._mistakes(found(None, (0.5, [0.1, 0.2], 1.25), (NAN, [], NAN)))
     shown = [row for row in table.rows if row is not None]
@@ -307,9 +201,3 @@ def test_rows_are_the_control_what_shows_and_what_does_not():
     ]
     assert shown[-1][3].startswith("does not show here\n")
     assert shown[1][3] == f"{MISTAKES[1].says}\n  {MISTAKES[1].where}"
-
-
-def test_what_does_not_show_says_what_it_takes():
-    for one in MISTAKES:
-        said = feature._unseen(Made(one))
-        assert said == (f"shows only with {one.needs}" if one.needs else "does not show here")

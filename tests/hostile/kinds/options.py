@@ -5,7 +5,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from cli.test_every_option import GENERAL, SILENT, SILENT_HERE, VALUES, WAYS, commands, is_flag, way
+from cli.commands import commands, is_flag
+from cli.test_every_option import GENERAL, SILENT, SILENT_HERE, VALUES, WAYS, way
 from hostile.case import Case
 from hostile.kinds import Verdict
 from hostile.oracle import wrong
@@ -20,7 +21,7 @@ WRONG = (
 )  # fmt: skip
 MORE = {  # right ones, beside those that change something
     "layer": ("0", "all", "-1", "0,1", "0-2"), "head": ("0", "all", "-1", "1-3"), "mask": ("none", "padding"),
-    "output_path": ("a.svg", "a.npz", "a.csv", "a.json", "a.html", "a.safetensors"), "output_paths": ("a.svg", "a.npz"),
+    "output_path": ("a.svg", "a.npz", "a.csv", "a.json", "a.html", "a.safetensors"),
     "dtype": ("float64", "float16", "float32"), "device": ("cpu", "auto"), "by": ("self", "entropy"),
     "method": ("flow",),
     "query": ("0", "cat#2", "[CLS]", "-1"), "measure": ("weight",), "top_k": ("0", "50"), "which": ("encoder", "cross"),
@@ -63,7 +64,7 @@ def typed(option: Any, base: tuple[str, ...], random: Random) -> tuple[tuple[str
     if option.name in MORE and random.random() < 0.4:
         return (name, random.choice(MORE[option.name])), False
     value = VALUES[option.name][0]
-    if option.name in ("output_path", "output_paths"):
+    if option.name == "output_path":
         value = "other" + next((Path(one).suffix for one in base if one.startswith("a.")), ".json")
     return (name, value), tells
 

@@ -11,11 +11,11 @@ from exploring import PATIENCE, TEXT, explore, session_of
 
 from attncli import load_model
 from attncli.analysis.difference import difference
-from attncli.analysis.shares import row_shares
-from attncli.analysis.words import merge_words
+from attncli.analysis.patterns import row_shares
 from attncli.live.explorer.panes import HeadsPane, Look, MapPane, TokensPane
 from attncli.models.opening import Opening
-from attncli.record.request import Input
+from attncli.record.grouping import merge_words
+from attncli.record.selection import Input
 
 SAT = "The cat sat on the mat."
 

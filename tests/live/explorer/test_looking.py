@@ -6,10 +6,9 @@ from exploring import TEXT, explore, session_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.analysis.telling import telling_head
+from attncli.analysis.edges import telling_head
 from attncli.live.explorer.panes import CellPane, HeadsPane, Look, MapPane, Pane, TokensPane
-from attncli.record.request import Input, Request
-from attncli.record.selection import numbered_names
+from attncli.record.selection import Input, Request, numbered_names
 from attncli.report.heads import keys_within, strongest_keys
 
 HEADS = 12

@@ -14,8 +14,8 @@ from attncli.base.errors import RequestError
 from attncli.live.explorer.app import command
 from attncli.live.explorer.panes import Look
 from attncli.models.opening import Opening
-from attncli.record import load_record
-from attncli.record.request import Input
+from attncli.record.loading import load_record
+from attncli.record.selection import Input
 
 
 async def saved(it, name):

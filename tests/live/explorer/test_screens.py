@@ -10,8 +10,9 @@ from exploring import Exploring, session_of
 from attncli.live import Session
 from attncli.live.explorer.app import Explorer
 from attncli.live.explorer.panes import Look
-from attncli.record import ModelInfo, record_of
-from attncli.record.request import Input
+from attncli.record import ModelInfo
+from attncli.record.making import record_of
+from attncli.record.selection import Input
 
 MADE_WITH = "8.2."
 WORDS = ["the", "trophy", "does", "not", "fit", "in", "the", "suitcase", "because", "it", "is", "too", "big", "."]

@@ -6,7 +6,7 @@ from serving import TEXT, serving
 from attncli.live import Session
 from attncli.live.server.app import Site
 from attncli.models.opening import Opening
-from attncli.record.request import Input
+from attncli.record.selection import Input
 
 
 @pytest.fixture(scope="session")

@@ -10,12 +10,12 @@ from serving import serving
 
 from attncli.live import Session
 from attncli.live.server.app import Site
+from attncli.models.engine import under_masks
 from attncli.models.opening import Opening
-from attncli.models.tapped import under_masks
 from attncli.page import Start, advice, document
 from attncli.page.packing import LEVELS, error_of
 from attncli.page.payload import payload
-from attncli.record.request import Grouping, Input, Request
+from attncli.record.selection import Grouping, Input, Request
 
 MASKS = ("padding", "causal")
 VIEWED = Request(grouping=Grouping(stretches=True))

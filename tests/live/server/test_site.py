@@ -5,7 +5,7 @@ import pytest
 from attncli.live import Session
 from attncli.live.server.app import Site, name_of
 from attncli.models.opening import Opening
-from attncli.record.request import Input
+from attncli.record.selection import Input
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from checkpoints import make_checkpoint
 from safetensors.torch import load_file
-from walks import ALL, as_transformers
 
-from attncli import RequestError, load_model
+from attncli import load_model
 from attncli.models.config import ModelConfig
-from attncli.models.families.family import NoNetwork
 
 TEXT = "the cat sat on it, un believ able"
 
@@ -42,45 +40,6 @@ def test_layers_of_a_step_are_layers():
     [names] = {config.source(f"layers.{layer}.attention.key").names for layer in (4,)}
     assert names == ("encoder.albert_layer_groups.1.albert_layers.1.attention.key",)
     assert (config.layers, len(config.positions), len(config.reach)) == (6, 6, 6)
-
-
-WRONG = [
-    ({"num_hidden_groups": 0}, "num_hidden_groups is 0"),
-    ({"inner_group_num": True}, "inner_group_num is True"),
-    ({"inner_group_num": 10**6}, "12 times inner_group_num 1000000"),
-    ({"embedding_size": None}, "embedding_size is None"),
-    ({"num_hidden_layers": 2000}, "num_hidden_layers is 2000"),
-]
-
-
-@pytest.mark.parametrize(("changes", "says"), WRONG)
-def test_a_wrong_value_is_named(changes, says):
-    with pytest.raises(RequestError, match=says) as caught:
-        read(**changes)
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
-
-
-def test_positions_that_transformers_passes_over_are_nobodys():
-    with pytest.raises(NoNetwork, match="relative_key"):
-        read(position_embedding_type="relative_key")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("exact")
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"num_hidden_groups": 1},
-        {"num_hidden_groups": 3},
-        {"inner_group_num": 2},
-        {"inner_group_num": 2, "num_hidden_groups": 1, "embedding_size": 32},
-        {"hidden_act": "gelu"},
-    ],
-)
-@pytest.mark.parametrize("mask", ["padding", "causal"])
-def test_other_configurations_are_transformers(changes, mask):
-    _, _, weights = as_transformers("albert", mask, changes, rows=ALL)
-    assert len(weights) == 4 * changes.get("inner_group_num", 1)
 
 
 @pytest.mark.parametrize("many", [4, 40])

@@ -2,13 +2,9 @@
 
 import json
 
-import pytest
-from checkpoints import MERGES, byte_vocabulary, make_config, make_network
-from walks import as_transformers, network_of
+from checkpoints import MERGES, byte_vocabulary
 
-from attncli import RequestError
 from attncli.models.config import ModelConfig
-from attncli.models.families.family import NoEncoder
 from attncli.text.tokenizer import Tokenizer
 
 BASE = {
@@ -38,58 +34,6 @@ def test_what_deberta_base_says():
 def test_keys_of_version_2_mean_nothing():
     """transformers passes over them."""
     assert read(position_buckets=256, norm_rel_ebd="layer_norm", share_att_key=True) == read()
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"talking_head": True}, "talking_head"),
-        ({"pos_att_type": "c2p|p2p"}, "other than c2p and p2c"),
-        ({"pos_att_type": "c2p|c2p"}, "a term twice"),
-        ({"relative_attention": False}, "without relative_attention"),
-        ({"embedding_size": 5}, "widened"),
-    ],
-)
-def test_what_our_network_can_not_do_is_for_transformers(changes, says):
-    with pytest.raises(NoEncoder, match=says):
-        read(**changes)
-
-
-@pytest.mark.parametrize("changes", [{"talking_head": "no"}, {"max_relative_positions": None}, {"type_vocab_size": -1}])
-def test_a_wrong_value_is_named(changes):
-    with pytest.raises(RequestError, match=rf"{'|'.join(changes)}|segments is -1"):
-        read(**changes)
-
-
-@pytest.mark.usefixtures("exact")
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        *(
-            pytest.param(one, marks=pytest.mark.slow)
-            for one in (
-                {"max_relative_positions": -1},
-                {"pos_att_type": ["c2p"], "max_relative_positions": 1},
-                {"pos_att_type": "p2c", "type_vocab_size": 0, "position_biased_input": True},
-                {"pos_att_type": []},
-                {"relative_attention": False, "pos_att_type": None, "position_biased_input": True},
-                {"hidden_act": "gelu_new", "layer_norm_eps": 0.01},
-            )
-        ),
-    ],
-)
-@pytest.mark.parametrize("mask", ["padding", "causal"])
-def test_other_configurations_are_transformers(changes, mask):
-    as_transformers("deberta", mask, changes)
-
-
-def test_a_projection_of_keys_has_no_bias():
-    config = make_config("deberta")
-    layer = network_of(make_network(config)).layer(2)
-    projections = {**dict(layer.attention.named_children()), **{f"own {k}": v for k, v in layer.score.own.items()}}
-    biased = {name for name, part in projections.items() if getattr(part, "bias", None) is not None}
-    assert biased == {"query", "value", "output", "own query"}
 
 
 def test_its_published_tokenizer(tmp_path):

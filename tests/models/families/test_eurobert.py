@@ -4,16 +4,13 @@ import json
 
 import pytest
 import torch
-import transformers
 from checkpoints import edit_config, make_checkpoint, make_config, make_network
-from nearness import same_weights
 from walks import CPU, REAL, as_transformers, made_up, network_of, walked
 
-from attncli import RequestError, load_model
-from attncli.attention import RMSNorm
+from attncli import load_model
 from attncli.models import network as linear
 from attncli.models.config import ModelConfig
-from attncli.models.families.family import Biases, NoEncoder, Turned
+from attncli.models.families.family import Biases, Turned
 from attncli.models.head import one_head
 from attncli.models.transformers_peer import load_reference
 
@@ -45,74 +42,6 @@ def test_what_a_published_file_says():
     assert config.gated and config.activation == "silu" and config.biases == Biases(False, False, False)
     assert (config.max_tokens, config.vocab_size, config.pad_id) == (8192, 128256, 128001)
     assert config.document()["key_value_heads"] == 6 and config.document()["rotary_bases"] == [250000.0]
-
-
-def test_what_is_left_out_is_what_transformers_takes():
-    config = ModelConfig.from_dict({"model_type": "eurobert"})
-    assert config.key_heads == config.heads == 12 and "key_value_heads" not in config.document()
-    assert config.positions[0] == Turned(64, 10000.0) and config.layer_norm_eps == 1e-5
-    assert read(num_key_value_heads=None, head_dim=None).key_heads == 18
-
-
-def test_what_newer_files_say_of_positions_goes_first():
-    assert read(rope_parameters={"rope_type": "default", "rope_theta": 7}).positions[0].base == 7
-    assert read(rope_parameters={"rope_type": "default"}).positions[0].base == 250000
-    assert read(rope_parameters={"rope_theta": 7}, rope_scaling={"type": "default", "rope_theta": 5}).positions[0] == (
-        Turned(64, 5.0)
-    )
-
-
-WRONG = [
-    ({"num_key_value_heads": 4}, "num_key_value_heads is 4, which does not divide 18 heads"),
-    ({"num_key_value_heads": 36}, "num_key_value_heads is 36"),
-    ({"num_key_value_heads": 0}, "num_key_value_heads is 0"),
-    ({"num_key_value_heads": "6"}, "num_key_value_heads is '6'"),
-    ({"hidden_size": 54, "head_dim": None}, "heads of 3 elements"),
-    ({"head_dim": 0}, "head_dim is 0"),
-    ({"rope_parameters": [1]}, "rope_parameters is not one object"),
-    ({"rope_parameters": "x" * 9999}, "rope_parameters"),
-    ({"rope_theta": 0}, "rope_theta is 0"),
-    ({"rope_theta": True}, "rope_theta is True"),
-    ({"rope_theta": float("nan")}, "rope_theta is nan"),
-    ({"rms_norm_eps": None}, "layer_norm_eps"),
-    ({"attention_bias": 1}, "attention_bias is 1"),
-    ({"mlp_bias": "no"}, "mlp_bias is 'no'"),
-]
-
-
-@pytest.mark.parametrize(("changes", "says"), WRONG)
-def test_a_wrong_value_is_named(changes, says):
-    with pytest.raises(RequestError, match=says) as caught:
-        read(**changes)
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "scales its rotary"),
-        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "scales its rotary"),
-        ({"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, "scales its rotary"),
-        ({"rope_parameters": {"rope_type": ["default"]}}, "scales its rotary"),
-        ({"head_dim": 128}, "head_dim is 128, not hidden_size / num_attention_heads"),
-    ],
-)
-def test_what_is_refused_is_for_transformers(changes, says):
-    with pytest.raises(NoEncoder, match=says):
-        read(**changes)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "changes", [{"rope_parameters": {"rope_type": "dynamic", "rope_theta": 30.0, "factor": 2.0}}, {"head_dim": 6}]
-)
-def test_transformers_runs_what_is_refused(tmp_path, changes):
-    directory = make_checkpoint(tmp_path / "euro", "eurobert", **changes)
-    record = load_model(str(directory), device="cpu", engine="auto").attend("the cat sat")
-    network = transformers.AutoModel.from_pretrained(directory, attn_implementation="eager")
-    with torch.inference_mode():
-        theirs = network(torch.tensor([record.tokens.ids]), output_attentions=True).attentions
-    assert same_weights(record.weights, torch.cat(theirs))
 
 
 @pytest.mark.slow
@@ -165,12 +94,6 @@ def test_a_pad_that_ends_texts_too_is_told_by_its_place(tmp_path):
     theirs, _ = reference.run(padded, "padding")
     record = model.attend("the cat", layers="all", pad_to=14)
     torch.testing.assert_close(torch.from_numpy(record.weights), torch.stack(theirs), rtol=0, atol=1e-5)
-
-
-def test_norms_take_no_mean_away_and_embeddings_have_none(tiny):
-    network = load_model(str(tiny("eurobert")), device="cpu").network
-    assert {type(one).__name__ for one in network.modules() if "Norm" in type(one).__name__} == {"RMSNorm"}
-    assert sum(isinstance(one, RMSNorm) for one in network.modules()) == 2 * 4 + 1
 
 
 def test_a_head_taken_apart_says_who_shares_its_keys(tiny):

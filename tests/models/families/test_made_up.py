@@ -1,18 +1,11 @@
 """A family that only its own file knows: everything that is shown of it is what its formula, written out, gives."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 import torch
-from made_up_family import FAMILY, HEADS, LAYERS, NARROW, REACH, by_hand, made_up_checkpoint, made_up_tensors
-from windows import corpus
+from made_up_family import FAMILY, LAYERS, REACH, by_hand, made_up_checkpoint, made_up_tensors
 
 from attncli import Request, RequestError, load_model, load_records
-from attncli.corpus.reducer import Reducer
-from attncli.corpus.sums import Counting, factors, plain_part
-from attncli.features.compare.agreement import compare
-from attncli.features.mask import check_laws
 from attncli.models.config import ModelConfig
 from attncli.models.families import FAMILIES
 from attncli.models.weights import Checkpoint, StateDict, check_shapes
@@ -55,14 +48,6 @@ def test_weights_and_vectors_are_those_of_the_formula(directory, mask, dtype):
             torch.testing.assert_close(ours.double(), expected, atol=10 * near, rtol=0)
 
 
-@pytest.mark.parametrize("request_", [Request([1, 3], [2, 0]), Request([2], [3]), Request([0, 1, 2, 3], [1])])
-def test_any_request_gets_its_part(model, request_):
-    tokens = model.tokenizer.encode(TEXTS[0])
-    [taken] = model.take([tokens], request_)
-    expected = by_hand_of(tokens)[0][list(request_.layers)][:, list(request_.heads)]
-    torch.testing.assert_close(taken.weights, expected)
-
-
 def test_norms_are_of_its_transposed_projection(model):
     tokens = model.tokenizer.encode(TEXTS[0])
     maps, _, brought = by_hand_of(tokens)
@@ -84,66 +69,6 @@ def test_a_record_has_the_window_of_every_second_layer(model, tmp_path):
     [loaded] = load_records(tmp_path / "a.npz")
     assert (loaded.masks == record.masks).all()
     assert (record.select(layers="0,2").mask == real).all()
-
-
-def alike_by_hand(window, layer, mask):
-    """The sums of a head that looks alike at everything that this layer lets it see."""
-    query, key = np.indices((len(window), len(window)))
-    seen = (np.abs(query - key) <= REACH) | (layer % 2 == 0)
-    seen &= (key <= query) | (mask == "padding")
-    return (factors(window, 0, len(window)) * (seen / seen.sum(axis=-1, keepdims=True))).sum(axis=(1, 2))
-
-
-@pytest.mark.parametrize("words", [False, True])
-@pytest.mark.parametrize("mask", ["padding", "causal"])
-def test_sums_and_the_most_that_entropy_can_be_go_by_the_layer(model, words, mask):
-    texts = corpus(model, TEXTS)
-    found = Reducer(model, Counting(mask, words=words)).reduce(texts)
-    expected = np.zeros(LAYERS)
-    total = None
-    for [window] in texts:
-        maps = by_hand_of(window.tokens, mask)[0].numpy()
-        if words:
-            continue
-        one = plain_part(window, maps).of_text()
-        total = one if total is None else total + one
-        for layer in range(LAYERS):
-            expected[layer] += np.log((maps[layer, 0] > 0).sum(axis=-1)).sum()
-    if not words:
-        np.testing.assert_allclose(found.limit, expected)
-        np.testing.assert_allclose(found.figures, total.figures, atol=1e-9)
-        alike = sum(np.stack([alike_by_hand(window, layer, mask) for layer in range(LAYERS)]) for [window] in texts)
-        np.testing.assert_allclose(found.alike, alike, rtol=1e-5)
-    assert (found.limit[1::2] < found.limit[::2]).all()
-
-
-def test_torch_is_told_of_the_mask_of_each_layer(model):
-    texts = [model.tokenizer.encode(text, None, 14 if place == 0 else None) for place, text in enumerate(TEXTS)]
-    for mask in ("padding", "causal"):
-        assert compare(model, texts[1:], mask).same
-
-
-def test_a_law_that_a_window_breaks_is_not_put_to_the_test(model):
-    tokens = model.tokenizer.encode(TEXTS[0])
-    laws = {law.name: law for law in check_laws(model, tokens, model.tokenizer.pad_some(tokens))}
-    assert laws["permutation"].holds is None and "window" in laws["permutation"].note
-    assert laws["padding"].holds and laws["causal"].holds
-
-
-def test_its_configuration_is_read_in_its_own_words(directory):
-    config = ModelConfig.from_file(directory / "config.json")
-    assert (config.layers, config.heads, config.embedding_size) == (LAYERS, HEADS, NARROW)
-    assert config.reach == (None, REACH, None, REACH)
-    assert "made up" in config.document()["family"]
-
-
-def test_layers_share_what_their_family_says(model):
-    model.need(LAYERS)
-    downs = [model.network.layer(layer).feed_forward.down.weight for layer in range(LAYERS)]
-    assert all(torch.equal(one, downs[0]) for one in downs)
-    queries = [model.network.layer(layer).attention.query.weight for layer in range(LAYERS)]
-    assert not any(torch.equal(*pair) for pair in combinations(queries[:3], 2)) and queries[3] is queries[2]
-    assert model.network.parts_of(LAYERS) == ["embeddings", "layers.0", "layers.1", "layers.2", "final_norm"]
 
 
 def test_what_lacks_a_tensor_or_has_one_too_many_is_told(directory):

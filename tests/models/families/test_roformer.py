@@ -11,13 +11,9 @@ from walks import CPU, made_up, network_of, walked
 
 from attncli import RequestError, load_model
 from attncli.attention import Rotary
-from attncli.features.compare.beside import Both
-from attncli.features.compare.ways import by_every_way
-from attncli.features.explain import explain
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Turned
 from attncli.models.transformers_peer import Reference, load_reference
-from attncli.record import Input
 
 pytestmark = pytest.mark.usefixtures("exact")
 
@@ -32,20 +28,6 @@ def test_what_a_configuration_says():
     assert set(config.positions) == {Turned(64, 10_000.0, interleaved=True, exact=True)} and not config.position_table
     narrow = read(embedding_size=128, rotary_value=True)
     assert (narrow.embedding_size, narrow.widens) == (128, True) and narrow.positions[0].values
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"rotary_value": 1}, "rotary_value is 1, not true or false"),
-        ({"embedding_size": "x" * 999}, "embedding_size is 'xx"),
-        ({"hidden_size": 36}, "heads of 3 elements can't be rotated in pairs"),
-    ],
-)
-def test_a_wrong_value_is_named(changes, says):
-    with pytest.raises(RequestError, match=says) as caught:
-        read(**changes)
-    assert len(str(caught.value)) < 200
 
 
 @pytest.mark.parametrize("mask", ["none", "padding", "causal"])
@@ -80,25 +62,6 @@ def test_a_checkpoint_without_the_table_is_the_same_one(tmp_path):
     assert (model.attend(text).weights == before).all()
     theirs, _ = load_reference(directory, model.device, model.dtype).run(model.tokenizer.encode(text), "padding")
     torch.testing.assert_close(torch.from_numpy(before), torch.stack(theirs), rtol=0, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mask", ["padding", "causal"])
-def test_every_way_gives_turned_values(tiny, mask):
-    model = load_model(str(tiny("roformer", rotary_value=True)), device="cpu", dtype="float64")
-    reference = load_reference(model.place.path, model.device, model.dtype)
-    texts = [Input("the cat sat on the big cat"), Input("it", "the cat")]
-    found = by_every_way(Both(model, reference, texts, list(model.tokenize(texts, 20)), mask=mask, pad_to=20))
-    assert all(way.same for way in found), found
-
-
-@pytest.mark.parametrize("turns", [False, True])
-def test_explain_says_what_is_turned(tiny, turns):
-    directory = str(tiny("roformer", rotary_value=turns))
-    report = explain("the cat sat", model=directory, device="cpu", query="2", layer="1", head="2")
-    assert report.document()["rotary"]["values"] == turns
-    said = "elements 2i and 2i+1 turned by 2 · 10000^(-2i/8), key" + (" and value j's by j" if turns else " j's by j")
-    assert said in " ".join(str(report).split())
 
 
 @pytest.mark.parametrize(("kind", "read"), [(None, False), ("RoFormerTokenizerFast", False), ("BertTokenizer", True)])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from checkpoints import make_checkpoint
 
-from attncli.models.loading import load_own
+from attncli.models.loading import load_model
 from attncli.models.model import Model
 
 
@@ -28,6 +28,6 @@ def loaded(with_head):
     """`loaded("bert", "ForMaskedLM", dtype="float64", **changes)` -> the model."""
 
     def load(family: str, head: str, dtype: str = "float32", **changes) -> Model:
-        return load_own(str(with_head(family, head, **changes)), "cpu", dtype)
+        return load_model(str(with_head(family, head, **changes)), "cpu", dtype)
 
     return load

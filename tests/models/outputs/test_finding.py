@@ -1,6 +1,5 @@
 """Which outputs a checkpoint has: by its tensors and its config.json; what can't be had, and why."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from sentences import pooling, write_modules
 
 from attncli import Notice, RequestError
-from attncli.models.loading import load_own
+from attncli.models.loading import load_model
 from attncli.models.model import Model
 
 
@@ -21,7 +20,7 @@ def made(tmp_path):
 
 
 def opened(directory: Path) -> Model:
-    return load_own(str(directory), "cpu")
+    return load_model(str(directory), "cpu")
 
 
 def change_tensors(directory: Path, change) -> None:
@@ -134,22 +133,6 @@ def test_the_table_of_tokens_stands_for_scores_only_where_it_is_tied(made):
     assert (prediction.values == prediction.values[0]).all()  # the bias alone
 
 
-def test_a_damaged_head_is_told_of_when_it_is_read(made):
-    directory = made("ForSequenceClassification", num_labels=3)
-    change_tensors(directory, lambda tensors: tensors["classifier.weight"].fill_(float("nan")))
-    model = opened(directory)
-    assert list(model.outputs()) == ["classes"] and model.attend("the cat").prediction is None
-    with pytest.raises(RequestError, match=r"classifier.weight has a number that is NaN"):
-        model.predict("the cat")
-
-
-def test_old_names_are_read_too(made, with_head):
-    """gamma and beta, in a pickle of 2018."""
-    directories = made("ForMaskedLM", form="2018"), with_head("bert", "ForMaskedLM")
-    old, new = (opened(one).predict("the [MASK]") for one in directories)
-    assert (old.values == new.values).all()
-
-
 def test_heads_are_not_read_before_they_are_used(made, monkeypatch):
     """`run` on an encoder starts no slower for a head that nobody asks for."""
     model = opened(made("ForSequenceClassification", num_labels=3))
@@ -158,23 +141,10 @@ def test_heads_are_not_read_before_they_are_used(made, monkeypatch):
     assert list(model.outputs()) == ["classes"] and read == []
 
 
-def test_an_architecture_with_random_weights_has_none():
-    from attncli.models.random import random_model
-
-    model, _ = random_model("electra-small", "cpu")
-    assert model.outputs() == {}
-
-
-def test_labels_are_read_from_json_as_they_are(made):
-    directory = made("ForSequenceClassification", id2label={0: "no\x1b[31m", 1: "[bold]yes"})
-    assert json.loads((directory / "config.json").read_text())["id2label"]["0"] == "no\x1b[31m"
-    assert opened(directory).outputs()["classes"].labels == ["no\x1b[31m", "[bold]yes"]
-
-
 def test_what_a_config_leaves_out_is_what_transformers_takes(tmp_path):
     """ModernBERT's keys of heads, which hand-written configurations have not."""
     folder = make_checkpoint(tmp_path, "modernbert", head="ForSequenceClassification")
     keys = ("classifier_bias", "classifier_pooling", "classifier_activation", "decoder_bias")
-    whole = load_own(str(folder), "cpu").predict("the cat").values
+    whole = load_model(str(folder), "cpu").predict("the cat").values
     edit_config(folder, **dict.fromkeys(keys))
-    assert load_own(str(folder), "cpu").predict("the cat").values.tolist() == whole.tolist()
+    assert load_model(str(folder), "cpu").predict("the cat").values.tolist() == whole.tolist()

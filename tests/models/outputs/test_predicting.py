@@ -7,10 +7,9 @@ from checkpoints import EACH
 
 from attncli import RequestError
 from attncli.models.block import Tap
-from attncli.models.loading import load_own
+from attncli.models.loading import load_model
 from attncli.models.output import Prediction
 from attncli.models.outputs import spans
-from attncli.models.taps import Gates
 
 LABELS = {0: "O", 1: "B-LOC", 2: "I-LOC"}
 
@@ -157,7 +156,7 @@ def test_gradients_reach_a_gate_and_are_finite_differences(family, loaded):
 
 
 def test_what_was_read_in_inference_mode_has_gradients_later(with_head):
-    model = load_own(str(with_head("bert", "ForSequenceClassification", num_labels=3)), "cpu")
+    model = load_model(str(with_head("bert", "ForSequenceClassification", num_labels=3)), "cpu")
     tokens = model.tokenizer.encode("the cat")
     with torch.inference_mode():
         model.outputs()["classes"](model.last_hidden([tokens]), [tokens])
@@ -166,12 +165,3 @@ def test_what_was_read_in_inference_mode_has_gradients_later(with_head):
     [logits] = model.outputs()["classes"]([hidden], [tokens])
     [gradient] = torch.autograd.grad(logits.sum(), hidden)
     assert gradient[0].abs().max() > 0 and gradient[1:].abs().max() == 0  # [CLS] is read, and nothing else
-
-
-def test_last_hidden_states_are_those_of_each_text_alone(minilm):
-    texts = [minilm.tokenizer.encode(text) for text in ("The cat sat.", "Hello", "Two cats, too.")]
-    with torch.inference_mode():
-        for tokens, together in zip(texts, minilm.last_hidden(texts), strict=True):
-            torch.testing.assert_close(together, minilm.hidden_states(tokens)[-1], atol=1e-5, rtol=0)
-    silenced = minilm.last_hidden(texts[:1], taps=[Gates({(3, 1): [0.0]})])
-    assert (silenced[0] - minilm.hidden_states(texts[0])[-1]).abs().max() > 1e-3

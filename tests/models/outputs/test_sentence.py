@@ -11,7 +11,6 @@ from checkpoints import make_checkpoint
 from sentences import NORMALIZE, dense, pooling, write_modules
 
 from attncli import RequestError, load_model
-from attncli.models.loading import load_own
 from attncli.models.output import POOLINGS
 
 TEXTS = ["the cat sat on", "it is too big", "the unbelievable cat sat on the big cat and on it", "cat"]
@@ -120,7 +119,7 @@ def test_poolings_by_hand():
 
 
 def test_no_more_tokens_are_read_than_the_files_say(folder):
-    model = load_own(str(folder(*MADE["mean"], longest=6)), "cpu")
+    model = load_model(str(folder(*MADE["mean"], longest=6)), "cpu")
     with pytest.warns(match="kept the first 6 of"):
         whole = model.embed(TEXTS[2:3])
     np.testing.assert_allclose(whole, model.embed(["the unbelievable"]), atol=1e-6)
@@ -163,7 +162,7 @@ SETTINGS = [
 
 
 def refusal(directory: Path) -> str:
-    model = load_own(str(directory), "cpu")
+    model = load_model(str(directory), "cpu")
     assert model.outputs() == {} and model.attend("the cat", predict=True).prediction is None
     with pytest.raises(RequestError) as caught:
         model.embed(["the cat"])
@@ -191,10 +190,10 @@ def test_a_dense_whose_tensors_are_of_another_shape(folder):
     settings = {**dense(32, 19)[1]}
     (directory / "2_Dense" / "config.json").write_text(json.dumps(settings))
     with pytest.raises(RequestError, match=r"linear.weight has the shape \[20, 32\], not \[19, 32\]"):
-        load_own(str(directory), "cpu").embed(["the cat"])
+        load_model(str(directory), "cpu").embed(["the cat"])
     (directory / "2_Dense" / "model.safetensors").unlink()
     with pytest.raises(RequestError, match="has no weights"):
-        load_own(str(directory), "cpu").embed(["the cat"])
+        load_model(str(directory), "cpu").embed(["the cat"])
 
 
 @pytest.mark.parametrize(
@@ -213,7 +212,7 @@ def test_settings_beside_the_modules_that_cannot_be(name, settings, why, folder)
     directory = folder(*MADE["mean"])
     (directory / name).write_text(json.dumps(settings))
     with pytest.raises(RequestError, match=why):
-        load_own(str(directory), "cpu").embed(["the cat"])
+        load_model(str(directory), "cpu").embed(["the cat"])
 
 
 def test_a_prompt_that_is_not_pooled(folder):
@@ -221,4 +220,4 @@ def test_a_prompt_that_is_not_pooled(folder):
     prompts = {"prompts": {"query": "the big"}, "default_prompt_name": "query"}
     (directory / "config_sentence_transformers.json").write_text(json.dumps(prompts))
     with pytest.raises(RequestError, match="from the pooling"):
-        load_own(str(directory), "cpu").embed(["the cat"])
+        load_model(str(directory), "cpu").embed(["the cat"])

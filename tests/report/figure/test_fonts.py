@@ -6,7 +6,7 @@ from pathlib import Path
 
 import matplotlib
 import pytest
-from matplotlib.font_manager import FontProperties, fontManager
+from matplotlib.font_manager import fontManager
 from matplotlib.ft2font import FT2Font
 
 from attncli import Notice, RequestError
@@ -47,14 +47,6 @@ def test_what_the_default_lacks_comes_from_a_font_that_has_it(bundled_only):
         assert default == fonts.DEFAULT and character in COVERS[other]
 
 
-def test_families_between_them_have_every_character(bundled_only):
-    lacking = [sorted(filter(fonts.has_shape, COVERS[name] - COVERS[fonts.DEFAULT]))[:50] for name in sorted(COVERS)]
-    texts = ["".join(characters) for characters in lacking if characters]
-    chosen = fonts.families(texts)
-    assert len(set(chosen)) == len(chosen) < len(COVERS)
-    assert set("".join(texts)) <= set().union(*(COVERS[name] for name in chosen))
-
-
 def test_a_font_that_is_asked_for_comes_first_and_others_help_it(bundled_only):
     assert fonts.families(["abc"], "STIXGeneral") == ["STIXGeneral", fonts.DEFAULT]
     assert fonts.families(["abc"], fonts.DEFAULT) == [fonts.DEFAULT]
@@ -77,28 +69,6 @@ def test_what_no_font_has_is_named_once(bundled_only):
     assert f"and {len(nowhere) - fonts.NAMED} more" in str(notice.message)
 
 
-def test_what_has_no_shape_needs_no_font():
-    assert fonts.families(["\u200d\ufe0f\u3000 \u2028"]) == [fonts.DEFAULT]
-
-
-def test_a_family_is_judged_by_the_file_that_matplotlib_draws_it_with():
-    files = fonts.installed()
-    for family in ("DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono", "STIXGeneral"):
-        drawn_with = fontManager.findfont(FontProperties(family=family))
-        assert FT2Font(files[family]).postscript_name == FT2Font(str(drawn_with)).postscript_name
-
-
-def test_a_box_for_everything_is_no_font():
-    assert not [name for name in fonts.installed() if "resort" in name.lower()]
-
-
-def test_the_font_with_most_of_it_is_taken_and_among_equals_a_sans():
-    covers = {"Serif X": {"中", "文"}, "Sans X": {"中", "文"}, "A Sans": {"中"}, "Other": {"あ"}}
-    assert fonts.best_family(covers, {"中", "文", "あ"}) == "Sans X"
-    assert fonts.best_family(covers, {"あ"}) == "Other"
-    assert fonts.best_family(covers, {"한"}) is None
-
-
 def test_a_font_installed_after_matplotlib_made_its_list_is_found(monkeypatch):
     new = BUNDLED / "STIXGeneral.ttf"
     known = [font for font in fontManager.ttflist if font.name == fonts.DEFAULT]
@@ -114,12 +84,3 @@ def test_a_damaged_font_is_passed_over(monkeypatch, tmp_path):
     assert str(damaged) not in fonts.installed().values()
     assert fonts.glyphs(str(damaged), "abc") == set()
     assert fonts.glyphs(str(tmp_path / "gone.ttf"), "abc") == set()
-
-
-def test_widths_are_the_glyphs_advances():
-    font = FT2Font(str(fontManager.findfont(FontProperties(family=fonts.DEFAULT))))
-    font.set_size(20, 72)
-    font.set_text("WiWi")
-    drawn, _ = font.get_width_height()
-    [width] = fonts.widths(["WiWi"], 20, [fonts.DEFAULT])
-    assert width * 72 == pytest.approx(drawn / 64, abs=1.5)

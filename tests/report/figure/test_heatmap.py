@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import check_nothing_overlaps, frames, maps, random_record, said, written
-from records import attention_records, cross_records, layered_records
+from records import attention_records, cross_records
 
 from attncli import RequestError
-from attncli.analysis.words import merge_words
+from attncli.record.grouping import merge_words
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 
@@ -81,18 +81,6 @@ def test_words_are_put_together():
     drawn = record.figure(words=True)
     assert np.array_equal(maps(drawn)[0].get_array(), merge_words(record).weights[0, 0])
     assert said(drawn).count("suitcase") == 2
-
-
-@pytest.mark.slow
-@given(layered_records(padding=1))
-@settings(max_examples=5)
-def test_layers_with_masks_of_their_own_stand_beside_each_other(record):
-    """Between tokens, and between words, which some layers let attend to each other and some don't."""
-    for words, shown in ((False, record), (True, merge_words(record))):
-        images = np.array([image.get_array() for image in maps(record.figure(words=words))])
-        hidden = ~np.broadcast_to(shown.masks[:, None], shown.weights.shape)
-        expected = np.where(hidden, np.nan, shown.weights)
-        np.testing.assert_array_equal(images.reshape(shown.weights.shape), expected)
 
 
 def test_a_query_is_found_where_others_are_left_out():

@@ -14,9 +14,9 @@ from pictures import check_nothing_overlaps, random_record
 from records import attention_records, record_of
 
 from attncli import RequestError
-from attncli.base.palette import head_colour
+from attncli.record.display import head_colour
 from attncli.report.figure import lines as strands
-from attncli.report.figure.saving import save_figure
+from attncli.report.figure.drawing import save_figure
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 
@@ -149,12 +149,6 @@ def test_no_word_lies_on_another_or_leaves_the_picture(record, mean, width, quer
     check_nothing_overlaps(drawn)
 
 
-def test_letters_that_are_fitted_to_dots_leave_no_picture_either():
-    record = random_record(2, 3, 8)
-    tokens = replace(record.tokens, shown=[], text=["W"] * 7 + ["WWWWi####中中中"])
-    check_nothing_overlaps(replace(record, tokens=tokens).figure(style="lines", width="17cm"))
-
-
 def test_no_weights_are_a_picture_too():
     drawn = record_of(np.zeros((1, 2, 4, 4))).figure(style="lines", query=1)
     assert not bundles(drawn)
@@ -172,18 +166,3 @@ def test_a_picture_of_very_many_lines_stays_small_and_its_text_is_text(tmp_path,
     monkeypatch.undo()
     save_figure(record.figure(style="lines"), tmp_path / "all.svg")
     assert not list(ElementTree.parse(tmp_path / "all.svg").getroot().iter(f"{namespace}image"))
-
-
-@pytest.mark.slow
-def test_a_line_of_an_svg_takes_no_more_than_is_reckoned_with(tmp_path):
-    weights = np.full((1, 1, 100, 100), 0.01)
-    save_figure(record_of(weights).figure(style="lines"), tmp_path / "lines.svg")
-    assert (tmp_path / "lines.svg").stat().st_size * strands.MOST_LINES / 10_000 < 10_000_000
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_the_same_picture_is_the_same_bytes(tmp_path, suffix):
-    for name in ("first", "second"):
-        save_figure(random_record(1, 3, 9).figure(style="lines", query=2), tmp_path / f"{name}{suffix}")
-    assert (tmp_path / f"first{suffix}").read_bytes() == (tmp_path / f"second{suffix}").read_bytes()

@@ -37,17 +37,6 @@ def test_the_row_of_a_query_is_framed_in_every_map():
     assert not frames(record.figure())
 
 
-def test_the_default_colours_get_darker_evenly():
-    """Lightness (CIE L*) falls in even steps from the first colour to the last, so grey print keeps the order."""
-    colours = colour_map(COLOURS)(np.linspace(0, 1, 64))[:, :3]
-    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
-    luminance = linear @ (0.2126, 0.7152, 0.0722)
-    lightness = np.where(luminance > 0.008856, 116 * np.cbrt(luminance) - 16, 903.3 * luminance)
-    steps = -np.diff(lightness)
-    assert lightness[0] > 90 and lightness[-1] < 10
-    assert steps.min() > 0 and steps.max() < 2 * steps.mean()
-
-
 @pytest.mark.parametrize("name", [COLOURS, "viridis", "Greys", "RdBu_r"])
 def test_numbers_can_be_read_on_every_colour(name):
     """Contrast of 4.5 : 1 at least, by the formula of WCAG 2, of black or white on each of a map's 256 colours."""

@@ -7,7 +7,7 @@ from matplotlib.image import imread
 from pictures import random_record, said, saved_svg
 
 from attncli import RequestError
-from attncli.report.figure.saving import save_figure
+from attncli.report.figure.drawing import save_figure
 
 
 @pytest.mark.slow

@@ -6,20 +6,8 @@ from hypothesis import strategies as st
 from pictures import check_nothing_overlaps, random_record, saved_svg, with_tokens
 
 from attncli import Notice
-from attncli.report.figure.fonts import cut
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
-
-
-@settings(max_examples=100)
-@given(st.text(max_size=40))
-def test_a_long_token_is_cut_to_a_length(token):
-    from rich.cells import cell_len
-
-    short = cut(token, 16)
-    assert short == token or (short.endswith("…") and token.startswith(short[:-1]))
-    if token.isascii():
-        assert cell_len(short) <= 16 or not token.isprintable()
 
 
 @pytest.mark.slow

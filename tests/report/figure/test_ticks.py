@@ -3,26 +3,11 @@
 import numpy as np
 import pytest
 from pictures import check_nothing_overlaps, maps, random_record, said, written
-from records import record_of
 
-from attncli.report.figure.layout import Grid, Paper, tick_places
+from attncli.report.figure.layout import Grid, Paper
 from attncli.report.figure.maps import Panel, panel_grid
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
-
-
-@pytest.mark.parametrize(
-    "count, cell, room, expected",
-    [
-        (14, 0.1, 0.1, [0, 2, 4, 6, 8, 10, 12]),
-        (14, 0.02, 0.1, [0, 10]),
-        (14, 0.01, 0.1, []),
-        (1, 1.0, 0.1, []),
-        (3, 1.0, 0.1, [0, 1, 2]),
-    ],
-)
-def test_numbers_are_as_far_apart_as_they_need(count, cell, room, expected):
-    assert tick_places(count, cell, room) == expected
 
 
 def places(drawn, side):
@@ -56,12 +41,6 @@ def test_numbers_are_those_of_the_text_where_not_all_of_it_is_drawn():
     assert 1 in places(drawn, "query") and 0 not in places(drawn, "query")
 
 
-@pytest.mark.parametrize("style", ["matrix", "lines"])
-def test_no_number_stands_where_labels_do(style):
-    words = said(random_record(1, 1, 6).figure(style=style, width="8cm"))
-    assert not any("numbers count" in text or "no room" in text for text in words)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("style", ["matrix", "lines"])
 def test_thumbnails_say_what_they_leave_out(style):
@@ -72,11 +51,6 @@ def test_thumbnails_say_what_they_leave_out(style):
     for one in ("rows: layer", "columns: head", "no room for 14 x 14 labels"):
         assert one in words
     assert {str(number) for number in range(12)} <= set(said(drawn))
-
-
-def test_what_is_no_line_is_said():
-    drawn = record_of([[[[0.5, 0.5], [0.9, 0.1]]]]).figure(style="lines")
-    assert any("no line below 0.02" in text for text in said(drawn))
 
 
 @pytest.mark.parametrize("width", [None, 3.15, 6.7])

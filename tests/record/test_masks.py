@@ -1,17 +1,66 @@
-"""A record is held to what its own precision explains: rows of float32 sum to 1, those of half precision about to 1."""
+"""Masks in documents, and the precision that rows of a record are held to."""
 
 import json
 
 import numpy as np
 import pytest
 import torch
-from records import record_of
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from records import attention_records, cross_records, layered_records, record_of
 from saved_records import same
 
-from attncli import RequestError, load_model, load_record, load_records, save_records
+from attncli import RequestError, load_model, load_record
 from attncli import record_of as record_of_maps
-from attncli.record.masks import HALVES, LEAST, holds, precision_of, room
-from attncli.record.request import Grouping, Input, Request
+from attncli.record.grouping import merge_words
+from attncli.record.masks import LEAST, mask_of, runs_of
+from attncli.record.selection import Grouping, Input, Request
+
+
+@given(arrays(bool, st.tuples(st.integers(1, 9), st.integers(1, 9))))
+def test_runs_are_the_mask(mask):
+    runs = runs_of(mask)
+    assert np.array_equal(mask_of(runs, *mask.shape), mask)
+    assert all(start < end for of_query in runs for start, end in of_query)
+
+
+@pytest.mark.parametrize("runs", [[[[0, 2]]], [[[0, 4]], []], [[[2, 2]], []], [[[2, 1]], []]])
+def test_what_is_no_mask_of_so_many_is_refused(runs):
+    with pytest.raises(ValueError, match="a mask"):
+        mask_of(runs, 2, 3)
+
+
+@given(st.one_of(layered_records(padding=1), attention_records(), cross_records()), st.booleans())
+def test_a_json_read_back_has_its_masks(tmp_path_factory, record, words):
+    record = merge_words(record) if words else record
+    path = tmp_path_factory.getbasetemp() / "masks.json"
+    record.save(path)
+    again = load_record(path)
+    assert np.array_equal(again.masks, record.masks) and again.mask_name == record.mask_name
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda masks: masks[0].update(layers=[5]), "masks are for layers"),
+        (lambda masks: masks.append(masks[0]), "masks are for layers"),
+        (lambda masks: masks[0].update(allowed=[[]] * 3), "hides key"),
+        (lambda masks: masks[0].update(allowed="all"), "allowed"),
+    ],
+)
+def test_masks_that_do_not_fit_are_refused(tmp_path, change, why):
+    record = record_of(np.eye(3), np.eye(3, dtype=bool))
+    document = json.loads(json.dumps({"model": vars(record.model), "records": [record.document()]}))
+    change(document["records"][0]["masks"])
+    path = tmp_path / "masks.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(RequestError, match=why):
+        load_record(path)
+
+
+# --- precision ---------------------------------------------------------------------------------------
+
 
 SUFFIXES = ("npz", "safetensors", "json")
 LONG = "The trophy does not fit in the suitcase because the unbelievably overstuffed thing is too big. " * 12
@@ -62,14 +111,6 @@ def test_a_row_of_float32_that_does_not_sum_to_1_is_named_with_its_sum(total, su
     assert f"row 7 of map 1, 2 sums to {total} and not to 1" in str(refused.value)
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_what_rounding_of_float32_and_three_digits_explain_is_read(suffix, tmp_path):
-    weights = softmax().numpy()
-    weights[0, 0, 0] *= np.float32(1 - LEAST / 2)
-    record_of(weights).save(tmp_path / f"a.{suffix}")
-    assert load_record(tmp_path / f"a.{suffix}").dtype == "float32"
-
-
 @pytest.mark.parametrize("old", [False, True])
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -109,13 +150,6 @@ def test_what_the_program_makes_in_half_precision_is_read_again(words, engine, d
         assert missing(record) < 1e-5
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_the_document_says_half_precision(dtype):
-    weights = softmax((1, 1, 9, 9))
-    assert record_of_maps(weights.to(getattr(torch, dtype)), ["a"] * 9).document()["dtype"] == dtype
-    assert "dtype" not in record_of_maps(weights, ["a"] * 9).document()
-
-
 def test_a_row_of_half_precision_is_held_to_what_that_explains(tmp_path):
     weights = softmax((1, 1, 9, 9)).to(torch.float16)
     weights[0, 0, 3] *= 0.9
@@ -124,31 +158,3 @@ def test_a_row_of_half_precision_is_held_to_what_that_explains(tmp_path):
     record_of(weights.float().numpy()).save(tmp_path / "a.npz")
     with pytest.raises(RequestError, match=r"row 3 of map 0, 0 sums to 0\.(8|9)"):
         load_record(tmp_path / "a.npz")
-
-
-def test_a_file_that_lies_about_its_dtype_is_refused(tmp_path):
-    record = record_of(softmax().numpy())
-    object.__setattr__(record, "dtype", "int8")
-    record.save(tmp_path / "a.npz")
-    with pytest.raises(RequestError, match="dtype"):
-        load_record(tmp_path / "a.npz")
-
-
-@pytest.mark.parametrize("half", HALVES)
-def test_numbers_of_half_precision_are_told_from_others(half):
-    rounded = softmax().to(getattr(torch, half)).float().numpy()
-    assert holds(rounded, half)
-    other = rounded.copy()
-    other[0, 0, 0, 0] = np.nextafter(other[0, 0, 0, 0], np.float32(1))
-    assert not holds(other, half)
-    assert precision_of(other, "weight", "float32").room == LEAST
-    assert precision_of(rounded, "weight", half).room == room(half) > LEAST
-
-
-def test_several_texts_each_have_their_own(tmp_path):
-    records = [
-        record_of_maps(softmax((1, 1, 9, 9), seed).to(dtype), ["a"] * 9)
-        for seed, dtype in enumerate((torch.bfloat16, torch.float32, torch.float16))
-    ]
-    save_records(records, tmp_path / "a.safetensors")
-    assert [one.dtype for one in load_records(tmp_path / "a.safetensors")] == ["bfloat16", "float32", "float16"]

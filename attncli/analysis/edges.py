@@ -1,10 +1,15 @@
-"""The heads that stand out on a text: they have edges between words far above their usual weight.
+"""Edges between tokens: which weights stand out, and which keys are sinks.
 
-A weight alone does not say that: a head that always looks at the token before is strong everywhere, and so is one that
-looks at the same token from everywhere. So every weight stands beside what is usual, and counts by how far it is above.
-What is a sink for a reason of its own (`attncli.analysis.sinks`) does not count as a word.
+A weight alone does not say that it stands out. A head that always looks at the previous token has large weights
+everywhere, and so does a head that looks at one token from everywhere. So each weight is compared with its usual
+weight.
+
+A sink takes weight because a row has to sum to 1, not because of its content. [CLS] and [SEP] are sinks (Clark et al.
+2019, section 3.2). In a decoder the first token is one, whatever it is (Xiao et al. 2023, "Efficient Streaming Language
+Models with Attention Sinks"): every query sees it. Sinks do not count as words.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,12 +18,36 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attncli.analysis.patterns import summarise
-from attncli.analysis.sinks import first_is_sink
+from attncli.analysis.patterns import counted_queries, summarise
 from attncli.base.arrays import Bools, Doubles, Floats
+from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
-from attncli.record.selection import select
+from attncli.record.selection import is_number, places_of, select, select_token
+from attncli.text.tokens import Tokens
 from attncli.text.windows import NO_WORD, word_places
+
+
+def sinks(record: AttentionRecord) -> Bools:
+    """Return which keys are sinks, bool `[key]`: the special tokens, and the first token where `first_is_sink`."""
+    found: Bools = np.array(record.keys.special)
+    found[0] |= first_is_sink(record)
+    return found
+
+
+def first_is_sink(record: AttentionRecord) -> bool:
+    """Return whether the first token is one of the text's own, and the record's masks only look back.
+
+    They do where no token sees a later one in any layer, and some token sees an earlier one. [PAD] does not count.
+    """
+    tokens, part = record.tokens, record.part
+    if record.key_tokens is not None or tokens.special[0]:
+        return False
+    if part is not None and part.chosen and select(part.chosen, part.tokens, "token")[0] != 0:
+        return False  # the record begins later than its text does
+    real = np.flatnonzero(~np.array(tokens.padding))
+    masks = record.compact_masks[..., real[:, None], real]
+    return bool(np.tril(masks, -1).any() and not np.triu(masks, 1).any())
+
 
 # Distances, up to these, that are taken together: 1, 2, 3, 4, 5 to 8, 9 to 16, more; forwards and backwards apart.
 BORDERS = (1, 2, 3, 4, 8, 16)
@@ -224,3 +253,102 @@ def clear_patterns(record: AttentionRecord) -> list[tuple[int, int, str, float]]
         if summary.label in PATTERNS and summary.shares[summary.label] >= CLEAR
     ]
     return sorted(clear, key=lambda one: -one[3])
+
+
+ANY = "*"  # stands for any token
+SINK = 0.3  # the mean weight from the other queries that makes a key a sink
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A head with its means over the texts that have both tokens.
+
+    weight: of its strongest weight between them. usual: of the usual weight there. sinks: the number of texts in which
+    that weight goes to a sink. edges: these weights, one a text.
+    """
+
+    layer: int
+    head: int
+    weight: float
+    usual: float
+    sinks: int
+    edges: list[Edge]
+
+    @property
+    def above(self) -> float:
+        """The distance of the weight above the usual one."""
+        return self.weight - self.usual
+
+
+def places(name: str, tokens: Tokens) -> list[int]:
+    """Return the positions of a token that `select_token` would take for this name, and of all that read so.
+
+    ANY stands for all but [PAD]. A number, and a name with a number ("it#2"), is one token.
+    """
+    if name == ANY:
+        return [place for place, padding in enumerate(tokens.padding) if not padding]
+    try:
+        one = select_token(name, tokens)
+    except RequestError:
+        return []
+    every = places_of(name, tokens)
+    return every if one in every and not is_number(name) else [one]
+
+
+def strongest_edges(
+    record: AttentionRecord, over: Usual, query: str = ANY, key: str = ANY, content: bool = False
+) -> list[tuple[Edge, bool]]:
+    """Return, for each head, the edge with the largest weight from `query` to `key`, and whether it leads to a sink.
+
+    content: take edges between different words only, and the one farthest above its usual weight. A layer whose mask
+    allows no such edge has none. The usual weight of an edge between words is that of `WordPairs`; of another edge,
+    what the other tokens give the key. A sink is one of `sinks`, or a key that the other tokens give SINK or more on
+    average. Where the query is ANY, a token that can see one key only is no query: its weight is always 1.
+
+    Both names are in the text.
+    """
+    queries, keys = places(query, record.tokens), places(key, record.keys)
+    chosen = np.zeros(record.masks.shape[1:], dtype=bool)
+    chosen[np.ix_(queries, keys)] = True
+    known_sinks = sinks(record)
+    edges = []
+    pairs = WordPairs(record)
+    for place, layer in enumerate(record.layers):
+        words = pairs.allowed(place)
+        allowed = chosen & record.masks[place] & (words if content else True)
+        if not allowed.any():
+            continue
+        choosing = allowed & (record.masks[place].sum(axis=1) > 1)[:, None]
+        if query == ANY and choosing.any():
+            allowed = choosing
+        weights = record.weights[place]
+        to_key = others_give(weights, np.broadcast_to(counted_queries(record, layer)[:, None], chosen.shape))
+        usual = np.where(words, pairs.usual(place, over), to_key)
+        ranked = np.where(allowed, weights - usual if content else weights, -np.inf)
+        for column, head in enumerate(record.heads):
+            row, best = np.unravel_index(int(ranked[column].argmax()), allowed.shape)
+            at = column, row, best
+            edge = Edge(layer, head, int(row), int(best), float(weights[at]), float(usual[at]))
+            edges.append((edge, bool(known_sinks[best] or to_key[at] >= SINK)))
+    return edges
+
+
+def ranking(texts: Iterable[Sequence[tuple[Edge, bool]]], content: bool = False) -> list[Rank]:
+    """Order heads by the mean of their weights over texts or, with `content`, by its distance above the usual one."""
+    by_head: defaultdict[tuple[int, int], list[tuple[Edge, bool]]] = defaultdict(list)
+    for edges in texts:
+        for edge, sink in edges:
+            by_head[edge.layer, edge.head].append((edge, sink))
+    ranks = []
+    for (layer, head), found in by_head.items():
+        those = [edge for edge, _ in found]
+        weight, usual = (float(np.mean([getattr(edge, name) for edge in those])) for name in ("weight", "usual"))
+        ranks.append(Rank(layer, head, weight, usual, sum(sink for _, sink in found), those))
+    return sorted(ranks, key=lambda rank: rank.above if content else rank.weight, reverse=True)
+
+
+def by_content(record: AttentionRecord) -> list[tuple[int, int]]:
+    """Order all heads of a record, as (layer, head), by the edge between words farthest above its usual weight."""
+    ranks = ranking([strongest_edges(record, Usual.of_text(record), content=True)], content=True)
+    first = [(rank.layer, rank.head) for rank in ranks]
+    return list(dict.fromkeys([*first, *((layer, head) for layer in record.layers for head in record.heads)]))

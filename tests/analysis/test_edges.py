@@ -1,26 +1,28 @@
-"""Edges far above what is usual: found where they are planted, and held against means that are made one by one."""
+"""Edges far above their usual weight, found where they are planted; the strongest edges; and sinks."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from records import attention_records, cross_records, layered_records, record_of, tokens
 
-from attncli.analysis.telling import (
-    BINS,
+from attncli.analysis.edges import (
+    ANY,
     BORDERS,
     FEW,
-    STRONG,
     Usual,
     WordPairs,
+    by_content,
     clear_patterns,
-    distance_bins,
     edges,
+    first_is_sink,
+    sinks,
+    strongest_edges,
 )
-from attncli.analysis.words import merge_words
-from attncli.record.grouping import grouped
-from attncli.record.request import Grouping
+from attncli.record.grouping import grouped, merge_words
+from attncli.record.selection import Grouping
 
 LENGTH = 14
 
@@ -90,13 +92,6 @@ def test_a_head_that_always_looks_so_far_has_no_edge_that_stands_out(offset):
     assert found_in(weights) == []
 
 
-def test_a_sink_does_not_stand_out_even_if_it_is_a_word():
-    for key in (0, 1, 5, LENGTH - 1):
-        weights = np.zeros((LENGTH, LENGTH))
-        weights[:, key] = 1
-        assert found_in(weights) == []
-
-
 def test_pieces_of_one_word_and_punctuation_are_no_edges():
     record = record_of(with_edge(flat(), 9, 8))
     words = [*range(8), 8, 8, 9, 10, 11, 12]
@@ -104,13 +99,6 @@ def test_pieces_of_one_word_and_punctuation_are_no_edges():
     assert edges(one_word, Usual.of_text(one_word)) == []
     marks = replace(record, tokens=tokens(["[CLS]", *"abcdefg.ijkl", "[SEP]"], [None, *range(12), None]))
     assert edges(marks, Usual.of_text(marks)) == []
-
-
-def test_the_farthest_above_comes_first():
-    maps = np.stack([with_edge(flat(), 9, 3, 0.5), with_edge(with_edge(flat(), 9, 3, 0.6), 5, 11, 0.9)])
-    found = found_in(maps[None])
-    assert [[(edge.head, edge.key) for edge in of_head] for of_head in found] == [[(1, 11), (1, 3)], [(0, 3)]]
-    assert all(edge.above >= STRONG for of_head in found for edge in of_head)
 
 
 def test_not_the_largest_weight_comes_first_but_the_farthest_above():
@@ -129,19 +117,6 @@ def test_other_texts_say_what_is_usual():
     short, long = record_of(weights), record_of(np.eye(LENGTH, k=-1))
     assert edges(short, Usual.of_text(short)) != []
     assert edges(short, Usual.of([short, long])) == []
-
-
-def test_one_pair_of_words_is_held_against_nothing():
-    record = record_of(np.tril(np.ones((4, 4))) / np.arange(1, 5)[:, None], mask=np.tril(np.ones((4, 4), dtype=bool)))
-    assert Usual.of_text(record).counts.sum() == 1 and edges(record, Usual.of_text(record)) == []
-
-
-def test_means_over_texts_add_up():
-    records = [record_of(np.random.default_rng(seed).random((2, 3, 9, 9))) for seed in range(3)]
-    over = Usual.of(records)
-    assert over.texts == 3 and over.sums.shape == (2, 3, BINS)
-    assert np.allclose(over.sums, sum(Usual.of_text(one).sums for one in records))
-    assert Usual.of([]) is None
 
 
 def test_a_text_that_is_among_the_others_counts_once(minilm):
@@ -202,12 +177,6 @@ def test_an_edge_to_the_first_token_is_strong_only_where_tokens_see_later_ones()
     assert (edge.query, edge.key) == (9, 0) and edges(back, Usual.of_text(back)) == []
 
 
-def test_distances_are_told_apart_by_their_side():
-    bins = distance_bins(record_of(flat()))
-    assert len({int(bins[5, 5 + apart]) for apart in (-3, -2, -1, 0, 1, 2, 3)}) == 7
-    assert bins[0, 5] == bins[0, 8] != bins[0, 9]
-
-
 def test_clear_patterns_are_those_that_are_no_sinks():
     first, previous = np.zeros((LENGTH, LENGTH)), np.eye(LENGTH, k=-1)
     first[:, 0] = 1
@@ -221,3 +190,92 @@ def test_on_real_weights(minilm):
     found = {(of_head[0].layer, of_head[0].head): of_head for of_head in edges(record, Usual.of_text(record))}
     assert (0, 2) not in found
     assert ("it", "trophy") in {(record.tokens.text[one.query], record.tokens.text[one.key]) for one in found[3, 1]}
+
+
+# --- strongest edges ---------------------------------------------------------------------------------
+
+
+@given(attention_records() | layered_records(), st.data())
+def test_the_largest_weight_between_the_two_of_every_head(record, data):
+    query, key = (data.draw(st.sampled_from([ANY, *record.tokens.text])) for _ in range(2))
+    places = [[p for p, token in enumerate(record.tokens.text) if name in (ANY, token)] for name in (query, key)]
+    found = {(edge.layer, edge.head): edge for edge, _ in strongest_edges(record, Usual.of([record]), query, key)}
+    for number, layer in enumerate(record.layers):
+        for head in record.heads:
+            pairs = [(q, k) for q in places[0] for k in places[1] if record.masks[number, q, k]]
+            chosen = [(q, k) for q, k in pairs if query != ANY or record.masks[number, q].sum() > 1]
+            pairs = chosen or pairs  # a token that may look at one key only has no choice
+            assert ((layer, head) in found) == bool(pairs)
+            if pairs:
+                edge = found[layer, head]
+                assert edge.weight == max(record.map(layer, head)[pair] for pair in pairs)
+                assert (edge.query, edge.key) in pairs
+
+
+def test_heads_are_ranked_by_content():
+    """Those that have no edge between words come last."""
+    high, edge = np.full((8, 8), 0.1), np.full((8, 8), 0.01)
+    edge[5, 2] = 0.4
+    record = record_of(np.stack([high, edge])[None])
+    assert by_content(record) == [(0, 1), (0, 0)]
+    assert by_content(record_of(np.full((2, 3, 2, 2), 0.5))) == [
+        (layer, head) for layer in (0, 1) for head in (0, 1, 2)
+    ]
+
+
+# --- sinks -------------------------------------------------------------------------------------------
+
+
+TEXT = "the cat sat on the mat"
+BACK_ONLY = ["gpt2", "llama-no-bos", "gpt_neo"]  # without a special first token; the last has windows
+BOTH_WAYS = ["t5", "marian"]  # encoders that begin with the text itself
+
+
+def plain(mask, padding: int = 0):
+    """A record of a text without special tokens at its ends, of uniform weights under a mask."""
+    mask = np.array(mask, dtype=bool)
+    length = mask.shape[-1]
+    weights = mask / np.maximum(mask.sum(axis=-1, keepdims=True), 1)
+    text = [*"abcdefghijkl"[: length - padding], *["[PAD]"] * padding]
+    made = tokens(text, [*range(length - padding), *[None] * padding])
+    return replace(record_of(weights[None] if mask.ndim == 2 else weights[:, None], mask), tokens=made)
+
+
+@pytest.mark.parametrize("family", BACK_ONLY)
+def test_the_first_token_of_a_network_that_looks_back_only_is_one(foreign, family):
+    record = foreign(family).attend(TEXT)
+    assert not record.tokens.special[0]
+    assert sinks(record).tolist() == [True, *record.tokens.special[1:]]
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral"])
+def test_a_first_token_that_is_special_is_one_for_that(foreign, family):
+    record = foreign(family).attend(TEXT)
+    assert record.tokens.special[0] and not first_is_sink(record)
+    assert sinks(record).tolist() == record.tokens.special
+
+
+@pytest.mark.parametrize("family", BOTH_WAYS)
+def test_that_of_a_network_that_looks_both_ways_is_none(foreign, family):
+    record = foreign(family).attend(TEXT, which="encoder")
+    assert not record.tokens.special[0] and not first_is_sink(record)
+    assert sinks(record).tolist() == record.tokens.special
+
+
+@given(st.integers(1, 4), st.integers(1, 8), st.integers(0, 3), st.integers(0, 2**32 - 1))
+def test_it_is_one_where_no_token_sees_a_later_one(layers, length, padding, seed):
+    numbers = np.random.default_rng(seed)
+    masks = np.tril(numbers.random((layers, length + padding, length + padding)) < 0.7)
+    masks[:, :, length:] = False
+    looks_back = any(masks[layer, q, k] for layer in range(layers) for q in range(length) for k in range(q))
+    assert first_is_sink(plain(masks, padding)) is looks_back
+    if length > 1:
+        masks[numbers.integers(layers), 0, numbers.integers(1, length)] = True
+        assert not first_is_sink(plain(masks, padding))
+
+
+def test_words_stretches_and_some_tokens_have_that_of_their_text():
+    record = plain(np.tri(9))
+    assert first_is_sink(merge_words(record))
+    assert first_is_sink(grouped(record, Grouping(tokens="0,4-8")))
+    assert not first_is_sink(grouped(record, Grouping(tokens="3-8")))

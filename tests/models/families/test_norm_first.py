@@ -5,8 +5,6 @@ import torch
 from checkpoints import make_config, make_network
 from walks import made_up, network_of, walked
 
-from attncli.models.config import ModelConfig
-
 NORMALISED = {"megatron-bert": False, "xlm-roberta-xl": False, "roberta-prelayernorm": True}
 
 
@@ -28,11 +26,3 @@ def test_what_goes_into_the_first_layer(family):
     back = (states[-1] - network.final_norm.bias) / network.final_norm.weight
     torch.testing.assert_close(back.mean(dim=-1), torch.zeros(4).double())
     assert (states[1:-1].mean(dim=-1).abs() > 1e-3).any()
-
-
-def test_what_transformers_takes_for_keys_that_are_left_out():
-    shapes = {"megatron-bert": (24, 16, 1024, 4096, 29056), "xlm-roberta-xl": (36, 32, 2560, 10240, 250880)}
-    for family, shape in shapes.items():
-        config = ModelConfig.from_dict({"model_type": family})
-        read = (config.layers, config.heads, config.hidden_size, config.intermediate_size, config.vocab_size)
-        assert read == shape and config.norm_first and config.first_norm

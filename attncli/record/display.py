@@ -1,4 +1,4 @@
-"""The words that every medium shows with a record: its model, its size, the model's prediction, and notes about it."""
+"""The words, cells and colours that every medium shows with a record."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from attncli.base.arrays import Bools, Doubles
+from attncli.base.arrays import Bools, Doubles, Floats
+from attncli.base.errors import RequestError
 from attncli.base.printable import printable, visible
-from attncli.record import AttentionRecord
 from attncli.record.parts import LIKELY, NOTHING, Answer, Said
+from attncli.record.record import AttentionRecord
 from attncli.text.tokens import Tokens, text_between, word_groups
 
 MOST_LABELS = 4  # labels of a text that are named
@@ -170,3 +171,134 @@ def _sinks_note(record: AttentionRecord) -> str | None:
     if not attending.any():
         return SINKS
     return f"{SINKS}: {1 - np.mean(sums, where=attending):.0%} of it, on average"
+
+
+# --- hidden cells -------------------------------------------------------------------------------------
+
+HIDDEN = "hidden"  # what legends say
+
+
+def drawn(weights: Floats, masks: Bools) -> Floats:
+    """Return weights with NaN where the mask hides, `[..., query, key]`. A weight above 0 is drawn even there."""
+    return np.where(masks | (weights > 0), weights, np.float32(np.nan))
+
+
+def drawn_map(record: AttentionRecord, layer: int, head: int) -> Floats:
+    """Return one head of a record as it is drawn, `[query, key]`, by its numbers in the model."""
+    return drawn(record.map(layer, head), record.mask_of(layer))
+
+
+def largest_weight(*maps: Floats) -> float:
+    """Return the largest weight that is not hidden in these drawn maps; 0 where all are hidden."""
+    return max(float(np.max(one, initial=0, where=~np.isnan(one))) for one in maps)
+
+
+def hides(*maps: Floats) -> bool:
+    """Return whether any cell of these drawn maps is hidden."""
+    return any(bool(np.isnan(one).any()) for one in maps)
+
+
+# --- pooling ------------------------------------------------------------------------------------------
+
+
+def pool(weights: Floats, rows: int, columns: int) -> Floats:
+    """Return a smaller map, in which a cell is the largest of the weights that fall into it, so that no peak is lost.
+
+    Hidden cells (NaN) do not count: a cell is hidden where all cells that fall into it are.
+    """
+    for axis, most in ((0, rows), (1, columns)):
+        length = weights.shape[axis]
+        if length > most:
+            starts = np.arange(most) * length // most
+            weights = np.fmax.reduceat(weights, starts, axis=axis)
+    return weights
+
+
+def pool_signed(numbers: Floats, rows: int, columns: int) -> Floats:
+    """Return a smaller map of signed numbers, in which a cell is the number that is largest in size."""
+    nothing = np.isnan(numbers)
+    highest = pool(np.where(nothing, -np.inf, numbers), rows, columns)
+    lowest = -pool(np.where(nothing, -np.inf, -numbers), rows, columns)
+    found = np.where(highest >= -lowest, highest, lowest)
+    return np.where(np.isinf(found), np.nan, found)
+
+
+# --- terms of scores ---------------------------------------------------------------------------------
+
+SCORE = "score"  # the sum
+
+
+def score_terms(record: AttentionRecord) -> dict[str, Doubles]:
+    """Return, for the one head of a record, its score and the terms of it by name, `[query, key]` each.
+
+    "content" is scale q·k; the others are what positions add. Hidden keys are NaN.
+
+    Raises RequestError as `with_terms` does.
+    """
+    [layer], [head] = with_terms(record).layers, record.heads
+    assert record.vectors is not None
+    parts = record.vectors.parts(layer, head)
+    hidden = ~record.mask_of(layer)
+    return {
+        part: np.where(hidden, np.nan, numbers)
+        for part, numbers in {SCORE: np.sum(list(parts.values()), axis=0), **parts}.items()
+    }
+
+
+def with_terms(record: AttentionRecord) -> AttentionRecord:
+    """Return the record. Raises RequestError for several heads, no queries and keys, or no terms."""
+    if len(record.layers) > 1 or len(record.heads) > 1:
+        raise RequestError("--terms is of one head: choose it with -l and -H")
+    [layer], [head] = record.layers, record.heads
+    name = printable(record.model.name)
+    if record.vectors is None or record.measure != "weight":
+        raise RequestError(
+            f"no q and k of head {layer}.{head} of {name} are there, which make its scores: save them with "
+            f"attncli run -l all --vectors {layer}.{head} -o maps.safetensors TEXT"
+        )
+    if not record.vectors.terms:
+        raise RequestError(
+            f"the scores of head {layer}.{head} of {name} are q·k, scaled, and positions add no term to them: leave "
+            "--terms out (attncli explain has what they are made of)"
+        )
+    return record
+
+
+# --- colours -----------------------------------------------------------------------------------------
+
+# Red, green and blue from 0 to 255: the ends of matplotlib's RdBu_r.
+BELOW, ABOVE = (33, 102, 172), (178, 24, 43)
+
+# Medium lightness, visible on white and on black.
+HEAD_COLOURS = (
+    "#3f7fe0", "#e0760a", "#1f9e6e", "#d6498f", "#8c6bd8", "#b59a00", "#12a0b5", "#dd4b39",
+    "#7c8c1c", "#b06a3b", "#5f86b3", "#a653a6", "#3ba13b", "#c9708e", "#8a7d55", "#6d78e8",
+)  # fmt: skip
+
+# Weights from nothing to the largest on paper, at equal distances: white, blue, violet, nearly black. On a dark page
+# they go the other way. CIE lightness falls in even steps, 100 to 8, so that neither grey print nor an eye that
+# doesn't tell red from green loses any: tests/base/test_palette.py.
+WEIGHTS_NAME = "violets"  # among matplotlib's colour maps
+WEIGHTS = (
+    "#ffffff", "#e5f0fb", "#cce1f7", "#b4d1f3", "#9dc1f0", "#88b0ed", "#779fe8", "#6a8ee3", "#617cdc",
+    "#5c69d3", "#5856c5", "#5246b2", "#4c369f", "#442a82", "#372069", "#2a194b", "#1d122f",
+)  # fmt: skip
+
+
+def head_colour(head: int) -> str:
+    """Return the colour of a head. After the last colour they start again."""
+    return HEAD_COLOURS[head % len(HEAD_COLOURS)]
+
+
+SIGNED = "RdBu_r"  # among matplotlib's colour maps: blue is below 0, red above
+
+# Around 0, from below it to above it, at equal distances: on white matplotlib's "RdBu_r", on black its mirror, which
+# has the dark page's own colour in its middle.
+CHANGES_LIGHT = (
+    "#053061", "#2166ac", "#4393c3", "#92c5de", "#d1e5f0", "#f7f7f7", "#fddbc7", "#f4a582", "#d6604d", "#b2182b",
+    "#67001f",
+)  # fmt: skip
+CHANGES_DARK = (
+    "#d1e5f0", "#92c5de", "#4393c3", "#2166ac", "#183a62", "#14161a", "#621824", "#b2182b", "#d6604d", "#f4a582",
+    "#fddbc7",
+)  # fmt: skip

@@ -1,0 +1,133 @@
+"""The output of a network to measure: how it is asked for, and the answer with its unit and direction."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypedDict, TypeVar
+
+from attncli.base import choices
+from attncli.base.choices import check_instance, check_optional_text
+from attncli.record.selection import number_list
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+OPTIONS = {
+    "pair": "--pair", "similar_to": "--similar-to", "target": "--target", "at": "--at", "kind": "--ask",
+    "output": "--task", "mask": "--mask", "which": "--which",
+}  # fmt: skip
+
+
+class AskingFields(TypedDict, total=False):
+    """The fields of an `Asking`, which functions take by name too."""
+
+    pair: str | None
+    similar_to: str | None
+    target: str | None
+    at: str | None
+    kind: str | None
+    output: str | None
+    mask: str | None
+    which: str | None
+
+
+@dataclass(frozen=True)
+class Asking:
+    """The output of a text to measure.
+
+    pair: its second segment. similar_to: another text, for the cosine of the two. target: a class, a word for [MASK],
+    the next token, the text that an encoder-decoder is to write, or the label of the token `at`. kind: of
+    `choices.Asked`; by default it follows from the other fields. output: the name of an output, for a checkpoint with
+    several. mask: of `choices.Mask`; None is the one that the network was trained with. which: the attention of an
+    encoder-decoder to change: "encoder", "decoder" or "cross" (the default).
+    """
+
+    pair: str | None = None
+    similar_to: str | None = None
+    target: str | None = None
+    at: str | None = None
+    kind: str | None = None
+    output: str | None = None
+    mask: str | None = None
+    which: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises TypeError for a value that is no text."""
+        for field in fields(self):
+            check_optional_text(field.name, getattr(self, field.name))
+        if self.which is not None:
+            choices.check("part", self.which, choices.Kind)
+
+
+def takes_fields(function: F) -> F:
+    """Show the fields of an `Asking` in the signature of a function that takes them as **fields."""
+    signature = inspect.signature(function)
+    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    named = [one.replace(kind=one.KEYWORD_ONLY) for one in inspect.signature(Asking).parameters.values()]
+    function.__signature__ = signature.replace(parameters=[*own, *named])  # type: ignore[attr-defined]
+    return function
+
+
+def merge_asking(asking: Asking | None, named: AskingFields) -> Asking:
+    """Return an `Asking`, given as such or by the names of its fields. Raises TypeError where both are given."""
+    if asking is None:
+        return Asking(**named)
+    check_instance("asking", asking, Asking, "give an attncli.Asking, or its fields by name, as in similar_to=...")
+    for name, value in named.items():
+        if value is not None:
+            raise TypeError(f"{name} is a field of asking too: give asking=... or {name}=..., not both")
+    return asking
+
+
+UP = {
+    "cosine": "effect: cosine without {0} minus cosine with it; below 0 {0} makes the two texts more alike",
+    "logit": "effect: logit without {0} minus logit with it; below 0 {0} speaks for it",
+    "probability": "effect: probability without {0} minus probability with it; below 0 {0} speaks for it",
+    "log-probability": "effect: log P without {0} minus log P with it, in nats; below 0 {0} speaks for it",
+    "divergence": "effect: nats by which the prediction changes without {0}; 0 is no change",
+    "distance": "effect: how far the last vectors move without {0}, as a share of their lengths; 0 is no move",
+}
+FROM_NOTHING = ("divergence", "distance")  # kinds whose numbers are 0 without a change, and never below
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The output that was measured.
+
+    kind: of `choices.Asked`; about: the output in words; value: without a change, the mean over several texts; mask: of
+    the network's attention, of `choices.Mask`.
+    """
+
+    kind: str
+    about: str
+    value: float
+    mask: str = "padding"
+
+    def __str__(self) -> str:
+        """cosine of the embeddings of the two texts 0.8123"""
+        return f"{self.about} {self.value:.4g}"
+
+    def document(self) -> dict[str, Any]:
+        """Return the entry "output" of a document."""
+        return {"kind": self.kind, "value": self.value, "about": self.about}
+
+
+def numbered(layers: Sequence[int], heads: Sequence[int]) -> str:
+    """layers 0-5, heads 3,7"""
+    return f"layers {number_list(layers)}, heads {number_list(heads)}"
+
+
+def which_way(kind: str, what: str = "the head") -> str:
+    """Return the unit and the direction of an effect; `what` names the part that the output goes without."""
+    return UP[kind].format(what)
+
+
+def answered(answer: Answer) -> str:
+    """Return the output with its value; a divergence and a distance have none."""
+    if answer.kind in FROM_NOTHING:
+        return answer.about
+    return f"{answer.about} {answer.value:.4f}"
+
+
+def signed(effect: float) -> str:
+    """Return an effect with its sign and three digits that matter."""
+    return f"{effect:+.3g}" if abs(effect) < 0.1 else f"{effect:+.3f}"

@@ -1,0 +1,20 @@
+"""The commands of the program, as Typer has them."""
+
+from typing import Any
+
+import typer
+
+from attncli.cli.app import app
+
+LIVE = {"explore", "serve"}  # they don't end by themselves, and have tests of their own
+
+
+def commands() -> dict[str, Any]:
+    """Return every command by its name."""
+    root: Any = typer.main.get_command(app)
+    context = typer.Context(root)
+    return {name: root.get_command(context, name) for name in root.list_commands(context)}
+
+
+def is_flag(parameter: Any) -> bool:
+    return bool(getattr(parameter, "is_flag", False))

@@ -1,0 +1,232 @@
+"""What a config.json may say, by family: wrong values are named, what our network lacks is refused, the rest is run."""
+
+import pytest
+import torch
+from checkpoints import make_config, make_network
+from walks import ALL, as_transformers, made_up, network_of, walked
+
+from attncli import RequestError
+from attncli.models.config import ModelConfig
+from attncli.models.families.family import NoEncoder, NoNetwork
+
+C2P, P2C = "content to position", "position to content"
+# As published, in the words of before transformers 5.
+PUBLISHED = {
+    "albert": {},
+    "deberta": {
+        "relative_attention": True,
+        "pos_att_type": "c2p|p2c",
+        "position_biased_input": False,
+        "max_relative_positions": -1,
+        "type_vocab_size": 0,
+    },
+    "deberta-v2": {
+        "relative_attention": True,
+        "pos_att_type": "p2c|c2p",
+        "position_buckets": 256,
+        "norm_rel_ebd": "layer_norm",
+        "share_att_key": True,
+        "position_biased_input": False,
+        "type_vocab_size": 0,
+        "max_relative_positions": -1,
+        "hidden_size": 24,
+    },
+    "ernie": {},
+    "eurobert": {
+        "head_dim": 64,
+        "hidden_size": 1152,
+        "num_attention_heads": 18,
+        "num_key_value_heads": 6,
+        "rope_scaling": None,
+        "rope_theta": 250000,
+    },
+    "modernbert": {"num_hidden_layers": 7, "global_rope_theta": 160000.0, "local_rope_theta": 10000.0},
+    "roformer": {},
+}
+
+
+def read(family, **changes):
+    return ModelConfig.from_dict({"model_type": family, **PUBLISHED[family], **changes})
+
+
+WRONG = {
+    "albert": [
+        ({"num_hidden_groups": 0}, "num_hidden_groups is 0"),
+        ({"inner_group_num": True}, "inner_group_num is True"),
+        ({"inner_group_num": 10**6}, "12 times inner_group_num 1000000"),
+        ({"embedding_size": None}, "embedding_size is None"),
+        ({"num_hidden_layers": 2000}, "num_hidden_layers is 2000"),
+    ],
+    "deberta": [
+        ({"talking_head": "no"}, "talking_head"),
+        ({"max_relative_positions": None}, "max_relative_positions"),
+        ({"type_vocab_size": -1}, "segments is -1"),
+    ],
+    "deberta-v2": [
+        ({"position_buckets": 10**30}, "position_buckets"),
+        ({"position_buckets": 1}, "position_buckets is 1,"),
+        ({"position_buckets": 1.5}, r"position_buckets is 1\.5"),
+        ({"norm_rel_ebd": 3}, "norm_rel_ebd"),
+        ({"share_att_key": "yes"}, "share_att_key is 'yes'"),
+        ({"relative_attention": []}, "relative_attention"),
+        ({"conv_kernel_size": 4}, "conv_kernel_size is 4"),
+        ({"conv_kernel_size": 101}, "conv_kernel_size is 101"),
+        ({"conv_kernel_size": 3, "conv_groups": 5}, "24 is not divisible by 5 conv_groups"),
+        ({"conv_kernel_size": 3, "conv_groups": 0}, "conv_groups is 0"),
+        ({"conv_kernel_size": 3, "conv_act": ["gelu"]}, "activation"),
+    ],
+    "ernie": [
+        ({"use_task_id": 1}, "use_task_id is 1, not true or false"),
+        ({"use_task_id": True, "task_type_vocab_size": 0}, "task_type_vocab_size is 0"),
+    ],
+    "eurobert": [
+        ({"num_key_value_heads": 4}, "num_key_value_heads is 4, which does not divide 18 heads"),
+        ({"num_key_value_heads": 0}, "num_key_value_heads is 0"),
+        ({"num_key_value_heads": "6"}, "num_key_value_heads is '6'"),
+        ({"head_dim": 0}, "head_dim is 0"),
+        ({"rms_norm_eps": None}, "layer_norm_eps"),
+        ({"mlp_bias": "no"}, "mlp_bias is 'no'"),
+    ],
+    "modernbert": [
+        ({"layer_types": ["full_attention"]}, "layer_types .* 7 layers"),
+        ({"layer_types": [["full_attention"]] * 7}, "layer_types"),
+        ({"layer_types": {}}, "layer_types"),
+        ({"global_attn_every_n_layers": 0}, "global_attn_every_n_layers is 0"),
+        ({"local_attention": 10**30}, "local_attention"),
+        ({"local_attention": "128"}, "local_attention is '128'"),
+        ({"rope_parameters": "x" * 9999}, "rope_parameters"),
+        ({"rope_parameters": {"full_attention": 3}}, "rope_parameters"),
+        ({"rope_parameters": {"full_attention": {"rope_theta": "1"}}}, "rope_theta of full_attention is '1'"),
+        ({"global_rope_theta": float("nan")}, "rope_theta of full_attention is nan"),
+        ({"local_rope_theta": True}, "rope_theta of sliding_attention is True"),
+        ({"local_rope_theta": 10**400}, "rope_theta of sliding_attention"),
+        ({"attention_bias": 1}, "attention_bias is 1"),
+        ({"hidden_size": 36}, "heads of 3 elements"),
+    ],
+    "roformer": [
+        ({"rotary_value": 1}, "rotary_value is 1, not true or false"),
+        ({"embedding_size": "x" * 999}, "embedding_size is 'xx"),
+    ],
+}
+REFUSED = {
+    "deberta": [
+        ({"talking_head": True}, "talking_head"),
+        ({"pos_att_type": "c2p|p2p"}, "other than c2p and p2c"),
+        ({"pos_att_type": "c2p|c2p"}, "a term twice"),
+        ({"relative_attention": False}, "without relative_attention"),
+        ({"embedding_size": 5}, "widened"),
+    ],
+    "deberta-v2": [
+        ({"pos_att_type": [["c2p"]]}, "other than c2p and p2c"),
+        ({"pos_att_type": 7}, "other than c2p and p2c"),
+        ({"embedding_size": 5}, "widened"),
+    ],
+    "eurobert": [({"head_dim": 128}, "head_dim is 128, not hidden_size / num_attention_heads")],
+    "modernbert": [
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, "scales its rotary"),
+        ({"rope_parameters": {"full_attention": {"rope_type": "dynamic", "factor": 2.0}}}, "scales its rotary"),
+    ],
+}
+OTHER = {
+    "albert": [
+        {"num_hidden_groups": 1},
+        {"num_hidden_groups": 3},
+        {"inner_group_num": 2},
+        {"inner_group_num": 2, "num_hidden_groups": 1, "embedding_size": 32},
+    ],
+    "deberta": [
+        {"max_relative_positions": -1},
+        {"pos_att_type": ["c2p"], "max_relative_positions": 1},
+        {"pos_att_type": "p2c", "type_vocab_size": 0, "position_biased_input": True},
+        {"pos_att_type": []},
+        {"relative_attention": False, "pos_att_type": None, "position_biased_input": True},
+    ],
+    "deberta-v2": [
+        {"share_att_key": True, "norm_rel_ebd": "none"},
+        {"pos_att_type": ["c2p"]},
+        {"pos_att_type": "p2c", "share_att_key": True},
+        {"pos_att_type": []},
+        {"position_buckets": -1},
+        {"position_buckets": -1, "max_relative_positions": 5},
+        {"position_buckets": 2},
+        {"position_buckets": 6, "max_relative_positions": 4},
+        {"relative_attention": False, "pos_att_type": [], "position_biased_input": True, "norm_rel_ebd": "none"},
+        {"conv_kernel_size": 3, "conv_act": "gelu"},
+        {"conv_kernel_size": 5, "conv_groups": 4, "type_vocab_size": 0},
+    ],
+    "eurobert": [
+        {"num_key_value_heads": 1},
+        {"num_key_value_heads": 4},
+        {"num_attention_heads": 6, "num_key_value_heads": 3, "hidden_size": 36, "head_dim": 6},
+        {"attention_bias": True, "mlp_bias": True},
+    ],
+    "modernbert": [
+        {"attention_bias": True, "mlp_bias": True, "norm_bias": True},
+        {"layer_types": ["sliding_attention", "full_attention", "full_attention", "sliding_attention"]},
+        {
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "rope_theta": 400.0, "factor": 2.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 30.0},
+            }
+        },
+        {"local_attention": 7},
+        {"local_attention": 64},
+    ],
+}
+
+
+def every(table):
+    return [(family, *(one if isinstance(one, tuple) else (one,))) for family, some in table.items() for one in some]
+
+
+@pytest.mark.parametrize(("family", "changes", "says"), every(WRONG))
+def test_a_wrong_value_is_named(family, changes, says):
+    with pytest.raises(RequestError, match=says) as caught:
+        read(family, **changes)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(("family", "changes", "says"), every(REFUSED))
+def test_what_our_network_lacks_is_left_to_transformers(family, changes, says):
+    with pytest.raises(NoEncoder, match=says):
+        read(family, **changes)
+
+
+@pytest.mark.parametrize("family", ["albert", "ernie"])
+def test_positions_that_transformers_ignores_are_refused(family):
+    with pytest.raises(NoNetwork, match="relative_key"):
+        read(family, position_embedding_type="relative_key")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize(("family", "changes"), every(OTHER))
+@pytest.mark.parametrize("mask", ["padding", "causal"])
+def test_other_configurations_are_transformers(family, changes, mask):
+    _, _, weights = as_transformers(family, mask, changes, **({"rows": ALL} if family == "albert" else {}))
+    assert len(weights) == 4 * changes.get("inner_group_num", 1)
+
+
+def test_deberta_v3_as_published():
+    config = read("deberta-v2")
+    [terms] = set(config.positions)
+    assert set(terms.kinds) == {C2P, P2C}
+    assert (terms.span, terms.near, terms.furthest, terms.normed, terms.shared) == (256, 256, 512, True, True)
+    assert (config.segments, config.position_table, config.conv) == (0, False, None)
+    assert config.document()["positions"] == "disentangled"
+    assert read("deberta-v2", position_biased_input=True).document()["positions"] == "learned, disentangled"
+
+
+def test_ernie_has_task_embeddings_if_it_uses_them():
+    assert read("ernie").tasks == read("ernie", task_type_vocab_size=5).tasks == 0
+    assert read("ernie", use_task_id=True, task_type_vocab_size=5).tasks == 5
+
+
+@pytest.mark.parametrize(("task", "same"), [(0, True), (1, False)])
+def test_every_text_has_ernies_first_task(task, same):
+    theirs = make_network(make_config("ernie")).double()
+    ids = [5, 6, 7, 8]
+    [ours] = walked(network_of(theirs, torch.float64), [made_up(ids)], whole=True).states
+    with torch.inference_mode():
+        expected = theirs(torch.tensor([ids]), task_type_ids=torch.full((1, 4), task)).last_hidden_state[0]
+    assert torch.allclose(ours[-1], expected, rtol=0, atol=1e-10) == same

@@ -1,0 +1,205 @@
+"""What every medium shows with a record: names, sizes, predictions, notes, terms, pooled cells."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from records import cross_records, record_of, tokens_of
+
+from attncli import RequestError
+from attncli.record import Vectors, grouping
+from attncli.record.display import (
+    describe_prediction,
+    model_name,
+    notes,
+    pool,
+    record_size,
+    score_terms,
+    token_count,
+    with_terms,
+)
+from attncli.record.grouping import grouped
+from attncli.record.parts import Answer, Said
+from attncli.record.selection import Grouping
+
+# --- names and sizes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["/very/long/path/to/model", "model", "C:\\models\\mine\\"])
+def test_a_model_is_named_without_its_folders(name):
+    assert model_name(name) in ("model", "mine")
+
+
+def test_a_models_name_is_harmless():
+    assert model_name("evil\x1b[31m") == "evil\\x1b[31m"
+
+
+def test_padding_is_counted_apart():
+    assert token_count(tokens_of(9)) == "9 tokens"
+    assert token_count(tokens_of(3).take([1])) == "1 token"
+    assert token_count(tokens_of(9, padding=2)) == "7 tokens + 2 [PAD]"
+    record = record_of([[0.5, 0.5], [1, 0]])
+    assert record_size(record) == token_count(record.tokens)
+
+
+@given(cross_records())
+def test_keys_of_another_text_are_counted_too(record):
+    assert record_size(record) == f"{len(record.tokens)} tokens to {len(record.keys)} tokens"
+    assert record_size(replace(record, key_tokens=None)) == f"{len(record.tokens)} tokens"
+
+
+# --- predictions -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lines():
+    """`lines(said)` for [CLS] cat ##s 中 [SEP], the first two pieces of one word."""
+    record = record_of(np.full((1, 1, 5, 5), 0.2))
+    record = replace(record, tokens=replace(record.tokens, words=[None, 0, 0, 1, None], shown=[]))
+    return lambda said: describe_prediction(replace(record, prediction=said))
+
+
+def classes(single: bool, *answers: tuple[str, float, float | None], output: str = "classes") -> Said:
+    return Said(output, "classes", single, [Answer(*one) for one in answers])
+
+
+def test_nothing_of_a_record_without(lines):
+    assert lines(None) == []
+
+
+def test_labels_of_a_text(lines):
+    many = [(f"L{number}", 1.0, 0.1) for number in range(7)]
+    assert lines(classes(True, ("yes", 2.0, 0.9714), ("no", 0.0, 0.0286))) == ["prediction: yes 97.1%, no 2.9%"]
+    assert lines(classes(True, *many)) == ["prediction: L0 10.0%, L1 10.0%, L2 10.0%, L3 10.0% and 3 more"]
+    assert lines(classes(True, ("follows", 2.0, 0.9), output="next sentence")) == [
+        "prediction, next sentence: follows 90.0%"
+    ]
+
+
+def test_labels_each_of_which_may_be_right(lines):
+    assert lines(classes(False, ("rude", 2.0, 0.9), ("kind", 0.0, 0.5), ("wise", -1.0, 0.2))) == [
+        "prediction: rude 90.0%, kind 50.0%"
+    ]
+    assert lines(classes(False, ("rude", -2.0, 0.1))) == ["prediction: none of 1 labels has 50%"]
+
+
+def test_numbers_of_a_regression(lines):
+    assert lines(classes(False, ("LABEL_0", -0.123456, None))) == ["prediction: -0.1235"]
+    assert lines(classes(False, ("stars", 4.5, None), ("price", 12345.678, None))) == [
+        "prediction: stars 4.5, price 1.235e+04"
+    ]
+
+
+def test_labels_of_words(lines):
+    labelled = [Answer("B-X", 1.0, 0.9, 1, 2), Answer("O", 1.0, 0.9, 2, 3), Answer("O", 1.0, 0.8, 3, 4)]
+    assert lines(Said("tokens", "tokens", True, labelled)) == ["prediction: cats B-X 90.0%"]
+    assert lines(Said("tokens", "tokens", True, labelled[1:])) == ["prediction: no token has a label"]
+    replaced = [Answer("replaced", 1.0, 0.3, 1, 2), Answer("replaced", 1.0, 0.7, 3, 4)]
+    assert lines(Said("replaced", "tokens", False, replaced)) == ["prediction, replaced: 中 replaced 70.0%"]
+
+
+def test_a_span_and_words(lines):
+    spans = [Answer("cats 中", 3.0, 0.8, 1, 4), Answer("cats", 2.0, 0.1, 1, 3)]
+    assert lines(Said("span", "span", True, spans)) == ['prediction: "cats 中" 80.0%']
+    words = [Answer(word, 1.0, 0.3, place, place + 1) for place in (1, 3) for word in ("a", "b")]
+    assert lines(Said("words", "words", True, words)) == [
+        "prediction: cat 1 is a 30.0%, b 30.0%",
+        "prediction: 中 3 is a 30.0%, b 30.0%",
+    ]
+
+
+def test_what_comes_from_outside_commands_no_terminal(lines):
+    evil = "\x1b[31mred\n[bold]"
+    for said in (
+        classes(True, (evil, 1.0, 0.9), output=evil),
+        classes(False, (evil, 1.0, None)),
+        Said("tokens", "tokens", True, [Answer(evil, 1.0, 0.9, 1, 2)]),
+        Said("span", "span", True, [Answer(evil, 1.0, 0.9, 1, 2)]),
+        Said("words", "words", True, [Answer(evil, 1.0, 0.9, 1, 2)]),
+    ):
+        [line] = lines(said)
+        assert line.isprintable() and "[bold]" in line
+
+
+# --- notes -------------------------------------------------------------------------------------------
+
+
+def test_how_much_of_their_weight_is_said():
+    record = record_of(np.array([[0.5, 0.25, 0.25], [0.1, 0.25, 0.65], [0, 0, 1]]))
+    chosen = Grouping("0-1")
+    [said] = notes(grouped(record, chosen))
+    assert said == "tokens 0-1 of 3, counted from 0 anew: they give each other 55% of their weight"
+    [said] = notes(grouped(replace(record, measure="norm"), chosen))
+    assert said == "tokens 0-1 of 3, counted from 0 anew"
+    assert notes(record) == []
+
+
+def test_stretches_of_some_tokens_say_both(monkeypatch):
+    monkeypatch.setattr(grouping, "LONG", 2)
+    monkeypatch.setattr(grouping, "MOST", 2)
+    first, second = notes(grouped(record_of(np.full((5, 5), 0.2)), Grouping("1-4", stretches=True)))
+    assert first == "tokens 1-4 of 5, counted from 0 anew: they give each other 80% of their weight"
+    assert second == (
+        "4 tokens are shown as 2 stretches of 2: weights to a stretch are summed, weights from it are averaged; "
+        "--tokens 0-255 shows some one by one"
+    )
+
+
+# --- terms of scores ---------------------------------------------------------------------------------
+
+
+NUMBERS = np.random.default_rng(0)
+MASK = np.tri(5, dtype=bool)
+
+
+def made(heads=1, terms=("position",), **more):
+    """A record whose weights are made of its queries, keys and terms."""
+    query, key = NUMBERS.normal(size=(2, heads, 5, 4)).astype(np.float32)
+    added = {name: NUMBERS.normal(size=(heads, 5, 5)).astype(np.float32) for name in terms}
+    pairs = [(0, head) for head in range(heads)]
+    vectors = Vectors(pairs, query, key, np.full(heads, 0.3), added)
+    raised = np.exp(0.3 * query @ key.mT + sum(added.values())) * MASK
+    return replace(record_of((raised / raised.sum(-1, keepdims=True))[None], MASK), vectors=vectors, **more)
+
+
+def test_the_parts_add_up_to_the_score_and_that_leads_to_the_weights():
+    record = made(terms=("content to position", "position to content"))
+    score, *parts = score_terms(record).values()
+    np.testing.assert_allclose(score, sum(parts))
+    raised = np.exp(np.nan_to_num(score, nan=-np.inf))
+    np.testing.assert_allclose(raised / raised.sum(-1, keepdims=True), record.map(0, 0), atol=1e-6)
+    assert list(score_terms(record)) == ["score", "content", "content to position", "position to content"]
+
+
+def test_what_the_mask_hides_is_not_there():
+    for part in score_terms(made()).values():
+        assert np.array_equal(np.isnan(part), ~MASK)
+
+
+@pytest.mark.parametrize(
+    ("record", "says"),
+    [
+        (made(heads=2), "one head: choose it with -l and -H"),
+        (replace(made(), vectors=None), "no q and k of head 0.0 .*--vectors 0.0 -o"),
+        (made(terms=()), "add no term to them: leave --terms out"),
+        (made(measure="norm"), "no q and k"),
+    ],
+)
+def test_what_has_none_is_refused(record, says):
+    with pytest.raises(RequestError, match=says):
+        with_terms(record)
+
+
+# --- pooling -----------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 30), st.integers(1, 30))
+def test_pooling_keeps_the_largest(rows, columns, most_rows, most_columns):
+    weights = np.random.default_rng(0).random((rows, columns)).astype(np.float32)
+    small = pool(weights, most_rows, most_columns)
+    assert small.shape == (min(rows, most_rows), min(columns, most_columns))
+    assert small.max() == weights.max()
+    if small.shape == weights.shape:
+        assert np.array_equal(small, weights)
