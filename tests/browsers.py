@@ -98,6 +98,11 @@ def without_isolates(text):
     return text.replace("\u2068", "").replace("\u2069", "")
 
 
+def middle(mark):
+    """The middle of a shape."""
+    return mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2
+
+
 INSIDE = {None: 3, "middle": 0, "end": -3}
 
 
@@ -180,6 +185,15 @@ class Opened:
         if click:
             self.tab.mouse.click(*self.in_window(x, y))
         self.settle()
+
+    def scroll(self, left=0, top=0):
+        """Scroll the drawing, so that this is its first corner that is seen."""
+        self.tab.eval_on_selector("#chart", "(chart, [left, top]) => chart.scrollTo(left, top)", [left, top])
+        self.settle()
+
+    def scrolled(self):
+        """The corner of the drawing that is seen, [left, top]."""
+        return self.tab.eval_on_selector("#chart", "chart => [chart.scrollLeft, chart.scrollTop]")
 
     def in_window(self, x, y):
         left, top = self.tab.evaluate(

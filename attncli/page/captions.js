@@ -96,7 +96,7 @@ export function about() {
     text.note,
     page.whole ? `all weights of heads ${wholeOnes()}; the others are here small only: record.page("all.html") has all of them` : "",
     hatching(),
-    `${page.measure === "weight" ? "weights" : "shares"} are within ${error().toPrecision(1)}`,
+    `${page.measure === "weight" ? "weights" : "shares"} are stored within ${error().toPrecision(1)}`,
     model.sha256 ? `SHA-256 of the weights' file: ${model.sha256.slice(0, 12)}…` : "",
     `made by attncli ${page.version}`,
   ]

@@ -23,11 +23,6 @@ def arrows(page):
     return [(one["away"], int(one["token"]), one["head"], one["weight"]) for one in page.marks("rect") if "away" in one]
 
 
-def scroll(page, left, top):
-    page.tab.eval_on_selector("#chart", "(chart, [left, top]) => chart.scrollTo(left, top)", [left, top])
-    page.settle()
-
-
 @pytest.mark.parametrize("side", ["query", "key"])
 def test_heads_points_up_or_down_to_the_strongest_partner_of_all_heads(opened, record, side, as_shown):
     page = opened(record, f"#heads=0,1&side={side}&token=3")
@@ -39,10 +34,10 @@ def test_heads_points_up_or_down_to_the_strongest_partner_of_all_heads(opened, r
     assert box["y"] + box["height"] == pytest.approx(window[0] + window[1], abs=1)
     [line] = [one for one in page.marks("line") if one["weight"] > 0.65]
     assert (box["x"] > line["x2"]) == (side == "query") and (box["x"] + box["width"] < line["x1"]) == (side == "key")
-    scroll(page, 0, 2000)
+    page.scroll(0, 2000)
     assert arrows(page) == []
     page.go(f"#heads=0,1&side={side}&token=116")
-    scroll(page, 0, 2000)
+    page.scroll(0, 2000)
     assert arrows(page) == [("↑", 3, 1, pytest.approx(weight, abs=2e-3))]
 
 
@@ -63,7 +58,7 @@ def isolated(page):
 )
 def test_matrix_points_along_the_row_or_column(opened, record, side, token, place, arrow):
     page = opened(record, f"#view=matrix&head=0&cell=20&side={side}&token={token}")
-    scroll(page, *place)
+    page.scroll(*place)
     weight = record.map(0, 0)[token, COUNT - 1 - token]
     assert arrows(page) == [(arrow, COUNT - 1 - token, 0, pytest.approx(weight, abs=2e-3))]
     [box] = [one for one in page.marks("rect") if "away" in one]
@@ -78,7 +73,7 @@ def test_matrix_points_at_nothing_that_is_in_sight_or_where_no_token_is_held(ope
     for at in ("&token=3", "&cell=20", "&cell=20&token=59"):
         page = opened(record, f"#view=matrix&head=0{at}")
         if "59" in at:
-            scroll(page, 900, 900)
+            page.scroll(900, 900)
         assert arrows(page) == []
 
 

@@ -3,7 +3,7 @@
 import matplotlib
 import numpy as np
 import pytest
-from browsers import without_isolates
+from browsers import middle, without_isolates
 from page.test_browser_safety import HOSTILE, of_tokens
 from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
 
@@ -47,10 +47,6 @@ def compared(opened):
 def cells(page):
     """The cells of the saved picture, by map, query and key."""
     return {(cell["map"], int(cell["query"]), int(cell["key"])): cell for cell in page.marks("rect")}
-
-
-def middle(cell):
-    return cell["x"] + cell["width"] / 2, cell["y"] + cell["height"] / 2
 
 
 def shown(number):
@@ -334,17 +330,3 @@ def test_hostile_tokens_are_shown_as_text_and_nothing_runs(compared, random_maps
     assert page.tab.evaluate("window.hacked") is None
     page.click("#values tbody tr:first-child button")
     assert page.tab.locator("img, body script:not([type]), main b, iframe, [onmouseover], [onerror]").count() == 0
-
-
-def test_the_system_or_the_switch_says_light_or_dark(compared, found):
-    page = compared(found, scheme="dark")
-    assert page.pixels()[-1, -1].tolist() == [20, 22, 26]
-    page.click("#theme")
-    assert page.pixels()[-1, -1].tolist() == [255, 255, 255]
-
-
-def test_the_picture_is_saved_as_svg_and_png(compared, found):
-    page = compared(found, "#layer=1&head=2")
-    name, data = page.saved("svg")
-    assert name.endswith("layer1-head2.svg") and b"<script" not in data
-    assert page.saved("png")[1].startswith(b"\x89PNG")

@@ -121,13 +121,6 @@ def test_a_word_is_named_as_a_word_wherever_it_is_spoken_of(opened, record):
     assert page.tip() == "key 6: playing"
 
 
-def test_words_of_minilm_are_those_of_the_analysis(opened, minilm):
-    record = minilm.attend("Tokenizers split unfathomable words.", layers=2, heads=[0, 5])
-    merged = merge_words(record)
-    page = opened(record, "#words=yes&view=matrix&head=5")
-    assert list(cells(page).values()) == pytest.approx(merged.map(2, 5).ravel().tolist(), abs=1e-4)
-
-
 def test_the_filters_can_be_how_a_page_begins(opened, record):
     page = opened(record, view="matrix", segments="ab", special=False, threshold=0.1, query="cats", head=(0, 1))
     queries, keys = kept(record.tokens, False, "AB")
@@ -186,8 +179,7 @@ def test_a_long_text_scrolls_past_the_end_of_a_short_one(opened, random_maps):
     made = record_of(random_maps(1, 2, 150))
     pair = replace(made, tokens=replace(made.tokens, segments=[0] * 147 + [1] * 3))
     page = opened(pair, "#segments=AB")
-    page.tab.eval_on_selector("#chart", "chart => { chart.scrollTop = 1500; }")
-    page.settle()
+    page.scroll(top=1500)
     lines = page.marks("line")
     assert {line["key"] for line in lines} == {147, 148, 149}
     assert min(line["query"] for line in lines) > 60

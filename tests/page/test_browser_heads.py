@@ -125,12 +125,6 @@ def test_a_click_holds_a_token_and_another_lets_go_of_it(opened, record, side, c
     assert drawn(page) == weights(record, 0, [0, 1, 2])
 
 
-def test_a_click_beside_the_tokens_lets_go_too(opened, record):
-    page = opened(record, "#token=4")
-    page.point(500, 500, click=True)
-    assert page.hash == {"layer": "0"} and len(drawn(page)) == len(weights(record, 0, [0, 1, 2]))
-
-
 @pytest.mark.parametrize("column", [0, 1])
 def test_pointing_at_a_token_shows_the_lines_that_holding_it_does(opened, record, column):
     page = opened(record, "#heads=0,2")
@@ -157,26 +151,6 @@ def test_beside_the_partners_stand_their_weights_of_a_few_heads(opened, record, 
         for weight in pair
     ]
     assert [text for text in page.texts() if text[1:2] == "."] == expected
-
-
-def test_of_many_heads_the_largest_weight_stands_there(opened, random_maps, as_shown):
-    record = record_of(random_maps(1, 6, 9))
-    page = opened(record, "#token=3")
-    expected = [as_shown(weight) for weight in record.weights[0, :, 3].max(axis=0) if weight >= LEAST]
-    assert [text for text in page.texts() if text[1:2] == "."] == expected
-
-
-@pytest.mark.parametrize("side, axis", [("query", 0), ("key", 1)])
-def test_the_table_lists_the_largest_weights_of_the_held_token(opened, minilm, side, axis):
-    record = minilm.attend("The trophy does not fit in the suitcase because it is too big.", layers=[3], heads=[4, 9])
-    page = opened(record, f"#head=9&heads=9&token=10&side={side}")
-    row = record.map(3, 9).take(10, axis)
-    best = np.argsort(-row)[:10]
-    assert page.table() == [
-        (record.tokens.text[place], place, pytest.approx(row[place], abs=6e-4)) for place in best.tolist()
-    ]
-    assert f"{side} 10 “it”" in page.text("said")
-    assert record.tokens.text[best[0]] in page.text("said")
 
 
 def share(page):
@@ -211,13 +185,6 @@ def test_of_too_many_lines_that_are_alike_some_from_everywhere_are_drawn(opened)
     assert len(lines) == most < count == 3600
     assert {query for _, query, _ in lines} == {key for _, _, key in lines} == set(range(60))
     assert share(page) == pytest.approx(most / 3600, abs=6e-4)
-
-
-def test_a_causal_mask_lets_no_line_run_to_the_future(opened, minilm):
-    page = opened(minilm.attend("The cat sat on the mat.", layers=0, heads=[1, 2], mask="causal"))
-    lines = drawn(page)
-    assert lines and all(key <= query for _, query, key in lines)
-    assert "mask causal" in " ".join(page.texts())
 
 
 def test_layers_and_heads_keep_their_numbers_in_the_model(opened, random_maps):

@@ -101,18 +101,6 @@ def test_tab_reaches_every_control(opened, records):
     assert len(reached - {"<body>"}) >= controls
 
 
-def test_buttons_work_by_space_and_enter(opened, records):
-    page = opened(records, "#layer=0")
-    for key, selector, state in (
-        ("Space", "[data-view=matrix]", {"view": "matrix"}),
-        ("Enter", "[data-zoom=in]", {"view": "matrix", "cell": None}),
-        ("Enter", "[data-mask=none]", {"view": "matrix", "cell": None, "mask": "none"}),
-    ):
-        page.tab.focus(selector)
-        page.press(key)
-        assert page.hash.keys() == state.keys()
-
-
 def test_every_control_has_a_name(opened, records):
     page = opened(records)
     for view in ("heads", "model", "matrix", "neuron"):

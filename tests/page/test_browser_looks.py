@@ -144,13 +144,6 @@ def test_the_page_is_as_wide_as_the_window_and_its_controls_are_in_it(opened, re
             assert wide > 10 and high > 10, name
 
 
-def test_on_a_narrow_screen_the_lines_have_room(opened, record):
-    page = opened(record, "#heads=1&token=4", width=390)
-    lines = page.marks("line")
-    assert lines and all(line["x2"] - line["x1"] >= 60 for line in lines)
-    assert all(0 <= x <= 390 for _, x, _ in page.labels())
-
-
 @pytest.fixture
 def scripts(random_maps):
     made = record_of(random_maps(1, 2, len(SCRIPTS)))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from browsers import middle
 from records import record_of
 
 from attncli.analysis.patterns import summarise
@@ -26,10 +27,6 @@ def record(random_maps):
 
 def thumbs(opened):
     return {(int(thumb["layer"]), int(thumb["head"])): thumb for thumb in opened.marks("rect") if "kind" in thumb}
-
-
-def middle(thumb):
-    return thumb["x"] + thumb["width"] / 2, thumb["y"] + thumb["height"] / 2
 
 
 def test_there_is_a_thumbnail_for_every_head_a_row_a_layer(opened, record):
@@ -235,5 +232,5 @@ def test_thumbnails_in_lines_alone_have_no_colours_to_scale(opened, record):
 def test_arrows_bring_the_layer_into_sight(opened, random_maps):
     page = opened(record_of(random_maps(16, 2, 6)), "#view=model", height=500)
     page.press(*["ArrowDown"] * 12)
-    thumb, top = thumbs(page)[12, 0], page.tab.evaluate("document.getElementById('chart').scrollTop")
+    thumb, top = thumbs(page)[12, 0], page.scrolled()[1]
     assert top < thumb["y"] and thumb["y"] + thumb["height"] < top + 500

@@ -33,10 +33,6 @@ def test_a_page_opens_on_the_head_that_tells_most_alone(opened, record, first):
     assert page.text("said").startswith(f"Layer {first.layer}, head {first.head}: ")
 
 
-def test_another_head_can_be_chosen(opened, record):
-    assert heads(opened(record, head=(0, 3))) == {(0, 3)}
-
-
 def test_a_link_that_names_no_heads_means_all_of_the_first_layer_or_of_its_own(opened, record):
     page = opened(record, "#token=2")
     assert heads(page) == {(0, head) for head in range(4)}

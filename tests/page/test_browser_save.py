@@ -89,8 +89,7 @@ def test_png_has_twice_the_pixels_of_the_screen_and_nothing_around_the_drawing(o
 
 def test_all_of_a_long_text_is_saved(opened, random_maps):
     page = opened(record_of(random_maps(1, 1, 100)), "#view=heads")
-    page.tab.evaluate("document.getElementById('chart').scrollTop = 700")
-    page.settle()
+    page.scroll(top=700)
     seen = page.pixels().shape[0]
     assert {line["query"] for line in page.marks("line", whole=True)} == set(range(100))
     _, top, _, bottom = box(page.svg(whole=True))
@@ -128,10 +127,3 @@ def test_what_is_held_is_in_the_picture_and_what_is_pointed_at_is_not(opened, re
     page = opened(record, "#token=3")
     page.point(*page.place("é", 0))
     assert {line["query"] for line in page.marks("line", whole=True)} == {3}
-
-
-def test_the_words_of_a_page_are_in_its_picture_with_what_was_left_out(opened, record):
-    page = opened(record, "#special=no&words=yes&threshold=0.05&view=matrix")
-    assert any(
-        text.endswith("mask padding · without special tokens · words · weights from 0.05") for text in page.texts()
-    )

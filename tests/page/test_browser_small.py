@@ -7,6 +7,8 @@ from attncli.page import page
 from attncli.page.payload import Kept
 from attncli.record.display import pool
 
+pytestmark = pytest.mark.slow
+
 WHOLE = [(1, 2), (1, 0), (0, 1)]
 SIDE = 8
 
@@ -21,7 +23,6 @@ def small(record, opened):
     return lambda at="", **how: opened([record], at, document=page(record, kept=Kept(WHOLE, SIDE)), **how)
 
 
-@pytest.mark.slow
 def test_it_opens_at_the_first_head_that_is_whole(small):
     shown = small()
     assert (shown.tab.input_value("#layer"), shown.tab.input_value("#head")) == ("1", "2")
@@ -31,7 +32,6 @@ def test_it_opens_at_the_first_head_that_is_whole(small):
     assert 'record.page("all.html")' in shown.text("about") and "1.0, 1.2" in shown.text("about")
 
 
-@pytest.mark.slow
 def test_heads_that_are_not_whole_have_no_lines_and_no_button(small):
     shown = small()
     assert [shown.tab.is_disabled(f'#heads [data-head="{head}"]') for head in range(3)] == [False, True, False]
@@ -41,13 +41,11 @@ def test_heads_that_are_not_whole_have_no_lines_and_no_button(small):
     assert {mark["head"] for mark in shown.marks("line")} == {1}
 
 
-@pytest.mark.slow
 def test_lines_of_whole_heads_have_the_records_weights(small, record):
     for mark in small("#layer=0").marks("line"):
         assert mark["weight"] == pytest.approx(record.map(0, 1)[int(mark["query"]), int(mark["key"])], abs=0.003)
 
 
-@pytest.mark.slow
 def test_a_small_map_is_drawn_in_blocks_and_says_so(small, record):
     shown = small("#view=matrix&layer=0&head=2")
     assert any("the largest of about 3 × 3 weights" in text for text in shown.texts())
@@ -67,7 +65,6 @@ def test_a_small_map_is_drawn_in_blocks_and_says_so(small, record):
         assert said.endswith("at most") and float(weight) == pytest.approx(pooled[cell], abs=0.01)
 
 
-@pytest.mark.slow
 def test_model_shows_all_and_opens_a_small_one_as_a_matrix(small):
     shown = small()
     shown.press("2")
@@ -82,7 +79,6 @@ def test_model_shows_all_and_opens_a_small_one_as_a_matrix(small):
     assert shown.hash["head"] == "1"
 
 
-@pytest.mark.slow
 def test_with_nothing_whole_it_opens_with_all_of_them(record, opened):
     shown = opened([record], document=page(record, kept=Kept([], SIDE)))
     assert len(shown.marks("rect")) == 6

@@ -207,8 +207,7 @@ def test_in_every_view_the_first_tap_only_shows(opened, record, view):
 def test_back_returns_from_the_head_that_a_thumbnail_opened(opened, random_maps, before):
     page = opened(record_of(random_maps(6, 2, 8)), f"#view={before}", width=390, height=500)
     page.press("2", "ArrowDown", "ArrowDown", "ArrowRight")
-    page.tab.evaluate("document.getElementById('chart').scrollTop = 30")
-    page.settle()
+    page.scroll(top=30)
     model = page.hash
     page.press("Enter")
     assert page.hash != model
@@ -216,7 +215,7 @@ def test_back_returns_from_the_head_that_a_thumbnail_opened(opened, random_maps,
     page.tab.go_back()
     page.settle()
     assert page.hash == model
-    assert page.tab.evaluate("document.getElementById('chart').scrollTop") == 30
+    assert page.scrolled()[1] == 30
     page.tab.go_forward()
     page.settle()
     assert page.hash["token"] == "0" and page.hash.get("view", "heads") == before

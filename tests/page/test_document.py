@@ -78,31 +78,6 @@ def test_how_a_page_begins_is_in_it(record):
     assert "<title>made-up: cat##s中[x]é</title>" in page(record)
 
 
-@pytest.mark.parametrize(
-    "options, says",
-    [
-        ({"view": "tree"}, "no view 'tree': it is one of heads, model, matrix, neuron"),
-        ({"threshold": 1.5}, "threshold 1.5 is out of range"),
-        ({"threshold": float("nan")}, "threshold nan is out of range"),
-        ({"query": "dog"}, "no token 'dog'"),
-        ({"query": "99"}, "token 99 is out of range"),
-        ({"segments": "AB"}, "no second segment"),
-        ({"segments": "AC"}, "no segments 'AC'"),
-    ],
-)
-def test_what_is_not_there_is_refused(record, options, says):
-    with pytest.raises(RequestError, match=re.escape(says)):
-        page(record, Start(**options))
-
-
-def test_a_page_of_nothing_or_of_two_models_is_refused(record):
-    with pytest.raises(RequestError, match="no record"):
-        page([])
-    other = replace(record, model=replace(record.model, name="other"))
-    with pytest.raises(RequestError, match="make two pages"):
-        page([record, other])
-
-
 def test_a_page_is_saved_whole_and_only_as_html(record, tmp_path):
     document = page(record)
     for name in ("a.html", "b.HTM"):

@@ -47,11 +47,6 @@ def test_as_much_as_there_is_room_for_in_the_order_of_the_ranks(room, random_map
     assert all(room > 2_000 for _ in kept.heads)
 
 
-def test_it_opens_at_the_first_head_or_with_all_of_them():
-    assert Kept([(3, 1), (2, 2), (3, 0)], 64).opening() == {"layer": 3, "head": 1, "heads": [1]}
-    assert Kept([], 64).opening() == {"view": "model"}
-
-
 @pytest.mark.parametrize(("tokens", "has"), [(LONG, False), (LONG + 1, True)])
 def test_a_page_of_a_long_text_has_small_maps_beside_the_whole_ones(random_maps, tokens, has):
     seen = np.tri(tokens, dtype=bool)
@@ -68,8 +63,3 @@ def test_a_page_of_a_long_text_has_small_maps_beside_the_whole_ones(random_maps,
             true = np.stack([pool(one, 96, 96) for one in layer])
             found = unpack_layer(chunks[name], true.shape, SMALL)
             np.testing.assert_allclose(found, true, atol=error_of(SMALL) + 1e-6)
-
-
-def test_a_page_of_everything_says_nothing_of_it(random_maps):
-    description, _ = payload([record_of(random_maps(2, 2, 5))], {})
-    assert "whole" not in description and "small" not in description["texts"][0]["masks"][0]

@@ -109,12 +109,6 @@ def test_neighbours_of_one_text_under_different_masks_are_one_text(masks, groups
         assert maps_of(description, chunks, text, mask) == pytest.approx(record.weights, abs=2e-5)
 
 
-def test_another_text_under_another_mask_is_a_text_of_its_own():
-    records = [record_of(np.eye(4)), record_of(np.eye(5), mask_name="causal")]
-    description, _ = payload(records, {})
-    assert [len(text["tokens"]) for text in description["texts"]] == [4, 5]
-
-
 def test_the_title_of_a_text_is_how_it_begins():
     assert payload([record_of(np.eye(5))], {})[0]["texts"][0]["title"] == "cat##s中"  # nothing stands between them
     title = payload([record_of(np.eye(40))], {})[0]["texts"][0]["title"]
