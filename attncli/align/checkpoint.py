@@ -1,7 +1,6 @@
-"""Networks <-> files: the weights, and while training the state to resume from.
+"""Networks <-> files: the weights in float16.
 
-A file of weights holds them in float16. The file of a training holds them in float32, with the state of the optimizer.
-Both are .safetensors, which can't run code, with a description in their metadata.
+The files are .safetensors, which can't run code, with a description in their metadata.
 """
 
 import json
@@ -52,10 +51,6 @@ class About:
 
 def weights_path(folder: Path, attention: str) -> Path:
     return folder / f"{attention}.safetensors"
-
-
-def training_path(folder: Path, attention: str) -> Path:
-    return folder / f"{attention}.training.safetensors"
 
 
 def build(attention: str, sizes: Sizes, seed: int = 0) -> Network:

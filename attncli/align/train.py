@@ -13,11 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncli.align.characters import PAD, sources, targets
-from attncli.align.checkpoint import SIZES, About, Sizes, build, load, restore, save, training_path, weights_path
+from attncli.align.checkpoint import SIZES, About, Sizes, build, save, weights_path
 from attncli.align.dates import draw, draw_no_date, is_date
 from attncli.align.networks import Network
 from attncli.align.translate import Aligner, load_aligner
-from attncli.base.errors import RequestError
 
 STEPS = {"additive": 4000, "dot": 4000, "general": 4000, "concat": 3000, "transformer": 5000}
 BATCH = 64  # dates per step
@@ -26,45 +25,21 @@ WARM_UP = 0.05  # the share of the steps in which it rises to that
 CLIP = 1.0  # the largest norm of a gradient
 NO_DATES = 0.4  # the share of texts that are no date
 OUTSIDERS = 0.06  # the share with a meaningless character before or after the date
-EVERY = 100  # steps between measurements on the validation part, and between checkpoints
+EVERY = 100  # steps between measurements on the validation part
 VALIDATION = 200  # dates
 OUTSIDER = "\N{CALENDAR}"
-MOMENTS = ("exp_avg", "exp_avg_sq")  # Adam's averages of each parameter's gradient
 
 
 class Training:
     """A network in training: `step` of `steps` are done.
 
-    Everything follows from attention, seed, steps and sizes. Batch number n is drawn with a generator of its own, so a
-    resumed training equals an uninterrupted one.
+    Everything follows from attention, seed, steps and sizes. Batch number n is drawn with a generator of its own.
     """
 
     def __init__(self, attention: str, seed: int, steps: int, sizes: Sizes | None = None) -> None:
         self.about = About(attention, seed, 0, steps, SIZES[attention] if sizes is None else sizes)
         self.network = build(attention, self.about.sizes, seed)
         self.optimizer = torch.optim.Adam(self.network.parameters())
-
-    @classmethod
-    def resume(cls, folder: Path, attention: str, seed: int, steps: int) -> "Training":
-        """Return the training that was saved in `folder`. Raises RequestError for none, or one with other settings."""
-        path = training_path(folder, attention)
-        if not path.is_file():
-            raise RequestError(f"{path} is missing: there is no {attention} training to resume; leave out --resume")
-        about, tensors = load(path)
-        if (about.attention, about.seed, about.steps) != (attention, seed, steps):
-            raise RequestError(f"{path} was begun with --seed {about.seed} --steps {about.steps}: resume with these")
-        weight, *moments = (
-            {name.removeprefix(f"{kind}."): t for name, t in tensors.items() if name.startswith(f"{kind}.")}
-            for kind in ("weight", *MOMENTS)
-        )
-        training = cls(attention, seed, steps, about.sizes)
-        training.about = about
-        training.network.load_state_dict(restore(path, about, weight).state_dict())
-        checked = [dict(restore(path, about, moment).state_dict()) for moment in moments]
-        for name, parameter in training.network.named_parameters():
-            averages = {kind: moment[name] for kind, moment in zip(MOMENTS, checked, strict=True)}
-            training.optimizer.state[parameter] = {"step": torch.tensor(float(about.step)), **averages}
-        return training
 
     @property
     def finished(self) -> bool:
@@ -83,23 +58,16 @@ class Training:
         return loss.item()
 
     def save(self, folder: Path) -> None:
-        """Write the weights and, unless the training is finished, the state to resume from."""
-        attention, weights = self.about.attention, self.network.state_dict()
-        save(weights_path(folder, attention), self.about, {name: tensor.half() for name, tensor in weights.items()})
-        if self.finished:
-            training_path(folder, attention).unlink(missing_ok=True)
-            return
-        state = {f"weight.{name}": parameter.detach() for name, parameter in self.network.named_parameters()}
-        for name, parameter in self.network.named_parameters():
-            state |= {f"{kind}.{name}": self.optimizer.state[parameter][kind] for kind in MOMENTS}
-        save(training_path(folder, attention), self.about, state)
+        """Write the weights in half precision."""
+        tensors = {name: tensor.half() for name, tensor in self.network.state_dict().items()}
+        save(weights_path(folder, self.about.attention), self.about, tensors)
 
 
 def train(training: Training, folder: Path, minutes: float, show: Callable[[float, float | None], None]) -> None:
     """Train to the last step or until the minutes are over, and save the weights in `folder`.
 
-    Every EVERY steps a checkpoint is written. show: is called after every step with the loss of its batch and, with a
-    checkpoint, the share of the validation part that is exact. An interruption leaves the last checkpoint, whole.
+    show: is called after every step with the loss of its batch and, every EVERY steps and at the end, the share of the
+    validation part that is exact. An interruption saves nothing.
     """
     deadline = time.monotonic() + 60 * minutes
     late = False
@@ -108,8 +76,8 @@ def train(training: Training, folder: Path, minutes: float, show: Callable[[floa
         late = time.monotonic() > deadline
         if training.about.step % EVERY == 0 or training.finished or late:
             exact = share_exact(training.network, draw("validation", VALIDATION, random.Random(0)))
-            training.save(folder)
         show(loss, exact)
+    training.save(folder)
 
 
 def learning_rate(step: int, steps: int) -> float:

@@ -23,15 +23,13 @@ class TrainAlign(Feature):
     """Train one kind of attention to translate dates, and measure it.
 
     It is measured on 2,000 dates that it never saw, and on 500 dates and 500 texts that are none: how many are wrong,
-    and how many of these without a doubt. Writes ATTENTION.safetensors, which `attncli align --weights DIR` uses;
-    while training, every 100 steps, along with ATTENTION.training.safetensors, which --resume goes on from. The same
-    seed and number of steps give the same weights, on one kind of processor.
+    and how many of these without a doubt. Writes ATTENTION.safetensors, which `attncli align --weights DIR` uses,
+    at the end. The same seed and number of steps give the same weights, on one kind of processor.
 
     \b
     Examples:
       attncli train-align --attention additive --seed 0
       attncli train-align --attention dot --minutes 1 -o weights
-      attncli train-align --attention dot -o weights --resume
     """
 
     group = "The program itself"
@@ -46,13 +44,12 @@ class TrainAlign(Feature):
         Path, option(OUTPUT, "--output", "-o", metavar="DIR", help="The folder for the weights.", show_default="here")
     ] = Path()
     minutes: Annotated[
-        float, option(MODEL, "--minutes", metavar="X", min=0.0, help="Stop after so long; --resume goes on from there.")
+        float, option(MODEL, "--minutes", metavar="X", min=0.0, help="Stop after so long, with the weights so far.")
     ] = 5.0
     steps: Annotated[
         int | None,
         option(MODEL, "--steps", metavar="N", min=1, help="Batches to train on.", show_default="what the kind needs"),
     ] = None
-    resume: Annotated[bool, option(MODEL, "--resume", help="Go on with a training that was interrupted.")] = False
 
     def report(self, progress: Progress = silent) -> Report:
         _make_folder(self.folder)
@@ -63,14 +60,10 @@ class TrainAlign(Feature):
         # More threads gain nothing with networks this small, and with one the weights don't depend on their number.
         torch.set_num_threads(1)
         steps = train.STEPS[self.attention] if self.steps is None else self.steps
-        if self.resume:
-            training = train.Training.resume(self.folder, self.attention, self.seed, steps)
-        else:
-            training = train.Training(self.attention, self.seed, steps)
+        training = train.Training(self.attention, self.seed, steps)
         begun = time.monotonic()
         try:
             with progress(steps, self.attention) as advance:
-                advance(training.about.step)
 
                 def show(loss: float, exact: float | None) -> None:
                     line = f"{self.attention}: step {training.about.step}/{steps}  loss {loss:.5f}"
@@ -80,13 +73,12 @@ class TrainAlign(Feature):
 
                 train.train(training, self.folder, self.minutes, show)
         except KeyboardInterrupt:
-            kept = ", before any checkpoint"
-            if self.resume or training.about.step >= train.EVERY:
-                kept = f"; the last checkpoint is in {self.folder}: go on with --resume"
-            notify(f"interrupted at step {training.about.step} of {steps}{kept}")
+            notify(f"interrupted at step {training.about.step} of {steps}: no weights were saved")
             raise
         if not training.finished:
-            notify(f"{self.minutes:g} minutes are over at step {training.about.step} of {steps}: go on with --resume")
+            notify(
+                f"{self.minutes:g} minutes are over at step {training.about.step} of {steps}: the weights so far are saved"
+            )
         taken = (time.monotonic() - begun) / 60
         path = checkpoint.weights_path(self.folder, self.attention)
         exact, dates, no_dates = train.measure(self.attention, self.folder)

@@ -1,4 +1,4 @@
-"""Training: it learns, repeats itself, and survives an interruption."""
+"""Training: it learns, and repeats itself."""
 
 import random
 from itertools import pairwise
@@ -10,13 +10,12 @@ from safetensors.torch import load_file
 
 from attncli.align import train
 from attncli.align.characters import NONE, PAD, SOURCE, TARGET, UNKNOWN, targets
-from attncli.align.checkpoint import SIZES, build, load, training_path, weights_path
+from attncli.align.checkpoint import SIZES, build, load, weights_path
 from attncli.align.dates import draw, draw_no_date, is_date, part_of
 from attncli.align.networks import Decoded
 from attncli.align.train import Training, Tried, learning_rate, share_exact, training_batch, tried
 from attncli.align.translate import Alignment
 from attncli.base import choices
-from attncli.base.errors import RequestError
 
 ATTENTIONS = choices.names(choices.Attention)
 SMALL = {"d_embedding": 6, "d_hidden": 8}
@@ -25,7 +24,7 @@ SMALL_TRANSFORMER = {"d_model": 8, "heads": 2, "layers": 1}
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    """Batches of 8, checkpoints every second step."""
+    """Batches of 8, measured every second step."""
     monkeypatch.setattr(train, "BATCH", 8)
     monkeypatch.setattr(train, "EVERY", 2)
     monkeypatch.setattr(train, "VALIDATION", 10)
@@ -67,27 +66,6 @@ def test_training_leaves_the_callers_random_numbers_alone():
     assert torch.equal(torch.rand(3), expected)
 
 
-@pytest.mark.parametrize("attention", ATTENTIONS)
-def test_resumed_equals_uninterrupted(attention, tmp_path):
-    whole = begin(attention)
-    train.train(whole, tmp_path, 5, nothing)
-    broken = begin(attention)
-    with pytest.raises(KeyboardInterrupt):
-        train.train(broken, tmp_path, 5, interrupt_at(5, broken))
-    resumed = Training.resume(tmp_path, attention, 0, 6)
-    assert resumed.about.step == 4  # the last checkpoint
-    train.train(resumed, tmp_path, 5, nothing)
-    assert same(weights(whole), weights(resumed))
-
-
-def interrupt_at(step, training):
-    def tell(loss, exact):
-        if training.about.step == step:
-            raise KeyboardInterrupt
-
-    return tell
-
-
 def test_a_finished_training_leaves_its_weights_alone(tmp_path):
     seen = []
     train.train(begin(), tmp_path, 5, lambda loss, exact: seen.append(exact))
@@ -95,23 +73,19 @@ def test_a_finished_training_leaves_its_weights_alone(tmp_path):
     assert [exact is not None for exact in seen] == [False, True] * 3
 
 
-def test_minutes_that_are_over_stop_it_with_a_checkpoint(tmp_path):
+def test_minutes_that_are_over_stop_it_with_its_weights(tmp_path):
     training = begin()
     train.train(training, tmp_path, 0, nothing)
     assert training.about.step == 1
-    assert load(training_path(tmp_path, "dot"))[0].step == 1
-    train.train(Training.resume(tmp_path, "dot", 0, 6), tmp_path, 5, nothing)
-    assert load(weights_path(tmp_path, "dot"))[0].step == 6
+    assert load(weights_path(tmp_path, "dot"))[0].step == 1
 
 
-def test_weights_are_stored_in_half_precision_and_rounded_only_there(tmp_path):
+def test_weights_are_stored_in_half_precision(tmp_path):
     training = begin()
     train.train(training, tmp_path, 0, nothing)
     stored = load_file(weights_path(tmp_path, "dot"))
-    exact = load_file(training_path(tmp_path, "dot"))
     for name, tensor in training.network.state_dict().items():
         assert torch.equal(stored[name], tensor.half())
-        assert torch.equal(exact[f"weight.{name}"], tensor)
     with safe_open(weights_path(tmp_path, "dot"), framework="pt") as file:
         assert file.metadata() == {
             "format": "attncli-align 2",
@@ -121,19 +95,6 @@ def test_weights_are_stored_in_half_precision_and_rounded_only_there(tmp_path):
             "steps": "6",
             "sizes": '{"d_embedding": 6, "d_hidden": 8}',
         }
-
-
-def test_resuming_needs_a_training_and_its_settings(tmp_path):
-    with pytest.raises(RequestError, match="leave out --resume"):
-        Training.resume(tmp_path, "dot", 0, 6)
-    train.train(begin(), tmp_path, 0, nothing)
-    with pytest.raises(RequestError, match="--seed 0 --steps 6"):
-        Training.resume(tmp_path, "dot", 1, 6)
-    with pytest.raises(RequestError, match="--seed 0 --steps 6"):
-        Training.resume(tmp_path, "dot", 0, 7)
-    weights_path(tmp_path, "dot").replace(training_path(tmp_path, "dot"))
-    with pytest.raises(RequestError, match="damaged"):
-        Training.resume(tmp_path, "dot", 0, 6)
 
 
 def test_batches_repeat_and_hold_no_day_of_another_part_and_as_many_others_as_said():

@@ -1,13 +1,6 @@
 """attncli train-align: what it writes and says, interruptions, refusals."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-
 import pytest
-from shell import interruptible
 
 from attncli.align import checkpoint, train
 
@@ -16,7 +9,7 @@ SMALL = {"d_embedding": 4, "d_hidden": 6}
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """A small network, small batches, checkpoints every second step."""
+    """A small network, small batches, measured every second step."""
     monkeypatch.setitem(checkpoint.SIZES, "dot", SMALL)
     for name, value in {"BATCH": 4, "EVERY": 2, "VALIDATION": 5}.items():
         monkeypatch.setattr(train, name, value)
@@ -53,49 +46,20 @@ def test_the_same_command_makes_the_same_weights(attncli, tmp_path):
     assert a == b != c
 
 
-@pytest.mark.parametrize(("step", "said"), [(1, "before any checkpoint"), (3, "go on with --resume")])
-def test_an_interruption_keeps_the_last_checkpoint(attncli, tmp_path, monkeypatch, step, said):
-    advance = train.Training.advance
-
+def test_an_interruption_leaves_no_file(attncli, tmp_path, monkeypatch):
     def interrupted(training):
-        if training.about.step == step:
-            raise KeyboardInterrupt
-        return advance(training)
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(train.Training, "advance", interrupted)
     result = attncli("train-align", "--attention", "dot", "--steps", 6, "-o", tmp_path)
-    assert result.code == 130 and result.out == ""
-    assert said in result.err.splitlines()[-1]
-    monkeypatch.setattr(train.Training, "advance", advance)
-    if step > 1:
-        assert attncli("train-align", "--attention", "dot", "--steps", 6, "-o", tmp_path, "--resume").code == 0
-
-
-@pytest.mark.slow
-def test_ctrl_c_of_a_real_process_leaves_whole_files(tmp_path):
-    training = subprocess.Popen(
-        [sys.executable, "-m", "attncli", "train-align", "--attention", "dot", "-o", tmp_path],
-        stderr=subprocess.PIPE,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        preexec_fn=interruptible,
-    )
-    deadline = time.monotonic() + 600
-    while not checkpoint.training_path(tmp_path, "dot").exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    training.send_signal(signal.SIGINT)
-    _, said = training.communicate(timeout=300)
-    assert training.returncode == 130, said
-    assert b"go on with --resume" in said and b"Traceback" not in said
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["dot.safetensors", "dot.training.safetensors"]
-    for path in tmp_path.iterdir():
-        assert checkpoint.load(path)[0].step >= 100
+    assert result.code == 130 and result.out == "" and not list(tmp_path.iterdir())
+    assert "interrupted at step 0 of 6: no weights were saved" in result.err.splitlines()[-1]
 
 
 def test_bad_requests_are_refused_in_one_line(refused, tmp_path):
     assert "no attention 'location': it is one of additive, dot, general, concat, transformer" in refused(
         "train-align", "--attention", "location", "-o", tmp_path
     )
-    assert "leave out --resume" in refused("train-align", "--attention", "dot", "--resume", "-o", tmp_path)
     (tmp_path / "file").touch()
     assert "folder" in refused("train-align", "--attention", "dot", "-o", tmp_path / "file")
     assert "--steps" in refused("train-align", "--attention", "dot", "--steps", 0)
