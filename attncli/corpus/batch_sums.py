@@ -133,7 +133,7 @@ class BlockSums(Tap):
             block = max(fewest, self.block_weights // (model.heads * run.length))
             units = Units([batch[text] for text in run.texts], self.words, block, model.device)
             self.units.append(units)
-            self.blocks.append(list(units.counted()) if units.whole else None)
+            self.blocks.append(list(units.counted()) if units.is_one_block else None)
 
     def begin(self, block: Block) -> Block:
         self.lengths = transformed_lengths(block) if self.norm else None
@@ -274,7 +274,7 @@ class Units:
             self.word_of = torch.from_numpy(np.stack(places)).to(device)
 
     @property
-    def whole(self) -> bool:
+    def is_one_block(self) -> bool:
         """Return whether one block holds all queries."""
         return self.block >= self.length
 
@@ -284,7 +284,7 @@ class Units:
         start = 0
         while start < self.length:
             fitting = ends[(ends > start) & (ends <= start + self.block)]
-            end = self.length if self.whole else int(fitting[-1] if len(fitting) else ends[ends > start][0])
+            end = self.length if self.is_one_block else int(fitting[-1] if len(fitting) else ends[ends > start][0])
             yield slice(start, end)
             start = end
 
@@ -303,7 +303,7 @@ class Units:
         """Return the places of a block of queries among tokens or words."""
         if self.word_of is None:
             return block
-        if self.whole:
+        if self.is_one_block:
             return slice(0, self.longest)
         return slice(int(self.word_of[0, block.start]), int(self.word_of[0, block.stop - 1]) + 1)
 

@@ -35,7 +35,7 @@ class OfModel(Work[Total]):
         return self.opening.again(self.model, self.asked["model"])
 
 
-def asked_of(command: str, model: "Engine", which: str | None) -> dict[str, Any]:
+def model_options(command: str, model: "Engine", which: str | None) -> dict[str, Any]:
     """Return what a command asks of a model, or of a part of it, by the names of options."""
     kind = model.kind(which)
     return {

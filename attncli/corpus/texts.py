@@ -185,7 +185,7 @@ class Choosing(ABC):
             raise RequestError(f"--sample {self.sample:g}: a share of the texts, above 0 and up to 1")
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def option_values(self) -> dict[str, Any]:
         """The options that tell it from another way of reading. skip_bad is not one of them: a run that a bad line
         stopped can be resumed with it.
         """
@@ -270,9 +270,9 @@ class Reading(Choosing):
             raise RequestError("--jsonl has one text a line, --paragraphs several lines a text: which one is meant?")
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def option_values(self) -> dict[str, Any]:
         own = {"--paragraphs": self.paragraphs, "--jsonl": self.json, "--field": self.field}
-        return {**own, **super().asked}
+        return {**own, **super().option_values}
 
     def check(self, inputs: Sequence[Input]) -> None:
         if self.field is not None and not (self.json or any(is_json(one.name) or is_table(one.name) for one in inputs)):
@@ -284,16 +284,16 @@ class Reading(Choosing):
         Raises RequestError, with file and line, for a line that is not UTF-8 or longer than LONGEST, for one that is
         no JSON object with the field, and for a table without the column; BadFile for a file that can't be read.
         """
-        return self.first(line for piece in pieces for line in self.taken(piece))
+        return self.first(line for piece in pieces for line in self.chosen_texts(piece))
 
     def places(self, piece: Piece) -> Iterator[int]:
-        return (line.at for line in self.taken(piece))
+        return (line.at for line in self.chosen_texts(piece))
 
-    def taken(self, piece: Piece) -> Iterator[Line]:
+    def chosen_texts(self, piece: Piece) -> Iterator[Line]:
         """Yield the texts of a piece that are taken, whatever the limit."""
-        return (line for line in self._found(piece) if line.text and self.takes(line.at, line.text))
+        return (line for line in self._all_texts(piece) if line.text and self.takes(line.at, line.text))
 
-    def _found(self, piece: Piece) -> Iterator[Line]:
+    def _all_texts(self, piece: Piece) -> Iterator[Line]:
         """Yield all texts of a piece."""
         name, json = piece.input.name, self.json or is_json(piece.input.name)
         if self.paragraphs and (json or is_table(name)):

@@ -113,11 +113,11 @@ def counts(options: Mapping[str, Any]) -> tuple[int, int]:
     if not name or options.get("saved"):
         return 0, 0
     from attncli.models.aliases import find_alias
-    from attncli.models.config import ModelConfig, said_of
+    from attncli.models.config import ModelConfig, describe_config
 
     known = find_alias(name)
     if known is not None:
-        said = said_of(known[1].config)
+        said = describe_config(known[1].config)
         return said["layers"], said["heads"]
     path = config_file(name)
     if path is None:

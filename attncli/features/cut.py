@@ -26,8 +26,8 @@ from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
 from attncli.effects.asking import (
-    Answer,
     Asking,
+    MeasuredOutput,
     answered,
     merge_asking,
     numbered,
@@ -128,7 +128,7 @@ class _Cuts:
     """
 
     record: AttentionRecord
-    answer: Answer
+    answer: MeasuredOutput
     keep_rest: bool
 
     @property
@@ -352,7 +352,7 @@ def cut_each(
     some = [edge for edge in scissors.named(*edges) if can_matter[edge]]
     with progress(len(some), "edges") as advance:
         found = scissors.effects([scissors.without([edge], record.layers) for edge in some], advance)
-    effects = np.where(scissors.shown, 0.0, np.nan)
+    effects = np.where(scissors.visible_keys, 0.0, np.nan)
     for edge, effect in zip(some, found, strict=True):
         effects[edge] = effect if abs(effect) > scissors.asked.rounding else 0.0
     queries, keys = _places(edges[0], record.tokens), _places(edges[1], record.keys)
@@ -393,7 +393,7 @@ class Scissors:
         return cls(asked, record, keep_rest)
 
     @property
-    def shown(self) -> Bools:
+    def visible_keys(self) -> Bools:
         """The keys that any of the layers lets a query see, `[query, key]`."""
         return np.any(self.record.masks, axis=0)
 
@@ -431,7 +431,7 @@ class Scissors:
     def named(self, query: str, key: str) -> list[Edge]:
         """Return the edges of a name that a mask shows. Raises RequestError for none, or for an unknown token."""
         queries, keys = _places(query, self.record.tokens), _places(key, self.record.keys)
-        found = [(one, other) for one in queries for other in keys if self.shown[one, other]]
+        found = [(one, other) for one in queries for other in keys if self.visible_keys[one, other]]
         if not found:
             raise RequestError(
                 f"from {quoted(query)} to {quoted(key)} there is nothing to cut: the mask, or the window of these "
@@ -441,7 +441,7 @@ class Scissors:
 
     def others(self, edges: Sequence[Edge]) -> Iterator[list[Edge]]:
         """Draw as many other edges from the same queries, DRAWS times; none where a query has not as many."""
-        free = {query: np.flatnonzero(row) for query, row in enumerate(self.shown)}
+        free = {query: np.flatnonzero(row) for query, row in enumerate(self.visible_keys)}
         taken = {query: [key for _, key in some] for query, some in groupby(edges, key=itemgetter(0))}
         pools = {query: np.setdiff1d(free[query], keys) for query, keys in taken.items()}
         if any(len(pools[query]) < len(keys) for query, keys in taken.items()):

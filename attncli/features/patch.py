@@ -27,7 +27,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.asking import Answer, Asking, merge_asking, numbered, takes_fields
+from attncli.effects.asking import Asking, MeasuredOutput, merge_asking, numbered, takes_fields
 from attncli.features import options
 from attncli.features.asking import AskingFeature
 from attncli.record import ModelInfo
@@ -106,7 +106,7 @@ class PatchResult:
     """
 
     model: ModelInfo
-    answer: Answer
+    answer: MeasuredOutput
     other: float
     tokens: Tokens
     other_tokens: Tokens
@@ -218,7 +218,7 @@ def patch(
     _check_lengths(ours.tokens, tokens)
     aim = Unchanged.of(model, tokens, asking.mask)
     asked = _measured_from(asked, aim)
-    answer = Answer(asked.kind, FROM_B.get(asked.kind, asked.about), asked.of([ours]), ours.mask)
+    answer = MeasuredOutput(asked.kind, FROM_B.get(asked.kind, asked.about), asked.of([ours]), ours.mask)
     other = asked.of([aim])
     _check_apart(answer, other, ours.last.dtype)
 
@@ -277,7 +277,7 @@ def _measured_from(asked: "Question", aim: "Unchanged") -> "Question":
     return Divergence(aim, asked.output, asked.places) if isinstance(asked, Divergence) else asked
 
 
-def _check_apart(answer: Answer, other: float, dtype: "dtype") -> None:
+def _check_apart(answer: MeasuredOutput, other: float, dtype: "dtype") -> None:
     """Raises RequestError where the two outputs are closer to each other than rounding, or than LEAST."""
     import torch
 

@@ -27,7 +27,7 @@ def page_of(title: Sequence[str], parts: Sequence[Part]) -> str:
             return own
         if isinstance(part, Maps):
             return panels_page(
-                title, parts, part.every, numbered(part.rows), numbered(part.columns), part.signed, "tokens"
+                title, parts, part.all_panels, numbered(part.rows), numbered(part.columns), part.signed, "tokens"
             )
         if isinstance(part, HeadGrid):
             rows = Axis("layer", [f"layer {layer}" for layer in part.layers])

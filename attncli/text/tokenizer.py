@@ -59,7 +59,7 @@ class Piece:
         return min(self.start + self.size, len(self.text))
 
     @property
-    def whole(self) -> bool:
+    def is_last(self) -> bool:
         """Return True if the text ends with this piece."""
         return self.stop == len(self.text)
 
@@ -106,7 +106,7 @@ def stretches(text: str, cut: Cut) -> Iterator[Tokens]:
     Raises Unreadable if LONGEST characters can't be cut.
     """
     piece, begin, word = Piece.of(text, 0, PIECE, cut), 0, 0
-    while not piece.whole:
+    while not piece.is_last:
         seam = find_seam(piece, cut)
         if seam is None:
             piece = longer(piece, cut)

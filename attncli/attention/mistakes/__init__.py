@@ -6,7 +6,7 @@
 `compare` use all of them.
 """
 
-from attncli.attention.mistakes.formula import RIGHT, Formula, Inputs, Linear, Projections, Result, Seen, Sizes
+from attncli.attention.mistakes.formula import RIGHT, Formula, Inputs, Linear, Masks, Projections, Result, Sizes
 from attncli.attention.mistakes.known import MISTAKES, Change, Mistake, changed, with_mistakes
 
 __all__ = [
@@ -16,10 +16,10 @@ __all__ = [
     "Formula",
     "Inputs",
     "Linear",
+    "Masks",
     "Mistake",
     "Projections",
     "Result",
-    "Seen",
     "Sizes",
     "changed",
     "with_mistakes",

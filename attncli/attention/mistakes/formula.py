@@ -37,7 +37,7 @@ class Projections(NamedTuple):
     output: Linear | None
 
 
-class Seen(NamedTuple):
+class Masks(NamedTuple):
     """The masks. None and False hide nothing.
 
     padding: bool `[batch, key]`, True at real tokens. pairs: bool, broadcasts to `[batch, head, query, key]`.
@@ -60,7 +60,7 @@ class Inputs(NamedTuple):
     value: Tensor
     heads: int
     projections: Projections | None = None
-    seen: Seen = Seen()
+    seen: Masks = Masks()
 
 
 class Result(NamedTuple):
@@ -164,7 +164,7 @@ class Formula:
 
     memory: Callable[[Tensor, Tensor], Tensor] = memory
     projections: Callable[[Projections], Projections] = same
-    seen: Callable[[Seen], Seen] = same
+    seen: Callable[[Masks], Masks] = same
     first: Callable[[int, int], int] = first
     causal: Callable[[int, int, int], Tensor] = causal
     padding: Callable[[Tensor], Tensor] = padding_mask
@@ -199,7 +199,7 @@ class Formula:
             output = self.join(output) if last is None else last(self.join(output))
         return Result(output, weights, None if mask is None else ~mask.expand_as(scores).any(-1))
 
-    def mask(self, seen: Seen, queries: int, keys: int) -> Tensor | None:
+    def mask(self, seen: Masks, queries: int, keys: int) -> Tensor | None:
         """Return bool that broadcasts to `[batch, head, query, key]`, True = may attend; None hides nothing."""
         seen = self.seen(seen)
         mask = combine_masks(

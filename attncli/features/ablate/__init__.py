@@ -29,8 +29,8 @@ from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, silent
 from attncli.effects.asking import (
     FROM_NOTHING,
-    Answer,
     Asking,
+    MeasuredOutput,
     answered,
     merge_asking,
     numbered,
@@ -224,7 +224,7 @@ class Ablation:
     """
 
     model: ModelInfo
-    answer: Answer
+    answer: MeasuredOutput
     layers: list[int]
     heads: list[int]
     ways: list[str]
@@ -479,7 +479,7 @@ class Silencing:
         effects, single = texts["effects"], len(self.layers) * len(self.heads)
         return Ablation(
             model=info,
-            answer=Answer(texts.kind, texts.about, float(np.mean(texts["value"])), mask),
+            answer=MeasuredOutput(texts.kind, texts.about, float(np.mean(texts["value"])), mask),
             layers=self.layers,
             heads=self.heads,
             ways=self.ways,
@@ -537,7 +537,7 @@ class Orders:
     removed: Sequence[int]
 
     @property
-    def every(self) -> "list[Sequence[Head]]":
+    def all_orders(self) -> "list[Sequence[Head]]":
         """All orders after each other."""
         return [order for orders in self.heads.values() for order in orders]
 
@@ -558,7 +558,9 @@ def effects_in_order(asked: "Question", orders: Orders) -> Doubles:
     """Measure the effects on a text of silencing the first heads of each order, `[order, step]`."""
     from attncli.effects.change import silence
 
-    return np.array([asked.effects([silence(order[:count]) for count in orders.removed]) for order in orders.every])
+    return np.array(
+        [asked.effects([silence(order[:count]) for count in orders.removed]) for order in orders.all_orders]
+    )
 
 
 def curves_of(orders: Orders, steps: Doubles) -> list[Curve]:

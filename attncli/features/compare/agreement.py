@@ -212,7 +212,7 @@ class LayerTally:
             LARGEST * hidden.largest,
         )
 
-    def found(self, layer: int, heads: int, depth: int, precision: torch.dtype) -> LayerAgreement:
+    def layer_agreement(self, layer: int, heads: int, depth: int, precision: torch.dtype) -> LayerAgreement:
         """Return the layer's differences; NaN where transformers gives numbers in no row at all."""
         if not self.rows:
             return LayerAgreement(layer, math.nan, math.nan, 0.0, Tolerance(0.0, 0.0))
@@ -498,7 +498,7 @@ def tally_up(
         embeddings=worst(embeddings) if embeddings else None,
         embeddings_allowed=LARGEST * embedded.largest if is_half(precision) else scaled_tolerance(precision, 1, size),
         layers=[
-            tally.found(layer, model.heads, 1 if reference is None else before + layer + 1, precision)
+            tally.layer_agreement(layer, model.heads, 1 if reference is None else before + layer + 1, precision)
             for layer, tally in zip(chosen, tallies, strict=True)
         ],
         lost=merge_lost(lost),

@@ -20,7 +20,7 @@ from attncli.models.config import ModelConfig
 from attncli.models.engine import Engine
 from attncli.models.families.family import Source
 from attncli.models.model import Model
-from attncli.models.taken import Taken
+from attncli.models.taken import TextResult
 from attncli.models.transformers_peer import Reference
 from attncli.record import Input, Request
 from attncli.record.selection import Selection
@@ -106,15 +106,15 @@ class Sides(ABC):
 
     # --- our side -----------------------------------------------------------------------------------------
 
-    def taken(
+    def run_model(
         self, texts: Sequence[Tokens], layers: Sequence[int] | None = None, heads: Selection = "all", **more: Any
-    ) -> list[tuple[Tokens, Taken]]:
+    ) -> list[tuple[Tokens, TextResult]]:
         """Return each text with what the model gives, by default in the layers that are compared.
 
         more: fields of the Request.
         """
         request = Request(self.layers if layers is None else layers, heads, **{"mask": self.mask, **more})
-        return list(zip(texts, self.model.take([asked(one) for one in texts], request), strict=True))
+        return list(zip(texts, self.model.take([plain_tokens(one) for one in texts], request), strict=True))
 
     @abstractmethod
     def our_vectors(self, model: Any, tokens: Tokens, mask: str) -> list[Tensor]:
@@ -130,9 +130,9 @@ class Sides(ABC):
         """Return the rows in which `hidden` is known."""
         return self.rows(tokens)
 
-    def apart(self, taken: Taken, tokens: Tokens, mask: str | None = None) -> float:
+    def apart(self, taken: TextResult, tokens: Tokens, mask: str | None = None) -> float:
         """Return how far the weights of a text that the model gives are from transformers'."""
-        expected = self.theirs(tokens, mask).weights[self.places(taken.asked.layers)][:, taken.asked.heads]
+        expected = self.theirs(tokens, mask).weights[self.places(taken.selected.layers)][:, taken.selected.heads]
         rows = self.rows(tokens)
         return difference(taken.weights[..., rows, :], expected[..., rows, :])
 
@@ -396,7 +396,7 @@ class Both(Sides):
 # --- tokens -------------------------------------------------------------------------------------------------
 
 
-def asked(tokens: Tokens) -> Tokens:
+def plain_tokens(tokens: Tokens) -> Tokens:
     """Return the tokens as a request has them: an encoder alone is not told what a decoder is fed."""
     return tokens.plain if isinstance(tokens, Read) else tokens
 

@@ -24,7 +24,7 @@ from attncli.checks.passes import Pass, Passes, is_half, run_finite
 from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
 from attncli.effects.change import Head
 from attncli.features.compare.agreement import Agreement, precision_of, tally_up
-from attncli.features.compare.beside import NothingToCompare, Sides, asked, cut, real_tokens
+from attncli.features.compare.beside import NothingToCompare, Sides, cut, plain_tokens, real_tokens
 from attncli.models.taps import Outputs
 from attncli.models.transformers_engine import TransformersModel
 from attncli.models.transformers_peer import Reference
@@ -109,7 +109,7 @@ class Eager(Reference):
             changed = inputs if put is None else put(self.layers[call], inputs)
             return without(changed, [self.columns(changed, head) for head in self.silenced(self.layers[call])])
 
-        asked_for = {} if mask == self.model.usual_mask(None) else dict(enumerate(self.shown(tokens, mask)))
+        asked_for = {} if mask == self.model.usual_mask(None) else dict(enumerate(self.visible_keys(tokens, mask)))
         asked_for |= {self.layers.index(layer): one for layer, one in (shown or {}).items()}
         embedding = self.half("encoder" if self.model.part == "encoder" else "decoder").get_input_embeddings()
         with ExitStack() as stack:
@@ -261,7 +261,7 @@ class Eager(Reference):
 
     # --- masks --------------------------------------------------------------------------------------------
 
-    def shown(self, tokens: Tokens, mask: str) -> list[Tensor]:
+    def visible_keys(self, tokens: Tokens, mask: str) -> list[Tensor]:
         """Return what a mask of this name shows in each layer, bool `[1, 1, query, key]`.
 
         What the network hides by itself, the future and what lies outside a window, is read off the masks that its
@@ -303,7 +303,7 @@ class Eager(Reference):
         places = [self.layers.index(layer) for layer in layers]
 
         def both(tokens: Tokens) -> Passes:
-            [taken] = self.model.take([asked(tokens)], Request(list(layers), mask=mask))
+            [taken] = self.model.take([plain_tokens(tokens)], Request(list(layers), mask=mask))
             outputs, _ = self.ours(tokens, mask)
             (weights, states), lost = run_finite(self, tokens, mask)
             theirs = Pass([weights[place] for place in places], [states[place + 1] for place in places])
@@ -433,7 +433,7 @@ class BesideEager(Sides):
 
     def hidden(self, tokens: Tokens, mask: str) -> Tensor:
         with torch.inference_mode():
-            return ~torch.cat(self.reference.shown(tokens, mask))[self.places(self.layers), 0].cpu()
+            return ~torch.cat(self.reference.visible_keys(tokens, mask))[self.places(self.layers), 0].cpu()
 
     def padded(self) -> list[tuple[Tokens, Tokens]]:
         if self.model.tokenizer.pad_id is None:

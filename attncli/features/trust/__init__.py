@@ -22,7 +22,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.asking import Answer, Asking, answered, merge_asking, takes_fields
+from attncli.effects.asking import Asking, MeasuredOutput, answered, merge_asking, takes_fields
 from attncli.features import options
 from attncli.features.asking import AskingFeature
 from attncli.features.inputs import check_one, read_inputs
@@ -210,7 +210,7 @@ class TrustResult:
     """
 
     model: ModelInfo
-    answer: Answer
+    answer: MeasuredOutput
     tokens: Tokens
     read: Sequence[int]
     erasable: Sequence[int]

@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 import torch
 
-from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Linear, Projections, Seen, changed
+from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Linear, Masks, Projections, changed
 
 HALF, UNIFORM, DROPOUT = "-1e9 in half precision", "fully masked rows uniform", "dropout left on"
 HEADS, D = 6, 5  # of which no root is one of the temperatures
@@ -32,10 +32,10 @@ def inputs() -> dict[str, Inputs]:
     return {
         "self-attention": self_attention,
         "cross-attention": self_attention._replace(key=memory, value=memory),
-        "causal": self_attention._replace(seen=Seen(causal=True)),
-        "padding": self_attention._replace(seen=Seen(padding=PADDING)),
-        "pairs": self_attention._replace(seen=Seen(pairs=PAIRS)),
-        "both": self_attention._replace(seen=Seen(padding=PADDING, pairs=PAIRS[:, :5])),
+        "causal": self_attention._replace(seen=Masks(causal=True)),
+        "padding": self_attention._replace(seen=Masks(padding=PADDING)),
+        "pairs": self_attention._replace(seen=Masks(pairs=PAIRS)),
+        "both": self_attention._replace(seen=Masks(padding=PADDING, pairs=PAIRS[:, :5])),
         "large": self_attention._replace(query=1000 * x, key=1000 * x),
         "grouped": grouped,
     }
