@@ -59,7 +59,7 @@ def typed(context: Context, command: str, options: dict[str, Any]) -> list[str]:
 
 
 def command_line(command: str, target: Any, values: dict[str, Any]) -> str:
-    """Return a command with these values as it is typed: options by their shortest names, then arguments."""
+    """Return the command line with these values: options by their shortest names, then arguments."""
     options, arguments = [], []
     for one in target.params:
         value = values.get(one.name)

@@ -77,14 +77,14 @@ class BatchSums:
                 pass
             self.check_finite(sums.totals)
             divergences = sums.divergences() if self.counting.distances else [None] * len(batch)
-        limits, alike = sums.alike()
+        limits, alike = sums.uniform_sums()
         return [
             Sums.of_part(window.queries, limits[number], sums.totals[number], divergences[number], alike[number])
             for number, window in enumerate(sums.windows)
         ]
 
     def together(self, length: int) -> int:
-        """Return how many texts of a length have their weights in memory together."""
+        """Return the number of texts of a length whose weights are in memory together."""
         return self.block_weights // (self.model.heads * length**2)
 
     def check_finite(self, totals: Doubles) -> None:
@@ -196,7 +196,7 @@ class BlockSums(Tap):
             _divide_rows(weights)
         return weights
 
-    def alike(self) -> tuple[Doubles, Doubles]:
+    def uniform_sums(self) -> tuple[Doubles, Doubles]:
         """Return the entropy of uniform attention, `[window, layer]`, and its figures in LINEAR,
         `[window, layer, figure]`.
         """
@@ -206,7 +206,7 @@ class BlockSums(Tap):
             for layer, mask in enumerate(run.masks):
                 if id(mask) not in shared:
                     reach = None if mask is None else mask.window
-                    shared[id(mask)] = units.alike(mask, self.blocks_of(run.number, reach))
+                    shared[id(mask)] = units.uniform_sums(mask, self.blocks_of(run.number, reach))
                 limits[run.texts, layer], linear[run.texts, layer] = shared[id(mask)]
         return limits, linear
 
@@ -345,7 +345,7 @@ class Units:
         pieces = weights.new_zeros(len(weights), size[2]).scatter_add_(-1, from_word, ones)
         return between.div_(pieces.clamp_min_(1)[:, None, :, None])
 
-    def alike(self, mask: LayerMask | None, blocks: Iterable[_Queries]) -> tuple[Doubles, Doubles]:
+    def uniform_sums(self, mask: LayerMask | None, blocks: Iterable[_Queries]) -> tuple[Doubles, Doubles]:
         """Return the sums over the queries of uniform attention: its entropy ln(keys that a query may attend to),
         `[window]`, and its figures in LINEAR, `[window, figure]`.
 

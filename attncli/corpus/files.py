@@ -177,7 +177,7 @@ def _reading_of(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def opened(one: Input, requested: int = REQUESTED) -> Iterator[BinaryIO]:
+def open_input(one: Input, requested: int = REQUESTED) -> Iterator[BinaryIO]:
     """Open a file, decompressed. One that is neither compressed nor a stream can be sought in.
 
     Raises BadFile if it can't be read, or if its size has changed.

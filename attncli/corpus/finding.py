@@ -251,7 +251,7 @@ Store = Here | _ByAddress
 
 
 def _parts_before_magic(pattern: str) -> int:
-    """Return how many parts of a pattern come before the first with a wildcard."""
+    """Return the number of parts of a pattern before the first with a wildcard."""
     return next((n for n, part in enumerate(PurePosixPath(pattern).parts) if MAGIC.search(part)), 0)
 
 

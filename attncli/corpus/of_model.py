@@ -36,7 +36,7 @@ class OfModel(Work[Total]):
 
 
 def model_options(command: str, model: "Engine", which: str | None) -> dict[str, Any]:
-    """Return what a command asks of a model, or of a part of it, by the names of options."""
+    """Return the options of a command that concern the model or a part of it, by name."""
     kind = model.kind(which)
     return {
         "command": command,

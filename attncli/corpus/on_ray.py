@@ -144,7 +144,7 @@ def _connected(address: str | None) -> Iterator[None]:
 
 
 def _room_for(gpus: float) -> int:
-    """Return how many workers a cluster has room for. Raises RequestError if it has no GPU for any."""
+    """Return the number of workers that fit into a cluster. Raises RequestError if it has no GPU for any."""
     import ray
 
     resources = ray.cluster_resources()
@@ -161,7 +161,7 @@ def _count_on(actor: Any, shard: Shard, folder: Folder | None, tries: Any) -> An
 
 
 def _outcome(done: Any, shard: Shard) -> Event:
-    """Return what has become of a shard. Raises RequestError if the request is at fault."""
+    """Return the outcome of a shard. Raises RequestError if the request is at fault."""
     import ray
 
     try:

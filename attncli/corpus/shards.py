@@ -127,7 +127,7 @@ Total = TypeVar("Total", bound=Any)  # sums, which add up
 
 
 class CorpusSize(NamedTuple):
-    """The size of the texts that sums are of."""
+    """The number of texts and tokens that sums cover."""
 
     texts: int
     tokens: int

@@ -111,7 +111,7 @@ class MeasuredOutput:
         return {"kind": self.kind, "value": self.value, "about": self.about}
 
 
-def numbered(layers: Sequence[int], heads: Sequence[int]) -> str:
+def layers_and_heads(layers: Sequence[int], heads: Sequence[int]) -> str:
     """layers 0-5, heads 3,7"""
     return f"layers {number_list(layers)}, heads {number_list(heads)}"
 
@@ -121,7 +121,7 @@ def which_way(kind: str, what: str = "the head") -> str:
     return UP[kind].format(what)
 
 
-def answered(answer: MeasuredOutput) -> str:
+def describe_output(answer: MeasuredOutput) -> str:
     """Return the output with its value; a divergence and a distance have none."""
     if answer.kind in FROM_NOTHING:
         return answer.about

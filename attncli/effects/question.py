@@ -398,7 +398,7 @@ def _written_question(text: Unchanged, output: Output, kind: str, goal: Sequence
 
 
 def _select_output(model: Engine, tokens: Tokens, asking: Asking) -> Output | None:
-    """Return the output that is asked for, None for the last vectors. Raises RequestError where there is none."""
+    """Return the requested output; None for the last vectors. Raises RequestError if there is none."""
     if asking.kind == "distance":
         return None
     if asking.similar_to is not None or asking.kind == "cosine":
@@ -447,7 +447,7 @@ def _check_fields(kind: str, asking: Asking) -> None:
 
 
 def _select_places(model: Engine, output: Output, tokens: Tokens, at: str | None) -> list[int] | None:
-    """Return the tokens whose labels are asked for: the named one, or all [MASK], or all that are not special.
+    """Return the tokens whose labels are measured: the named one, or all [MASK], or all that are not special.
 
     None for an output that has one label per text. Raises RequestError where a token is named then.
     """

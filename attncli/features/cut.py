@@ -28,9 +28,9 @@ from attncli.base.progress import Progress, silent
 from attncli.effects.asking import (
     Asking,
     MeasuredOutput,
-    answered,
+    describe_output,
+    layers_and_heads,
     merge_asking,
-    numbered,
     signed,
     takes_fields,
     which_way,
@@ -140,7 +140,12 @@ class _Cuts:
         """Return the line of a result."""
         record = self.record
         return titled(
-            self, record.model.shown, facts[0], numbered(record.layers, record.heads), str(self.answer), *facts[1:]
+            self,
+            record.model.shown,
+            facts[0],
+            layers_and_heads(record.layers, record.heads),
+            str(self.answer),
+            *facts[1:],
         )
 
     def names(self, edge: Edge) -> tuple[str, str]:
@@ -232,7 +237,7 @@ class JointCut(_Cuts):
         return np.array([weights[edge] for edge in self.edges])
 
     def document(self) -> dict[str, Any]:
-        """Return what --json prints; the entry of "effects" whose layer is None is of all layers together."""
+        """Return the document of --json; the entry of "effects" whose layer is None is of all layers together."""
         effects = []
         for place, layer in enumerate([None, *self.record.layers]):
             entry: dict[str, Any] = {"layer": layer, "effect": float(self.effects[place]), "control": None}
@@ -246,7 +251,7 @@ class JointCut(_Cuts):
 
 @dataclass(frozen=True, repr=False)
 class EdgeEffects(_Cuts):
-    """Each of some edges cut by itself, in all of the layers.
+    """The effects of cutting edges one at a time, in all selected layers.
 
     queries, keys: the tokens along the rows and the columns. effects: `[query, key]`, NaN where the mask hides the key,
     so that there is nothing to cut. can_matter: `[query, key]`, whether the network has a path from the edge to the
@@ -281,7 +286,7 @@ class EdgeEffects(_Cuts):
         ]
 
     def document(self) -> dict[str, Any]:
-        """Return what --json prints."""
+        """Return the document of --json."""
         found, can = self.correlation(), int(self.can_matter.sum())
         edges = [
             (edge, {"weight": weight, "effect": effect, "can_matter": place < can})
@@ -554,7 +559,7 @@ def _single_report(found: EdgeEffects, top: int) -> Report:
 
 
 def _title(found: _Cuts, *more: str) -> list[str]:
-    return [model_name(found.record.model.shown), answered(found.answer), f"mask {found.answer.mask}", *more]
+    return [model_name(found.record.model.shown), describe_output(found.answer), f"mask {found.answer.mask}", *more]
 
 
 def _axis(name: str, tokens: Tokens, places: Sequence[int]) -> Axis:

@@ -133,7 +133,7 @@ class Explain(Feature):
 
 
 def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = None) -> dict[str, Any]:
-    """Return what --json prints: the row of a query of the one head of a record, key by key, computed in float64.
+    """Return the document of --json: the row of a query of the one head of a record, key by key, computed in float64.
 
     The record holds the head's queries and keys too (`vectors`). query: the position of the token whose row it is.
     head: the head taken apart; a saved record has none, and then the document has nothing that is made of values.

@@ -156,7 +156,7 @@ class Heatmap(RecordFeature):
             self.refuse("with --scale, which says what has the full colour", "vmax")
 
     def _otherwise(self) -> str:
-        """Return what to do where there are several texts."""
+        """Return the advice for several texts."""
         if self.saved is None:
             return "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"
         return "save the one to draw by itself (attncli run -o one.safetensors TEXT)"

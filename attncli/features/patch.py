@@ -27,7 +27,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.asking import Asking, MeasuredOutput, merge_asking, numbered, takes_fields
+from attncli.effects.asking import Asking, MeasuredOutput, layers_and_heads, merge_asking, takes_fields
 from attncli.features import options
 from attncli.features.asking import AskingFeature
 from attncli.record import ModelInfo
@@ -121,7 +121,7 @@ class PatchResult:
 
     def __repr__(self) -> str:
         outputs = f"{self.answer}, of the other text {self.other:.4g}"
-        return titled(self, self.model.shown, f"by {self.by}", numbered(self.layers, self.heads), outputs)
+        return titled(self, self.model.shown, f"by {self.by}", layers_and_heads(self.layers, self.heads), outputs)
 
     @property
     def difference(self) -> float:
@@ -139,7 +139,7 @@ class PatchResult:
         return self.controls.mean(axis=0) / self.difference
 
     def document(self) -> dict[str, Any]:
-        """Return what --json prints."""
+        """Return the document of --json."""
         shares, controls = self.shares, self.control_shares
         patches = [
             {

@@ -245,7 +245,7 @@ class Session:
         request = asked.request
         return asked.model, asked.without, asked.masks[0], request.measure, request.which, request.grouping.words
 
-    def telling(self, record: AttentionRecord, over: Usual | None) -> list[list[Edge]]:
+    def notable_edges(self, record: AttentionRecord, over: Usual | None) -> list[list[Edge]]:
         """Return the strong edges of the most notable heads, in order, compared with their usual weights."""
         shares = row_shares(record)
         stretched = record.part is not None and record.part.stretched  # stretches are not words

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 def map_layers(make: Callable[[Layer], Result], layers: Sequence[Layer], size: int) -> list[Result]:
-    """Return `make(layer)` of each layer, in several threads where layers are large. size: the numbers of a layer."""
+    """Return `make(layer)` for each layer, in several threads if layers are large. size: the numbers of a layer."""
     if size < LARGE:
         return list(map(make, layers))
     with ThreadPoolExecutor() as threads:

@@ -178,14 +178,14 @@ def _sinks_note(record: AttentionRecord) -> str | None:
 HIDDEN = "hidden"  # what legends say
 
 
-def drawn(weights: Floats, masks: Bools) -> Floats:
+def hide_masked(weights: Floats, masks: Bools) -> Floats:
     """Return weights with NaN where the mask hides, `[..., query, key]`. A weight above 0 is drawn even there."""
     return np.where(masks | (weights > 0), weights, np.float32(np.nan))
 
 
 def drawn_map(record: AttentionRecord, layer: int, head: int) -> Floats:
     """Return one head of a record as it is drawn, `[query, key]`, by its numbers in the model."""
-    return drawn(record.map(layer, head), record.mask_of(layer))
+    return hide_masked(record.map(layer, head), record.mask_of(layer))
 
 
 def largest_weight(*maps: Floats) -> float:

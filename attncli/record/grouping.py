@@ -173,7 +173,7 @@ def grouped(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
 
 
 def between_units(axes: Axes, queries: slice, keys: slice, rows: Any) -> tuple[slice, slice, Any]:
-    """Return what some rows `[..., query, key]` of a text add to the map between its units.
+    """Sum some rows `[..., query, key]` of a text for the map between its units.
 
     queries, keys: the neighbouring tokens that the rows cover. Returns the units of the queries, the units of the keys,
     and the map between these, `[..., unit, unit]`. If a unit spans two blocks, the caller adds both. rows: a NumPy

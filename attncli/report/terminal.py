@@ -118,6 +118,7 @@ def plain_table(
 
 
 def plain_text(cell: RenderableType) -> str:
+    """Return the text of a cell without its style."""
     return cell.plain if isinstance(cell, Text) else str(cell)
 
 
@@ -580,10 +581,10 @@ def in_rows(panels: Sequence[list[Text]], width: int, canvas: Canvas) -> list[Te
     """Return panels of `width` columns in rows that fit the canvas, with an empty line after each row."""
     across = max(1, (canvas.width + APART) // (width + APART))
     rows = [panels[start : start + across] for start in range(0, len(panels), across)]
-    return [line for row in rows for line in (*beside(row, width), Text())]
+    return [line for row in rows for line in (*join_panels(row, width), Text())]
 
 
-def beside(panels: Sequence[list[Text]], width: int) -> list[Text]:
+def join_panels(panels: Sequence[list[Text]], width: int) -> list[Text]:
     """Return panels of equal height side by side. (rich's `Columns` would leave spaces at the ends of lines.)"""
     lines = []
     for parts in zip(*panels, strict=True):

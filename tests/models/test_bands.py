@@ -64,7 +64,7 @@ def everything_kept(network, config, texts, mask):
         states = list(walk(network, rows, [maps, lengths, vectors, sums]))
         alone = Maps(rows.runs, [3], [0, 1, 2, 3], like.new_empty)
         states += list(walk(network, rows, [alone]))
-        limits = [torch.from_numpy(one) for one in sums.alike()]
+        limits = [torch.from_numpy(one) for one in sums.uniform_sums()]
     return [
         *states,
         *maps.kept,

@@ -7,7 +7,7 @@
 """
 
 from attncli.attention.mistakes.formula import RIGHT, Formula, Inputs, Linear, Masks, Projections, Result, Sizes
-from attncli.attention.mistakes.known import MISTAKES, Change, Mistake, changed, with_mistakes
+from attncli.attention.mistakes.known import MISTAKES, Change, Mistake, change_steps, with_mistakes
 
 __all__ = [
     "MISTAKES",
@@ -21,6 +21,6 @@ __all__ = [
     "Projections",
     "Result",
     "Sizes",
-    "changed",
+    "change_steps",
     "with_mistakes",
 ]

@@ -85,7 +85,8 @@ class Sizes(NamedTuple):
 # --- the right steps -----------------------------------------------------------------------
 
 
-def same(x: Any) -> Any:
+def identity(x: Any) -> Any:
+    """Return the argument."""
     return x
 
 
@@ -163,19 +164,19 @@ class Formula:
     """
 
     memory: Callable[[Tensor, Tensor], Tensor] = memory
-    projections: Callable[[Projections], Projections] = same
-    seen: Callable[[Masks], Masks] = same
+    projections: Callable[[Projections], Projections] = identity
+    seen: Callable[[Masks], Masks] = identity
     first: Callable[[int, int], int] = first
     causal: Callable[[int, int, int], Tensor] = causal
     padding: Callable[[Tensor], Tensor] = padding_mask
-    allow: Callable[[Tensor], Tensor] = same
+    allow: Callable[[Tensor], Tensor] = identity
     split: Callable[[Tensor, int], Tensor] = split
     norm: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = unnormed
     place: Callable[[Tensor, int], Tensor] = unplaced
     share: Callable[[Tensor, int], Tensor] = share
     score: Callable[[Tensor, Tensor], Tensor] = score
     scale: Callable[[Tensor, Sizes], Tensor] = scale
-    add: Callable[[Tensor], Tensor] = same
+    add: Callable[[Tensor], Tensor] = identity
     hide: Callable[[Tensor, Tensor], Tensor] = hide
     normalise: Callable[[Tensor], Tensor] = normalise
     forbid: Callable[[Tensor, Tensor], Tensor] = forbid

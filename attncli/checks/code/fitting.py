@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Masks, Mistake, changed, with_mistakes
+from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Masks, Mistake, change_steps, with_mistakes
 from attncli.base.errors import RequestError
 from attncli.checks.code import calling, conventions, names
 from attncli.checks.code.calling import Encoding, Form, Shape, Trial
@@ -32,7 +32,7 @@ SINKS, NORMS = re.compile(r"sinks?$"), re.compile(r"\b([qk])_?(?:norm|ln)\.weigh
 
 @dataclass(frozen=True)
 class Fit:
-    """How a subject is called, and what is known of what it computes.
+    """The way to call a subject, and the known facts about its computation.
 
     crosses: it takes keys of another length. formula: what it should compute, with its conventions. variant: what it
     computes as far as known, which is the formula with its mistakes. known: False if no variant explains it.
@@ -269,7 +269,7 @@ class Attention:
     def fit_wrong_mask(self, fit: Fit, role: str, taken: Sequence[Trial]) -> Fit:
         for mistake in MISTAKES:
             for change in mistake.changes:
-                formula = changed(fit.variant, change) if set(change) <= MASK_STEPS else None
+                formula = change_steps(fit.variant, change) if set(change) <= MASK_STEPS else None
                 for trial in taken if formula is not None else ():
                     if formula is not None and trial.fits(formula):
                         mistakes = (*(one for one in fit.mistakes if one is not mistake), mistake)

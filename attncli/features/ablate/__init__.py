@@ -31,9 +31,9 @@ from attncli.effects.asking import (
     FROM_NOTHING,
     Asking,
     MeasuredOutput,
-    answered,
+    describe_output,
+    layers_and_heads,
     merge_asking,
-    numbered,
     signed,
     takes_fields,
     which_way,
@@ -241,7 +241,7 @@ class Ablation:
             self.model.shown,
             f"{self.texts} text{'s' if self.texts > 1 else ''}",
             f"way {' and '.join(self.ways)}",
-            numbered(self.layers, self.heads),
+            layers_and_heads(self.layers, self.heads),
             str(self.answer),
             "partial" if self.partial else "",
         )
@@ -271,7 +271,7 @@ class Ablation:
         return [(self.layers[layer], self.heads[head]) for layer, head in largest_first(self.mean[0])]
 
     def document(self) -> dict[str, Any]:
-        """Return what --json prints."""
+        """Return the document of --json."""
         mean, around = self.mean, self.interval()
         entries = []
         for way, layer, head in np.ndindex(*mean.shape):
@@ -589,7 +589,7 @@ NO_INTERVAL = "no interval of the mean: it needs at least 3 texts"
 
 def _report(found: Ablation, top: int, files: list[str]) -> Report:
     """Report a number per head and way, the `top` heads with the largest effects, whole layers, and the curves."""
-    title = [model_name(found.model.shown), answered(found.answer), f"mask {found.answer.mask}"]
+    title = [model_name(found.model.shown), describe_output(found.answer), f"mask {found.answer.mask}"]
     title += ["PARTIAL"] if found.partial else []
     title += [] if found.texts == 1 else [f"mean of {found.texts} texts"]
     panels = [Panel(way, effects, REPLACED[way]) for way, effects in zip(found.ways, found.mean, strict=True)]

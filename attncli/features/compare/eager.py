@@ -38,7 +38,7 @@ MASKS_OF_MODULES = ("attention_mask", "mask")  # what modules of attention call 
 
 
 class Theirs(NamedTuple):
-    """What transformers' eager attention makes of a text.
+    """The results of transformers' eager attention for a text.
 
     weights: `[layer, head, query, key]`; outputs: what comes out of each layer's attention module, `[token, size]`;
     joined: what the heads give to each layer's output projection, `[token, size]`; last: what comes out of
@@ -146,7 +146,7 @@ class Eager(Reference):
         return (self.network.get_encoder() if part == "encoder" else self.network.get_decoder()).base_model
 
     def inputs_of(self, tokens: Tokens, mask: str) -> dict[str, Tensor]:
-        """Return what transformers' own tokenizer would hand to the network, of tokens that are there already."""
+        """Return the inputs that transformers' own tokenizer would give the network for these tokens."""
         read = tokens.read if isinstance(tokens, Fed) else tokens
         real = [1 if mask == "none" else int(not padding) for padding in read.padding]
         inputs = {"input_ids": [read.ids], "attention_mask": [real]}
@@ -262,7 +262,7 @@ class Eager(Reference):
     # --- masks --------------------------------------------------------------------------------------------
 
     def visible_keys(self, tokens: Tokens, mask: str) -> list[Tensor]:
-        """Return what a mask of this name shows in each layer, bool `[1, 1, query, key]`.
+        """Return the keys that a named mask allows in each layer, bool `[1, 1, query, key]`.
 
         What the network hides by itself, the future and what lies outside a window, is read off the masks that its
         modules are given; a mask that shows the future shows as much of it as of the past.
@@ -293,13 +293,13 @@ class Eager(Reference):
         return self.model.with_answer(tokens, target)
 
     def ours(self, tokens: Tokens, mask: str) -> tuple[list[Tensor], Tensor]:
-        """Return what comes out of each layer's attention where our place is, and out of the last layer."""
+        """Return the output of each layer's attention with our place in the network, and that of the last layer."""
         with torch.inference_mode(), self.outputs_kept(self.names) as outputs:
             [last] = self.model.last_hidden([tokens], mask)
         return outputs, last
 
     def beside(self, layers: Sequence[int], mask: str) -> Callable[[Tokens], Passes]:
-        """Return what sends one text through the network with our place in it, and with its eager attention."""
+        """Return a function that runs one text with our place in the network, and with its eager attention."""
         places = [self.layers.index(layer) for layer in layers]
 
         def both(tokens: Tokens) -> Passes:
@@ -417,7 +417,7 @@ class BesideEager(Sides):
         return torch.cat(found, dim=1)
 
     def logits(self, tokens: Tokens) -> Tensor:
-        """Return what their head says of a text. Raises NothingToCompare where there is none."""
+        """Return the output of their head for a text. Raises NothingToCompare if there is none."""
         made = self.theirs(tokens).made
         if getattr(made, "start_logits", None) is not None:
             return torch.stack([made.start_logits[0], made.end_logits[0]], dim=-1)

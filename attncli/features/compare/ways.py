@@ -297,7 +297,7 @@ def cut(both: Both) -> list[list[Window]]:
     return some
 
 
-def theirs(both: Both, texts: list[list[Window]], counting: Counting) -> Sums:
+def their_sums(both: Both, texts: list[list[Window]], counting: Counting) -> Sums:
     """Return the sums over these texts, in numpy from transformers' weights."""
     expected = Sums.nothing(both.model.config.layers, both.model.config.heads, counting.distances)
     for [window] in texts:
@@ -323,7 +323,7 @@ def sums(both: Both, measure: str = "weight") -> float:
     """
     texts, counting, layers = cut(both), Counting(both.mask, measure=measure), both.layers
     few = Pace.on(both.model.device.type, block_weights=FEW)
-    expected = theirs(both, texts, counting)
+    expected = their_sums(both, texts, counting)
     found = [Reducer(both.model, counting, pace).reduce(texts) for pace in (None, few)]
     return worst(
         float((np.abs(ours - wanted) / np.maximum(1, np.abs(wanted))).max())
@@ -339,7 +339,7 @@ def sums(both: Both, measure: str = "weight") -> float:
 def distances(both: Both) -> float:
     """Compare the mean Jensen-Shannon divergence between each two heads of these layers."""
     texts, counting, heads = cut(both), Counting(both.mask, distances=True), both.model.config.heads
-    found, expected = Reducer(both.model, counting).reduce(texts), theirs(both, texts, counting)
+    found, expected = Reducer(both.model, counting).reduce(texts), their_sums(both, texts, counting)
     chosen = [layer * heads + head for layer in both.layers for head in range(heads)]
     assert found.divergence is not None and expected.divergence is not None
     apart = (found.divergence - expected.divergence)[np.ix_(chosen, chosen)]

@@ -232,7 +232,7 @@ def largest_cells(found: Difference, count: int) -> list[Cell]:
 
 
 def _document(found: Difference, cells: Sequence[Cell]) -> dict[str, Any]:
-    """Return what --json prints: the two, every head, and the cells that differ most, with the tokens of the first."""
+    """Return the document of --json: both sides, every head, and the cells that differ most."""
     return {
         "first": _side(found.first),
         "second": _side(found.second),

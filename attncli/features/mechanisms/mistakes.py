@@ -61,7 +61,7 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True)
 class PlantedMistake:
-    """A mistake in a layer, in its first variant that changes something here.
+    """A mistake planted in a layer, in the first variant that changes something.
 
     weights: the head's map `[query, key]`. Both are None where no variant can be made in this layer, or shows.
     """

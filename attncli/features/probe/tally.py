@@ -110,7 +110,7 @@ class Tally:
 
     @cached_property
     def found_counts(self) -> dict[str, Ints]:
-        """The number of these that each head found, `[layer, head, direction]`."""
+        """The number of words whose syntactic head each head found, `[layer, head, direction]`."""
         found: dict[str, Ints] = {}
         for (relation, _), right in self.found_at.items():
             found[relation] = found.get(relation, 0) + right
@@ -118,9 +118,8 @@ class Tally:
 
     def best(self, relation: str) -> tuple[int, int, int]:
         """Return the layer, head and direction (its place in DIRECTIONS) that find most; of equals the first."""
-        layer, head, direction = np.unravel_index(
-            int(self.found_counts[relation].argmax()), self.found_counts[relation].shape
-        )
+        counts = self.found_counts[relation]
+        layer, head, direction = np.unravel_index(int(counts.argmax()), counts.shape)
         return int(layer), int(head), int(direction)
 
     def best_offset(self, relation: str) -> int:
@@ -253,7 +252,7 @@ def spanning_trees(maps: Floats) -> Ints:
 
 
 def shared_edges(trees: Ints, gold: Bools) -> Ints:
-    """Return how many edges of each of the `[..., word]` trees are in `gold`, bool `[word, word]`."""
+    """Count the edges of each of the `[..., word]` trees that are in `gold`, bool `[word, word]`."""
     shared: Ints = gold[np.arange(1, len(gold)), trees[..., 1:]].sum(axis=-1)
     return shared
 

@@ -262,7 +262,7 @@ class Call(Message):
 IDLE = 0.4  # seconds without a request until the usual weights are computed
 
 
-def same(look: ScreenState, other: ScreenState) -> bool:
+def need_same_content(look: ScreenState, other: ScreenState) -> bool:
     """Return True if both states need the same answer."""
     return replace(look, **{name: getattr(other, name) for name in HELD}) == other
 
@@ -388,7 +388,7 @@ class Explorer(App[None]):
             self.newest.ask(self.then(work), whose="usual")
 
     def show_answer(self, answer: ScreenContent) -> None:
-        first, known = self.answer is None, self.answer is not None and same(self.answer.look, answer.look)
+        first, known = self.answer is None, self.answer is not None and need_same_content(self.answer.look, answer.look)
         self.answer = answer
         self.look = self.look.possible(answer.record, answer.first)
         self.redraw(keep=known)
@@ -408,7 +408,7 @@ class Explorer(App[None]):
 
     def show_error(self, said: str, look: ScreenState | None) -> None:
         """Show an error, and return to the state of the last answer if the current one has none."""
-        if look is not None and self.answer is not None and same(look, self.look):
+        if look is not None and self.answer is not None and need_same_content(look, self.look):
             held = {name: getattr(self.look, name) for name in HELD}
             self.look = replace(self.answer.look, **held).possible(self.answer.record, self.answer.first)
             self.redraw()
@@ -459,11 +459,11 @@ class Explorer(App[None]):
 
     def action_head(self, step: int) -> None:
         if self.answer is not None and self.look.head is not None:
-            self.hold(head=stepped(self.answer.record.heads, self.look.head, step))
+            self.hold(head=step_through(self.answer.record.heads, self.look.head, step))
 
     def action_layer(self, step: int) -> None:
         if self.answer is not None and self.look.layer is not None:
-            self.hold(layer=stepped(self.answer.record.layers, self.look.layer, step))
+            self.hold(layer=step_through(self.answer.record.layers, self.look.layer, step))
 
     def action_telling(self, step: int) -> None:
         """Select the next of the most notable heads, or of those that differ most, with its first edge."""
@@ -474,7 +474,7 @@ class Explorer(App[None]):
         if not order:
             self.say("no head has word-to-word edges far above their usual weight")
             return
-        layer, head = stepped(order, here, step) if here in order else order[0]
+        layer, head = step_through(order, here, step) if here in order else order[0]
         edges = [one for one in self.answer.telling if (one[0].layer, one[0].head) == (layer, head)]
         cell = {"query": edges[0][0].query, "key": edges[0][0].key} if edges and self.answer.found is None else {}
         self.hold(layer=layer, head=head, **cell)
@@ -482,13 +482,13 @@ class Explorer(App[None]):
     def action_query(self, step: int) -> None:
         if self.answer is not None and self.look.head is not None:
             queries, _ = self.look.held().sides(self.answer.record)
-            self.hold(query=stepped(queries, self.look.query, step))
+            self.hold(query=step_through(queries, self.look.query, step))
 
     def action_key(self, step: int) -> None:
         if self.answer is not None and self.look.head is not None:
             queries, keys = self.look.held().sides(self.answer.record)
             query = queries[0] if self.look.query is None else self.look.query
-            self.hold(query=query, key=stepped(keys, self.look.key, step))
+            self.hold(query=query, key=step_through(keys, self.look.key, step))
 
     def action_other_side(self) -> None:
         if self.answer is not None and self.look.key is not None and self.answer.record.key_tokens is None:
@@ -513,10 +513,10 @@ class Explorer(App[None]):
 
     def action_mask(self) -> None:
         used = self.look.mask or (self.answer.record.mask_name if self.answer is not None else "padding")
-        self.change(replace(self.look, mask=stepped(choices.names(choices.Mask), used, 1)))
+        self.change(replace(self.look, mask=step_through(choices.names(choices.Mask), used, 1)))
 
     def action_measure(self) -> None:
-        self.change(replace(self.look, measure=stepped(choices.names(choices.Measure), self.look.measure, 1)))
+        self.change(replace(self.look, measure=step_through(choices.names(choices.Measure), self.look.measure, 1)))
 
     def action_words(self) -> None:
         self.change(replace(self.look, words=not self.look.words, query=None, key=None))
@@ -553,7 +553,7 @@ class Explorer(App[None]):
         if len(models) == 1:
             self.say("there is only one model: attncli explore -m A,B opens two")
         else:
-            self.choose_model(stepped(models, self.look.model, 1))
+            self.choose_model(step_through(models, self.look.model, 1))
 
     def choose_model(self, name: str) -> None:
         self.say(f"opening {name} ...")
@@ -683,7 +683,7 @@ class Explorer(App[None]):
             yield SystemCommand(f"layer: {layer}", "↑ ↓", lambda layer=layer: self.hold(layer=layer))
 
 
-def stepped(these: Any, here: Any, step: int) -> Any:
+def step_through(these: Any, here: Any, step: int) -> Any:
     """Return the item `step` places after `here`, wrapping around; the first or last if `here` is not an item."""
     if here not in these:
         return these[0 if step > 0 else -1]

@@ -144,7 +144,7 @@ def screen_content(
     elif look.against == "before" and before is not None:
         found = difference(session.record(replace(look, text=before).session_request(pad_to), watch), record)
     return ScreenContent(
-        look, record, summarise(record), session.telling(record, over), found, tuple(describe_prediction(record))
+        look, record, summarise(record), session.notable_edges(record, over), found, tuple(describe_prediction(record))
     )
 
 

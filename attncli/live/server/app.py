@@ -234,7 +234,7 @@ def opening(site: Site, wish: Wish, record: AttentionRecord) -> dict[str, Any]:
     asked = SessionRequest(wish.model, wish.text, site.request, site.masks)
     stretched = record.part is not None and record.part.stretched
     usual = None if stretched else site.session.usual(asked)
-    layer, head = telling_head(record, site.session.telling(record, usual))
+    layer, head = telling_head(record, site.session.notable_edges(record, usual))
     return {"layer": layer, "head": head, "heads": [head]}
 
 

@@ -187,7 +187,7 @@ LINEAR = "linear"
 LARGEST = 1e12
 
 
-def turned(values: Values) -> Turned:
+def rotary_positions(values: Values) -> Turned:
     """Return the rotary positions of all layers. By default, the base is the default of "rope_theta".
 
     Raises as `turned_by` does.

@@ -70,6 +70,7 @@ def directed(text: str) -> list[str]:
 
 
 def escape_character(character: str) -> str:
+    """Return the LaTeX of a character."""
     if character in COMMANDS:
         return COMMANDS[character]
     if character in PLAIN:

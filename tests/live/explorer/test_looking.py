@@ -22,7 +22,7 @@ def test_it_opens_on_the_head_that_run_names(session, minilm):
             return "in → fit" in it.pane(HeadsPane)
 
         await it.until(knows_the_usual)  # what is usual is found out when nobody wants anything
-        found = session.telling(it.answer.record, usual_of(minilm, Request()))
+        found = session.notable_edges(it.answer.record, usual_of(minilm, Request()))
         assert it.answer.first == telling_head(it.answer.record, found)
 
     explore(session, script)
