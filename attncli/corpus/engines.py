@@ -129,7 +129,7 @@ def processes(workers: int, cores: int) -> Engine:
     """Return the engine of several processes, which share the cores."""
 
     def engine(work: Work[Any], shards: Iterator[Shard], folder: Folder | None) -> Iterator[Event]:
-        crew = _Crew(work.away(), max(1, cores // workers), folder)
+        crew = _Crew(work.without_model(), max(1, cores // workers), folder)
         try:
             for shard in islice(shards, workers):
                 crew.give(crew.start(), shard)

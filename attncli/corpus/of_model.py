@@ -27,12 +27,12 @@ class OfModel(Work[Total]):
     def on(self, device: str) -> Work[Total]:
         return replace(self, opening=replace(self.opening, device=device))
 
-    def away(self) -> Work[Total]:
+    def without_model(self) -> Work[Total]:
         return replace(self, model=None)
 
-    def opened(self) -> "Engine":
+    def open_model(self) -> "Engine":
         """Return the model. Raises RequestError as `Opening.again`."""
-        return self.opening.again(self.model, self.asked["model"])
+        return self.opening.reopen(self.model, self.asked["model"])
 
 
 def model_options(command: str, model: "Engine", which: str | None) -> dict[str, Any]:

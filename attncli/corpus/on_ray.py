@@ -50,7 +50,7 @@ def on_ray(address: str | None, workers: int | None = None, gpus: float = 0.0) -
             actors = []
             try:
                 for shard in islice(shards, workers or room):
-                    actors.append(make.remote(work.away()))
+                    actors.append(make.remote(work.without_model()))
                     doing[_count_on(actors[-1], shard, there, tries)] = actors[-1], shard
                 while doing:
                     [done], _ = ray.wait(list(doing), num_returns=1)

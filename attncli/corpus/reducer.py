@@ -370,7 +370,7 @@ class CountedHeads(OfModel[Sums]):
         return replace(self, pace=pace, opening=replace(self.opening, device=device))
 
     def begin(self, cores: int | None) -> Counts[Sums]:
-        reducer = Reducer(self.opened(), self.counting, self.pace, cores)
+        reducer = Reducer(self.open_model(), self.counting, self.pace, cores)
 
         def counts(shard: Shard) -> Iterator[Sums]:
             return reducer.count(self.reading.windows(shard.pieces, reducer.tokenizer, self.stride))

@@ -189,7 +189,7 @@ class Work(ABC, Generic[Total]):
         """
         return self
 
-    def away(self) -> "Work[Total]":
+    def without_model(self) -> "Work[Total]":
         """Return the same work without anything that only this process has."""
         return self
 

@@ -29,7 +29,7 @@ from attncli.base.choices import check_text
 from attncli.base.errors import RequestError
 from attncli.base.printable import SPACE, printable, quoted, shorten, visible
 from attncli.effects.asking import OPTIONS, Asking, MeasuredOutput
-from attncli.effects.change import Change, Unchanged, under
+from attncli.effects.change import Change, Unchanged, run_changes
 from attncli.models.engine import Engine
 from attncli.models.output import SIGMOID, Output
 from attncli.models.outputs import last_real, manner_of, masked, output_of
@@ -141,7 +141,7 @@ class Question(ABC):
         """
         changed = self.texts if changed is None else changed
         found = np.empty(len(changes))
-        for numbers, last in under(changed, changes, others):
+        for numbers, last in run_changes(changed, changes, others):
             with torch.inference_mode():
                 both = [torch.cat([copies, one.last]) for copies, one in zip(last, changed, strict=True)]
                 both += [text.last.expand(len(numbers) + 1, -1, -1) for text in self.texts[len(changed) :]]

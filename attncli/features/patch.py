@@ -224,7 +224,7 @@ def patch(
 
     own, theirs = (of_batch(model, [one], asking.mask) for one in (ours.tokens, tokens))
     texts = usual_reference(model, asking.mask)
-    drawn = [texts.drawn(len(tokens), draw) for draw in range(DRAWS)]
+    drawn = [texts.draw(len(tokens), draw) for draw in range(DRAWS)]
     parts = _parts(by, layers, heads, len(tokens))
     everything = [(layer, head) for layer in layers for head in heads]
     sources = [theirs, *drawn]

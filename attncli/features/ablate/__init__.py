@@ -510,7 +510,7 @@ def _replacements(way: str, other: "Reference | None", tokens: int) -> "list[Ten
     if way == "zero":
         return [None]
     assert other is not None
-    return [other.means] if way == "mean" else [other.drawn(tokens, draw) for draw in range(DRAWS)]
+    return [other.means] if way == "mean" else [other.draw(tokens, draw) for draw in range(DRAWS)]
 
 
 def importance(asked: "Question", layers: Sequence[int], heads: Sequence[int]) -> Doubles | None:

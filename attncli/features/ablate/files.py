@@ -214,7 +214,7 @@ class AblatedTexts(OfModel[Rows]):
         return self if size <= self.shard_bytes else replace(self, threads=1)
 
     def begin(self, cores: int | None) -> Counts[Rows]:
-        model = require_tapped(self.opened(), self.asking.which)
+        model = require_tapped(self.open_model(), self.asking.which)
         model.need(model.layers)
         if isinstance(model, Model):
             lay_out(model.network)  # now, since it would happen after some texts and change how later ones are rounded

@@ -130,7 +130,7 @@ class Sides(ABC):
         """Return the rows in which `hidden` is known."""
         return self.rows(tokens)
 
-    def apart(self, taken: TextResult, tokens: Tokens, mask: str | None = None) -> float:
+    def weight_difference(self, taken: TextResult, tokens: Tokens, mask: str | None = None) -> float:
         """Return the difference between the model's weights of a text and those of transformers."""
         expected = self.theirs(tokens, mask).weights[self.places(taken.selected.layers)][:, taken.selected.heads]
         rows = self.rows(tokens)

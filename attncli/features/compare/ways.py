@@ -58,13 +58,15 @@ def together(both: Sides) -> float:
     """Run texts of mixed lengths in one walk; they come in their order."""
     found = both.run_model(both.mixed)
     strayed = sum(one.tokens.ids != text.ids for text, one in found)
-    return worst([float(strayed), *(both.apart(one, text) for text, one in found)])
+    return worst([float(strayed), *(both.weight_difference(one, text) for text, one in found)])
 
 
 def one_layer(both: Sides) -> float:
     """Ask for one layer alone: the walk ends there."""
     walks = [*((both.texts, layer) for layer in both.ends), *both.beyond_windows]
-    return worst(both.apart(one, text) for texts, layer in walks for text, one in both.run_model(texts, [layer]))
+    return worst(
+        both.weight_difference(one, text) for texts, layer in walks for text, one in both.run_model(texts, [layer])
+    )
 
 
 def some_heads(both: Sides) -> float:
@@ -72,7 +74,7 @@ def some_heads(both: Sides) -> float:
     heads = both.model.heads
     pairs = [(layer, layer % (heads - 1) if heads > 1 else 0) for layer in both.ends]
     return worst(
-        both.apart(one, text)
+        both.weight_difference(one, text)
         for layer, head in pairs
         for text, one in both.run_model(both.texts, [layer], [head + 1, head] if heads > 1 else [0])
     )
@@ -80,7 +82,10 @@ def some_heads(both: Sides) -> float:
 
 def some_heads_of_all(both: Sides) -> float:
     """Ask for two heads of all layers, the later ones first. The others go through the fused kernel."""
-    return worst(both.apart(one, text) for text, one in both.run_model(both.texts, both.layers[::-1], both.outer_heads))
+    return worst(
+        both.weight_difference(one, text)
+        for text, one in both.run_model(both.texts, both.layers[::-1], both.outer_heads)
+    )
 
 
 def under_mask(both: Sides, mask: str) -> float:
@@ -95,7 +100,7 @@ def under_mask(both: Sides, mask: str) -> float:
     differences = []
     for text, one in both.run_model([long for _, long in both.padded()], mask=mask):
         theirs, rows = both.their_vectors(both.theirs(text, mask)), both.mask_rows(text)
-        differences.append(both.apart(one, text, mask))
+        differences.append(both.weight_difference(one, text, mask))
         differences.append(vectors_apart(both, both.our_vectors(both.model, text, mask), theirs, text))
         hidden = both.hidden(text, mask)[:, rows]
         masks = as_record(both.model, one, Request(both.layers, mask=mask)).masks[:, rows]
@@ -378,7 +383,7 @@ def pair(both: Both) -> float:
     """Compare a text with its second segment; one without gets the text before, or itself."""
     first = both.inputs[0]
     encoded = both.model.tokenizer.encode(beginning(first.text), beginning(first.pair or both.inputs[-1].text))
-    return worst(both.apart(one, encoded) for _, one in both.run_model([encoded]))
+    return worst(both.weight_difference(one, encoded) for _, one in both.run_model([encoded]))
 
 
 def padding(both: Both) -> float:

@@ -160,7 +160,7 @@ class CountedTrees(OfModel[Tally]):
         return self if fixed is None else replace(self, threads=fixed["threads"])
 
     def begin(self, cores: int | None) -> Counts[Tally]:
-        model = self.opened()
+        model = self.open_model()
         if isinstance(model, Model):
             model.need(self.layers)  # before several threads use it
             lay_out(model.network)  # before the first shard: its sums must not depend on earlier shards

@@ -390,7 +390,7 @@ class Explorer(App[None]):
     def show_answer(self, answer: ScreenContent) -> None:
         first, known = self.answer is None, self.answer is not None and need_same_content(self.answer.look, answer.look)
         self.answer = answer
-        self.look = self.look.possible(answer.record, answer.first)
+        self.look = self.look.restrict_to(answer.record, answer.first)
         self.redraw(keep=known)
         if first:
             self.hold_first(answer.record.model)
@@ -410,7 +410,7 @@ class Explorer(App[None]):
         """Show an error, and return to the state of the last answer if the current one has none."""
         if look is not None and self.answer is not None and need_same_content(look, self.look):
             held = {name: getattr(self.look, name) for name in HELD}
-            self.look = replace(self.answer.look, **held).possible(self.answer.record, self.answer.first)
+            self.look = replace(self.answer.look, **held).restrict_to(self.answer.record, self.answer.first)
             self.redraw()
         self.say(said, wrong=True)
 
@@ -525,7 +525,7 @@ class Explorer(App[None]):
         if self.look.layer is None or self.look.head is None:
             self.say(NOTHING_YET)
             return
-        self.change(self.look.silenced(self.look.layer, self.look.head))
+        self.change(self.look.toggle_silenced(self.look.layer, self.look.head))
 
     def action_compare(self) -> None:
         if self.look.against:

@@ -73,7 +73,7 @@ class ScreenState:
         assert self.layer is not None and self.head is not None
         return Held(self.layer, self.head, self.query, self.key, self.special)
 
-    def possible(self, record: AttentionRecord, telling: tuple[int, int]) -> "ScreenState":
+    def restrict_to(self, record: AttentionRecord, telling: tuple[int, int]) -> "ScreenState":
         """Return the state restricted to this record's heads and tokens. `telling` replaces a missing head."""
         made = self
         if self.layer not in record.layers or self.head not in record.heads:
@@ -84,7 +84,7 @@ class ScreenState:
             made = replace(made, key=None)
         return made
 
-    def silenced(self, layer: int, head: int) -> "ScreenState":
+    def toggle_silenced(self, layer: int, head: int) -> "ScreenState":
         """Return the state with this head silenced, or no longer silenced, compared with the model with every head."""
         others = tuple(one for one in self.without if one != (layer, head))
         without = others if len(others) < len(self.without) else tuple(sorted((*others, (layer, head))))
