@@ -14,7 +14,7 @@ from attncli.page.packing import (
     ROOM,
     error_of,
     layer_bytes,
-    of_each,
+    map_layers,
     pack_layer,
     pack_layers,
     packed,
@@ -74,6 +74,6 @@ def test_all_texts_of_a_page_count():
 
 @pytest.mark.parametrize(("size", "here"), [(LARGE - 1, True), (LARGE, False)])
 def test_each_is_made_in_order_and_large_ones_in_other_threads(size, here):
-    made = of_each(lambda layer: (layer, threading.current_thread()), range(20), size)
+    made = map_layers(lambda layer: (layer, threading.current_thread()), range(20), size)
     assert [layer for layer, _ in made] == list(range(20))
     assert {thread is threading.current_thread() for _, thread in made} == {here}
