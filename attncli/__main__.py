@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def leave(code: int) -> None:
-    """From now on no Ctrl-C is heard: one may have come while what the program had for a while was being removed."""
+    """Ignore Ctrl-C, which may come while temporary files are removed, and exit."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if making := sys.modules.get("attncli.base.files"):
         making.remove_all()

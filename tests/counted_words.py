@@ -15,7 +15,7 @@ import numpy as np
 
 from attncli.base.errors import RequestError
 from attncli.corpus.running import Corpus, Result, Where, go_through
-from attncli.corpus.shards import Seen, Shard, Work
+from attncli.corpus.shards import CorpusSize, Shard, Work
 from attncli.corpus.texts import Reading
 
 
@@ -56,8 +56,8 @@ class ListedWords(Work[Words]):
     def nothing(self) -> Words:
         return Words()
 
-    def seen(self, total: Words) -> Seen:
-        return Seen(total.texts, len(total.words))
+    def corpus_size(self, total: Words) -> CorpusSize:
+        return CorpusSize(total.texts, len(total.words))
 
     def saved(self, total: Words):
         return {"words": list(total.words), "texts": total.texts}, {

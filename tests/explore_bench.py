@@ -18,7 +18,7 @@ from checkpoints import make_checkpoint
 from attncli.checks.machine import processor
 from attncli.live import Session
 from attncli.live.explorer.app import Explorer
-from attncli.live.explorer.panes import Look
+from attncli.live.explorer.panes import ScreenState
 from attncli.models.opening import Opening
 from attncli.record.selection import Input
 
@@ -93,7 +93,7 @@ async def gaps(app, doing):
 
 
 async def small():
-    app = Painted(Session([Opening("minilm", "cpu")]), Look("minilm", Input(TEXT)))
+    app = Painted(Session([Opening("minilm", "cpu")]), ScreenState("minilm", Input(TEXT)))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(app, lambda: app.answer is not None)
         await asyncio.sleep(1.5)
@@ -106,7 +106,7 @@ async def small():
 async def large(folder):
     session = Session([Opening(str(folder), "cpu")])
     words = random.Random(0).choices(NOUNS, k=510)
-    app = Painted(session, Look(str(folder), Input(" ".join(words))))
+    app = Painted(session, ScreenState(str(folder), Input(" ".join(words))))
     async with app.run_test(size=(120, 40)) as pilot:
         opened = await gaps(app, until(app, lambda: app.answer is not None))
         print(f"BERT-base's shape, 512 tokens: the loop is held up {1000 * opened:.0f} ms at most while it opens")

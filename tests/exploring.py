@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from attncli.live import Session
 from attncli.live.explorer.app import Explorer
-from attncli.live.explorer.panes import Look, Pane, StatusPane
+from attncli.live.explorer.panes import Pane, ScreenState, StatusPane
 from attncli.models.opening import Opening
 from attncli.record.selection import Input
 
@@ -90,7 +90,7 @@ class Exploring:
 
 
 def asked(look):
-    return look.asked(None), look.against
+    return look.session_request(None), look.against
 
 
 def plain(pane: Pane) -> str:
@@ -99,7 +99,7 @@ def plain(pane: Pane) -> str:
 
 def explore(session, script, look=None, size=(100, 30), **options):
     """Run `await script(exploring)` on a screen of this size, in a thread and a loop of its own."""
-    look = look or Look(session.models[0], Input(TEXT))
+    look = look or ScreenState(session.models[0], Input(TEXT))
 
     async def run():
         app = Explorer(session, look, **options)

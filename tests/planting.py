@@ -6,21 +6,21 @@ from dataclasses import replace
 import pytest
 from torch import Tensor, nn
 
-from attncli.attention.mistakes import RIGHT, Formula, Inputs, Linear, Mistake, Projections, Seen, with_mistakes
+from attncli.attention.mistakes import RIGHT, Formula, Inputs, Linear, Masks, Mistake, Projections, with_mistakes
 from attncli.attention.mistakes.known import DROPOUT
 from attncli.models import meeting
 from attncli.models.block import Block
 from attncli.models.network import Network
 
 # How a mask comes to the formula, beside the mask's name: as rules, or as what is allowed.
-HANDED: tuple[tuple[str, Callable[[Tensor], Seen]], ...] = (
-    ("padding", lambda allowed: Seen(padding=allowed[:, 0, -1])),
-    ("causal", lambda allowed: Seen(padding=allowed[:, 0, -1], causal=True)),
-    ("causal", lambda allowed: Seen(pairs=allowed)),
+HANDED: tuple[tuple[str, Callable[[Tensor], Masks]], ...] = (
+    ("padding", lambda allowed: Masks(padding=allowed[:, 0, -1])),
+    ("causal", lambda allowed: Masks(padding=allowed[:, 0, -1], causal=True)),
+    ("causal", lambda allowed: Masks(pairs=allowed)),
 )
 
 
-def plant(patch: pytest.MonkeyPatch, network: Network, formula: Formula, seen: Callable[[Tensor], Seen]) -> None:
+def plant(patch: pytest.MonkeyPatch, network: Network, formula: Formula, seen: Callable[[Tensor], Masks]) -> None:
     """In all layers. seen: what the formula is told of a mask, which is bool `[text, 1, 1 or query, key]`."""
 
     def results(block: Block) -> tuple[Tensor, Tensor]:
@@ -28,7 +28,7 @@ def plant(patch: pytest.MonkeyPatch, network: Network, formula: Formula, seen: C
         projections = Projections(
             *(Linear(part.weight, part.bias) for part in (attention.query, attention.key, attention.value)), None
         )
-        result = formula(Inputs(x, x, x, attention.heads, projections, Seen() if allowed is None else seen(allowed)))
+        result = formula(Inputs(x, x, x, attention.heads, projections, Masks() if allowed is None else seen(allowed)))
         output = attention.split_heads(result.output)[:, block.numbers]
         return output[..., : block.value.shape[-1]], result.weights[:, block.numbers]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from attncli.effects.asking import Answer
+from attncli.effects.asking import MeasuredOutput
 from attncli.features.ablate import Ablation
 from attncli.features.ablate import _report as ablation_report
 from attncli.features.cut import EdgeEffects, _single_report
@@ -125,7 +125,7 @@ def similarity_of(cells, first: Tokens, second: Tokens, **changes) -> Similarity
         biased=False,
         effects=Ablation(
             model=model,
-            answer=Answer("cosine", "cosine of the embeddings of the two texts", float(cells.sum())),
+            answer=MeasuredOutput("cosine", "cosine of the embeddings of the two texts", float(cells.sum())),
             layers=[0, 1],
             heads=[0, 1],
             ways=["zero"],
@@ -142,7 +142,7 @@ def an_ablation() -> Ablation:
     """Two layers of three heads, silenced in two ways, on a text whose question is hostile."""
     effects = np.random.default_rng(0).normal(size=(1, 2, 2, 3))
     sums = effects.sum(axis=-1)
-    answer = Answer("cosine", "cosine with <b>", 0.5)
+    answer = MeasuredOutput("cosine", "cosine with <b>", 0.5)
     model = record_of(np.eye(3)).model
     return Ablation(model, answer, [1, 4], [0, 2, 5], ["zero", "mean"], effects, sums, sums.sum(axis=-1), None)
 
@@ -164,5 +164,5 @@ def cut_edges() -> EdgeEffects:
     record = record_of(np.full((2, 1, 4, 4), 0.25))
     effects = np.random.default_rng(0).normal(size=(2, 4)) / 100
     effects[0, 3] = np.nan
-    answer = Answer("logit", "logit of cat", 1.5)
+    answer = MeasuredOutput("logit", "logit of cat", 1.5)
     return EdgeEffects(record, answer, False, [1, 2], [0, 1, 2, 3], effects, ~np.isnan(effects))

@@ -15,7 +15,7 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
 from attncli.base.printable import first_line
-from attncli.base.schema import anything, fields, one_of, whole
+from attncli.base.schema import anything, fields, integer, one_of
 from attncli.base.untrusted import Tensors, parse_json
 
 WEIGHTS = Path(__file__).parent / "weights"  # those that come with the package
@@ -30,9 +30,9 @@ SIZES: dict[str, Sizes] = {
 ABOUT = fields(
     {
         "attention": one_of(choices.names(choices.Attention)),
-        "seed": whole(-(2**63), 2**64 - 1),  # what torch's generators take
-        "step": whole(),
-        "steps": whole(),
+        "seed": integer(-(2**63), 2**64 - 1),  # what torch's generators take
+        "step": integer(),
+        "steps": integer(),
         "sizes": anything,  # which they are depends on the attention
     }
 )
@@ -78,7 +78,7 @@ def load(path: Path) -> tuple[About, dict[str, Tensor]]:
             raise RequestError(f"{path} is not of this version's format ({FORMAT!r}): make it anew with train-align")
         found = {name: parse_json(value) for name, value in file.metadata.items() if name != "format"}
         ABOUT(found, "it")
-        fields(dict.fromkeys(SIZES[found["attention"]], whole(1, LARGEST)))(found["sizes"], "sizes")
+        fields(dict.fromkeys(SIZES[found["attention"]], integer(1, LARGEST)))(found["sizes"], "sizes")
         return About(**found), {name: file.read(name) for name in file.shapes}
     except (ValueError, OSError) as error:
         raise _damaged(path, first_line(error)) from error

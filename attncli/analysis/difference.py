@@ -34,7 +34,7 @@ class Difference(Brief):
         return [(self.first.layers[layer], self.first.heads[head]) for layer, head in places]
 
     def of(self, layer: int, head: int) -> float:
-        """Return how much weight moved in a head, by its numbers."""
+        """Return the weight that moved in a head, given its numbers."""
         return float(self.moved[self.first.layers.index(layer), self.first.heads.index(head)])
 
 

@@ -125,7 +125,7 @@ class Window:
         counts = queries.stop - queries.start, keys.stop - keys.start
         return window_mask(self.reach, *counts, device, first=queries.start - keys.start)
 
-    def seen(self, queries: slice, keys: slice) -> slice:
+    def visible_keys(self, queries: slice, keys: slice) -> slice:
         """Return the keys that any of some neighbouring queries sees, counted from the first key passed in."""
         start = min(max(queries.start - self.reach, keys.start), keys.stop)
         stop = max(min(queries.stop + self.reach, keys.stop), start)

@@ -43,7 +43,7 @@ def filesystem(address: str) -> tuple["AbstractFileSystem", str]:
 
     if "::" in address:
         raise RequestError(f"{shorten(printable(address), 100)}: chained addresses (::) are not supported")
-    with told("can't reach", address):
+    with convert_errors("can't reach", address):
         try:
             found, path = url_to_fs(address)
         except ImportError as error:
@@ -56,17 +56,17 @@ def filesystem(address: str) -> tuple["AbstractFileSystem", str]:
 
 
 @contextmanager
-def told(action: str, address: str) -> Iterator[None]:
+def convert_errors(action: str, address: str) -> Iterator[None]:
     """Convert any exception inside the block to a RequestError that names the failed action and the address."""
     try:
         yield
     except RequestError:
         raise
     except Exception as error:
-        raise RequestError(f"{action} {shorten(printable(address), 100)}: {said(error)}") from error
+        raise RequestError(f"{action} {shorten(printable(address), 100)}: {describe_file_error(error)}") from error
 
 
-def said(error: Exception) -> str:
+def describe_file_error(error: Exception) -> str:
     """Describe a file error in the system's words if there are any: some stores name no more than the file."""
     if isinstance(error, FileNotFoundError):
         return "No such file or directory"

@@ -1,4 +1,4 @@
-"""Schemas of documents from outside, written as tables: `fields({"name": text(), "layers": whole_number(1)})`.
+"""Schemas of documents from outside, written as tables: `fields({"name": text(), "layers": integer(1)})`.
 
 Each function returns a check. A check takes a value and its name, and raises ValueError if the value is invalid. Checks
 change nothing.
@@ -19,7 +19,7 @@ def refuse(value: Any, what: str, wanted: str) -> None:
     raise ValueError(f"{what} is {reprlib.repr(value)}, and not {wanted}")
 
 
-def whole(least: int = 0, most: int = LARGEST) -> Check:
+def integer(least: int = 0, most: int = LARGEST) -> Check:
     """Accept a whole number from `least` to `most`. True is not a number here, nor is 3.0."""
 
     def check(value: Any, what: str) -> None:
@@ -96,7 +96,7 @@ def maybe(inner: Check) -> Check:
     return check
 
 
-def each(inner: Check, count: int | None = None) -> Check:
+def list_of(inner: Check, count: int | None = None) -> Check:
     """Accept a list whose values `inner` accepts: `count` of them, by default any number."""
 
     def check(value: Any, what: str) -> None:

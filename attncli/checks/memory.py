@@ -1,4 +1,4 @@
-"""How much memory a call takes beyond what was in use before it."""
+"""Measure the memory that a call needs, in addition to the memory in use before."""
 
 import ctypes
 import gc

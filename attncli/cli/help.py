@@ -51,7 +51,7 @@ class InGroups:
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
         for one in self.params:
             if everything or one not in self.rare:
-                groups[getattr(one, "rich_help_panel", None) or MORE].append((written(one), meaning(one)))
+                groups[getattr(one, "rich_help_panel", None) or MORE].append((option_signature(one), meaning(one)))
         if everything or not self.rare:
             groups[MORE].append((name(HELP_NAMES[:2]), "Show the usual options." if self.rare else "Show this page."))
         if everything:
@@ -92,7 +92,7 @@ def long_name(one: Any) -> str:
     return str(max(one.opts, key=lambda option: option.startswith("--")))
 
 
-def written(one: Any) -> str:
+def option_signature(one: Any) -> str:
     """ "-l, --layer N", "    --pair TEXT", "TEXT" """
     if one.param_type_name == "argument":
         return str(one.metavar)

@@ -54,12 +54,12 @@ def typed(context: Context, command: str, options: dict[str, Any]) -> list[str]:
     if values.get("file") == STDIN and "text" in taken:
         values |= {"file": None, "text": TEXT}
     texts = {"text": TEXT} if values.get("text") is not None else {}
-    lines = [written(command, target, values), written(command, target, values | texts)]
+    lines = [command_line(command, target, values), command_line(command, target, values | texts)]
     return [line for line in dict.fromkeys(lines) if printable(line) == line]
 
 
-def written(command: str, target: Any, values: dict[str, Any]) -> str:
-    """Return a command with these values as it is typed: options by their shortest names, then arguments."""
+def command_line(command: str, target: Any, values: dict[str, Any]) -> str:
+    """Return the command line with these values: options by their shortest names, then arguments."""
     options, arguments = [], []
     for one in target.params:
         value = values.get(one.name)

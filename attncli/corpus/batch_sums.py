@@ -77,14 +77,14 @@ class BatchSums:
                 pass
             self.check_finite(sums.totals)
             divergences = sums.divergences() if self.counting.distances else [None] * len(batch)
-        limits, alike = sums.alike()
+        limits, alike = sums.uniform_sums()
         return [
             Sums.of_part(window.queries, limits[number], sums.totals[number], divergences[number], alike[number])
             for number, window in enumerate(sums.windows)
         ]
 
     def together(self, length: int) -> int:
-        """Return how many texts of a length have their weights in memory together."""
+        """Return the number of texts of a length whose weights are in memory together."""
         return self.block_weights // (self.model.heads * length**2)
 
     def check_finite(self, totals: Doubles) -> None:
@@ -133,7 +133,7 @@ class BlockSums(Tap):
             block = max(fewest, self.block_weights // (model.heads * run.length))
             units = Units([batch[text] for text in run.texts], self.words, block, model.device)
             self.units.append(units)
-            self.blocks.append(list(units.counted()) if units.whole else None)
+            self.blocks.append(list(units.counted()) if units.is_one_block else None)
 
     def begin(self, block: Block) -> Block:
         self.lengths = transformed_lengths(block) if self.norm else None
@@ -196,7 +196,7 @@ class BlockSums(Tap):
             _divide_rows(weights)
         return weights
 
-    def alike(self) -> tuple[Doubles, Doubles]:
+    def uniform_sums(self) -> tuple[Doubles, Doubles]:
         """Return the entropy of uniform attention, `[window, layer]`, and its figures in LINEAR,
         `[window, layer, figure]`.
         """
@@ -206,7 +206,7 @@ class BlockSums(Tap):
             for layer, mask in enumerate(run.masks):
                 if id(mask) not in shared:
                     reach = None if mask is None else mask.window
-                    shared[id(mask)] = units.alike(mask, self.blocks_of(run.number, reach))
+                    shared[id(mask)] = units.uniform_sums(mask, self.blocks_of(run.number, reach))
                 limits[run.texts, layer], linear[run.texts, layer] = shared[id(mask)]
         return limits, linear
 
@@ -274,7 +274,7 @@ class Units:
             self.word_of = torch.from_numpy(np.stack(places)).to(device)
 
     @property
-    def whole(self) -> bool:
+    def is_one_block(self) -> bool:
         """Return whether one block holds all queries."""
         return self.block >= self.length
 
@@ -284,7 +284,7 @@ class Units:
         start = 0
         while start < self.length:
             fitting = ends[(ends > start) & (ends <= start + self.block)]
-            end = self.length if self.whole else int(fitting[-1] if len(fitting) else ends[ends > start][0])
+            end = self.length if self.is_one_block else int(fitting[-1] if len(fitting) else ends[ends > start][0])
             yield slice(start, end)
             start = end
 
@@ -303,7 +303,7 @@ class Units:
         """Return the places of a block of queries among tokens or words."""
         if self.word_of is None:
             return block
-        if self.whole:
+        if self.is_one_block:
             return slice(0, self.longest)
         return slice(int(self.word_of[0, block.start]), int(self.word_of[0, block.stop - 1]) + 1)
 
@@ -345,7 +345,7 @@ class Units:
         pieces = weights.new_zeros(len(weights), size[2]).scatter_add_(-1, from_word, ones)
         return between.div_(pieces.clamp_min_(1)[:, None, :, None])
 
-    def alike(self, mask: LayerMask | None, blocks: Iterable[_Queries]) -> tuple[Doubles, Doubles]:
+    def uniform_sums(self, mask: LayerMask | None, blocks: Iterable[_Queries]) -> tuple[Doubles, Doubles]:
         """Return the sums over the queries of uniform attention: its entropy ln(keys that a query may attend to),
         `[window]`, and its figures in LINEAR, `[window, figure]`.
 

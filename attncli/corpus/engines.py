@@ -26,7 +26,7 @@ from attncli.base.errors import Notice, RequestError
 from attncli.base.files import making
 from attncli.corpus.files import BadFile
 from attncli.corpus.folder import Folder
-from attncli.corpus.shards import Counts, Seen, Shard, Total, Work
+from attncli.corpus.shards import CorpusSize, Counts, Shard, Total, Work
 
 TRIES = 3  # of a shard, before it is given up
 
@@ -42,7 +42,7 @@ class Counted(NamedTuple):
 
     shard: Shard
     content: bytes | None
-    seen: Seen
+    seen: CorpusSize
     notices: tuple[str, ...] = ()
     tries: int = 1
 
@@ -68,7 +68,7 @@ def count(work: Work[Total], counts: Counts[Total], shard: Shard, folder: Folder
     content = work.sealed(total)
     if folder is not None:
         folder.write(shard.name(work.digest), content)
-    yield Counted(shard, content if folder is None else None, work.seen(total))
+    yield Counted(shard, content if folder is None else None, work.corpus_size(total))
 
 
 def count_quietly(work: Work[Total], counts: Counts[Total], shard: Shard, folder: Folder | None) -> Counted:
@@ -129,7 +129,7 @@ def processes(workers: int, cores: int) -> Engine:
     """Return the engine of several processes, which share the cores."""
 
     def engine(work: Work[Any], shards: Iterator[Shard], folder: Folder | None) -> Iterator[Event]:
-        crew = _Crew(work.away(), max(1, cores // workers), folder)
+        crew = _Crew(work.without_model(), max(1, cores // workers), folder)
         try:
             for shard in islice(shards, workers):
                 crew.give(crew.start(), shard)

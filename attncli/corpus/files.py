@@ -17,7 +17,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
-from attncli.base.addresses import filesystem, is_address, said
+from attncli.base.addresses import describe_file_error, filesystem, is_address
 from attncli.base.errors import RequestError, install_hint
 from attncli.base.printable import printable, shorten
 from attncli.base.untrusted import open_regular
@@ -173,11 +173,11 @@ def _reading_of(name: str) -> Iterator[None]:
     except RequestError:
         raise
     except Exception as error:
-        raise BadFile(f"can't read {display_name(name)}: {said(error)}{where_to_find(name)}") from error
+        raise BadFile(f"can't read {display_name(name)}: {describe_file_error(error)}{where_to_find(name)}") from error
 
 
 @contextmanager
-def opened(one: Input, requested: int = REQUESTED) -> Iterator[BinaryIO]:
+def open_input(one: Input, requested: int = REQUESTED) -> Iterator[BinaryIO]:
     """Open a file, decompressed. One that is neither compressed nor a stream can be sought in.
 
     Raises BadFile if it can't be read, or if its size has changed.

@@ -15,7 +15,7 @@ from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from attncli.base.addresses import filesystem, is_address, local_path, said, told
+from attncli.base.addresses import convert_errors, describe_file_error, filesystem, is_address, local_path
 from attncli.base.errors import Notice, RequestError
 from attncli.base.untrusted import parse_json, read_regular
 from attncli.corpus.files import STDIN, TEXTS, BadFile, Input, Kinds, display_name, stamp_of, suffix
@@ -68,7 +68,7 @@ def _named(name: str, kinds: Kinds) -> list[Input]:
     return files
 
 
-def _files_inside(name: str, folder: "list[Found]", store: "Store", kinds: Kinds) -> list[Input]:
+def _files_inside(name: str, folder: "list[FolderFile]", store: "Store", kinds: Kinds) -> list[Input]:
     """Return the files of a folder that are read. A Notice names the others."""
     top = {found.parts[0]: found.file for found in folder if len(found.parts) == 1}
     if kinds.tables and SPLITS in top:
@@ -145,7 +145,7 @@ def _readable(found: Iterable[Input | BadFile], skip_bad: bool) -> Iterator[Inpu
 # --- files on this machine, and by address --------------------------------------------------------------
 
 
-class Found(NamedTuple):
+class FolderFile(NamedTuple):
     """A file in a folder, and the parts of its path from there."""
 
     parts: tuple[str, ...]
@@ -163,17 +163,19 @@ class Here:
         except (OSError, ValueError) as error:
             if isinstance(error, FileNotFoundError):
                 return None
-            raise RequestError(f"can't read {display_name(name)}: {said(error)}") from error
+            raise RequestError(f"can't read {display_name(name)}: {describe_file_error(error)}") from error
         return None if stat.S_ISDIR(found.st_mode) else _input_here(name, path, found)
 
-    def folder(self, name: str) -> list[Found] | None:
+    def folder(self, name: str) -> list[FolderFile] | None:
         """Return all files under a folder except hidden ones, sorted; None for anything else."""
         top = local_path(name)
         return sorted(self._under(top), key=attrgetter("parts")) if top.is_dir() else None
 
-    def _under(self, top: Path) -> Iterator[Found]:
+    def _under(self, top: Path) -> Iterator[FolderFile]:
         def refuse(error: OSError) -> None:
-            raise RequestError(f"can't read {display_name(str(error.filename))}: {said(error)}") from error
+            raise RequestError(
+                f"can't read {display_name(str(error.filename))}: {describe_file_error(error)}"
+            ) from error
 
         for folder, folders, files in os.walk(top, onerror=refuse):
             folders[:] = [one for one in folders if not _is_hidden(one)]
@@ -181,7 +183,7 @@ class Here:
                 path = Path(folder, file)
                 if not _is_hidden(file):
                     one = self.file(str(path)) or Input(str(path), str(path.absolute()), 0)
-                    yield Found(path.relative_to(top).parts, one)
+                    yield FolderFile(path.relative_to(top).parts, one)
 
     def matching(self, pattern: str) -> list[Input]:
         """Return the files that match a pattern except hidden ones, sorted."""
@@ -198,7 +200,7 @@ class Here:
         try:
             return read_regular(Path(file.at))
         except OSError as error:
-            raise RequestError(f"can't read {file.display_name}: {said(error)}") from error
+            raise RequestError(f"can't read {file.display_name}: {describe_file_error(error)}") from error
 
 
 class _ByAddress:
@@ -206,7 +208,7 @@ class _ByAddress:
 
     def file(self, name: str) -> Input | None:
         files, path = filesystem(name)
-        with told("can't read", name):
+        with convert_errors("can't read", name):
             files.invalidate_cache(path)  # an earlier listing may be out of date
             try:
                 about = files.info(path)
@@ -214,15 +216,15 @@ class _ByAddress:
                 return None
         return None if about["type"] == "directory" else _input_there(name, about)
 
-    def folder(self, name: str) -> list[Found] | None:
+    def folder(self, name: str) -> list[FolderFile] | None:
         files, path = filesystem(name)
-        with told("can't read", name):
+        with convert_errors("can't read", name):
             if not files.isdir(path):
                 return None
             top = files.info(path)["name"].rstrip("/")
             found = files.find(path, detail=True)
             every = (
-                Found(PurePosixPath(at).relative_to(top).parts, _input_there(files.unstrip_protocol(at), about))
+                FolderFile(PurePosixPath(at).relative_to(top).parts, _input_there(files.unstrip_protocol(at), about))
                 for at, about in found.items()
                 if _is_file(at, about)
             )
@@ -231,7 +233,7 @@ class _ByAddress:
     def matching(self, pattern: str) -> list[Input]:
         files, path = filesystem(pattern)
         fixed = _parts_before_magic(path)
-        with told("can't read", pattern):
+        with convert_errors("can't read", pattern):
             return [
                 _input_there(files.unstrip_protocol(at), about)
                 for at, about in sorted(files.glob(path, detail=True).items())
@@ -240,7 +242,7 @@ class _ByAddress:
 
     def content(self, file: Input) -> bytes:
         files, path = filesystem(file.at)
-        with told("can't read", file.name):
+        with convert_errors("can't read", file.name):
             content: bytes = files.cat_file(path)
             return content
 
@@ -249,7 +251,7 @@ Store = Here | _ByAddress
 
 
 def _parts_before_magic(pattern: str) -> int:
-    """Return how many parts of a pattern come before the first with a wildcard."""
+    """Return the number of parts of a pattern before the first with a wildcard."""
     return next((n for n, part in enumerate(PurePosixPath(pattern).parts) if MAGIC.search(part)), 0)
 
 

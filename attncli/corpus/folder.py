@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from attncli.base import files as base_files
-from attncli.base.addresses import filesystem, is_address, local_path, told
+from attncli.base.addresses import convert_errors, filesystem, is_address, local_path
 from attncli.base.errors import RequestError
 from attncli.base.files import making
 from attncli.base.held import HeldFile
 from attncli.base.printable import first_line, printable, shorten
-from attncli.base.schema import anything, each, fields, name, text, whole
+from attncli.base.schema import anything, fields, integer, list_of, name, text
 from attncli.base.untrusted import open_regular, parse_json
 from attncli.corpus.files import Input
 from attncli.corpus.shards import VERSION
@@ -136,7 +136,7 @@ class Remote:
         return nullcontext()
 
     def names(self) -> set[str]:
-        with told("can't read", self.name):
+        with convert_errors("can't read", self.name):
             self.files.invalidate_cache(self.path)
             try:
                 found = self.files.ls(self.path, detail=False)
@@ -145,7 +145,7 @@ class Remote:
             return {name.rstrip("/").rsplit("/", 1)[-1] for name in found}
 
     def read(self, name: str) -> bytes | None:
-        with told("can't read", f"{self.name}/{name}"):
+        with convert_errors("can't read", f"{self.name}/{name}"):
             try:
                 content: bytes = self.files.cat_file(f"{self.path}/{name}")
             except FileNotFoundError:
@@ -153,7 +153,7 @@ class Remote:
             return content
 
     def write(self, name: str, content: bytes) -> None:
-        with told("can't write", f"{self.name}/{name}"):
+        with convert_errors("can't write", f"{self.name}/{name}"):
             self.files.makedirs(self.path, exist_ok=True)
             self.files.pipe_file(f"{self.path}/{name}", content)
 
@@ -163,17 +163,17 @@ Folder = Local | Remote
 # --- its plan -------------------------------------------------------------------------------------------
 
 PLAN = "plan.json"
-INPUT = fields({"at": name(), "bytes": whole(), "digest": text(200), "stamp": text(200)})
+INPUT = fields({"at": name(), "bytes": integer(), "digest": text(200), "stamp": text(200)})
 FIXED = fields(  # each work has some of them
-    {"shard_bytes": whole(1)},
+    {"shard_bytes": integer(1)},
     {
-        "threads": whole(1, 64),
-        "batch_tokens": whole(1, 2**24),
-        "block_weights": whole(1, 2**34),
-        "laid_out": whole(0, 1),
+        "threads": integer(1, 64),
+        "batch_tokens": integer(1, 2**24),
+        "block_weights": integer(1, 2**34),
+        "laid_out": integer(0, 1),
     },
 )
-ABOUT = fields({"version": whole(), "asked": anything, "fixed": FIXED, "inputs": each(INPUT)})
+ABOUT = fields({"version": integer(), "asked": anything, "fixed": FIXED, "inputs": list_of(INPUT)})
 
 
 def bad_plan(folder: str | None, error: Exception) -> RequestError:

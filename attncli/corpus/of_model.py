@@ -27,16 +27,16 @@ class OfModel(Work[Total]):
     def on(self, device: str) -> Work[Total]:
         return replace(self, opening=replace(self.opening, device=device))
 
-    def away(self) -> Work[Total]:
+    def without_model(self) -> Work[Total]:
         return replace(self, model=None)
 
-    def opened(self) -> "Engine":
+    def open_model(self) -> "Engine":
         """Return the model. Raises RequestError as `Opening.again`."""
-        return self.opening.again(self.model, self.asked["model"])
+        return self.opening.reopen(self.model, self.asked["model"])
 
 
-def asked_of(command: str, model: "Engine", which: str | None) -> dict[str, Any]:
-    """Return what a command asks of a model, or of a part of it, by the names of options."""
+def model_options(command: str, model: "Engine", which: str | None) -> dict[str, Any]:
+    """Return the options of a command that concern the model or a part of it, by name."""
     kind = model.kind(which)
     return {
         "command": command,

@@ -50,7 +50,7 @@ def on_ray(address: str | None, workers: int | None = None, gpus: float = 0.0) -
             actors = []
             try:
                 for shard in islice(shards, workers or room):
-                    actors.append(make.remote(work.away()))
+                    actors.append(make.remote(work.without_model()))
                     doing[_count_on(actors[-1], shard, there, tries)] = actors[-1], shard
                 while doing:
                     [done], _ = ray.wait(list(doing), num_returns=1)
@@ -144,7 +144,7 @@ def _connected(address: str | None) -> Iterator[None]:
 
 
 def _room_for(gpus: float) -> int:
-    """Return how many workers a cluster has room for. Raises RequestError if it has no GPU for any."""
+    """Return the number of workers that fit into a cluster. Raises RequestError if it has no GPU for any."""
     import ray
 
     resources = ray.cluster_resources()
@@ -161,7 +161,7 @@ def _count_on(actor: Any, shard: Shard, folder: Folder | None, tries: Any) -> An
 
 
 def _outcome(done: Any, shard: Shard) -> Event:
-    """Return what has become of a shard. Raises RequestError if the request is at fault."""
+    """Return the outcome of a shard. Raises RequestError if the request is at fault."""
     import ray
 
     try:

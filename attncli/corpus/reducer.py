@@ -18,11 +18,11 @@ import torch
 from attncli.analysis.patterns import row_shares
 from attncli.base.choices import check_texts, each_text
 from attncli.base.errors import Notice, RequestError
-from attncli.base.schema import fields, whole
+from attncli.base.schema import fields, integer
 from attncli.corpus.batch_sums import TOKENS_A_CORE, BatchSums
-from attncli.corpus.of_model import MOST_THREADS, OfModel, asked_of, pool
+from attncli.corpus.of_model import MOST_THREADS, OfModel, model_options, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, notify_partial, silent
-from attncli.corpus.shards import Arrays, Counts, Seen, Shard
+from attncli.corpus.shards import Arrays, CorpusSize, Counts, Shard
 from attncli.corpus.statistics import Statistics, check_sums
 from attncli.corpus.sums import USUAL, Counting, Sums, plain_part
 from attncli.corpus.texts import Reading
@@ -253,7 +253,7 @@ class _RecordSums:
         """Return the sums of one window."""
         if record.tokens is not window.tokens:
             # the text that was written takes the place of the window that was read
-            window = Window.whole(record.tokens, window.text, window.of)
+            window = Window.uncut(record.tokens, window.text, window.of)
         if self.counting.words:
             window, record = window.in_words, merge_words(record)
         record = row_shares(record)
@@ -263,7 +263,7 @@ class _RecordSums:
 # --- statistics of texts and of files -----------------------------------------------------------------
 
 ARRAYS = ("limit", "totals", "means", "squares", "divergence", "alike")  # of the sums
-SUMS = fields({"texts": whole(), "queries": whole()})
+SUMS = fields({"texts": integer(), "queries": integer()})
 
 
 def corpus_statistics(
@@ -345,13 +345,13 @@ class CountedHeads(OfModel[Sums]):
     def of(cls, reducer: Reducer, reading: Reading, stride: int | None) -> "CountedHeads":
         model, info, counting = reducer.model, reducer.info, reducer.counting
         asked = {
-            **asked_of("stats", model, reducer.which),
+            **model_options("stats", model, reducer.which),
             "--stride": stride,
             "--mask": counting.mask,
             "--distances": counting.distances,
             "--measure": counting.measure,
             "--words": counting.words,
-            **reading.asked,
+            **reading.option_values,
         }
         opening = Opening.of(model)
         return cls(opening, asked, reading, stride, counting, info.layers, info.heads, reducer.pace, model=model)
@@ -370,7 +370,7 @@ class CountedHeads(OfModel[Sums]):
         return replace(self, pace=pace, opening=replace(self.opening, device=device))
 
     def begin(self, cores: int | None) -> Counts[Sums]:
-        reducer = Reducer(self.opened(), self.counting, self.pace, cores)
+        reducer = Reducer(self.open_model(), self.counting, self.pace, cores)
 
         def counts(shard: Shard) -> Iterator[Sums]:
             return reducer.count(self.reading.windows(shard.pieces, reducer.tokenizer, self.stride))
@@ -380,8 +380,8 @@ class CountedHeads(OfModel[Sums]):
     def nothing(self) -> Sums:
         return Sums.nothing(self.layers, self.heads, self.counting.distances)
 
-    def seen(self, total: Sums) -> Seen:
-        return Seen(total.texts, total.queries)
+    def corpus_size(self, total: Sums) -> CorpusSize:
+        return CorpusSize(total.texts, total.queries)
 
     def saved(self, total: Sums) -> tuple[dict[str, Any], Arrays]:
         arrays = {name: getattr(total, name) for name in ARRAYS if getattr(total, name) is not None}

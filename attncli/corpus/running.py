@@ -18,7 +18,7 @@ from attncli.corpus.engines import Counted, Engine, Failed, SoFar, here, process
 from attncli.corpus.files import TEXTS, BadFile, Input, Kinds, digested
 from attncli.corpus.finding import find_inputs
 from attncli.corpus.folder import Folder, State, bad_plan, folder_at
-from attncli.corpus.shards import Plan, Seen, Shard, Total, Work
+from attncli.corpus.shards import CorpusSize, Plan, Shard, Total, Work
 from attncli.corpus.texts import Choosing, end_of
 
 HERE, RAY = "here", "ray"
@@ -134,8 +134,8 @@ def _cores() -> int:
 class HowFar:
     """The progress: what has been counted, the part of it by an earlier run, and how many of all shards are done."""
 
-    seen: Seen
-    before: Seen
+    seen: CorpusSize
+    before: CorpusSize
     shards: int
     of: int
 
@@ -231,7 +231,7 @@ def run(
         for event in engine(work, merging.missing(), folder):
             if isinstance(event, SoFar):
                 so_far = event.total
-                show(merging.how_far(of, work.seen(event.total)))
+                show(merging.how_far(of, work.corpus_size(event.total)))
                 continue
             so_far = None
             if isinstance(event, Failed):
@@ -267,7 +267,7 @@ class _Merging(Generic[Total]):
         self.request = work.digest
         self.next = 0
         self.waiting: dict[int, bytes | str | None] = {}
-        self.before = self.now = Seen(0, 0)
+        self.before = self.now = CorpusSize(0, 0)
         self.shards = 0
 
     def missing(self) -> Iterator[Shard]:
@@ -275,17 +275,17 @@ class _Merging(Generic[Total]):
         there = set() if self.folder is None else self.folder.names()
         for shard in self.plan.shards():
             name = shard.name(self.request)
-            if name not in there or (total := self._kept(name, shard)) is None:
+            if name not in there or (total := self._read_sums(name, shard)) is None:
                 yield shard
             else:
-                self.before = self.before.plus(self.work.seen(total))
+                self.before = self.before.plus(self.work.corpus_size(total))
                 self.shards += 1
                 if shard.number == self.next:
                     self._add(total)
                 else:
                     self.waiting[shard.number] = name
 
-    def _kept(self, name: str, shard: Shard) -> Total | None:
+    def _read_sums(self, name: str, shard: Shard) -> Total | None:
         """Return the sums of a shard in the folder; None, with a Notice, if they are damaged."""
         assert self.folder is not None
         content = self.folder.read(name)
@@ -300,7 +300,7 @@ class _Merging(Generic[Total]):
             )
             return None
 
-    def how_far(self, of: int, counting: Seen = Seen(0, 0)) -> HowFar:
+    def how_far(self, of: int, counting: CorpusSize = CorpusSize(0, 0)) -> HowFar:
         """Return the progress, given the number of all shards; counting: the part of a shard that is counted so far."""
         return HowFar(self.before.plus(self.now).plus(counting), self.before, self.shards, of)
 

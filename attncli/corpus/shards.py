@@ -126,14 +126,14 @@ Arrays = dict[str, npt.NDArray[Any]]
 Total = TypeVar("Total", bound=Any)  # sums, which add up
 
 
-class Seen(NamedTuple):
-    """The size of the texts that sums are of."""
+class CorpusSize(NamedTuple):
+    """The number of texts and tokens that sums cover."""
 
     texts: int
     tokens: int
 
-    def plus(self, other: "Seen") -> "Seen":
-        return Seen(self.texts + other.texts, self.tokens + other.tokens)
+    def plus(self, other: "CorpusSize") -> "CorpusSize":
+        return CorpusSize(self.texts + other.texts, self.tokens + other.tokens)
 
 
 # Makes the sums of a shard: yields the sums so far after every step, the last time all of them.
@@ -168,7 +168,7 @@ class Work(ABC, Generic[Total]):
         """Return the sums of no shard."""
 
     @abstractmethod
-    def seen(self, total: Total) -> Seen: ...
+    def corpus_size(self, total: Total) -> CorpusSize: ...
 
     @abstractmethod
     def saved(self, total: Total) -> tuple[dict[str, Any], Arrays]:
@@ -189,7 +189,7 @@ class Work(ABC, Generic[Total]):
         """
         return self
 
-    def away(self) -> "Work[Total]":
+    def without_model(self) -> "Work[Total]":
         """Return the same work without anything that only this process has."""
         return self
 

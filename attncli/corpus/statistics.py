@@ -21,7 +21,7 @@ from attncli.base.arrays import Doubles, titled
 from attncli.base.errors import RequestError
 from attncli.base.files import as_text, check_suffix, write_table, write_whole
 from attncli.base.printable import first_line
-from attncli.base.schema import anything, each, fields, flag, maybe, one_of, real, whole
+from attncli.base.schema import anything, fields, flag, integer, list_of, maybe, one_of, real
 from attncli.base.untrusted import listed, parse_json, read_json, read_npz
 from attncli.corpus.sums import FIGURES, LINEAR, MOST_CLUSTERS, USUAL, Counting, Distances, Sums, plain_part
 from attncli.record import AttentionRecord, ModelInfo
@@ -246,7 +246,7 @@ def _complete(record: AttentionRecord) -> AttentionRecord:
 
 def record_sums(record: AttentionRecord, distances: bool = False) -> Sums:
     """Return the sums over the queries of a record with all layers and heads, without [PAD]."""
-    return plain_part(Window.whole(record.tokens), record.weights, record.masks, distances).of_text()
+    return plain_part(Window.uncut(record.tokens), record.weights, record.masks, distances).of_text()
 
 
 # --- saving ---------------------------------------------------------------------------------------------
@@ -349,8 +349,8 @@ def _write_npz(statistics: Statistics, path: Path) -> None:
 OF = {
     "model": MODEL,
     "mask": one_of(choices.names(choices.Mask)),
-    "texts": whole(1),
-    "tokens": whole(1),
+    "texts": integer(1),
+    "tokens": integer(1),
     "partial": flag(),
     "entropy_limit": anything,  # a number, or one per layer of the model
 }
@@ -361,22 +361,28 @@ ABOUT = fields(OF, MORE)  # of a .npz, besides its arrays
 FIGURE_EACH = fields(dict.fromkeys(FIGURES, real()))
 HEAD = fields(
     {
-        "layer": whole(),
-        "head": whole(),
+        "layer": integer(),
+        "head": integer(),
         "label": one_of((*PATTERNS, BROAD)),
         "strength": real(),
         "figures": FIGURE_EACH,
         "spread": FIGURE_EACH,
     }
 )
-DISTANCES = fields({"divergence": each(each(real())), "embedding": each(each(real(), 2)), "clusters": each(whole())})
+DISTANCES = fields(
+    {
+        "divergence": list_of(list_of(real())),
+        "embedding": list_of(list_of(real(), 2)),
+        "clusters": list_of(integer()),
+    }
+)
 
 # The document of `stats --json`. Labels, strengths and patterns are computed again from its figures.
 DOCUMENT = fields(
-    {**OF, "heads": each(HEAD)},
+    {**OF, "heads": list_of(HEAD)},
     {
         **MORE,
-        "alike": maybe(each(fields(dict.fromkeys(LINEAR, real())))),
+        "alike": maybe(list_of(fields(dict.fromkeys(LINEAR, real())))),
         "patterns": anything,
         "distances": DISTANCES,
     },
@@ -459,7 +465,7 @@ def _from_parts(
 def _per_layer(limit: Any, layers: int) -> Doubles:
     """Return a limit `[layer]` from a file, where it is one number or a list. Raises ValueError for anything else."""
     if isinstance(limit, list):
-        each(real(), layers)(limit, "entropy_limit")
+        list_of(real(), layers)(limit, "entropy_limit")
     else:
         real()(limit, "entropy_limit")
     return np.broadcast_to(np.array(limit, dtype=np.float64), layers)
@@ -484,7 +490,7 @@ def _check_statistics(statistics: Statistics) -> None:
     ]
     if between is not None:
         shapes += [("divergence", between.divergence, (every, every)), ("embedding", between.embedding, (every, 2))]
-        each(whole(), every)(between.clusters, "clusters")
+        list_of(integer(), every)(between.clusters, "clusters")
     for name, array, shape in shapes:
         if array is not None and array.shape != shape:
             raise ValueError(f"{name} is {list(array.shape)}, and by its model {list(shape)}")

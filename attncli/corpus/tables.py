@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from attncli.base.errors import RequestError, install_hint
 from attncli.base.printable import printable, quoted, shorten
-from attncli.corpus.files import Input, Piece, is_parquet, opened
+from attncli.corpus.files import Input, Piece, is_parquet, open_input
 
 if TYPE_CHECKING:
     import pyarrow
@@ -38,11 +38,13 @@ def arrow() -> Any:
 
 
 def parts_of(table: Input) -> tuple[int, ...]:
-    """Return how many rows of a table are read together, part after part: its row groups, or its batches, where small
-    ones are put together. Reads only footer or heads. Raises BadFile for a garbled table.
+    """Return the number of rows that are read together, for each part of a table.
+
+    The parts are its row groups, or its batches, of which small ones are joined. Reads only the footer or the heads.
+    Raises BadFile for a garbled table.
     """
     pyarrow = arrow()
-    with opened(table, FOOTER) as file:
+    with open_input(table, FOOTER) as file:
         if is_parquet(table.name):
             about = pyarrow.parquet.read_metadata(file)
             return tuple(about.row_group(number).num_rows for number in range(about.num_row_groups))
@@ -67,7 +69,7 @@ def rows(piece: Piece, field: str) -> Iterator[tuple[int, str | Bad]]:
     Raises RequestError if the table has no such column, or if the column holds no texts; BadFile for a garbled table.
     """
     arrow()
-    with opened(piece.input) as file:
+    with open_input(piece.input) as file:
         at = piece.start
         for column in (_parquet_columns if is_parquet(piece.input.name) else _arrow_columns)(file, piece, field):
             for text in texts(column):

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import first_line, quoted
 from attncli.base.untrusted import parse_json
-from attncli.corpus.files import CHUNK, BadFile, Input, Piece, is_compressed, is_json, is_table, opened
+from attncli.corpus.files import CHUNK, BadFile, Input, Piece, is_compressed, is_json, is_table, open_input
 from attncli.corpus.tables import Bad, rows
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Unreadable
@@ -100,7 +100,7 @@ def lines_in_blocks(piece: Piece) -> Iterator[tuple[int, RawLine]]:
 
 def _lines_from(piece: Piece) -> Iterator[RawLine]:
     """Yield the lines from the start of a piece to the end of the file."""
-    with opened(piece.input) as file:
+    with open_input(piece.input) as file:
         at = origin = _find_line(file, piece)
         for nth in count(1):
             content = file.readline(LONGEST + 1)
@@ -141,7 +141,7 @@ _known_lines: dict[Input, tuple[int, int]] = {}  # a place in a file, and how ma
 
 
 def _lines_before(one: Input, place: int) -> int:
-    """Return how many lines of a file end before a place, counted from the last place that was asked for."""
+    """Return the number of lines of a file that end before a place. Counts from the place of the last call."""
     if place == 0:
         return 0
     start, ended = _known_lines.get(one, (0, 0))
@@ -149,7 +149,7 @@ def _lines_before(one: Input, place: int) -> int:
         return ended
     if start > place or is_compressed(one.name):
         start, ended = 0, 0
-    with opened(one) as file:
+    with open_input(one) as file:
         left = place - start
         if start:
             file.seek(start)
@@ -185,9 +185,10 @@ class Choosing(ABC):
             raise RequestError(f"--sample {self.sample:g}: a share of the texts, above 0 and up to 1")
 
     @property
-    def asked(self) -> dict[str, Any]:
-        """The options that tell it from another way of reading. skip_bad is not one of them: a run that a bad line
-        stopped can be resumed with it.
+    def option_values(self) -> dict[str, Any]:
+        """The options that distinguish it from other ways of reading.
+
+        skip_bad is not one of them: it can resume a run that a bad line stopped.
         """
         return {"--limit": self.limit, "--sample": self.sample, "--seed": None if self.sample is None else self.seed}
 
@@ -270,9 +271,9 @@ class Reading(Choosing):
             raise RequestError("--jsonl has one text a line, --paragraphs several lines a text: which one is meant?")
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def option_values(self) -> dict[str, Any]:
         own = {"--paragraphs": self.paragraphs, "--jsonl": self.json, "--field": self.field}
-        return {**own, **super().asked}
+        return {**own, **super().option_values}
 
     def check(self, inputs: Sequence[Input]) -> None:
         if self.field is not None and not (self.json or any(is_json(one.name) or is_table(one.name) for one in inputs)):
@@ -284,16 +285,16 @@ class Reading(Choosing):
         Raises RequestError, with file and line, for a line that is not UTF-8 or longer than LONGEST, for one that is
         no JSON object with the field, and for a table without the column; BadFile for a file that can't be read.
         """
-        return self.first(line for piece in pieces for line in self.taken(piece))
+        return self.first(line for piece in pieces for line in self.chosen_texts(piece))
 
     def places(self, piece: Piece) -> Iterator[int]:
-        return (line.at for line in self.taken(piece))
+        return (line.at for line in self.chosen_texts(piece))
 
-    def taken(self, piece: Piece) -> Iterator[Line]:
+    def chosen_texts(self, piece: Piece) -> Iterator[Line]:
         """Yield the texts of a piece that are taken, whatever the limit."""
-        return (line for line in self._found(piece) if line.text and self.takes(line.at, line.text))
+        return (line for line in self._all_texts(piece) if line.text and self.takes(line.at, line.text))
 
-    def _found(self, piece: Piece) -> Iterator[Line]:
+    def _all_texts(self, piece: Piece) -> Iterator[Line]:
         """Yield all texts of a piece."""
         name, json = piece.input.name, self.json or is_json(piece.input.name)
         if self.paragraphs and (json or is_table(name)):

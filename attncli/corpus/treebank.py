@@ -83,12 +83,12 @@ class TreebankReading(Choosing):
         Raises RequestError, with the line, for anything that is no CoNLL-U or no tree, and BadFile for a file that
         can't be read.
         """
-        return self.first(sentence for piece in pieces for _, sentence in self.taken(piece))
+        return self.first(sentence for piece in pieces for _, sentence in self.chosen_sentences(piece))
 
     def places(self, piece: Piece) -> Iterator[int]:
-        return (place for place, _ in self.taken(piece))
+        return (place for place, _ in self.chosen_sentences(piece))
 
-    def taken(self, piece: Piece) -> Iterator[tuple[int, Sentence]]:
+    def chosen_sentences(self, piece: Piece) -> Iterator[tuple[int, Sentence]]:
         """Yield the sentences of a piece that are taken, whatever the limit, with their places."""
         check_installed()  # once, not per sentence: --skip-bad can't skip a missing library
         for place, lines in groupby(lines_in_blocks(piece), itemgetter(0)):

@@ -36,8 +36,8 @@ class Asking:
 
     pair: its second segment. similar_to: another text, for the cosine of the two. target: a class, a word for [MASK],
     the next token, the text that an encoder-decoder is to write, or the label of the token `at`. kind: of
-    `choices.Asked`; by default it follows from the other fields. output: the name of an output, for a checkpoint with
-    several. mask: of `choices.Mask`; None is the one that the network was trained with. which: the attention of an
+    `choices.QuestionKind`; by default it follows from the other fields. output: the name of an output, for a checkpoint
+    with several. mask: of `choices.Mask`; None is the one that the network was trained with. which: the attention of an
     encoder-decoder to change: "encoder", "decoder" or "cross" (the default).
     """
 
@@ -90,11 +90,11 @@ FROM_NOTHING = ("divergence", "distance")  # kinds whose numbers are 0 without a
 
 
 @dataclass(frozen=True)
-class Answer:
+class MeasuredOutput:
     """The output that was measured.
 
-    kind: of `choices.Asked`; about: the output in words; value: without a change, the mean over several texts; mask: of
-    the network's attention, of `choices.Mask`.
+    kind: of `choices.QuestionKind`; about: the output in words; value: without a change, the mean over several texts;
+    mask: of the network's attention, of `choices.Mask`.
     """
 
     kind: str
@@ -111,7 +111,7 @@ class Answer:
         return {"kind": self.kind, "value": self.value, "about": self.about}
 
 
-def numbered(layers: Sequence[int], heads: Sequence[int]) -> str:
+def layers_and_heads(layers: Sequence[int], heads: Sequence[int]) -> str:
     """layers 0-5, heads 3,7"""
     return f"layers {number_list(layers)}, heads {number_list(heads)}"
 
@@ -121,7 +121,7 @@ def which_way(kind: str, what: str = "the head") -> str:
     return UP[kind].format(what)
 
 
-def answered(answer: Answer) -> str:
+def describe_output(answer: MeasuredOutput) -> str:
     """Return the output with its value; a divergence and a distance have none."""
     if answer.kind in FROM_NOTHING:
         return answer.about

@@ -197,7 +197,7 @@ class Unchanged:
             return torch.stack(rows.last(last))
 
 
-def under(
+def run_changes(
     texts: Sequence[Unchanged], changes: Sequence[Change], others: Sequence[Change] | None = None
 ) -> Iterator[tuple[list[int], list[Tensor]]]:
     """Yield the output of the last layer under each change, batch by batch.

@@ -28,8 +28,8 @@ from attncli.base.arrays import Doubles
 from attncli.base.choices import check_text
 from attncli.base.errors import RequestError
 from attncli.base.printable import SPACE, printable, quoted, shorten, visible
-from attncli.effects.asking import OPTIONS, Answer, Asking
-from attncli.effects.change import Change, Unchanged, under
+from attncli.effects.asking import OPTIONS, Asking, MeasuredOutput
+from attncli.effects.change import Change, Unchanged, run_changes
 from attncli.models.engine import Engine
 from attncli.models.output import SIGMOID, Output
 from attncli.models.outputs import last_real, manner_of, masked, output_of
@@ -62,7 +62,7 @@ class Left(NamedTuple):
 class Question(ABC):
     """A number of the last vectors of its texts.
 
-    kind: of `choices.Asked`; about: the number in words. held: places of the first text at which the question is
+    kind: of `choices.QuestionKind`; about: the number in words. held: places of the first text at which the question is
     asked, so that these tokens can't be erased.
     """
 
@@ -107,9 +107,9 @@ class Question(ABC):
         return self.of(self.texts)
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> MeasuredOutput:
         """The number without a change, and what it is."""
-        return Answer(self.kind, self.about, self.value, self.texts[0].mask)
+        return MeasuredOutput(self.kind, self.about, self.value, self.texts[0].mask)
 
     def of(self, texts: Sequence[Unchanged]) -> float:
         """Compute the number without a change, with these texts in place of the first ones."""
@@ -141,7 +141,7 @@ class Question(ABC):
         """
         changed = self.texts if changed is None else changed
         found = np.empty(len(changes))
-        for numbers, last in under(changed, changes, others):
+        for numbers, last in run_changes(changed, changes, others):
             with torch.inference_mode():
                 both = [torch.cat([copies, one.last]) for copies, one in zip(last, changed, strict=True)]
                 both += [text.last.expand(len(numbers) + 1, -1, -1) for text in self.texts[len(changed) :]]
@@ -240,7 +240,7 @@ class Target(Predicted):
         return numbers[..., self.label].flatten()
 
 
-class Written(Predicted):
+class TextProbability(Predicted):
     """The probability of the text that a decoder is made to write: the product over its tokens.
 
     Or the log-probability in nats, as the mean over its tokens, because long texts are hardly ever probable.
@@ -366,9 +366,9 @@ def question(model: Engine, text: str, asking: Asking = Asking()) -> Question:
     """
     check_text("a text", text)
     if asking.kind is not None:
-        choices.check("question", asking.kind, choices.Asked)
+        choices.check("question", asking.kind, choices.QuestionKind)
     tokens = model.with_answer(model.tokenizer.encode(text, asking.pair), asking.target)
-    output = _output_asked(model, tokens, asking)
+    output = _select_output(model, tokens, asking)
     kind = asking.kind or _usual_kind(output, asking, several=isinstance(tokens, Read | Fed) and len(tokens.goal) > 1)
     _check_fields(kind, asking)
     if kind == "cosine" and output is not None and asking.similar_to is not None:
@@ -381,7 +381,7 @@ def question(model: Engine, text: str, asking: Asking = Asking()) -> Question:
     if output.function is None and kind != "logit":
         raise RequestError(f"{model.place.name} predicts a number, not labels: what can be asked is its logit")
     if kind == "divergence":
-        return Divergence(one, output, _places_asked(model, output, tokens, asking.at))
+        return Divergence(one, output, _select_places(model, output, tokens, asking.at))
     if isinstance(tokens, Read | Fed):
         return _written_question(one, output, kind, tokens.goal, asking.at)
     return _label_question(one, output, kind, asking)
@@ -392,13 +392,13 @@ def _written_question(text: Unchanged, output: Output, kind: str, goal: Sequence
     if at is None and len(goal) > 1:
         if kind == "logit":
             raise RequestError(f"a logit is of one token, and {len(goal)} are written: name one with --at TOKEN")
-        return Written(text, output, kind, goal)
+        return TextProbability(text, output, kind, goal)
     place = 0 if at is None else select_token(at, text.tokens.spoken)
     return Target(text, output, kind, goal[place], place)
 
 
-def _output_asked(model: Engine, tokens: Tokens, asking: Asking) -> Output | None:
-    """Return the output that is asked for, None for the last vectors. Raises RequestError where there is none."""
+def _select_output(model: Engine, tokens: Tokens, asking: Asking) -> Output | None:
+    """Return the requested output; None for the last vectors. Raises RequestError if there is none."""
     if asking.kind == "distance":
         return None
     if asking.similar_to is not None or asking.kind == "cosine":
@@ -446,8 +446,8 @@ def _check_fields(kind: str, asking: Asking) -> None:
         raise RequestError("a cosine is of two texts: name the other one with --similar-to")
 
 
-def _places_asked(model: Engine, output: Output, tokens: Tokens, at: str | None) -> list[int] | None:
-    """Return the tokens whose labels are asked for: the named one, or all [MASK], or all that are not special.
+def _select_places(model: Engine, output: Output, tokens: Tokens, at: str | None) -> list[int] | None:
+    """Return the tokens whose labels are measured: the named one, or all [MASK], or all that are not special.
 
     None for an output that has one label per text. Raises RequestError where a token is named then.
     """
@@ -468,7 +468,7 @@ def _label_question(text: Unchanged, output: Output, kind: str, asking: Asking) 
     """Ask for one label of an output. Raises RequestError for an unknown or a missing label or token."""
     if output.kind == "span":
         raise RequestError("an answer's place has no label: ask for the divergence")
-    places = _places_asked(text.model, output, text.tokens, asking.at)
+    places = _select_places(text.model, output, text.tokens, asking.at)
     if places is not None and len(places) != 1:
         raise RequestError(f"{output.kind} are predicted at {len(places)} tokens: say at which one (--at TOKEN)")
     if output.kind == "next" and asking.target is None:

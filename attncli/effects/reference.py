@@ -30,7 +30,7 @@ class Reference:
         """The mean over tokens, `[layer, head, head_dim]`."""
         return self.outputs.mean(dim=1)
 
-    def drawn(self, count: int, seed: int) -> Tensor:
+    def draw(self, count: int, seed: int) -> Tensor:
         """Draw the outputs of some tokens uniformly, `[layer, count, head, head_dim]`."""
         generator = torch.Generator().manual_seed(seed)
         return self.outputs[:, torch.randint(self.outputs.shape[1], (count,), generator=generator)]

@@ -40,7 +40,7 @@ def find_feature(name: str) -> "type[Feature]":
 
 
 def _group_and_summary(name: str) -> tuple[str, str] | None:
-    """Return what the class of a command says in its own file: its group, and the first line of its docstring."""
+    """Return the group of a command, and the first line of the docstring of its class."""
     path = FOLDER / name.replace("-", "_")
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     stated = rf'^class {_class_of(name)}\([^)]*Feature[^)]*\):\n    """([^\n]+)\n.*?^    group = "(.+?)"$'

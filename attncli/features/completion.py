@@ -25,7 +25,7 @@ SHAPE_KEYS = (
 MOST = 1000  # layers or heads: more is no model
 
 
-def begun(names: Iterable[str], incomplete: str) -> list[str]:
+def with_prefix(names: Iterable[str], incomplete: str) -> list[str]:
     """Return the names that begin with a text."""
     return [name for name in names if name.startswith(incomplete)]
 
@@ -33,7 +33,7 @@ def begun(names: Iterable[str], incomplete: str) -> list[str]:
 def last_of_list(names: Iterable[str], incomplete: str) -> list[str]:
     """Complete the last name of a list by names that are not in it yet: "none,ca" -> "none,causal"."""
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in begun(names, last) if name not in before.split(",")]
+    return [f"{before}{comma}{name}" for name in with_prefix(names, last) if name not in before.split(",")]
 
 
 def several(choice: Any) -> Callable[[str], list[str]]:
@@ -48,17 +48,17 @@ def several(choice: Any) -> Callable[[str], list[str]]:
 def sample(incomplete: str) -> list[str]:
     from attncli.text.samples import samples
 
-    return begun((one.name for one in samples()), incomplete)
+    return with_prefix((one.name for one in samples()), incomplete)
 
 
 def device(incomplete: str) -> list[str]:
-    return begun(choices.names(choices.Device), incomplete)
+    return with_prefix(choices.names(choices.Device), incomplete)
 
 
 def segments(incomplete: str) -> list[str]:
     from attncli.record.selection import SEGMENTS
 
-    return begun(SEGMENTS, incomplete)
+    return with_prefix(SEGMENTS, incomplete)
 
 
 # --- models, their layers and heads ---------------------------------------------------------------------
@@ -68,7 +68,7 @@ def model(incomplete: str) -> list[str]:
     """Return aliases; the shell itself completes directories."""
     from attncli.models.aliases import ALIASES
 
-    return begun(ALIASES, incomplete)
+    return with_prefix(ALIASES, incomplete)
 
 
 def models(incomplete: str) -> list[str]:
@@ -87,11 +87,11 @@ def heads(options: Mapping[str, Any], incomplete: str) -> list[str]:
 
 
 def one_layer(options: Mapping[str, Any], incomplete: str) -> list[str]:
-    return begun(map(str, range(counts(options)[0])), incomplete)
+    return with_prefix(map(str, range(counts(options)[0])), incomplete)
 
 
 def one_head(options: Mapping[str, Any], incomplete: str) -> list[str]:
-    return begun(map(str, range(counts(options)[1])), incomplete)
+    return with_prefix(map(str, range(counts(options)[1])), incomplete)
 
 
 def numbers(count: int, incomplete: str) -> list[str]:
@@ -99,9 +99,9 @@ def numbers(count: int, incomplete: str) -> list[str]:
     before, comma, last = incomplete.rpartition(",")
     first, dash, _ = last.partition("-")
     if dash and first.isdecimal():
-        return begun((f"{before}{comma}{first}-{end}" for end in range(int(first) + 1, count)), incomplete)
+        return with_prefix((f"{before}{comma}{first}-{end}" for end in range(int(first) + 1, count)), incomplete)
     every = ["all"] if count and not comma else []
-    return begun(every, incomplete) + last_of_list(map(str, range(count)), incomplete)
+    return with_prefix(every, incomplete) + last_of_list(map(str, range(count)), incomplete)
 
 
 def counts(options: Mapping[str, Any]) -> tuple[int, int]:
@@ -113,11 +113,11 @@ def counts(options: Mapping[str, Any]) -> tuple[int, int]:
     if not name or options.get("saved"):
         return 0, 0
     from attncli.models.aliases import find_alias
-    from attncli.models.config import ModelConfig, said_of
+    from attncli.models.config import ModelConfig, describe_config
 
     known = find_alias(name)
     if known is not None:
-        said = said_of(known[1].config)
+        said = describe_config(known[1].config)
         return said["layers"], said["heads"]
     path = config_file(name)
     if path is None:

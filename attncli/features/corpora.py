@@ -98,7 +98,7 @@ class CorpusFeature(Feature):
     worker_gpus: float
 
     def where(self) -> "Where":
-        """Return where shards are counted, and where their sums are kept.
+        """Return the machines that count shards, and the folder of their sums.
 
         Raises RequestError for empty shards, for options that have no effect, and as `Where` does.
         """

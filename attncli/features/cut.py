@@ -26,11 +26,11 @@ from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
 from attncli.effects.asking import (
-    Answer,
     Asking,
-    answered,
+    MeasuredOutput,
+    describe_output,
+    layers_and_heads,
     merge_asking,
-    numbered,
     signed,
     takes_fields,
     which_way,
@@ -128,7 +128,7 @@ class _Cuts:
     """
 
     record: AttentionRecord
-    answer: Answer
+    answer: MeasuredOutput
     keep_rest: bool
 
     @property
@@ -140,7 +140,12 @@ class _Cuts:
         """Return the line of a result."""
         record = self.record
         return titled(
-            self, record.model.shown, facts[0], numbered(record.layers, record.heads), str(self.answer), *facts[1:]
+            self,
+            record.model.shown,
+            facts[0],
+            layers_and_heads(record.layers, record.heads),
+            str(self.answer),
+            *facts[1:],
         )
 
     def names(self, edge: Edge) -> tuple[str, str]:
@@ -232,7 +237,7 @@ class JointCut(_Cuts):
         return np.array([weights[edge] for edge in self.edges])
 
     def document(self) -> dict[str, Any]:
-        """Return what --json prints; the entry of "effects" whose layer is None is of all layers together."""
+        """Return the document of --json; the entry of "effects" whose layer is None is of all layers together."""
         effects = []
         for place, layer in enumerate([None, *self.record.layers]):
             entry: dict[str, Any] = {"layer": layer, "effect": float(self.effects[place]), "control": None}
@@ -246,7 +251,7 @@ class JointCut(_Cuts):
 
 @dataclass(frozen=True, repr=False)
 class EdgeEffects(_Cuts):
-    """Each of some edges cut by itself, in all of the layers.
+    """The effects of cutting edges one at a time, in all selected layers.
 
     queries, keys: the tokens along the rows and the columns. effects: `[query, key]`, NaN where the mask hides the key,
     so that there is nothing to cut. can_matter: `[query, key]`, whether the network has a path from the edge to the
@@ -281,7 +286,7 @@ class EdgeEffects(_Cuts):
         ]
 
     def document(self) -> dict[str, Any]:
-        """Return what --json prints."""
+        """Return the document of --json."""
         found, can = self.correlation(), int(self.can_matter.sum())
         edges = [
             (edge, {"weight": weight, "effect": effect, "can_matter": place < can})
@@ -352,7 +357,7 @@ def cut_each(
     some = [edge for edge in scissors.named(*edges) if can_matter[edge]]
     with progress(len(some), "edges") as advance:
         found = scissors.effects([scissors.without([edge], record.layers) for edge in some], advance)
-    effects = np.where(scissors.shown, 0.0, np.nan)
+    effects = np.where(scissors.visible_keys, 0.0, np.nan)
     for edge, effect in zip(some, found, strict=True):
         effects[edge] = effect if abs(effect) > scissors.asked.rounding else 0.0
     queries, keys = _places(edges[0], record.tokens), _places(edges[1], record.keys)
@@ -393,7 +398,7 @@ class Scissors:
         return cls(asked, record, keep_rest)
 
     @property
-    def shown(self) -> Bools:
+    def visible_keys(self) -> Bools:
         """The keys that any of the layers lets a query see, `[query, key]`."""
         return np.any(self.record.masks, axis=0)
 
@@ -431,7 +436,7 @@ class Scissors:
     def named(self, query: str, key: str) -> list[Edge]:
         """Return the edges of a name that a mask shows. Raises RequestError for none, or for an unknown token."""
         queries, keys = _places(query, self.record.tokens), _places(key, self.record.keys)
-        found = [(one, other) for one in queries for other in keys if self.shown[one, other]]
+        found = [(one, other) for one in queries for other in keys if self.visible_keys[one, other]]
         if not found:
             raise RequestError(
                 f"from {quoted(query)} to {quoted(key)} there is nothing to cut: the mask, or the window of these "
@@ -441,7 +446,7 @@ class Scissors:
 
     def others(self, edges: Sequence[Edge]) -> Iterator[list[Edge]]:
         """Draw as many other edges from the same queries, DRAWS times; none where a query has not as many."""
-        free = {query: np.flatnonzero(row) for query, row in enumerate(self.shown)}
+        free = {query: np.flatnonzero(row) for query, row in enumerate(self.visible_keys)}
         taken = {query: [key for _, key in some] for query, some in groupby(edges, key=itemgetter(0))}
         pools = {query: np.setdiff1d(free[query], keys) for query, keys in taken.items()}
         if any(len(pools[query]) < len(keys) for query, keys in taken.items()):
@@ -554,7 +559,7 @@ def _single_report(found: EdgeEffects, top: int) -> Report:
 
 
 def _title(found: _Cuts, *more: str) -> list[str]:
-    return [model_name(found.record.model.shown), answered(found.answer), f"mask {found.answer.mask}", *more]
+    return [model_name(found.record.model.shown), describe_output(found.answer), f"mask {found.answer.mask}", *more]
 
 
 def _axis(name: str, tokens: Tokens, places: Sequence[int]) -> Axis:

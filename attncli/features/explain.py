@@ -133,7 +133,7 @@ class Explain(Feature):
 
 
 def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = None) -> dict[str, Any]:
-    """Return what --json prints: the row of a query of the one head of a record, key by key, computed in float64.
+    """Return the document of --json: the row of a query of the one head of a record, key by key, computed in float64.
 
     The record holds the head's queries and keys too (`vectors`). query: the position of the token whose row it is.
     head: the head taken apart; a saved record has none, and then the document has nothing that is made of values.
@@ -314,17 +314,21 @@ def _steps(document: Mapping[str, Any]) -> list[_Step]:
     """Return the columns: from q·k to the scores, then exp, the weights, and where values are known what they bring."""
     keys = document["keys"]
 
-    def written(values: list[float], digits: int = 3) -> tuple[list[float], list[str]]:
+    def format_values(values: list[float], digits: int = 3) -> tuple[list[float], list[str]]:
         return values, [f"{value:.{digits}f}" for value in values]
 
-    before = [_Step("q·k not turned", *written([key["unturned"] for key in keys]))] if "unturned" in keys[0] else []
-    scores = [*before, _Step("q·k", *written([key["score"] for key in keys]))]
-    scores.append(_Step(_scaling(document), *written([key["scaled"] for key in keys]), leaves=3))
+    before = (
+        [_Step("q·k not turned", *format_values([key["unturned"] for key in keys]))] if "unturned" in keys[0] else []
+    )
+    scores = [*before, _Step("q·k", *format_values([key["score"] for key in keys]))]
+    scores.append(_Step(_scaling(document), *format_values([key["scaled"] for key in keys]), leaves=3))
     if "terms" in keys[0]:
         if "row" in keys[0]:
-            scores.append(_Step("row of table", *written([key["row"] for key in keys], digits=0)))
-        scores += [_Step(f"+ {name}", *written([key["terms"][name] for key in keys])) for name in keys[0]["terms"]]
-        scores.append(_Step("= score", *written([key["added"] for key in keys])))
+            scores.append(_Step("row of table", *format_values([key["row"] for key in keys], digits=0)))
+        scores += [
+            _Step(f"+ {name}", *format_values([key["terms"][name] for key in keys])) for name in keys[0]["terms"]
+        ]
+        scores.append(_Step("= score", *format_values([key["added"] for key in keys])))
     largest, total = document["largest"], document["total"]
     heading = f"exp(· {'+' if largest < 0 else '-'} {abs(largest):.2f})"
     raised = _Step(
@@ -336,7 +340,7 @@ def _steps(document: Mapping[str, Any]) -> list[_Step]:
         leaves=2,
     )
     weights = [key["weight"] for key in keys]
-    weight = _Step("/ sum = weight", *written(weights), WEIGHTS, f"{sum(weights):.3f}")
+    weight = _Step("/ sum = weight", *format_values(weights), WEIGHTS, f"{sum(weights):.3f}")
     if "sink" in document:
         score, sink = document["sink"]["score"], document["sink"]["raised"]
         scores[-1] = scores[-1]._replace(sink=f"{score:.3f}")
@@ -348,8 +352,8 @@ def _steps(document: Mapping[str, Any]) -> list[_Step]:
         *scores,
         raised,
         weight,
-        _Step("|v|", *written([key["value_norm"] for key in keys]), VALUES, leaves=1),
-        _Step("|weight v|", *written([key["contribution"] for key in keys]), VALUES, norm),
+        _Step("|v|", *format_values([key["value_norm"] for key in keys]), VALUES, leaves=1),
+        _Step("|weight v|", *format_values([key["contribution"] for key in keys]), VALUES, norm),
     ]
 
 

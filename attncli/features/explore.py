@@ -82,13 +82,13 @@ class Explore(Feature):
         except ModuleNotFoundError as error:
             raise RequestError(f"explore needs Textual: {install_hint('live')}") from error
         from attncli.live import Session, check_models
-        from attncli.live.explorer.panes import Look
+        from attncli.live.explorer.panes import ScreenState
 
         names = names_of(self.model)
         check_models(names)  # a wrong name is refused before the screen is filled
         session = Session([Opening(name, self.device, self.dtype, self.engine, self.without) for name in names])
         text = Input(SAMPLE if self.text is None else self.text, self.pair)
-        look = Look(names[0], text, self.mask, self.measure, self.words)
+        look = ScreenState(names[0], text, self.mask, self.measure, self.words)
         explorer = Explorer(session, look, self.pad_to, (self.layer, self.head))
         explorer.run()
         if explorer.return_code:

@@ -63,7 +63,7 @@ class Feature:
         """Raises RequestError for the first of these fields that was set: it has no effect, and `why` says why."""
         for name in names:
             if self.is_given(name):
-                raise RequestError(f"{written(options_of(type(self))[name])} has no effect {why}: leave it out")
+                raise RequestError(f"{option_name(options_of(type(self))[name])} has no effect {why}: leave it out")
 
     def refuse_use(self, use: Use, why: str) -> None:
         """Raises RequestError for the first field of this use that was set."""
@@ -98,6 +98,6 @@ def default_of(feature: type[Feature], name: str) -> Any:
     return one.default_factory() if one.default_factory is not MISSING else one.default
 
 
-def written(option: Option) -> str:
+def option_name(option: Option) -> str:
     """Return an option by its long name, and an argument by its metavar."""
     return str(option.metavar) if not option.names else max(option.names, key=lambda name: name.startswith("--"))

@@ -29,7 +29,7 @@ from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, Texts, notify, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
-from attncli.record.display import drawn, model_name, record_size
+from attncli.record.display import hide_masked, model_name, record_size
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import Selection, number_list, numbered_names, select_token
 from attncli.report import Axis, Maps, NextCommand, Panel, Part, Report, Sentence
@@ -184,11 +184,12 @@ class Followed:
         paths = self.as_record().masks
         own = np.stack([self.record.mask_of(layer) for layer in self.layers])[:, self.queries]
         return {
-            name: drawn(rows.astype(np.float32), own if name == "raw" else paths) for name, rows in self.shares.items()
+            name: hide_masked(rows.astype(np.float32), own if name == "raw" else paths)
+            for name, rows in self.shares.items()
         }
 
     def document(self) -> dict[str, Any]:
-        """Return what --json prints: for every layer and query a share of each input token, and these as a record."""
+        """Return the document of --json: the share of each input token per layer and query, also as a record."""
         entry = self.as_record().document()
         for shown, method in zip(entry["attention"], cycle(self.shares)):
             shown["method"] = method

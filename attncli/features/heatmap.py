@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from attncli.report.figure.record import Look, What
+    from attncli.report.figure.record import Appearance, What
 
 COPIES = 3  # of the maps, that drawing them makes (4 layers x 12 heads x 1,024 tokens as a matrix)
 
@@ -117,11 +117,11 @@ class Heatmap(RecordFeature):
     ] = None
 
     def report(self, progress: Progress = silent) -> Report:
-        from attncli.report.figure.record import Look, What, left_out
+        from attncli.report.figure.record import Appearance, What, left_out
 
         self._check()
         cmap = SIGNED if self.terms and not self.is_given("cmap") else self.cmap
-        look = Look(self.style, self.vmax, self.scale, cmap, self.title, self.width, self.font, self.font_size)
+        look = Appearance(self.style, self.vmax, self.scale, cmap, self.title, self.width, self.font, self.font_size)
         what = What(self.mean, not self.no_special, self.words, self.segments, self.query, self.terms)
         grouping = Grouping(self.tokens, self.words, stretches=not self.terms)
         source = self.source(self.mask, "-1", grouping, vectors="all" if self.terms else None)
@@ -156,7 +156,7 @@ class Heatmap(RecordFeature):
             self.refuse("with --scale, which says what has the full colour", "vmax")
 
     def _otherwise(self) -> str:
-        """Return what to do where there are several texts."""
+        """Return the advice for several texts."""
         if self.saved is None:
             return "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"
         return "save the one to draw by itself (attncli run -o one.safetensors TEXT)"
@@ -178,7 +178,7 @@ class _Drawn(Part):
 
     record: AttentionRecord
     what: "What"
-    look: "Look"
+    look: "Appearance"
 
     def figure(self, title: "Sequence[str]") -> "Figure":
         from attncli.report.figure.record import heatmap

@@ -118,7 +118,7 @@ class MaskEffect:
 
 @dataclass(frozen=True)
 class Masked:
-    """One text under every mask.
+    """The results of one text under every mask.
 
     records: by mask, without one first, if there is one. effects: by mask and (layer, head). missing: the masks that
     are not among the records, and why. windows: reach of the layers, if some have a window.
@@ -446,7 +446,7 @@ def measure_windows(engine: "Engine", tokens: Tokens) -> Windows | None:
     for local, some in groupby(found, key=lambda one: one.reach is not None):
         row = list(some)
         if local:
-            after = _changed(engine, tokens, row[0].layer)
+            after = _states_after_change(engine, tokens, row[0].layer)
             for one in row:
                 found[one.layer] = _measured(one, states[one.layer + 1], after[one.layer + 1])
     return Windows(found, len(tokens), min(narrow) + 2, _law_of_windows(engine, found, states, min(narrow) + 2))
@@ -464,7 +464,7 @@ def reaches(own: Sequence[int | None]) -> list[Reach]:
     return found
 
 
-def _changed(model: "Model", tokens: Tokens, layer: int) -> "list[Tensor]":
+def _states_after_change(model: "Model", tokens: Tokens, layer: int) -> "list[Tensor]":
     """Return the vectors `[token, hidden_size]` after every layer, with that of CHANGED changed before this one."""
     import torch
 
@@ -602,7 +602,7 @@ def _laws(laws: Sequence[Law]) -> Table:
 
 
 def _windows(windows: Windows) -> list[Part]:
-    """Return how far every layer lets a token see, what was measured, and whether the text is long enough to tell."""
+    """Return the reach of every layer, the measured reach, and whether the text is long enough to measure it."""
     columns = [
         Column("layer"), Column("sees"), Column("with local layers below"), Column("of the text", leaves=1),
         Column("beyond: change"), Column("within"),

@@ -60,10 +60,10 @@ class Models(Feature):
 def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
     """Return the facts of an alias; `origin`, `path` and `bytes` are null where it is not on this machine."""
     from attncli.models.aliases import DEFAULT_MODEL
-    from attncli.models.config import said_of
+    from attncli.models.config import describe_config
     from attncli.models.hub import NotOnThisMachine, locate, weight_files
 
-    facts = said_of(alias.config)
+    facts = describe_config(alias.config)
     try:
         place = locate(name, download=False)
     except NotOnThisMachine:

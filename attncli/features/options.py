@@ -291,7 +291,9 @@ Dtype = Annotated[
 SimilarTo = Annotated[
     str | None, option(TEXT, "--similar-to", metavar="TEXT", help="Measure the cosine with this text.")
 ]
-Ask = Annotated[choices.Asked | None, choice(TEXT, choices.Asked, "--ask", rare=True, help="What to measure: ")]
+Ask = Annotated[
+    choices.QuestionKind | None, choice(TEXT, choices.QuestionKind, "--ask", rare=True, help="What to measure: ")
+]
 Label = Annotated[
     str | None, option(TEXT, "--target", metavar="LABEL", help="The label, or the word at [MASK], to measure.")
 ]

@@ -27,7 +27,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.asking import Answer, Asking, merge_asking, numbered, takes_fields
+from attncli.effects.asking import Asking, MeasuredOutput, layers_and_heads, merge_asking, takes_fields
 from attncli.features import options
 from attncli.features.asking import AskingFeature
 from attncli.record import ModelInfo
@@ -106,7 +106,7 @@ class PatchResult:
     """
 
     model: ModelInfo
-    answer: Answer
+    answer: MeasuredOutput
     other: float
     tokens: Tokens
     other_tokens: Tokens
@@ -121,7 +121,7 @@ class PatchResult:
 
     def __repr__(self) -> str:
         outputs = f"{self.answer}, of the other text {self.other:.4g}"
-        return titled(self, self.model.shown, f"by {self.by}", numbered(self.layers, self.heads), outputs)
+        return titled(self, self.model.shown, f"by {self.by}", layers_and_heads(self.layers, self.heads), outputs)
 
     @property
     def difference(self) -> float:
@@ -139,7 +139,7 @@ class PatchResult:
         return self.controls.mean(axis=0) / self.difference
 
     def document(self) -> dict[str, Any]:
-        """Return what --json prints."""
+        """Return the document of --json."""
         shares, controls = self.shares, self.control_shares
         patches = [
             {
@@ -218,13 +218,13 @@ def patch(
     _check_lengths(ours.tokens, tokens)
     aim = Unchanged.of(model, tokens, asking.mask)
     asked = _measured_from(asked, aim)
-    answer = Answer(asked.kind, FROM_B.get(asked.kind, asked.about), asked.of([ours]), ours.mask)
+    answer = MeasuredOutput(asked.kind, FROM_B.get(asked.kind, asked.about), asked.of([ours]), ours.mask)
     other = asked.of([aim])
     _check_apart(answer, other, ours.last.dtype)
 
     own, theirs = (of_batch(model, [one], asking.mask) for one in (ours.tokens, tokens))
     texts = usual_reference(model, asking.mask)
-    drawn = [texts.drawn(len(tokens), draw) for draw in range(DRAWS)]
+    drawn = [texts.draw(len(tokens), draw) for draw in range(DRAWS)]
     parts = _parts(by, layers, heads, len(tokens))
     everything = [(layer, head) for layer in layers for head in heads]
     sources = [theirs, *drawn]
@@ -277,7 +277,7 @@ def _measured_from(asked: "Question", aim: "Unchanged") -> "Question":
     return Divergence(aim, asked.output, asked.places) if isinstance(asked, Divergence) else asked
 
 
-def _check_apart(answer: Answer, other: float, dtype: "dtype") -> None:
+def _check_apart(answer: MeasuredOutput, other: float, dtype: "dtype") -> None:
     """Raises RequestError where the two outputs are closer to each other than rounding, or than LEAST."""
     import torch
 

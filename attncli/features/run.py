@@ -193,7 +193,7 @@ class _Heads(Part):
     title: Sequence[str]
 
     def below(self, canvas: "Canvas") -> "Canvas":
-        """Return what the title and the prediction leave of a terminal."""
+        """Return the part of a terminal below the title and the prediction."""
         from attncli.record.display import describe_prediction
         from attncli.report.terminal import fold
 

@@ -3,6 +3,6 @@
 Both get records from a `Session`, and draw them as `run` and `view` do. README.md describes how the parts communicate.
 """
 
-from attncli.live.session import Asked, Session, check_models
+from attncli.live.session import Session, SessionRequest, check_models
 
-__all__ = ["Asked", "Session", "check_models"]
+__all__ = ["Session", "SessionRequest", "check_models"]

@@ -127,7 +127,7 @@ LONG = 128  # tokens: longer texts report progress and can be cancelled
 
 
 @dataclass(frozen=True)
-class Asked:
+class SessionRequest:
     """A request to a session: a text, a model, the request to it, and masks.
 
     without: heads to silence, "3.1,4.0", in addition to those that the model was opened without.
@@ -161,7 +161,7 @@ class Session:
         if not self.by_name:
             raise RequestError("a session needs at least one model")
         self.running = {name: threading.RLock() for name in self.by_name}
-        self.records_of: OrderedDict[Asked, list[AttentionRecord]] = OrderedDict()
+        self.records_of: OrderedDict[SessionRequest, list[AttentionRecord]] = OrderedDict()
         self.changing = threading.Lock()
 
     @property
@@ -180,26 +180,26 @@ class Session:
             opened = self.engines[model, ""]
             return opened.without(without) if without else opened
 
-    def records(self, asked: Asked, watch: Watch | None = None) -> list[AttentionRecord]:
+    def records(self, asked: SessionRequest, watch: Watch | None = None) -> list[AttentionRecord]:
         """Return the records of the text, one per mask.
 
         Raises RequestError as `engine` and `under_masks` do, and SupersededError as the watch does.
         """
-        found = self.there(asked)
+        found = self.cached_records(asked)
         if found is not None:
             return found
         with self.running_of(asked.model):
-            found = self.there(asked)  # another thread may have computed it
+            found = self.cached_records(asked)  # another thread may have computed it
             if found is None:
-                found = self.made(asked, watch)
+                found = self.compute_records(asked, watch)
                 self.keep(asked, found)
         return found
 
-    def record(self, asked: Asked, watch: Watch | None = None) -> AttentionRecord:
+    def record(self, asked: SessionRequest, watch: Watch | None = None) -> AttentionRecord:
         """Return the record for the first mask. Raises as `records` does."""
         return self.records(asked, watch)[0]
 
-    def there(self, asked: Asked) -> list[AttentionRecord] | None:
+    def cached_records(self, asked: SessionRequest) -> list[AttentionRecord] | None:
         """Return the records if they are in memory."""
         with self.changing:
             if asked in self.records_of:
@@ -211,7 +211,7 @@ class Session:
             self.engine(model)  # raises an error that explains the problem
         return self.running[model]
 
-    def made(self, asked: Asked, watch: Watch | None) -> list[AttentionRecord]:
+    def compute_records(self, asked: SessionRequest, watch: Watch | None) -> list[AttentionRecord]:
         from attncli.models.engine import under_masks
 
         engine = self.engine(asked.model, asked.without)
@@ -220,13 +220,13 @@ class Session:
         [records] = under_masks(engine, [asked.text], request, asked.masks, asked.vectors, taps=taps)
         return records
 
-    def keep(self, asked: Asked, records: list[AttentionRecord]) -> None:
+    def keep(self, asked: SessionRequest, records: list[AttentionRecord]) -> None:
         with self.changing:
             self.records_of[asked] = records
             while len(self.records_of) > 1 and sum(map(size_of, self.records_of.values())) > self.kept:
                 self.records_of.popitem(last=False)
 
-    def usual(self, asked: Asked) -> Usual | None:
+    def usual(self, asked: SessionRequest) -> Usual | None:
         """Return the usual weights of the model's heads in the sample texts; None if computing them would take long.
 
         Raises RequestError as `records` does.
@@ -240,12 +240,12 @@ class Session:
                 self.usuals[kind] = usual_of(engine, request, request.grouping.words)
             return self.usuals[kind]
 
-    def usual_kind(self, asked: Asked) -> Hashable:
+    def usual_kind(self, asked: SessionRequest) -> Hashable:
         """Return the key in `usuals`."""
         request = asked.request
         return asked.model, asked.without, asked.masks[0], request.measure, request.which, request.grouping.words
 
-    def telling(self, record: AttentionRecord, over: Usual | None) -> list[list[Edge]]:
+    def notable_edges(self, record: AttentionRecord, over: Usual | None) -> list[list[Edge]]:
         """Return the strong edges of the most notable heads, in order, compared with their usual weights."""
         shares = row_shares(record)
         stretched = record.part is not None and record.part.stretched  # stretches are not words
@@ -273,7 +273,7 @@ def no_vectors(request: Request) -> Request:
     return request if request.vectors is not None else replace(request, vectors="none")
 
 
-def watching(engine: "Engine", asked: Asked, watch: Watch | None) -> list["Tap"]:
+def watching(engine: "Engine", asked: SessionRequest, watch: Watch | None) -> list["Tap"]:
     """Return the taps that report the progress on a long text; none if the network can't be tapped."""
     from attncli.models.engine import tapped
     from attncli.models.taps import Progress

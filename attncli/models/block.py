@@ -179,7 +179,7 @@ def bands(window: "Window", queries: slice, keys: slice) -> Iterator[tuple[slice
     count, together = queries.stop - queries.start, max(LEAST_QUERIES, window.reach)
     for start in range(0, count, together):
         stop = min(start + together, count)
-        yield slice(start, stop), window.seen(slice(queries.start + start, queries.start + stop), keys)
+        yield slice(start, stop), window.visible_keys(slice(queries.start + start, queries.start + stop), keys)
 
 
 def select_numbers(block: Block, wanted: Sequence[int]) -> tuple[list[int], list[int]]:

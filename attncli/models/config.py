@@ -293,10 +293,10 @@ def describe(directory: Path) -> _Description:
     engine, why = choose_engine(data)
     if engine is not None and not any((directory / name).is_file() for name in TOKENIZER_FILES):
         engine, why = None, "there is no tokenizer beside it"
-    return _Description(engine, why, said_of(data))
+    return _Description(engine, why, describe_config(data))
 
 
-def said_of(data: dict[str, Any]) -> dict[str, Any]:
+def describe_config(data: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration under attncli's names: the complete architecture for supported families."""
     try:
         return ModelConfig.from_dict(data).document()

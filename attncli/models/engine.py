@@ -21,7 +21,7 @@ from attncli.models.families.family import NoEncoder
 from attncli.models.hub import CONFIG_FILE, Place
 from attncli.models.output import Numbers, Output, Prediction
 from attncli.models.rows import batches, read_ahead
-from attncli.models.taken import Selected, Taken, as_record, take_batch
+from attncli.models.taken import Selected, TextResult, as_record, take_batch
 from attncli.models.walk import Walker
 from attncli.record.grouping import axes_of
 from attncli.record.parts import ModelInfo
@@ -446,7 +446,7 @@ class Engine(Walker):
         if not self.can_be_tapped:
             return 0
         part = self.of_part(request.which)
-        heads = part.asked(request).vectors if axes_of(request.grouping, tokens).apart else []
+        heads = part.resolve_selection(request).vectors if axes_of(request.grouping, tokens).apart else []
         terms = max((len(part.term_names(layer)) for layer, _ in heads), default=0)
         return vector_bytes(len(tokens), len(heads), part.head_dim, terms)
 
@@ -458,23 +458,23 @@ class Engine(Walker):
         for taken in part.take(texts, request, taps):
             yield as_record(part, taken, request)
 
-    def take(self, texts: Iterable[Tokens], request: Request = _ALL, taps: Sequence[Tap] = ()) -> Iterator[Taken]:
+    def take(self, texts: Iterable[Tokens], request: Request = _ALL, taps: Sequence[Tap] = ()) -> Iterator[TextResult]:
         """Yield the requested results for each text in order, on the model's device.
 
         Texts are read ahead, so that those of similar length share batches. taps: read or change blocks before the
         request's own taps. They identify a text by its number in the batch.
         """
-        asked = self.asked(request)
+        asked = self.resolve_selection(request)
         ready = (self.ready(one, request.target) for one in texts)
         for group in read_ahead(ready, len(asked.layers) * len(asked.heads), self.batch_tokens):
-            taken: dict[int, Taken] = {}
+            taken: dict[int, TextResult] = {}
             for numbers in batches(group, self.batch_tokens):
                 batch = [group[number] for number in numbers]
                 taken.update(zip(numbers, take_batch(self, batch, asked, request, taps), strict=True))
             for number in range(len(group)):
                 yield taken.pop(number)  # so that the caller can free its memory
 
-    def asked(self, request: Request) -> Selected:
+    def resolve_selection(self, request: Request) -> Selected:
         """Return the selected layers and heads. Raises RequestError for a missing layer or head."""
         layers = self.select_layers(request.layers)
         heads = select(request.heads, self.heads, "head")
@@ -488,7 +488,7 @@ class Engine(Walker):
 
         The first is its main output. Each is read when it is first called.
         """
-        return dict(self.found.outputs)
+        return dict(self.available_outputs.outputs)
 
     def predict(
         self,

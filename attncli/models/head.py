@@ -10,7 +10,7 @@ from attncli.base.arrays import Floats, Ints
 from attncli.models.engine import Engine, require_tapped
 from attncli.models.network import Network
 from attncli.models.taken import as_record
-from attncli.models.taps import Given
+from attncli.models.taps import ProjectionInputs
 from attncli.record import AttentionRecord, Request
 from attncli.record.selection import Input, select_one
 from attncli.text.tokens import Tokens
@@ -68,7 +68,7 @@ def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | N
     """Take apart a head, counted from 0, on one text. The map equals the one from `attend` for this head alone."""
     model = require_tapped(model)
     request = Request([layer], [head], mask, vectors=[(layer, head)])
-    parts = Given(layer, head)
+    parts = ProjectionInputs(layer, head)
     [taken] = model.take([tokens], request, [parts])
     x, value, group = parts.kept[0]
     record, value = as_record(model, taken, request), value.float().cpu().numpy()

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attncli.base.addresses import filesystem, is_address, local_path, told
+from attncli.base.addresses import convert_errors, filesystem, is_address, local_path
 from attncli.base.errors import Notice, RequestError, install_hint
 from attncli.base.files import making, write_whole
 from attncli.base.printable import first_line, printable, quoted, shorten
@@ -210,7 +210,7 @@ def fetch(address: str, cache: Path) -> Path:
 
     Raises RequestError for an address that can't be reached, holds no model, or has no version metadata.
     """
-    with told("can't fetch", address):
+    with convert_errors("can't fetch", address):
         folder = find(address)
         path = _kept_in(cache, address) / folder.digest
         if not _is_copy(path, folder):
@@ -316,7 +316,7 @@ def _copy_files(folder: _Folder, names: list[str], target: Path, bar: "tqdm[Any]
         path, begun = target / name, bar.n
         path.parent.mkdir(exist_ok=True)
         advance = Callback(hooks={"bar": lambda size, value, begun=begun: bar.update(begun + value - bar.n)})
-        with told("can't fetch", f"{folder.address}/{name}"):
+        with convert_errors("can't fetch", f"{folder.address}/{name}"):
             folder.store.get_file(f"{folder.path}/{name}", str(path), callback=advance)
         if not _has_size(path, folder.files[name]):
             raise RequestError(f"received only {path.stat().st_size} bytes of {printable(folder.address)}/{name}")

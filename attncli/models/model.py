@@ -20,7 +20,7 @@ from attncli.models.families.family import EACH, FIRST, LATE, Head, whole
 from attncli.models.families.family import MEAN as MEAN_OF_ALL
 from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.network import Network, empty_network, lay_out
-from attncli.models.output import CLS, MEAN, Found, Output
+from attncli.models.output import CLS, MEAN, AvailableOutputs, Output
 from attncli.models.outputs import (
     TABLE,
     HeadNetwork,
@@ -188,7 +188,7 @@ class Model(Engine):
         made.network.silenced = list(heads)
         return made
 
-    def find_outputs(self) -> Found:
+    def find_outputs(self) -> AvailableOutputs:
         return find_outputs(self)
 
     def check(self, request: Request) -> None:
@@ -216,9 +216,9 @@ def require_own(model: object) -> Model:
 _READS = {FIRST: (CLS,), MEAN_OF_ALL: (MEAN,), LATE: (MEAN,), EACH: ()}
 
 
-def find_outputs(model: Model) -> Found:
+def find_outputs(model: Model) -> AvailableOutputs:
     """Find the heads that config.json names, a sentence embedding, then heads that only tensors reveal."""
-    found = Found({}, {})
+    found = AvailableOutputs({}, {})
     if not (model.place.path / CONFIG_FILE).is_file():  # a random architecture without files
         return found
     data = read_config(model.place.path / CONFIG_FILE)
@@ -239,7 +239,7 @@ def find_outputs(model: Model) -> Found:
     return found
 
 
-def _add_output(found: Found, name: str, make: Callable[[], Output]) -> None:
+def _add_output(found: AvailableOutputs, name: str, make: Callable[[], Output]) -> None:
     """Add an output, or the reason why it is missing."""
     try:
         found.outputs[name] = make()

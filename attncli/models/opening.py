@@ -42,7 +42,7 @@ class Opening:
         loaded = load_from(place, self.device, self.dtype, self.engine)
         return loaded if self.without is None else loaded.without(self.without)
 
-    def again(self, opened: "Engine | None", sha256: str) -> "Engine":
+    def reopen(self, opened: "Engine | None", sha256: str) -> "Engine":
         """Return the already open model, or open it. Raises RequestError as `open` does, and if the weights have
         another digest.
         """

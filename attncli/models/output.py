@@ -129,7 +129,7 @@ class Output:
         return logits.softmax(dim=0 if self.kind == "span" else -1)
 
 
-class Found(NamedTuple):
+class AvailableOutputs(NamedTuple):
     """outputs: by name, the checkpoint's main output first. refused: the reasons why others are not available."""
 
     outputs: dict[str, Output]

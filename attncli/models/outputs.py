@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from attncli.base.choices import each_text
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, quoted
-from attncli.base.schema import LONGEST_NAME, Check, anything, each, fields, flag, maybe, text
+from attncli.base.schema import LONGEST_NAME, Check, anything, fields, flag, list_of, maybe, text
 from attncli.base.untrusted import read_json
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Dense, Head, Norm, whole
@@ -35,7 +35,7 @@ from attncli.models.output import CLS, MEAN, POOLINGS, SIGMOID, SOFTMAX, Numbers
 from attncli.models.rows import batches
 from attncli.models.walk import Walker
 from attncli.models.weights import Checkpoint, open_checkpoint
-from attncli.record.parts import Answer, Said
+from attncli.record.parts import Answer, PredictionSummary
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Fed, Notation, Read, Tokens, text_between
 
@@ -152,7 +152,7 @@ def sources_of(network: HeadNetwork, places: dict[str, tuple[str, ...]], checkpo
 
 _OWN = "sentence_transformers."  # classes of sentence-transformers, in any of its modules
 _LARGEST = 10**6  # elements of a vector
-_MODULES = each(
+_MODULES = list_of(
     fields(
         {"path": text(LONGEST_NAME), "type": text(LONGEST_NAME)},
         {"idx": anything, "name": anything, "kwargs": anything},
@@ -484,7 +484,7 @@ def output_of(model: Walker, name: str | None, texts: Sequence[Tokens] = ()) -> 
 
     Raises RequestError, with a reason if known, if the model has no such output.
     """
-    outputs, refused = model.found
+    outputs, refused = model.available_outputs
     if name is None:
         name = "words" if "words" in outputs and any(map(masked, texts)) else next(iter(outputs), None)
     if name in outputs:
@@ -517,8 +517,8 @@ def prediction(model: Walker, name: str, output: Output, values: Tensor) -> Pred
 def notices(model: Walker) -> Iterator[str]:
     """Yield the reasons why a prediction is missing for a task that config.json names."""
     for name in _TASKS:
-        if name in model.found.refused:
-            yield f"no prediction: {model.found.refused[name]}"
+        if name in model.available_outputs.refused:
+            yield f"no prediction: {model.available_outputs.refused[name]}"
 
 
 def find_answering(model: Walker, tokens: Tokens) -> tuple[str, Output, list[int]] | None:
@@ -527,7 +527,7 @@ def find_answering(model: Walker, tokens: Tokens) -> tuple[str, Output, list[int
     None if there is no such output or no answer: embeddings, words without [MASK], and the next token in an
     encoder-decoder, whose decoder has already written it.
     """
-    if not model.found.outputs or isinstance(tokens, Read | Fed):
+    if not model.available_outputs.outputs or isinstance(tokens, Read | Fed):
         return None
     name, output = output_of(model, None, [tokens])
     match output.kind:
@@ -540,14 +540,14 @@ def find_answering(model: Walker, tokens: Tokens) -> tuple[str, Output, list[int
     return None if output.kind == "embedding" or not rows else (name, output, rows)
 
 
-def predict_texts(model: Walker, texts: Sequence[Tokens], hidden: Sequence[Tensor]) -> list[Said | None]:
+def predict_texts(model: Walker, texts: Sequence[Tokens], hidden: Sequence[Tensor]) -> list[PredictionSummary | None]:
     """Return the predictions for records of all texts from their last hidden states. Raises RequestError as `predict`
     does.
     """
     return [_predict_text(model, *one) for one in zip(texts, hidden, strict=True)]
 
 
-def _predict_text(model: Walker, tokens: Tokens, hidden: Tensor) -> Said | None:
+def _predict_text(model: Walker, tokens: Tokens, hidden: Tensor) -> PredictionSummary | None:
     """Return the prediction for the record of one text. Raises RequestError as `predict` does."""
     found = find_answering(model, tokens)
     if found is None:
@@ -555,7 +555,7 @@ def _predict_text(model: Walker, tokens: Tokens, hidden: Tensor) -> Said | None:
     name, output, rows = found
     [values] = output([hidden], [tokens], None if output.of_text else [rows])
     answers = _answers_of(prediction(model, name, output, values), rows, tokens, model.tokenizer.notation)
-    return Said(name, output.kind, output.function == SOFTMAX, answers)
+    return PredictionSummary(name, output.kind, output.function == SOFTMAX, answers)
 
 
 def embed(model: Walker, texts: Sequence[str], mask: str | None = None) -> Numbers:

@@ -23,7 +23,7 @@ from attncli.models.taps import GroupedMaps, Lengths, Maps, QueriesAndKeys, Term
 from attncli.models.walk import Ending, Walker
 from attncli.record import AttentionRecord, Request, Vectors
 from attncli.record.grouping import Axes, axes_of, between_units
-from attncli.record.parts import Said
+from attncli.record.parts import PredictionSummary
 from attncli.text.tokens import Fed, Tokens
 
 LARGE = 2**22  # bytes: smaller pieces come from torch's allocator, which reuses them
@@ -106,7 +106,7 @@ class Selected(NamedTuple):
     vectors: list[tuple[int, int]]
 
 
-class Taken(NamedTuple):
+class TextResult(NamedTuple):
     """The results of a walk for one text.
 
     axes: the units of its maps. vectors and terms are always for all tokens. weights: `[layer, head, query, key]`, or
@@ -117,14 +117,14 @@ class Taken(NamedTuple):
     """
 
     axes: Axes
-    asked: Selected
+    selected: Selected
     weights: Tensor
     vectors: tuple[Tensor, Tensor]
     scales: Doubles
     sinks: Floats
     terms: dict[str, Tensor]
     masks: Tensor
-    said: Said | None
+    prediction: PredictionSummary | None
 
     @property
     def tokens(self) -> Tokens:
@@ -138,7 +138,7 @@ def read_by(tokens: Tokens, part: str) -> Tokens | None:
 
 def take_batch(
     model: Walker, batch: Sequence[Tokens], asked: Selected, request: Request, taps: Sequence[Tap]
-) -> list[Taken]:
+) -> list[TextResult]:
     """Compute the requested results for a batch of texts in one walk.
 
     The walk ends at the last requested layer. taps: offered blocks before the request's own taps.
@@ -156,8 +156,8 @@ def take_batch(
     with torch.inference_mode():
         for x in model.walk(rows, every, ending):
             last = x
-        spoken = predict_texts(model, batch, rows.last(last)) if speaks else [None] * len(batch)
-        return rows.in_order([own.taken(run, spoken) for run in rows.runs])
+        predictions = predict_texts(model, batch, rows.last(last)) if speaks else [None] * len(batch)
+        return rows.in_order([own.text_results(run, predictions) for run in rows.runs])
 
 
 class _RequestTaps:
@@ -172,7 +172,7 @@ class _RequestTaps:
         self.lengths: Lengths | None = None
         self.vectors: QueriesAndKeys | None = None
         self.terms: Terms | None = None
-        if all(one.whole for one in axes):
+        if all(one.are_complete for one in axes):
             self.maps = Maps(rows.runs, asked.layers, asked.heads, lambda shape: STORAGE.empty(shape, map_like))
             self.lengths = Lengths(rows.runs, asked.layers, asked.heads, map_like.new_empty) if norms else None
         else:
@@ -187,10 +187,10 @@ class _RequestTaps:
         every = (self.maps, self.grouped, self.lengths, self.vectors, self.terms)
         return [tap for tap in every if tap is not None]
 
-    def taken(self, run: Run, spoken: Sequence[Said | None]) -> list[Taken]:
-        """Return the results for each text of a run. spoken: the predictions, by the text's number."""
+    def text_results(self, run: Run, predictions: Sequence[PredictionSummary | None]) -> list[TextResult]:
+        """Return the results for each text of a run. predictions: by the text's number."""
         return [
-            Taken(self.axes[text], self.asked, weights, *self.vectors_of(run, place), masks, spoken[text])
+            TextResult(self.axes[text], self.asked, weights, *self.vectors_of(run, place), masks, predictions[text])
             for place, (text, (weights, masks)) in enumerate(zip(run.texts, self.maps_of(run), strict=True))
         ]
 
@@ -243,40 +243,42 @@ def _mask_blocks(mask: LayerMask, axes: Axes, device: torch.device) -> Iterable[
     """Yield the queries of a text in steps, with the keys that they may see, and 1 for allowed cells, else 0."""
     every = slice(0, axes.keys.text)
     for queries in query_steps(axes.queries.text, axes.keys.text):
-        keys = every if mask.window is None else mask.window.seen(queries, every)
+        keys = every if mask.window is None else mask.window.visible_keys(queries, every)
         allowed = mask.of(queries, keys, device)
         assert allowed is not None  # a mask that hides nothing is None
         yield queries, keys, allowed[0, 0].expand(queries.stop - queries.start, -1).float()
 
 
-def as_record(model: Walker, taken: Taken, request: Request) -> AttentionRecord:
+def as_record(model: Walker, taken: TextResult, request: Request) -> AttentionRecord:
     """Convert results to a record. Raises RequestError if they contain NaN or infinity."""
     weights = taken.weights.to(device="cpu", dtype=torch.float32).numpy()
-    heads = taken.asked.vectors
+    heads = taken.selected.vectors
     query, key = (one.to(device="cpu", dtype=torch.float32).numpy() for one in taken.vectors)
     terms = {name: term.to(device="cpu", dtype=torch.float32).numpy() for name, term in taken.terms.items()}
     norms = request.measure == "norm"
-    _check_finite(model, "norms" if norms else "scores", weights, taken.asked)
+    _check_finite(model, "norms" if norms else "scores", weights, taken.selected)
     if heads:
         _check_vectors_finite(model, [query, key, *terms.values()], heads)
     queries, keys, part = taken.axes
     turning = model.turning(heads, queries.text)
     sinks = taken.sinks if np.isfinite(taken.sinks).any() else np.empty(0, np.float32)
     vectors = Vectors(list(heads), query, key, taken.scales, terms, turning, sinks) if heads and not norms else None
-    spoken = taken.said if taken.axes.whole or taken.said is None else taken.said.between(queries.groups)
+    prediction = taken.prediction
+    if prediction is not None and not taken.axes.are_complete:
+        prediction = prediction.between(queries.groups)
     return AttentionRecord(
         weights=weights,
-        layers=list(taken.asked.layers),
-        heads=list(taken.asked.heads),
+        layers=list(taken.selected.layers),
+        heads=list(taken.selected.heads),
         tokens=queries.tokens,
         masks=taken.masks.cpu().numpy(),
         mask_name=model.usual_mask(request.mask),
         model=model.info,
         kind=model.part,
         key_tokens=keys.tokens if model.part == "cross" else None,
-        vectors=None if vectors is None else vectors.between(queries.taken, keys.taken),
+        vectors=None if vectors is None else vectors.between(queries.index, keys.index),
         measure=request.measure,
-        prediction=spoken,
+        prediction=prediction,
         dtype=str(model.map_dtype).removeprefix("torch."),
         part=part,
         sinks=model.has_sinks,

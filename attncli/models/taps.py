@@ -178,7 +178,7 @@ def transformed_lengths(block: Block) -> Array:
     return torch.stack([one.norm(dim=-1) for one in transformed], dim=1)
 
 
-class Given(Tap):
+class ProjectionInputs(Tap):
     """Keeps the input of one layer's projections, and the values of one of its heads.
 
     kept: by the number of the text, x `[token, hidden_size]`, values `[token, head_dim]`, and the heads that share the

@@ -23,7 +23,7 @@ from attncli.base.errors import RequestError
 from attncli.models.block import Tap
 from attncli.models.engine import Engine, closed, pick_device, pick_dtype, why_no_encoder
 from attncli.models.hub import Place, check_sha256, weight_files, weights_sha256
-from attncli.models.output import Found
+from attncli.models.output import AvailableOutputs
 from attncli.models.rows import Rows, Run, every_text
 from attncli.models.taps import Gates
 from attncli.models.transformers_network import Backend, load_network, on_text_alone, pieces, takes
@@ -259,9 +259,9 @@ class TransformersModel(Engine):
             raise RequestError("cross-attention has no future to hide: use --mask padding or none")
         return mask
 
-    def find_outputs(self) -> Found:
+    def find_outputs(self) -> AvailableOutputs:
         if self.places is None:
-            return Found({}, {})
+            return AvailableOutputs({}, {})
         stack = self.stack("decoder")
         if self.part == "decoder":  # OPT's head reads from inside the headless network
             inner = self.network.get_decoder()

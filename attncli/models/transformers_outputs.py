@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from attncli.base.choices import Output as Kind
 from attncli.models.config import read_config
 from attncli.models.hub import CONFIG_FILE, MODULES_FILE
-from attncli.models.output import SIGMOID, SOFTMAX, Found, Output
+from attncli.models.output import SIGMOID, SOFTMAX, AvailableOutputs, Output
 from attncli.models.outputs import FUNCTIONS, labels_of, sentence_embedding
 from attncli.models.walk import Walker
 from attncli.text.tokens import Tokens
@@ -174,9 +174,9 @@ class _TheirOutput(Output):
         return [place for place, row in enumerate(slope.abs().sum(dim=-1).tolist()) if row > 0]
 
 
-def find_outputs(model: Walker, headed: Headed) -> Found:
+def find_outputs(model: Walker, headed: Headed) -> AvailableOutputs:
     """Find the output of transformers' head, and a sentence embedding if the checkpoint's files define one."""
-    found = Found({}, {})
+    found = AvailableOutputs({}, {})
     name = type(headed.network).__name__
     kind = next((kind for ending, kind in _KINDS.items() if name.endswith(ending)), None)
     if headed.paired:

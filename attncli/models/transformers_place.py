@@ -261,7 +261,7 @@ def _meet_theirs(
             current.calls.append(Call(module, block, output.flatten(2)))
         return output, None
     if id(attention_mask) not in current.masks:  # most layers receive the same mask
-        current.masks[id(attention_mask)] = attention_mask, asked_mask(block.mask, current)
+        current.masks[id(attention_mask)] = attention_mask, requested_mask(block.mask, current)
     block = block._replace(
         layer=layer,
         run=current.run,
@@ -277,7 +277,7 @@ def _meet_theirs(
     return output.transpose(1, 2).contiguous(), None
 
 
-def asked_mask(mask: LayerMask | None, current: Pass) -> LayerMask | None:
+def requested_mask(mask: LayerMask | None, current: Pass) -> LayerMask | None:
     """Derive the requested mask from a layer's training mask. The layer's window remains.
 
     A causal mask is extended by its transpose: keys allowed in the past are also allowed in the future. Then the named

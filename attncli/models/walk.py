@@ -29,7 +29,7 @@ from attncli.models.block import Array, Block, Tap
 from attncli.models.hub import Place
 from attncli.models.meeting import map_dtype, meet
 from attncli.models.network import Network
-from attncli.models.output import Found
+from attncli.models.output import AvailableOutputs
 from attncli.models.rows import OwnRows, Rows, every_text
 from attncli.models.taps import Gates
 from attncli.record import ModelInfo
@@ -263,7 +263,7 @@ class Walker(ABC):
         """Read the embeddings and the first `layers` layers if necessary."""
 
     @abstractmethod
-    def find_outputs(self) -> Found:
+    def find_outputs(self) -> AvailableOutputs:
         """Find the checkpoint's outputs."""
 
     @abstractmethod
@@ -287,7 +287,7 @@ class Walker(ABC):
         return select(layers, self.layers, "layer")
 
     @cached_property
-    def found(self) -> Found:
+    def available_outputs(self) -> AvailableOutputs:
         """Return the checkpoint's outputs, found at the first access."""
         return self.find_outputs()
 

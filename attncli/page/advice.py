@@ -1,4 +1,4 @@
-"""How a page is made that has q and k of a head: what Neuron says of a head that has none. "{head}" is that head."""
+"""Advice in the Neuron view for a head without q and k: how to make a page that has them. "{head}" is that head."""
 
 from attncli.base import choices
 from attncli.record import AttentionRecord

@@ -19,7 +19,7 @@ from attncli.base.files import check_suffix, write_whole
 from attncli.base.printable import printable
 from attncli.page.advice import of_record
 from attncli.page.packing import ROWS, pack_layers, pick_levels, some_rows
-from attncli.page.payload import VECTORS, Kept, payload
+from attncli.page.payload import VECTORS, FullHeads, payload
 from attncli.page.start import Start
 from attncli.page.vectors import LEAST, MOST, ROOM
 from attncli.record import AttentionRecord
@@ -70,7 +70,7 @@ def page(
     records: AttentionRecord | Sequence[AttentionRecord],
     start: Start = Start(),
     title: str | None = None,
-    kept: Kept | None = None,
+    kept: FullHeads | None = None,
     advice: str | None = None,
 ) -> str:
     """Return one HTML document with all heads of these records. The same records give the same document.
@@ -93,7 +93,7 @@ def page(
 
 
 def content(
-    records: Sequence[AttentionRecord], start: Start, kept: Kept | None, advice: str | None
+    records: Sequence[AttentionRecord], start: Start, kept: FullHeads | None, advice: str | None
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the description of a page, and its chunks by name. Raises RequestError as `page` does."""
     records = [row_shares(one) for one in records]

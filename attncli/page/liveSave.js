@@ -16,8 +16,8 @@ export async function savePage(wish, tell) {
       tell((await refusal(response)).error ?? "Something else is being done: try again.");
       return;
     }
-    const words = wish.text.normalize("NFC").toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
-    hand(await response.blob(), `attention-${words.join("-").slice(0, LONGEST) || "page"}.html`);
+    const names = wish.text.normalize("NFC").toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+    hand(await response.blob(), `attention-${names.join("-").slice(0, LONGEST) || "page"}.html`);
     tell("");
   } catch {
     tell("The server does not answer: is attncli serve still running?");

@@ -24,11 +24,11 @@ from attncli.base.arrays import Floats
 LARGE = 2**17  # numbers of a layer from which threads are worth it
 
 Layer = TypeVar("Layer")
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
-def of_each(make: Callable[[Layer], Made], layers: Sequence[Layer], size: int) -> list[Made]:
-    """Return `make(layer)` of each layer, in several threads where layers are large. size: the numbers of a layer."""
+def map_layers(make: Callable[[Layer], Result], layers: Sequence[Layer], size: int) -> list[Result]:
+    """Return `make(layer)` for each layer, in several threads if layers are large. size: the numbers of a layer."""
     if size < LARGE:
         return list(map(make, layers))
     with ThreadPoolExecutor() as threads:
@@ -87,7 +87,7 @@ def some_rows(layer: Floats) -> Floats:
 
 def pack_layers(layers: Sequence[Floats], levels: int) -> list[str]:
     """Return each layer's weights `[head, query, key]` as text."""
-    return of_each(lambda layer: pack_layer(layer, levels), layers, _largest(layers))
+    return map_layers(lambda layer: pack_layer(layer, levels), layers, _largest(layers))
 
 
 def _largest(layers: Sequence[Floats]) -> int:
@@ -126,7 +126,7 @@ class Form(Generic[Packed]):
 
 def plain_layers(layers: Sequence[Floats], levels: int) -> list[bytes]:
     """Return each layer's weights as bytes."""
-    return of_each(lambda layer: b"".join(layer_bytes(layer, levels)), layers, _largest(layers))
+    return map_layers(lambda layer: b"".join(layer_bytes(layer, levels)), layers, _largest(layers))
 
 
 TEXTS: Form[str] = Form(pack_layers, packed, small=True)

@@ -25,7 +25,7 @@ SMALL_SHARE = 0.3  # of the room, for small maps
 
 
 @dataclass(frozen=True)
-class Kept:
+class FullHeads:
     """The heads of a record that a small page holds in full.
 
     heads: (layer, head) of each; the page opens at the first. side: the largest side of the small maps of the others,
@@ -36,7 +36,7 @@ class Kept:
     side: int
 
     @classmethod
-    def within(cls, record: AttentionRecord, ranked: Sequence[tuple[int, int]], room: int) -> "Kept":
+    def within(cls, record: AttentionRecord, ranked: Sequence[tuple[int, int]], room: int) -> "FullHeads":
         """Keep what `room` characters hold of a record: the finest small maps, then heads as they are ranked."""
         taken, side = 0, SIDES[-1]
         for side in SIDES:
@@ -55,7 +55,7 @@ class Kept:
         """Return the heads of a layer that are kept in full."""
         return sorted(head for of, head in self.heads if of == layer)
 
-    def whole(self, record: AttentionRecord) -> list[Floats]:
+    def full_maps(self, record: AttentionRecord) -> list[Floats]:
         """Return the heads of each layer of a record that are kept in full, `[head, query, key]`."""
         return [
             layer[[record.heads.index(head) for head in self.of_layer(number)]]
@@ -93,7 +93,7 @@ NO_VECTORS: dict[str, Any] = {"heads": [], "size": 0, "terms": []}
 
 
 def payload(
-    records: Sequence[AttentionRecord], start: dict[str, Any], kept: Kept | None = None
+    records: Sequence[AttentionRecord], start: dict[str, Any], kept: FullHeads | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the description of a page of these records, and its chunks by name.
 
@@ -120,7 +120,7 @@ def plain_payload(
 
 
 def fill(
-    chunks: Chunks[Any], records: Sequence[AttentionRecord], start: dict[str, Any], kept: Kept | None
+    chunks: Chunks[Any], records: Sequence[AttentionRecord], start: dict[str, Any], kept: FullHeads | None
 ) -> dict[str, Any]:
     """Add the numbers of these records to the chunks, and return the description. Raises RequestError as `payload`."""
     check_alike(records)
@@ -193,7 +193,7 @@ def by_text(records: Sequence[AttentionRecord]) -> list[list[AttentionRecord]]:
 
 
 def text_entry(
-    group: Sequence[AttentionRecord], levels: int, chunks: Chunks[Any], kept: Kept | None = None
+    group: Sequence[AttentionRecord], levels: int, chunks: Chunks[Any], kept: FullHeads | None = None
 ) -> dict[str, Any]:
     """Describe one text, with its maps under every mask.
 
@@ -251,7 +251,7 @@ def words_of(tokens: Tokens) -> str:
     return text or "(no words)"
 
 
-def mask_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: Kept | None) -> dict[str, Any]:
+def mask_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: FullHeads | None) -> dict[str, Any]:
     """Describe the maps of one text under one mask: weights, mask, and the pattern of each head."""
     summaries = summarise(record)
     kinds = [[summaries[layer, head] for head in record.heads] for layer in record.layers]
@@ -275,9 +275,9 @@ def mask_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: 
     }
 
 
-def maps_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: Kept | None) -> dict[str, Any]:
+def maps_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: FullHeads | None) -> dict[str, Any]:
     """Store the weights of every layer, or of the heads that are kept; beside these, and for long texts, small maps."""
-    whole = list(record.weights) if kept is None else kept.whole(record)
+    whole = list(record.weights) if kept is None else kept.full_maps(record)
     entry: dict[str, Any] = {"maps": chunks.add_layers(whole, levels)}
     if kept is not None or max(record.weights.shape[2:]) > LONG:
         entry["small"] = small_entry(record, THUMBNAIL if kept is None else kept.side, chunks)

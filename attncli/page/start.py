@@ -7,7 +7,7 @@ from attncli.analysis.edges import Usual, edges, telling_head
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
-from attncli.record.selection import check_segments, kept, number_list, select_token
+from attncli.record.selection import check_segments, number_list, select_token, selected_places
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Start:
             "threshold": self.threshold,
         }
         if record is not None:
-            kept(record.tokens, self.special, self.segments, record.keys)
+            selected_places(record.tokens, self.special, self.segments, record.keys)
             if self.query is not None:
                 found["token"] = select_token(str(self.query), record.tokens)
         return found

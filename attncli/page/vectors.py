@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.base.printable import printable
-from attncli.page.packing import of_each, packed
+from attncli.page.packing import map_layers, packed
 from attncli.record import AttentionRecord, Vectors
 
 FINEST, COARSEST = 32767, 63  # levels on either side of 0
@@ -92,7 +92,7 @@ def stored(record: AttentionRecord, vectors: Vectors, levels: int, pack: Callabl
     layers = list(dict.fromkeys(layer for layer, _ in vectors.heads))
     places = [[place for place, (of, _) in enumerate(vectors.heads) if of == layer] for layer in layers]
     numbers = sum(array.size for array in (vectors.query, vectors.key, *vectors.terms.values())) // max(1, len(layers))
-    texts = of_each(lambda some: pack(level_bytes(vectors, some, levels)), places, numbers)
+    texts = map_layers(lambda some: pack(level_bytes(vectors, some, levels)), places, numbers)
     steps = [[step_of(array, levels) for array in parts_of(vectors, place)] for place in range(len(vectors.heads))]
     return Stored(vectors, steps, errors(record, vectors, levels), dict(zip(layers, texts, strict=True)))
 

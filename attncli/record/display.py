@@ -9,7 +9,7 @@ import numpy as np
 from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, visible
-from attncli.record.parts import LIKELY, NOTHING, Answer, Said
+from attncli.record.parts import LIKELY, NOTHING, Answer, PredictionSummary
 from attncli.record.record import AttentionRecord
 from attncli.text.tokens import Tokens, text_between, word_groups
 
@@ -65,7 +65,7 @@ def describe_prediction(record: AttentionRecord) -> list[str]:
     return [f"{name}: {line}" for line in _answers(said, record)]
 
 
-def _answers(said: Said, record: AttentionRecord) -> Iterator[str]:
+def _answers(said: PredictionSummary, record: AttentionRecord) -> Iterator[str]:
     """Yield the answers of a prediction, a line each."""
     match said.kind:
         case "words":
@@ -82,7 +82,7 @@ def _answers(said: Said, record: AttentionRecord) -> Iterator[str]:
             yield _text_labels(said)
 
 
-def _text_labels(said: Said) -> str:
+def _text_labels(said: PredictionSummary) -> str:
     """Return the labels of a text: "entailment 97.1%, neutral 2.0%"; of independent labels only the likely ones."""
     chosen = said.answers if said.single else [one for one in said.answers if _is_likely(one)]
     if not chosen:
@@ -90,7 +90,7 @@ def _text_labels(said: Said) -> str:
     return _first_of([_with_probability(one) for one in chosen], MOST_LABELS)
 
 
-def _token_labels(said: Said, record: AttentionRecord) -> str:
+def _token_labels(said: PredictionSummary, record: AttentionRecord) -> str:
     """Return the words with a label: "Berlin B-LOC 99.1%". A word has the label of its first piece."""
     ends = {group[0]: group[-1] + 1 for group in word_groups(record.tokens)}
     found = [
@@ -178,14 +178,14 @@ def _sinks_note(record: AttentionRecord) -> str | None:
 HIDDEN = "hidden"  # what legends say
 
 
-def drawn(weights: Floats, masks: Bools) -> Floats:
+def hide_masked(weights: Floats, masks: Bools) -> Floats:
     """Return weights with NaN where the mask hides, `[..., query, key]`. A weight above 0 is drawn even there."""
     return np.where(masks | (weights > 0), weights, np.float32(np.nan))
 
 
 def drawn_map(record: AttentionRecord, layer: int, head: int) -> Floats:
     """Return one head of a record as it is drawn, `[query, key]`, by its numbers in the model."""
-    return drawn(record.map(layer, head), record.mask_of(layer))
+    return hide_masked(record.map(layer, head), record.mask_of(layer))
 
 
 def largest_weight(*maps: Floats) -> float:

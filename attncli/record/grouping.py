@@ -39,7 +39,7 @@ class Axis:
     shares: Doubles | None = None
 
     @classmethod
-    def every(cls, tokens: Tokens) -> "Axis":
+    def per_token(cls, tokens: Tokens) -> "Axis":
         """Return the axis on which each token is a unit."""
         return cls(tokens, np.arange(len(tokens)), len(tokens))
 
@@ -47,12 +47,12 @@ class Axis:
         return len(self.tokens)
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Return True if each token is a unit and none is left out."""
         return self.starts is None and len(self.places) == self.text
 
     @property
-    def taken(self) -> Ints | slice:
+    def index(self) -> Ints | slice:
         """Return the places, as a slice if they are contiguous, which avoids a copy."""
         first, last = int(self.places[0]), int(self.places[-1]) + 1
         return slice(first, last) if last - first == len(self.places) else self.places
@@ -91,8 +91,8 @@ class Axes(NamedTuple):
     part: Part | None
 
     @property
-    def whole(self) -> bool:
-        return self.queries.whole and self.keys.whole
+    def are_complete(self) -> bool:
+        return self.queries.is_complete and self.keys.is_complete
 
     @property
     def apart(self) -> bool:
@@ -106,7 +106,7 @@ def axes_of(grouping: Grouping, tokens: Tokens, key_tokens: Tokens | None = None
     If a side has more than LONG units, they are merged into at most MOST stretches of neighbours. Raises RequestError
     for tokens that do not exist.
     """
-    sides = [Axis.every(one) for one in (tokens, key_tokens) if one is not None]
+    sides = [Axis.per_token(one) for one in (tokens, key_tokens) if one is not None]
     chosen = ""
     if grouping.tokens is not None:
         places = sorted(select(grouping.tokens, len(tokens), "token"))
@@ -154,12 +154,12 @@ def grouped(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
     Raises RequestError for tokens that do not exist.
     """
     axes = axes_of(grouping, record.tokens, record.key_tokens)
-    if axes.whole:
+    if axes.are_complete:
         return record
     queries, keys, part = axes
     every = slice(0, queries.text), slice(0, keys.text)
     allowed = to_units(queries, every[0], to_units(keys, every[1], record.compact_masks, -1)[1], -2)[1]
-    kept = None if record.vectors is None or not axes.apart else record.vectors.between(queries.taken, keys.taken)
+    kept = None if record.vectors is None or not axes.apart else record.vectors.between(queries.index, keys.index)
     return replace(
         record,
         weights=between_units(axes, *every, record.weights)[2].copy(),  # a copy, so that the large map is freed
@@ -173,7 +173,7 @@ def grouped(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
 
 
 def between_units(axes: Axes, queries: slice, keys: slice, rows: Any) -> tuple[slice, slice, Any]:
-    """Return what some rows `[..., query, key]` of a text add to the map between its units.
+    """Sum some rows `[..., query, key]` of a text for the map between its units.
 
     queries, keys: the neighbouring tokens that the rows cover. Returns the units of the queries, the units of the keys,
     and the map between these, `[..., unit, unit]`. If a unit spans two blocks, the caller adds both. rows: a NumPy

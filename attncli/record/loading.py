@@ -14,11 +14,20 @@ from attncli.base import choices, untrusted
 from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix
 from attncli.base.printable import first_line
-from attncli.base.schema import anything, each, fields, flag, maybe, name, one_of, real, refuse, text, whole
+from attncli.base.schema import anything, fields, flag, integer, list_of, maybe, name, one_of, real, refuse, text
 from attncli.base.untrusted import Tensors, check_regular, listed, parse_json, read_json
 from attncli.record.making import Known, as_maps, as_tokens, assembled, record_of
 from attncli.record.masks import MEASURES, check_hidden, check_maps, compact, masks_of, precision_of
-from attncli.record.parts import SCORE_ARRAYS, VECTOR_ARRAYS, ModelInfo, Said, Vectors, build_vectors, pairs_of, said_of
+from attncli.record.parts import (
+    SCORE_ARRAYS,
+    VECTOR_ARRAYS,
+    ModelInfo,
+    PredictionSummary,
+    Vectors,
+    build_vectors,
+    pairs_of,
+    prediction_from_document,
+)
 from attncli.record.record import ARRAYS, FORMAT, READ, SUFFIXES, AttentionRecord, Contents
 from attncli.record.selection import number_list
 from attncli.text.tokens import Tokens
@@ -195,11 +204,11 @@ def with_masks(record: AttentionRecord, text: dict[str, Any]) -> AttentionRecord
     return replace(record, masks=compact(masks), mask_name=text["mask"])
 
 
-def read_prediction(document: dict[str, Any], tokens: Tokens) -> Said | None:
+def read_prediction(document: dict[str, Any], tokens: Tokens) -> PredictionSummary | None:
     """Read the prediction from a text's labels or document. Raises ValueError if it refers to other tokens."""
     if "prediction" in document:
         check_answers(document["prediction"], len(tokens))
-    return said_of(document.get("prediction"))
+    return prediction_from_document(document.get("prediction"))
 
 
 def with_display(tokens: Tokens, shown: list[str] | None) -> Tokens:
@@ -217,7 +226,7 @@ def build_tokens(parts: dict[str, Any]) -> Tokens:
 
 def check_numbers(what: str, numbers: Any, count: int) -> list[int]:
     """Raises ValueError unless these are distinct numbers of `count` layers or heads."""
-    each(whole(0, count - 1))(numbers, what)
+    list_of(integer(0, count - 1))(numbers, what)
     if len(set(numbers)) < len(numbers):
         raise ValueError(f"{what} {number_list(sorted(numbers))} contain duplicates")
     return list(numbers)
@@ -246,7 +255,7 @@ def read_safetensors(path: Path) -> Iterator[Contents]:
     if file.metadata.get("format") != FORMAT:
         raise ValueError("it was not written by attncli")
     every = parse_json(file.metadata.get("records", ""))
-    each(anything)(every, "records")
+    list_of(anything)(every, "records")
     for number, rest in enumerate(every):
         end = "" if len(every) == 1 else f".{number}"
         names = [*ARRAYS, *(name for name in (*VECTOR_ARRAYS, *SCORE_ARRAYS) if name + end in file.shapes)]
@@ -264,7 +273,7 @@ SEGMENTS = 2  # XLNet's [CLS] belongs to neither text
 
 def check_offset(value: Any, what: str) -> None:
     """Accept [start, end), characters of a text."""
-    each(whole(), 2)(value, what)
+    list_of(integer(), 2)(value, what)
     if value[0] > value[1]:
         refuse(value, what, "a start and an end that is not smaller")
 
@@ -281,28 +290,28 @@ MODEL = fields(
         "name": name(),
         "path": name(),
         "sha256": name(),
-        "layers": whole(1, MOST_HEADS),
-        "heads": whole(1, MOST_HEADS),
-        "hidden_size": whole(),
+        "layers": integer(1, MOST_HEADS),
+        "heads": integer(1, MOST_HEADS),
+        "hidden_size": integer(),
     },
     {"changes": text(LONGEST_CHANGES)},  # missing in older files
 )
 
 TOKENS_OF = {
-    "text": each(text()),
-    "ids": each(whole(-1, LARGEST_ID)),
-    "segments": each(whole(0, SEGMENTS)),
-    "words": each(maybe(whole())),
-    "offsets": each(check_offset),
-    "special": each(flag()),
-    "padding": each(flag()),
+    "text": list_of(text()),
+    "ids": list_of(integer(-1, LARGEST_ID)),
+    "segments": list_of(integer(0, SEGMENTS)),
+    "words": list_of(maybe(integer())),
+    "offsets": list_of(check_offset),
+    "special": list_of(flag()),
+    "padding": list_of(flag()),
 }
-SHOWN = {"shown": each(text())}  # missing in older files
+SHOWN = {"shown": list_of(text())}  # missing in older files
 
 
 def check_tokens(value: Any, what: str) -> None:
     """Accept the fields of `Tokens`, each with one entry per token."""
-    fields(TOKENS_OF, {**SHOWN, "written": each(text())})(value, what)
+    fields(TOKENS_OF, {**SHOWN, "written": list_of(text())})(value, what)
     lengths = {field: len(entries) for field, entries in value.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"{what}: the fields have different lengths: {lengths}")
@@ -318,12 +327,12 @@ ANSWER = fields(
         "label": text(),
         "logit": real(),
         "probability": maybe(check_share),
-        "start": maybe(whole()),
-        "end": maybe(whole()),
+        "start": maybe(integer()),
+        "end": maybe(integer()),
     }
 )
 SAID = fields(
-    {"output": text(), "kind": one_of(choices.names(choices.Output)), "single": flag(), "answers": each(ANSWER)}
+    {"output": text(), "kind": one_of(choices.names(choices.Output)), "single": flag(), "answers": list_of(ANSWER)}
 )
 
 
@@ -348,29 +357,31 @@ LABELS = fields(
         **DTYPE,
         **SINKS,
         "key_tokens": maybe(check_tokens),
-        "terms": each(text(LONGEST_TERM)),
+        "terms": list_of(text(LONGEST_TERM)),
         "prediction": SAID,
     },
 )
 
 # The optional fields of another program's .npz, except those with an entry per token.
-PLAIN_FIELDS = fields({}, {**WHICH, **SINKS, "layers": each(whole()), "heads": each(whole()), "model": name()})
+PLAIN_FIELDS = fields(
+    {}, {**WHICH, **SINKS, "layers": list_of(integer()), "heads": list_of(integer()), "model": name()}
+)
 
 # Masks that differ from their name's: for each query, [start, end) of each run of keys (`attncli.record.masks`).
-MASKS = each(fields({"layers": each(whole()), "allowed": each(each(each(whole(), 2)))}))
+MASKS = list_of(fields({"layers": list_of(integer()), "allowed": list_of(list_of(list_of(integer(), 2)))}))
 
 # The output of `run --json`. Its weights, nested lists, are checked as an array.
 DOCUMENT = fields(
     {
         "model": MODEL,
-        "records": each(
+        "records": list_of(
             fields(
                 {
-                    "tokens": each(text()),
-                    "segments": each(whole(0, SEGMENTS)),
+                    "tokens": list_of(text()),
+                    "segments": list_of(integer(0, SEGMENTS)),
                     "mask": one_of(choices.names(choices.Mask)),
-                    "attention": each(
-                        fields({"layer": whole(), "head": whole(), "weights": anything}, {"terms": anything})
+                    "attention": list_of(
+                        fields({"layer": integer(), "head": integer(), "weights": anything}, {"terms": anything})
                     ),
                 },
                 {
@@ -378,8 +389,8 @@ DOCUMENT = fields(
                     **DTYPE,
                     **SINKS,
                     **SHOWN,
-                    "key_tokens": each(text()),
-                    "key_shown": each(text()),
+                    "key_tokens": list_of(text()),
+                    "key_shown": list_of(text()),
                     "masks": MASKS,
                     "prediction": SAID,
                 },

@@ -49,17 +49,17 @@ def as_maps(weights: Any, batch: int | None = None) -> Maps:
         for number, one in enumerate(arrays):
             if one.shape != arrays[0].shape:
                 raise RequestError(
-                    f"layer {number} has {shown(one)} and layer 0 {shown(arrays[0])} for [head, query, key]: all "
-                    "layers of a record need the same shape"
+                    f"layer {number} has {describe_shape(one)} and layer 0 {describe_shape(arrays[0])} "
+                    "for [head, query, key]: all layers of a record need the same shape"
                 )
         return Maps(np.stack([as_floats(one) for one in arrays]), max(map(dtype_of, weights), key=room))
     array = as_array(weights, "weights")
     if array.ndim == 5:  # [layer, batch, head, query, key]
         array = array[:, select_text(array.shape[1], batch)]
     elif batch:
-        raise RequestError(f"{shown(array)} has no batch axis: omit batch")
+        raise RequestError(f"{describe_shape(array)} has no batch axis: omit batch")
     if not 2 <= array.ndim <= 4:
-        raise RequestError(f"weights are {shown(array)}, not {SHAPES}")
+        raise RequestError(f"weights are {describe_shape(array)}, not {SHAPES}")
     return Maps(as_floats(array[(None,) * (4 - array.ndim)]), dtype_of(weights))
 
 
@@ -85,7 +85,7 @@ def layer_array(number: int, layer: Any, batch: int | None) -> npt.NDArray[Any]:
         return array[select_text(array.shape[0], batch)]
     if array.ndim == 3:
         return array
-    raise RequestError(f"layer {number} is {shown(array)}, not {SHAPES}")
+    raise RequestError(f"layer {number} is {describe_shape(array)}, not {SHAPES}")
 
 
 def is_numbers(values: Any) -> bool:
@@ -131,7 +131,7 @@ def dtype_of(values: Any) -> str:
     return name if name in HALVES else "float32"
 
 
-def shown(array: npt.NDArray[Any]) -> str:
+def describe_shape(array: npt.NDArray[Any]) -> str:
     return str(list(array.shape))
 
 

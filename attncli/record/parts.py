@@ -300,7 +300,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Said:
+class PredictionSummary:
     """A model's prediction for a text.
 
     output: the name of the model's output. answers: the best first; for tokens in their order, with the best first for
@@ -316,7 +316,7 @@ class Said:
         """Return the entry in `run --json`."""
         return asdict(self)
 
-    def between(self, groups: Sequence[Sequence[int]]) -> "Said":
+    def between(self, groups: Sequence[Sequence[int]]) -> "PredictionSummary":
         """Return the prediction with tokens renumbered to groups. Answers about tokens in no group are dropped."""
         where = {place: number for number, group in enumerate(groups) for place in group}
         kept = []
@@ -328,6 +328,8 @@ class Said:
         return replace(self, answers=kept)
 
 
-def said_of(document: dict[str, Any] | None) -> Said | None:
+def prediction_from_document(document: dict[str, Any] | None) -> PredictionSummary | None:
     """Read a prediction from a file's content, which has already been checked."""
-    return None if document is None else Said(**{**document, "answers": [Answer(**one) for one in document["answers"]]})
+    if document is None:
+        return None
+    return PredictionSummary(**{**document, "answers": [Answer(**one) for one in document["answers"]]})

@@ -14,7 +14,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix, write_table, write_whole
 from attncli.base.printable import first_line, printable
 from attncli.record.masks import HALVES, agree, compact, entries, masks_of_layers
-from attncli.record.parts import ModelInfo, Part, Said, Vectors, decimals
+from attncli.record.parts import ModelInfo, Part, PredictionSummary, Vectors, decimals
 from attncli.record.selection import Selection, number_list, select
 from attncli.text.tokens import Tokens
 
@@ -81,7 +81,7 @@ class AttentionRecord:
     key_tokens: Tokens | None = None
     kind: str = "encoder"
     measure: str = "weight"
-    prediction: Said | None = None
+    prediction: PredictionSummary | None = None
     dtype: str = "float32"
     part: Part | None = None
     sinks: bool = False

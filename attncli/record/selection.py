@@ -253,7 +253,7 @@ def numbers(text: str, kept: Sequence[int], count: int, what: str) -> Sequence[i
 SEGMENTS = ("all", "AA", "AB", "BA", "BB")
 
 
-def kept(
+def selected_places(
     tokens: Tokens, special: bool = True, segments: str = "all", keys: Tokens | None = None
 ) -> tuple[list[int], list[int]]:
     """Return the places of the selected queries, and of the selected keys.

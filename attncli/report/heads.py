@@ -126,14 +126,14 @@ def first_look(
         room -= len(grid)
         heads = found[: min(max(room, 1), MOST_NAMED)]
         room -= len(heads)
-        shown = [*commands[:1], *_fitting(commands[1:], room, canvas)]
+        shown = [*commands[:1], *_texts_that_fit(commands[1:], room, canvas)]
     return [
         *grid, Text(), *_count_line(record, found, len(heads), canvas), *edge_lines(record, heads, canvas), *rest,
         *(Text(one, no_wrap=True, overflow="ignore") for one in shown),  # the terminal folds them, so that they paste
     ]  # fmt: skip
 
 
-def _fitting(texts: Sequence[str], room: int, canvas: Canvas) -> Iterator[str]:
+def _texts_that_fit(texts: Sequence[str], room: int, canvas: Canvas) -> Iterator[str]:
     """Yield texts from the first on, as many as fit into `room` lines."""
     for text in texts:
         room -= _height(text, canvas)

@@ -27,7 +27,13 @@ def page_of(title: Sequence[str], parts: Sequence[Part]) -> str:
             return own
         if isinstance(part, Maps):
             return panels_page(
-                title, parts, part.every, numbered(part.rows), numbered(part.columns), part.signed, "tokens"
+                title,
+                parts,
+                part.all_panels,
+                number_labels(part.rows),
+                number_labels(part.columns),
+                part.signed,
+                "tokens",
             )
         if isinstance(part, HeadGrid):
             rows = Axis("layer", [f"layer {layer}" for layer in part.layers])
@@ -36,7 +42,7 @@ def page_of(title: Sequence[str], parts: Sequence[Part]) -> str:
     raise RequestError(f"there is no page of {' · '.join(title)}: save it as .json or .csv")
 
 
-def numbered(axis: Axis) -> Axis:
+def number_labels(axis: Axis) -> Axis:
     """Return an axis whose labels begin with their positions, where they need not be all of a text."""
     if axis.numbers is None:
         return axis

@@ -140,7 +140,7 @@ class Maps(Part):
     held: int | None = None
 
     @property
-    def every(self) -> list[Panel]:
+    def all_panels(self) -> list[Panel]:
         """All panels, row by row."""
         return [panel for row in self.panels for panel in row]
 

@@ -59,16 +59,16 @@ def figure(
     """Return a matplotlib figure of a record's maps; save it too, where a `path` (.png, .svg, .pdf) is given.
 
     layers, heads: a part of them, named as for `AttentionRecord.select`. dpi: dots an inch of the file. options: the
-    content and the appearance, by the names of `What` and `Look` (`attncli.report.figure.record`).
+    content and the appearance, by the names of `What` and `Appearance` (`attncli.report.figure.record`).
 
     Raises RequestError for a layer, head or token that is not there, or an unwritable place; TypeError for another
     option.
     """
     from attncli.report.figure.drawing import DPI, save_figure
-    from attncli.report.figure.record import Look, What, heatmap
+    from attncli.report.figure.record import Appearance, What, heatmap
 
     what = {one.name: options.pop(one.name) for one in fields(What) if one.name in options}
-    drawn = heatmap(record.select(layers, heads), What(**what), Look(**options))
+    drawn = heatmap(record.select(layers, heads), What(**what), Appearance(**options))
     if path is not None:
         save_figure(drawn, path, DPI if dpi is None else dpi)
     return drawn
@@ -95,11 +95,11 @@ def small(record: AttentionRecord) -> tuple[str, str]:
     from attncli import page as pages
     from attncli.analysis.edges import by_content
     from attncli.page.advice import WHOLE
-    from attncli.page.payload import Kept
+    from attncli.page.payload import FullHeads
 
     with_vectors, advice = ("", None) if record.vectors is None else (", with q and k", WHOLE)
     record = replace(row_shares(record), vectors=None)
-    kept = Kept.within(record, by_content(record), ROOM)
+    kept = FullHeads.within(record, by_content(record), ROOM)
     names = ", ".join(f"{layer}.{head}" for layer, head in kept.heads) or "none"
     every = [(layer, head) for layer in record.layers for head in record.heads]
     layer, head = next((one for one in every if one not in kept.heads), every[0])

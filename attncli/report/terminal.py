@@ -64,7 +64,7 @@ class FittedTable(Table):
                 if narrowest(shown) <= options.max_width:
                     break
                 shown.remove(column)
-                gone.append(" ".join(said(column.header).split()))
+                gone.append(" ".join(plain_text(column.header).split()))
             widths = [natural(column) for column in shown]
             gap = next((gap for gap in GAPS if table_width(widths, gap) <= options.max_width), GAPS[-1])
             over = table_width(widths, gap) - options.max_width
@@ -81,7 +81,7 @@ class FittedTable(Table):
 
     def going(self) -> list[Column]:
         """Return the columns that may leave, in their order of leaving."""
-        by_name = {said(column.header): column for column in self.columns[1:]}
+        by_name = {plain_text(column.header): column for column in self.columns[1:]}
         first = [by_name[name] for name in self.goes]
         return first + [column for column in reversed(self.columns[1:]) if column not in first]
 
@@ -117,13 +117,14 @@ def plain_table(
     return table
 
 
-def said(cell: RenderableType) -> str:
+def plain_text(cell: RenderableType) -> str:
+    """Return the text of a cell without its style."""
     return cell.plain if isinstance(cell, Text) else str(cell)
 
 
 def widest(cells: Iterable[RenderableType]) -> int:
     """Return the width of the longest line of all cells."""
-    return max((cell_len(line) for cell in cells for line in said(cell).split("\n")), default=0)
+    return max((cell_len(line) for cell in cells for line in plain_text(cell).split("\n")), default=0)
 
 
 def natural(column: Column) -> int:
@@ -135,7 +136,7 @@ def least(column: Column) -> int:
     """Return the least width: that of the longest number or heading word. Names and prose may be shorter."""
     most = {NAMES: LEAST_NAME, PROSE: LEAST_PROSE}.get(str(column.overflow))
     content = widest(column.cells)
-    return max(widest(said(column.header).split()), content if most is None else min(content, most))
+    return max(widest(plain_text(column.header).split()), content if most is None else min(content, most))
 
 
 def table_width(widths: Sequence[int], gap: int) -> int:
@@ -169,7 +170,7 @@ def narrowed(columns: Sequence[Column], widths: Sequence[int], over: int, kinds:
 
 def fit(column: Column, cell: RenderableType, width: int, ellipsis: str) -> RenderableType:
     """Return a cell that fits a column of this width."""
-    text = said(cell)
+    text = plain_text(cell)
     if widest([text]) <= width or column.overflow == NUMBERS:
         return cell
     style = cell.style if isinstance(cell, Text) else ""
@@ -580,10 +581,10 @@ def in_rows(panels: Sequence[list[Text]], width: int, canvas: Canvas) -> list[Te
     """Return panels of `width` columns in rows that fit the canvas, with an empty line after each row."""
     across = max(1, (canvas.width + APART) // (width + APART))
     rows = [panels[start : start + across] for start in range(0, len(panels), across)]
-    return [line for row in rows for line in (*beside(row, width), Text())]
+    return [line for row in rows for line in (*join_panels(row, width), Text())]
 
 
-def beside(panels: Sequence[list[Text]], width: int) -> list[Text]:
+def join_panels(panels: Sequence[list[Text]], width: int) -> list[Text]:
     """Return panels of equal height side by side. (rich's `Columns` would leave spaces at the ends of lines.)"""
     lines = []
     for parts in zip(*panels, strict=True):
@@ -670,7 +671,7 @@ def signed_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
     labels = row_labels(part.rows, canvas)
     if part.columns.labels != part.rows.labels and part.columns.numbers is not None:
         yield from numbered_labels(part.columns, canvas)
-    for panel in part.every:
+    for panel in part.all_panels:
         most = part.most if part.most is not None else panel.largest
         unit, words = in_units(panel.largest)
         yield Text()
@@ -689,12 +690,12 @@ def weight_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
     if part.columns.labels != part.rows.labels:
         yield Text("keys", style=canvas.faint)
         yield from numbered_labels(part.columns, canvas)
-    yield scale(canvas, *(np.float32(panel.values) for panel in part.every))
+    yield scale(canvas, *(np.float32(panel.values) for panel in part.all_panels))
     across = max(map(len, part.panels))
     width = max((canvas.width - APART * (across - 1)) // across, NARROWEST)
-    caption = max(NARROWEST, *(cell_len(panel.name) for panel in part.every))
+    caption = max(NARROWEST, *(cell_len(panel.name) for panel in part.all_panels))
     size = PanelSize.of(len(part.columns.labels), width, LONGEST_LIST, caption)
-    if any(size.columns < panel.values.shape[1] for panel in part.every):
+    if any(size.columns < panel.values.shape[1] for panel in part.all_panels):
         yield Text(POOLED)
     yield Text()
     for place, row in enumerate(part.panels):

@@ -59,7 +59,7 @@ class Piece:
         return min(self.start + self.size, len(self.text))
 
     @property
-    def whole(self) -> bool:
+    def is_last(self) -> bool:
         """Return True if the text ends with this piece."""
         return self.stop == len(self.text)
 
@@ -106,16 +106,16 @@ def stretches(text: str, cut: Cut) -> Iterator[Tokens]:
     Raises Unreadable if LONGEST characters can't be cut.
     """
     piece, begin, word = Piece.of(text, 0, PIECE, cut), 0, 0
-    while not piece.whole:
+    while not piece.is_last:
         seam = find_seam(piece, cut)
         if seam is None:
             piece = longer(piece, cut)
             continue
         following, before, after = seam
-        yield moved(piece, begin, before, word)
+        yield shift_tokens(piece, begin, before, word)
         word += (piece.tokens.words[before] or 0) - (following.tokens.words[after] or 0)
         piece, begin = following, after
-    yield piece.tokens if piece.start == 0 else moved(piece, begin, piece.places.stop, word)
+    yield piece.tokens if piece.start == 0 else shift_tokens(piece, begin, piece.places.stop, word)
 
 
 def beginning(text: str, tokens: int, cut: Cut) -> str:
@@ -149,7 +149,7 @@ def find_seam(piece: Piece, cut: Cut) -> tuple[Piece, int, int] | None:
         return None
     following = Piece.of(piece.text, start, PIECE, cut)
     theirs = following.within(low, high)
-    if not alike(piece, ours, following, theirs):
+    if not are_identical(piece, ours, following, theirs):
         return None
     words = piece.tokens.words
     same = list(zip(ours, theirs, strict=True))[1:]
@@ -158,7 +158,7 @@ def find_seam(piece: Piece, cut: Cut) -> tuple[Piece, int, int] | None:
     return next(((following, *both) for both in begins or apart), None)
 
 
-def alike(one: Piece, ours: range, other: Piece, theirs: range) -> bool:
+def are_identical(one: Piece, ours: range, other: Piece, theirs: range) -> bool:
     """Return True if these tokens of two pieces are identical."""
     mine, its = one.tokens.take(ours), other.tokens.take(theirs)
     if mine.ids != its.ids or mine.shown != its.shown:
@@ -186,7 +186,7 @@ def longer(piece: Piece, cut: Cut) -> Piece:
     return Piece.of(piece.text, piece.start, size, cut)
 
 
-def moved(piece: Piece, first: int, last: int, word: int) -> Tokens:
+def shift_tokens(piece: Piece, first: int, last: int, word: int) -> Tokens:
     """Return some of a piece's tokens with their positions in the whole text, and the special tokens at their ends."""
     places = piece.places
     first = max(first, places.start)
@@ -249,7 +249,7 @@ class Tokenizer:
         encoding = self.encoding(*texts)
         total = len(encoding)
         if total > self.max_tokens:
-            texts = fitting(texts, encoding, self.max_tokens)
+            texts = cut_texts(texts, encoding, self.max_tokens)
             encoding = self.encoding(*texts, most=self.max_tokens)
         tokens = tokens_of(encoding, self.notation, *texts)
         if total > self.max_tokens:
@@ -361,7 +361,7 @@ class Tokenizer:
             raise RequestError(f"{name} can't be read: {first_line(error)}") from error
 
 
-def fitting(texts: Sequence[str], encoding: Any, most: int) -> tuple[str, ...]:
+def cut_texts(texts: Sequence[str], encoding: Any, most: int) -> tuple[str, ...]:
     """Cut each text as far as possible while its first tokens stay the same. The longer text stays the longer one.
 
     For a truncated pair, the library builds every combination of the leftovers of both texts, which is slow.

@@ -143,7 +143,7 @@ def from_bytes(pieces: Sequence[str], literal: Sequence[bool]) -> list[str]:
     texts: list[str] = []
     cut: list[str] = []  # neighbouring pieces that begin or end inside a character
     for piece, flag in zip(pieces, literal, strict=True):
-        text = piece if flag else whole(piece)
+        text = piece if flag else decode_piece(piece)
         if text is None:
             cut.append(piece)
             continue
@@ -155,7 +155,7 @@ def from_bytes(pieces: Sequence[str], literal: Sequence[bool]) -> list[str]:
 
 
 @lru_cache(maxsize=2**16)
-def whole(piece: str) -> str | None:
+def decode_piece(piece: str) -> str | None:
     """Return the text of a piece; None if it begins or ends inside a character. A piece with non-byte letters is
     unchanged.
     """
@@ -337,11 +337,11 @@ def tokens_of(encoding: "Encoding", notation: Notation | None = None, *texts: st
         special=special,
         padding=[False] * len(special),
         shown=shown,
-        written=written(encoding, texts),
+        written=original_texts(encoding, texts),
     )
 
 
-def written(encoding: "Encoding", texts: Sequence[str | None]) -> list[str]:
+def original_texts(encoding: "Encoding", texts: Sequence[str | None]) -> list[str]:
     """Return the original text of each token. The first includes everything that the tokenizer skipped before it."""
     found = [""] * len(encoding)
     parts, offsets = encoding.sequence_ids, encoding.offsets

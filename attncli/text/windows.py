@@ -42,7 +42,7 @@ class Window:
         return len(self.tokens)
 
     @classmethod
-    def whole(cls, tokens: Tokens, text: int = 0, of: int | None = 1) -> "Window":
+    def uncut(cls, tokens: Tokens, text: int = 0, of: int | None = 1) -> "Window":
         """Return a window in which every token counts."""
         return cls(text, of, (0, len(tokens)), tokens, *word_numbers(tokens))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attncli import RequestError
-from attncli.base.addresses import filesystem, is_address, local_path, said, told
+from attncli.base.addresses import convert_errors, describe_file_error, filesystem, is_address, local_path
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_what_is_no_address_is_refused(address, says):
 
 
 def test_whatever_goes_wrong_is_one_line():
-    with pytest.raises(RequestError) as refusal, told("can't read", "s3://" + "x" * 999):
+    with pytest.raises(RequestError) as refusal, convert_errors("can't read", "s3://" + "x" * 999):
         raise RuntimeError("one\ntwo" * 999)
     assert "\n" not in str(refusal.value) and len(str(refusal.value)) <= 300
-    assert said(FileNotFoundError("bucket/key")) == "No such file or directory"
-    assert said(PermissionError(13, "Permission denied", "x")) == "Permission denied"
+    assert describe_file_error(FileNotFoundError("bucket/key")) == "No such file or directory"
+    assert describe_file_error(PermissionError(13, "Permission denied", "x")) == "Permission denied"

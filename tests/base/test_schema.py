@@ -2,9 +2,11 @@
 
 import pytest
 
-from attncli.base.schema import each, fields, flag, maybe, name, one_of, real, text, whole
+from attncli.base.schema import fields, flag, integer, list_of, maybe, name, one_of, real, text
 
-PERSON = fields({"name": text(5), "born": whole(1800, 2100)}, {"tall": maybe(real()), "of": each(one_of(("a", "b")))})
+PERSON = fields(
+    {"name": text(5), "born": integer(1800, 2100)}, {"tall": maybe(real()), "of": list_of(one_of(("a", "b")))}
+)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import typer
-from cli.live import LIVE
+from cli.commands import LIVE
 from foreign_checkpoints import ANSWER, NO_TEXT, TEXT, WORDPIECE, make_foreign
 
 from attncli import corpus_statistics, load_model, load_record

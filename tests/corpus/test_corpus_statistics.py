@@ -126,13 +126,13 @@ def test_sums_that_no_texts_have_are_refused(counted, lie, says):
 
 def test_work_that_is_sent_away_is_small_and_asks_for_the_same(counted):
     work, _ = counted
-    sent = pickle.loads(pickle.dumps(work.away()))
-    assert len(pickle.dumps(work.away())) < 5000
+    sent = pickle.loads(pickle.dumps(work.without_model()))
+    assert len(pickle.dumps(work.without_model())) < 5000
     assert sent.digest == work.digest and sent.nothing().totals.shape == work.nothing().totals.shape
 
 
 def test_another_model_in_its_place_is_told(counted, tiny):
     work, _ = counted
-    moved = replace(work.away(), opening=replace(work.opening, name=str(tiny())))
+    moved = replace(work.without_model(), opening=replace(work.opening, name=str(tiny())))
     with pytest.raises(RequestError, match="is a different model on this machine"):
         moved.begin(1)

@@ -139,7 +139,7 @@ def test_what_workers_have_to_say_is_said_once(plan):
 
 def go(path, reading=Reading(), work=WORK, **where):
     return go_through(
-        replace(work, reading=reading, asked={"--mask": "padding", **reading.asked}),
+        replace(work, reading=reading, asked={"--mask": "padding", **reading.option_values}),
         Corpus([str(one) for one in path], reading),
         Where(**where),
     ).total

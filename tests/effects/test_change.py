@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncli import load_model
-from attncli.effects.change import Changed, Put, Reweigh, Unchanged, silence, under, uniform
+from attncli.effects.change import Changed, Put, Reweigh, Unchanged, run_changes, silence, uniform
 from attncli.models.taps import Gates
 from attncli.models.transformers_peer import load_reference
 
@@ -30,7 +30,7 @@ def last(reference, tokens, mask="padding"):
 def changed(text, changes):
     """What comes out of the last layer under each, in their order."""
     found = {}
-    for numbers, [copies] in under([text], changes):
+    for numbers, [copies] in run_changes([text], changes):
         found.update(zip(numbers, copies, strict=True))
     return [found[number] for number in range(len(changes))]
 

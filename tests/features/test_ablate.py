@@ -83,7 +83,7 @@ def test_the_reference_is_what_heads_give_to_the_projection_in_transformers(tiny
     )
     found = reference(model, texts)
     torch.testing.assert_close(found.means, expected.mean(dim=1), atol=1e-5, rtol=0)
-    drawn = found.drawn(50, 0)
+    drawn = found.draw(50, 0)
     apart = (drawn[:, :, None] - expected[:, None]).abs().amax(dim=(0, 3, 4))  # [draw, token], of all layers and heads
     assert float(apart.amin(dim=1).max()) < 1e-5 and len(set(apart.argmin(dim=1).tolist())) > 10
 

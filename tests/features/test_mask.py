@@ -194,7 +194,7 @@ def test_what_a_decoder_writes_is_looked_at_with_one_target(foreign):
 def test_weight_where_the_mask_is_not_minded_is_seen(foreign, monkeypatch):
     """What is forbidden is what the names of masks say, whatever the network was told."""
     model = foreign("t5")
-    monkeypatch.setattr(transformers_place, "asked_mask", lambda *_: None)  # nothing is hidden from anybody
+    monkeypatch.setattr(transformers_place, "requested_mask", lambda *_: None)  # nothing is hidden from anybody
     found = compare_masks(model, Input(WORDS), Request(pad_to=20))
     assert not found.lawful and all(effect.forbidden > 0 for effect in found.effects["padding"].values())
 

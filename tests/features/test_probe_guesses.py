@@ -77,7 +77,7 @@ def test_counts_are_those_of_a_plain_loop(corpus):
                         place = (name, layer, number, direction)
                         right[place] = right.get(place, 0) + (guess == head)
     assert dict(found.counts) == asked
-    assert {place: int(found.found[place[0]][place[1:]]) for place in right} == right
+    assert {place: int(found.found_counts[place[0]][place[1:]]) for place in right} == right
     for guess in guesses(found, found):
         most = max(number for place, number in right.items() if place[0] == guess.relation)
         place = guess.relation, guess.layer, guess.head, DIRECTIONS.index(guess.direction)

@@ -66,7 +66,7 @@ def test_a_share_of_the_sentences(minilm, treebank, sentences):
     found = [
         probe_treebank(minilm, files, reading=TreebankReading(sample=0.3, seed=seed)).measured for seed in (0, 0, 1)
     ]
-    assert plain(found[0]) == plain(found[1]) != plain(found[2]) and 5 < found[0].seen < 45
+    assert plain(found[0]) == plain(found[1]) != plain(found[2]) and 5 < found[0].sentence_total < 45
     with pytest.raises(RequestError, match=r"--sample 0\.0001 takes no sentence of .*conllu and 1 more"):
         probe_treebank(minilm, files, reading=TreebankReading(sample=0.0001))
 

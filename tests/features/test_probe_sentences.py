@@ -45,9 +45,9 @@ def test_every_record_is_that_of_its_sentence(minilm, placed, each, monkeypatch)
 
 
 def test_what_a_decoder_does_not_write_whole_comes_last_in_its_order(foreign, each, monkeypatch):
-    written = counting._written
+    written = counting._maps_of_writing
     monkeypatch.setattr(
-        counting, "_written", lambda model, sentence: None if sentence.line % 2 else written(model, sentence)
+        counting, "_maps_of_writing", lambda model, sentence: None if sentence.line % 2 else written(model, sentence)
     )
     given = [("a", Sentence(["cat", "sat"], [1, None], ["nsubj", "root"], line)) for line in range(12)]
     found = list(_read(foreign("t5"), given, "decoder", each))

@@ -93,10 +93,10 @@ def test_records_are_counted_by_their_words():
     sentence = Sentence(["ab", "c"], [1, None], ["det", "root"], 1)
     read = [(record, "a", sentence), ("too long", "a", sentence), (record, "a", sentence)]
     one, two, found = tally(read, Tally.nothing(2, 3))
-    assert [so_far.seen for so_far in (one, two, found)] == [1, 2, 3]
+    assert [so_far.sentence_total for so_far in (one, two, found)] == [1, 2, 3]
     assert (one.sentences, one.skipped, one.counts["det"]) == (1, 0, 1)  # it is what it was
     assert (found.sentences, found.skipped, found.word_count, found.counts["det"]) == (2, 1, 4, 2)
-    assert (found.found["det"] == 2).all()  # there is only one other word
+    assert (found.found_counts["det"] == 2).all()  # there is only one other word
 
 
 def test_a_relation_called_all_is_counted_once():
@@ -127,7 +127,7 @@ def test_tallies_add_up_exactly_however_sentences_are_cut(one, two, three):
 def test_of_skipped_sentences_the_first_of_each_kind_is_known(whys, later):
     found = skipping(whys)
     assert found.skips == {why: Skipped(whys.count(why), "a", whys.index(why) + 1) for why in whys}
-    assert (found.skipped, found.seen, found.sentences) == (len(whys), len(whys), 0)
+    assert (found.skipped, found.sentence_total, found.sentences) == (len(whys), len(whys), 0)
     both = found + skipping(later)
     assert (list(both.skips), both.skipped) == (list(skipping(whys + later).skips), len(whys + later))
     assert all(both.skips[why].line == one.line for why, one in found.skips.items())

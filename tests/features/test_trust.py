@@ -14,7 +14,7 @@ from pictures import said
 from attncli.effects.question import Asking, question
 from attncli.features.trust import Controls, Shuffles, TrustResult, _report, _tokens_behind, tau, trust
 from attncli.features.trust.erasing import Erasing, aopc, erasable, order
-from attncli.features.trust.rankings import drawn
+from attncli.features.trust.rankings import draw_rankings
 from attncli.features.trust.weights import reordered, shuffled
 from attncli.report import Maps
 from attncli.report.figure import figure_of
@@ -87,7 +87,7 @@ def test_no_more_is_said_than_the_figures_do(found):
 def test_a_random_ranking_beats_random_ones_no_more_often_than_its_level(reader, found):
     draws, controls = 80, 120
     asked = question(reader, TEXT, Asking(target="LABEL_1", kind="probability"))
-    rankings = [order(one) for one in drawn(len(found.erasable), draws * (1 + controls), seed=1)]
+    rankings = [order(one) for one in draw_rankings(len(found.erasable), draws * (1 + controls), seed=1)]
     scores = {way: aopc(Erasing(asked, way), rankings) for way in ("mask", "deletion")}
     said = 0
     for start in range(0, len(rankings), 1 + controls):

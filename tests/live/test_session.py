@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from attncli.base.errors import RequestError
-from attncli.live import Asked, Session
+from attncli.live import Session, SessionRequest
 from attncli.live.session import SupersededError, Watch, size_of
 from attncli.models.opening import Opening
 from attncli.record.selection import Grouping, Input, Request
 
 TEXT = Input("The trophy does not fit in the suitcase because it is too big.")
-ASKED = Asked("minilm", TEXT)
+ASKED = SessionRequest("minilm", TEXT)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_without_a_head_is_the_model_without_it(session, minilm):
 
 def test_what_is_there_is_not_made_again(session, monkeypatch):
     first = session.record(ASKED)
-    monkeypatch.setattr(Session, "made", None)
+    monkeypatch.setattr(Session, "compute_records", None)
     assert session.record(ASKED) is first
 
 
@@ -58,15 +58,15 @@ def test_no_more_is_kept_than_there_is_room_for(session):
     for number in range(5):
         session.records(replace(ASKED, without=f"0.{number}"))
     assert len(session.records_of) == 2
-    assert session.there(ASKED) is None
+    assert session.cached_records(ASKED) is None
     session.kept = 0
     session.records(ASKED)
     assert len(session.records_of) == 1, "the last stays"
 
 
 def test_threads_that_ask_for_one_thing_have_it_made_once(session, monkeypatch):
-    made, make = [], Session.made
-    monkeypatch.setattr(Session, "made", lambda *a: made.append(a) or make(*a))
+    made, make = [], Session.compute_records
+    monkeypatch.setattr(Session, "compute_records", lambda *a: made.append(a) or make(*a))
     found = []
     threads = [Thread(target=lambda: found.append(session.record(ASKED))) for _ in range(8)]
     for thread in threads:
@@ -88,18 +88,18 @@ def test_a_model_that_is_not_of_the_session_is_refused(session):
 def test_a_long_text_tells_how_far_it_is_and_is_stopped(session):
     told = []
     text = Input("word " * 200)
-    session.records(Asked("minilm", text, masks=("none", "causal")), Watch(told.append))
+    session.records(SessionRequest("minilm", text, masks=("none", "causal")), Watch(told.append))
     assert told == sorted(told) and told[0] == 0 and 0.9 < told[-1] < 1 and len(set(told)) == 12
     watch = Watch()
     watch.dropped.set()
     with pytest.raises(SupersededError):
-        session.records(Asked("minilm", text), watch)
-    assert session.there(Asked("minilm", text)) is None
+        session.records(SessionRequest("minilm", text), watch)
+    assert session.cached_records(SessionRequest("minilm", text)) is None
 
 
 def test_maps_of_a_watched_text_are_those_of_one_that_is_not(session, minilm):
     text = Input("The cat sat on the mat. " * 30)
-    watched = session.record(Asked("minilm", text), Watch())
+    watched = session.record(SessionRequest("minilm", text), Watch())
     assert np.array_equal(watched.weights, minilm.attend(text.text).weights)
 
 
@@ -111,6 +111,6 @@ def test_the_usual_is_found_once_and_names_the_heads_that_run_names(session, min
     over = session.usual(ASKED)
     beside = Usual.with_text(record, usual.usual_of(minilm, Request()))
     own = edges(record, beside)
-    assert telling_head(record, session.telling(record, over)) == telling_head(record, own)
+    assert telling_head(record, session.notable_edges(record, over)) == telling_head(record, own)
     monkeypatch.setattr(usual, "usual_of", None)
     assert session.usual(ASKED) is over

@@ -55,7 +55,7 @@ def everything_kept(network, config, texts, mask):
     """Maps, vectors, lengths and sums of a walk, and what is after every layer."""
     rows, like = as_rows(texts, config, mask, CPU), torch.empty(0, dtype=torch.float64)
     with torch.inference_mode():
-        batch = [Stretch.whole(one) for one in texts]
+        batch = [Stretch.uncut(one) for one in texts]
         sums = BlockSums(Sums(network, Counting(mask), 60), batch, rows)
         heads = [(1, 2), (3, 0), (0, 1)]
         vectors = QueriesAndKeys(rows.runs, heads, config.head_dim, like.new_empty)
@@ -64,7 +64,7 @@ def everything_kept(network, config, texts, mask):
         states = list(walk(network, rows, [maps, lengths, vectors, sums]))
         alone = Maps(rows.runs, [3], [0, 1, 2, 3], like.new_empty)
         states += list(walk(network, rows, [alone]))
-        limits = [torch.from_numpy(one) for one in sums.alike()]
+        limits = [torch.from_numpy(one) for one in sums.uniform_sums()]
     return [
         *states,
         *maps.kept,
@@ -109,7 +109,7 @@ def test_a_part_of_a_mask_is_that_part_of_it(reach, data):
         mask = LayerMask(shown, Window(reach))
         assert torch.equal(mask.of(queries, keys), mask.of(every, every)[:, :, queries, keys])
     whole = Window(reach)(torch.ones(1, length, dtype=torch.bool))
-    seen = Window(reach).seen(queries, keys)
+    seen = Window(reach).visible_keys(queries, keys)
     outside = whole[queries, keys].clone()
     outside[:, seen] = False
     assert not outside.any()

@@ -16,7 +16,7 @@ from attncli.corpus.batch_sums import BatchSums, BlockSums
 from attncli.corpus.sums import Counting
 from attncli.effects.change import Changed, Put
 from attncli.models.rows import as_rows
-from attncli.models.taps import Gates, Given, GroupedMaps, Lengths, Maps, Outputs, QueriesAndKeys, Terms
+from attncli.models.taps import Gates, GroupedMaps, Lengths, Maps, Outputs, ProjectionInputs, QueriesAndKeys, Terms
 from attncli.models.walk import walk
 from attncli.record.grouping import axes_of
 from attncli.record.selection import Grouping
@@ -66,7 +66,7 @@ class Kept:
                 "vectors": partial(QueriesAndKeys, rows.runs, self.pairs, model.config.head_dim, like.new_empty),
                 "terms": partial(Terms, rows.runs, self.pairs, like.new_zeros),
                 "lengths": partial(Lengths, rows.runs, layers, heads, like.new_empty),
-                "head": partial(Given, 2, 1),
+                "head": partial(ProjectionInputs, 2, 1),
                 "sums": lambda: BlockSums(
                     BatchSums(model, Counting(mask, distances=True), block_weights), windows, rows
                 ),

@@ -7,7 +7,7 @@ import pytest
 from records import record_of
 
 from attncli.record.grouping import merge_words
-from attncli.record.selection import kept
+from attncli.record.selection import selected_places
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,7 @@ def test_of_a_pair_only_the_weights_between_the_chosen_segments_are_left(opened,
     page.filter("special", special)
     for segments in ("AA", "AB", "BA", "BB", "all"):
         page.choose("segments", segments)
-        queries, keys = kept(record.tokens, special, segments)
+        queries, keys = selected_places(record.tokens, special, segments)
         page.click("[data-view=matrix]")
         assert cells(page) == weights(record, queries, keys)
         page.click("[data-view=heads]")
@@ -123,7 +123,7 @@ def test_a_word_is_named_as_a_word_wherever_it_is_spoken_of(opened, record):
 
 def test_the_filters_can_be_how_a_page_begins(opened, record):
     page = opened(record, view="matrix", segments="ab", special=False, threshold=0.1, query="cats", head=(0, 1))
-    queries, keys = kept(record.tokens, False, "AB")
+    queries, keys = selected_places(record.tokens, False, "AB")
     assert list(cells(page)) == [(query, key) for query in queries for key in keys]
     assert page.hash == {}
     assert page.tab.input_value("#token") == "4"

@@ -4,7 +4,7 @@ import pytest
 from records import record_of
 
 from attncli.page import page
-from attncli.page.payload import Kept
+from attncli.page.payload import FullHeads
 from attncli.record.display import pool
 
 pytestmark = pytest.mark.slow
@@ -20,7 +20,7 @@ def record(random_maps):
 
 @pytest.fixture
 def small(record, opened):
-    return lambda at="", **how: opened([record], at, document=page(record, kept=Kept(WHOLE, SIDE)), **how)
+    return lambda at="", **how: opened([record], at, document=page(record, kept=FullHeads(WHOLE, SIDE)), **how)
 
 
 def test_it_opens_at_the_first_head_that_is_whole(small):
@@ -80,7 +80,7 @@ def test_model_shows_all_and_opens_a_small_one_as_a_matrix(small):
 
 
 def test_with_nothing_whole_it_opens_with_all_of_them(record, opened):
-    shown = opened([record], document=page(record, kept=Kept([], SIDE)))
+    shown = opened([record], document=page(record, kept=FullHeads([], SIDE)))
     assert len(shown.marks("rect")) == 6
     shown.press("1")
     assert shown.marks("line") == []

@@ -8,7 +8,7 @@ from packed import unpack_layer, unpacked
 from records import attention_records, cross_records, record_of
 
 from attncli.page.packing import error_of
-from attncli.page.payload import LONG, SIDES, SMALL, WHOLE, Kept, payload
+from attncli.page.payload import LONG, SIDES, SMALL, WHOLE, FullHeads, payload
 from attncli.record.display import pool
 
 
@@ -19,7 +19,7 @@ def every_head(record):
 @given(record=attention_records() | cross_records(), side=st.sampled_from([2, 3, 64]), data=st.data())
 def test_whole_heads_and_small_maps_are_the_records(record, side, data):
     heads = data.draw(st.lists(st.sampled_from(every_head(record)), unique=True))
-    description, chunks = payload([record], {}, Kept(heads, side))
+    description, chunks = payload([record], {}, FullHeads(heads, side))
     [entry] = description["texts"][0]["masks"]
     assert description["whole"] == [sorted(head for of, head in heads if of == layer) for layer in record.layers]
     small = entry["small"]
@@ -39,7 +39,7 @@ def test_whole_heads_and_small_maps_are_the_records(record, side, data):
 def test_as_much_as_there_is_room_for_in_the_order_of_the_ranks(room, random_maps):
     record = record_of(random_maps(3, 4, 80))
     ranked = every_head(record)[::-1]
-    kept = Kept.within(record, ranked, room)
+    kept = FullHeads.within(record, ranked, room)
     _, chunks = payload([record], {}, kept)
     assert kept.heads == ranked[: len(kept.heads)] and kept.side in SIDES
     assert sum(map(len, chunks.values())) <= room or not kept.heads

@@ -12,7 +12,7 @@ from records import layered_records, record_of
 
 from attncli.analysis.difference import difference
 from attncli.features.diff import difference_report
-from attncli.record.display import drawn, drawn_map, hides, largest_weight, pool
+from attncli.record.display import drawn_map, hide_masked, hides, largest_weight, pool
 from attncli.record.grouping import merge_words
 from attncli.report.canvas import Canvas
 from attncli.report.heads import one_head
@@ -35,8 +35,8 @@ def hatches(lines):
 
 def test_hidden_is_no_weight_and_what_has_weight_is_seen():
     weights, mask = np.float32([[0.5, 0.0, 0.5]]), np.array([[True, True, False]])
-    assert np.array_equal(drawn(weights, mask), weights)
-    shown = drawn(np.float32([[1.0, 0.0, 0.0]]), mask)
+    assert np.array_equal(hide_masked(weights, mask), weights)
+    shown = hide_masked(np.float32([[1.0, 0.0, 0.0]]), mask)
     assert shown[0].tolist()[:2] == [1.0, 0.0] and math.isnan(shown[0, 2])
     assert hides(shown) and not hides(weights) and largest_weight(shown) == 1
     assert largest_weight(np.float32([[np.nan]])) == 0

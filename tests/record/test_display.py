@@ -21,7 +21,7 @@ from attncli.record.display import (
     with_terms,
 )
 from attncli.record.grouping import grouped
-from attncli.record.parts import Answer, Said
+from attncli.record.parts import Answer, PredictionSummary
 from attncli.record.selection import Grouping
 
 # --- names and sizes ---------------------------------------------------------------------------------
@@ -61,8 +61,8 @@ def lines():
     return lambda said: describe_prediction(replace(record, prediction=said))
 
 
-def classes(single: bool, *answers: tuple[str, float, float | None], output: str = "classes") -> Said:
-    return Said(output, "classes", single, [Answer(*one) for one in answers])
+def classes(single: bool, *answers: tuple[str, float, float | None], output: str = "classes") -> PredictionSummary:
+    return PredictionSummary(output, "classes", single, [Answer(*one) for one in answers])
 
 
 def test_nothing_of_a_record_without(lines):
@@ -94,17 +94,19 @@ def test_numbers_of_a_regression(lines):
 
 def test_labels_of_words(lines):
     labelled = [Answer("B-X", 1.0, 0.9, 1, 2), Answer("O", 1.0, 0.9, 2, 3), Answer("O", 1.0, 0.8, 3, 4)]
-    assert lines(Said("tokens", "tokens", True, labelled)) == ["prediction: cats B-X 90.0%"]
-    assert lines(Said("tokens", "tokens", True, labelled[1:])) == ["prediction: no token has a label"]
+    assert lines(PredictionSummary("tokens", "tokens", True, labelled)) == ["prediction: cats B-X 90.0%"]
+    assert lines(PredictionSummary("tokens", "tokens", True, labelled[1:])) == ["prediction: no token has a label"]
     replaced = [Answer("replaced", 1.0, 0.3, 1, 2), Answer("replaced", 1.0, 0.7, 3, 4)]
-    assert lines(Said("replaced", "tokens", False, replaced)) == ["prediction, replaced: 中 replaced 70.0%"]
+    assert lines(PredictionSummary("replaced", "tokens", False, replaced)) == [
+        "prediction, replaced: 中 replaced 70.0%"
+    ]
 
 
 def test_a_span_and_words(lines):
     spans = [Answer("cats 中", 3.0, 0.8, 1, 4), Answer("cats", 2.0, 0.1, 1, 3)]
-    assert lines(Said("span", "span", True, spans)) == ['prediction: "cats 中" 80.0%']
+    assert lines(PredictionSummary("span", "span", True, spans)) == ['prediction: "cats 中" 80.0%']
     words = [Answer(word, 1.0, 0.3, place, place + 1) for place in (1, 3) for word in ("a", "b")]
-    assert lines(Said("words", "words", True, words)) == [
+    assert lines(PredictionSummary("words", "words", True, words)) == [
         "prediction: cat 1 is a 30.0%, b 30.0%",
         "prediction: 中 3 is a 30.0%, b 30.0%",
     ]
@@ -115,9 +117,9 @@ def test_what_comes_from_outside_commands_no_terminal(lines):
     for said in (
         classes(True, (evil, 1.0, 0.9), output=evil),
         classes(False, (evil, 1.0, None)),
-        Said("tokens", "tokens", True, [Answer(evil, 1.0, 0.9, 1, 2)]),
-        Said("span", "span", True, [Answer(evil, 1.0, 0.9, 1, 2)]),
-        Said("words", "words", True, [Answer(evil, 1.0, 0.9, 1, 2)]),
+        PredictionSummary("tokens", "tokens", True, [Answer(evil, 1.0, 0.9, 1, 2)]),
+        PredictionSummary("span", "span", True, [Answer(evil, 1.0, 0.9, 1, 2)]),
+        PredictionSummary("words", "words", True, [Answer(evil, 1.0, 0.9, 1, 2)]),
     ):
         [line] = lines(said)
         assert line.isprintable() and "[bold]" in line

@@ -9,12 +9,16 @@ from records import record_of
 
 from attncli import RequestError, load_record
 from attncli.record.grouping import grouped, merge_words
-from attncli.record.parts import Answer, Said
+from attncli.record.parts import Answer, PredictionSummary
 from attncli.record.selection import Grouping
 
-SAID = Said("classes", "classes", True, [Answer("yes\x1b[31m", 2.5, 0.75), Answer("[bold]no", -1e-9, 0.25)])
-PLACES = Said("tokens", "tokens", True, [Answer(f"label {place}", 1.0, 0.5, place, place + 1) for place in range(1, 4)])
-NUMBER = Said("classes", "classes", False, [Answer("LABEL_0", 0.1 + 0.2, None)])
+SAID = PredictionSummary(
+    "classes", "classes", True, [Answer("yes\x1b[31m", 2.5, 0.75), Answer("[bold]no", -1e-9, 0.25)]
+)
+PLACES = PredictionSummary(
+    "tokens", "tokens", True, [Answer(f"label {place}", 1.0, 0.5, place, place + 1) for place in range(1, 4)]
+)
+NUMBER = PredictionSummary("classes", "classes", False, [Answer("LABEL_0", 0.1 + 0.2, None)])
 
 
 @pytest.fixture
@@ -84,5 +88,5 @@ def test_it_follows_tokens_into_words_and_out_of_a_text(record):
     [some] = grouped(whole, Grouping("3-4")).prediction.answers
     assert (some.label, some.start, some.end) == ("label 3", 0, 1)
     assert merge_words(replace(whole, prediction=SAID)).prediction == SAID
-    span = Said("span", "span", True, [Answer("cats 中", 1.0, 0.5, 1, 4)])
+    span = PredictionSummary("span", "span", True, [Answer("cats 中", 1.0, 0.5, 1, 4)])
     assert merge_words(replace(whole, prediction=span)).prediction.answers[0].end == 3

@@ -9,7 +9,7 @@ from records import tokens as pieces_of
 from records import tokens_of
 
 from attncli.base.errors import RequestError
-from attncli.record.selection import kept, name_of, numbered_names, places_of, select, select_token
+from attncli.record.selection import name_of, numbered_names, places_of, select, select_token, selected_places
 from attncli.text.tokens import Tokens
 
 counts = st.integers(1, 30)
@@ -233,7 +233,7 @@ PAIR = replace(
 
 
 def test_special_tokens_go_on_both_sides():
-    assert kept(PAIR, special=False) == ([1, 2, 4, 5], [1, 2, 4, 5])
+    assert selected_places(PAIR, special=False) == ([1, 2, 4, 5], [1, 2, 4, 5])
 
 
 @pytest.mark.parametrize(
@@ -246,28 +246,28 @@ def test_special_tokens_go_on_both_sides():
     ],
 )
 def test_the_first_letter_is_of_the_queries_and_the_second_of_the_keys(segments, queries, keys):
-    assert kept(PAIR, segments=segments) == (queries, keys)
+    assert selected_places(PAIR, segments=segments) == (queries, keys)
 
 
 @pytest.mark.parametrize("segments", ["C", "A", "ABA", "", "a-b"])
 def test_other_segments_are_refused(segments):
     with pytest.raises(RequestError, match="it is one of all, AA, AB, BA, BB"):
-        kept(PAIR, segments=segments)
+        selected_places(PAIR, segments=segments)
 
 
 def test_a_text_without_a_second_segment_is_refused():
     with pytest.raises(RequestError, match="no second segment; give one with --pair"):
-        kept(tokens_of(5), segments="AB")
+        selected_places(tokens_of(5), segments="AB")
 
 
 def test_a_text_of_special_tokens_alone_is_refused():
     with pytest.raises(RequestError, match="nothing to draw"):
-        kept(tokens_of(2), special=False)
+        selected_places(tokens_of(2), special=False)
 
 
 def test_keys_of_another_text_are_filtered_by_themselves():
     other = tokens_of(4)
-    assert kept(PAIR, special=False, keys=other) == ([1, 2, 4, 5], [1, 2])
-    assert kept(PAIR, segments="BA", keys=other) == ([4, 5, 6], [0, 1, 2, 3])
+    assert selected_places(PAIR, special=False, keys=other) == ([1, 2, 4, 5], [1, 2])
+    assert selected_places(PAIR, segments="BA", keys=other) == ([4, 5, 6], [0, 1, 2, 3])
     with pytest.raises(RequestError, match="nothing to draw"):
-        kept(PAIR, segments="AB", keys=other)
+        selected_places(PAIR, segments="AB", keys=other)

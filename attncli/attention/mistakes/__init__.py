@@ -6,8 +6,8 @@
 `compare` use all of them.
 """
 
-from attncli.attention.mistakes.formula import RIGHT, Formula, Inputs, Linear, Projections, Result, Seen, Sizes
-from attncli.attention.mistakes.known import MISTAKES, Change, Mistake, changed, with_mistakes
+from attncli.attention.mistakes.formula import RIGHT, Formula, Inputs, Linear, Masks, Projections, Result, Sizes
+from attncli.attention.mistakes.known import MISTAKES, Change, Mistake, change_steps, with_mistakes
 
 __all__ = [
     "MISTAKES",
@@ -16,11 +16,11 @@ __all__ = [
     "Formula",
     "Inputs",
     "Linear",
+    "Masks",
     "Mistake",
     "Projections",
     "Result",
-    "Seen",
     "Sizes",
-    "changed",
+    "change_steps",
     "with_mistakes",
 ]

@@ -37,7 +37,7 @@ class Projections(NamedTuple):
     output: Linear | None
 
 
-class Seen(NamedTuple):
+class Masks(NamedTuple):
     """The masks. None and False hide nothing.
 
     padding: bool `[batch, key]`, True at real tokens. pairs: bool, broadcasts to `[batch, head, query, key]`.
@@ -60,7 +60,7 @@ class Inputs(NamedTuple):
     value: Tensor
     heads: int
     projections: Projections | None = None
-    seen: Seen = Seen()
+    seen: Masks = Masks()
 
 
 class Result(NamedTuple):
@@ -85,7 +85,8 @@ class Sizes(NamedTuple):
 # --- the right steps -----------------------------------------------------------------------
 
 
-def same(x: Any) -> Any:
+def identity(x: Any) -> Any:
+    """Return the argument."""
     return x
 
 
@@ -163,19 +164,19 @@ class Formula:
     """
 
     memory: Callable[[Tensor, Tensor], Tensor] = memory
-    projections: Callable[[Projections], Projections] = same
-    seen: Callable[[Seen], Seen] = same
+    projections: Callable[[Projections], Projections] = identity
+    seen: Callable[[Masks], Masks] = identity
     first: Callable[[int, int], int] = first
     causal: Callable[[int, int, int], Tensor] = causal
     padding: Callable[[Tensor], Tensor] = padding_mask
-    allow: Callable[[Tensor], Tensor] = same
+    allow: Callable[[Tensor], Tensor] = identity
     split: Callable[[Tensor, int], Tensor] = split
     norm: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = unnormed
     place: Callable[[Tensor, int], Tensor] = unplaced
     share: Callable[[Tensor, int], Tensor] = share
     score: Callable[[Tensor, Tensor], Tensor] = score
     scale: Callable[[Tensor, Sizes], Tensor] = scale
-    add: Callable[[Tensor], Tensor] = same
+    add: Callable[[Tensor], Tensor] = identity
     hide: Callable[[Tensor, Tensor], Tensor] = hide
     normalise: Callable[[Tensor], Tensor] = normalise
     forbid: Callable[[Tensor, Tensor], Tensor] = forbid
@@ -199,7 +200,7 @@ class Formula:
             output = self.join(output) if last is None else last(self.join(output))
         return Result(output, weights, None if mask is None else ~mask.expand_as(scores).any(-1))
 
-    def mask(self, seen: Seen, queries: int, keys: int) -> Tensor | None:
+    def mask(self, seen: Masks, queries: int, keys: int) -> Tensor | None:
         """Return bool that broadcasts to `[batch, head, query, key]`, True = may attend; None hides nothing."""
         seen = self.seen(seen)
         mask = combine_masks(

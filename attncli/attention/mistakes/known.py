@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from attncli.attention.mistakes import steps
-from attncli.attention.mistakes.formula import RIGHT, Formula, Projections, same
+from attncli.attention.mistakes.formula import RIGHT, Formula, Projections, identity
 
 Change = Mapping[str, Callable[..., Any]]
 DROPOUT, TEMPERATURE = "dropout left on", "temperature"
@@ -32,13 +32,13 @@ class Mistake(NamedTuple):
     needs: str = ""
 
 
-def changed(formula: Formula, change: Change) -> Formula | None:
+def change_steps(formula: Formula, change: Change) -> Formula | None:
     """Return the formula with other steps; None if a step has been changed before and can't be changed twice."""
     made: dict[str, Any] = {}
     for name, step in change.items():
         before = getattr(formula, name)
         if name in CHAINED:
-            made[name] = step if before is same else chain(before, step)
+            made[name] = step if before is identity else chain(before, step)
         elif before is not getattr(RIGHT, name):
             return None
         else:
@@ -56,7 +56,7 @@ def with_mistakes(formula: Formula, mistakes: Sequence[Mistake], few: int | None
         yield formula
         return
     for change in mistakes[0].changes[:few]:
-        made = changed(formula, change)
+        made = change_steps(formula, change)
         if made is not None:
             yield from with_mistakes(made, mistakes[1:], few)
 

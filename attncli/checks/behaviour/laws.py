@@ -327,7 +327,7 @@ def window(subject: Subject) -> Outcome:
 
 
 def windows_of(subject: Subject) -> list[int | None]:
-    """Return how many tokens each attention sees on a side, by the configuration; None for layers of other kinds.
+    """Return the number of tokens that each attention sees on a side, by the configuration; None for other layers.
 
     The window of a decoder counts the token itself.
     """

@@ -13,7 +13,7 @@ from attncli.attention.mistakes.steps import keep
 from attncli.base.errors import RequestError
 from attncli.checks.code.names import Roles
 from attncli.checks.code.subject import PAST, Call, Returned
-from attncli.checks.code.weights import Reading
+from attncli.checks.code.weights import WeightLayout
 
 VECTORS = ("query", "key", "value")
 NO_FORMULA = (RuntimeError, ValueError, IndexError)  # a variant can't be computed for inputs of these shapes
@@ -344,7 +344,7 @@ class Trial:
     """
 
     form: Form
-    reading: Reading | None
+    reading: WeightLayout | None
     inputs: Inputs
     returned: Returned
     dtype: str

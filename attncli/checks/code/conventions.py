@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.attention.mistakes import MISTAKES, RIGHT, Change, Formula, Mistake, changed, with_mistakes
+from attncli.attention.mistakes import MISTAKES, RIGHT, Change, Formula, Mistake, change_steps, with_mistakes
 from attncli.attention.mistakes.known import TEMPERATURE
 from attncli.attention.mistakes.steps import (
     from_the_start,
@@ -70,7 +70,7 @@ def bases(parts: Sequence[Part]) -> Iterator[tuple[tuple[str, ...], Formula]]:
     for names in sorted(product(*groups), key=lambda names: sum(name != "" for name in names[-2:])):
         made: Formula | None = RIGHT
         for group, name in zip(groups, names, strict=True):
-            made = made and changed(made, group[name])
+            made = made and change_steps(made, group[name])
         if made is not None:
             yield tuple(name for name in names if name), made
 
@@ -81,7 +81,7 @@ def candidates(trials: Sequence[Trial], parts: Sequence[Part]) -> Iterator[Candi
         others = list(bases([one for one in parts if one is not part]))
         way, change = next(iter(part.ways.items()))
         for mistake, (names, base) in product(part.mistakes, others):
-            right = changed(base, change)
+            right = change_steps(base, change)
             if right is not None:
                 yield from (((mistake,), (way, *names), made, right) for made in with_mistakes(base, (mistake,)))
     conventions = list(bases(parts))[:MOST]
@@ -90,7 +90,9 @@ def candidates(trials: Sequence[Trial], parts: Sequence[Part]) -> Iterator[Candi
             yield from (((mistake,), names, made, base) for made in with_mistakes(base, (mistake,)))
     temperature = next(mistake for mistake in MISTAKES if mistake.name == TEMPERATURE)
     for names, base in conventions:
-        made = changed(base, {"scale": partial(with_temperature, temperature=nearest_temperature(trials[0], base))})
+        made = change_steps(
+            base, {"scale": partial(with_temperature, temperature=nearest_temperature(trials[0], base))}
+        )
         if made is not None:
             yield (temperature,), names, made, base
     for mistakes, (names, base) in product(combinations(MISTAKES, 2), conventions[:3]):

@@ -17,14 +17,14 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Mistake, Seen, changed, with_mistakes
+from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Masks, Mistake, change_steps, with_mistakes
 from attncli.base.errors import RequestError
 from attncli.checks.code import calling, conventions, names
 from attncli.checks.code.calling import Encoding, Form, Shape, Trial
 from attncli.checks.code.conventions import MASK_STEPS, Part, bases, is_causal
 from attncli.checks.code.names import NeedsAdapterError, Options, Sizes
 from attncli.checks.code.subject import Returned, Subject
-from attncli.checks.code.weights import Reading, readings, unread_weights
+from attncli.checks.code.weights import WeightLayout, readings, unread_weights
 
 DTYPES = ("float64", "float32")
 SINKS, NORMS = re.compile(r"sinks?$"), re.compile(r"\b([qk])_?(?:norm|ln)\.weight$")
@@ -32,7 +32,7 @@ SINKS, NORMS = re.compile(r"sinks?$"), re.compile(r"\b([qk])_?(?:norm|ln)\.weigh
 
 @dataclass(frozen=True)
 class Fit:
-    """How a subject is called, and what is known of what it computes.
+    """The way to call a subject, and the known facts about its computation.
 
     crosses: it takes keys of another length. formula: what it should compute, with its conventions. variant: what it
     computes as far as known, which is the formula with its mistakes. known: False if no variant explains it.
@@ -40,7 +40,7 @@ class Fit:
     """
 
     form: Form
-    reading: Reading | None
+    reading: WeightLayout | None
     dtype: str
     crosses: bool
     formula: Formula = RIGHT
@@ -83,7 +83,7 @@ class Attention:
         subject.fill(self.weights)
         numbers = names.numbers_by_role(subject, given)
         heads = numbers.get("heads")
-        self.readings: Sequence[Reading | None] = [None]
+        self.readings: Sequence[WeightLayout | None] = [None]
         if subject.weights:
             self.readings = readings(subject.weights, heads if type(heads) is int else None, options.map)
             if not self.readings:
@@ -130,7 +130,7 @@ class Attention:
             parts.append(conventions.norms_part(self.weights[norms["q"]], self.weights[norms["k"]]))
         return parts, [*unknown, *(name for name in others if name not in (*sinks, *norms.values()))]
 
-    def draw(self, form: Form, reading: Reading | None, crosses: bool, seed: int = 0, **sizes: int) -> Inputs:
+    def draw(self, form: Form, reading: WeightLayout | None, crosses: bool, seed: int = 0, **sizes: int) -> Inputs:
         """Draw inputs of these sizes, as far as the layout has dimensions for them."""
         shape = Shape(**sizes)
         shape = shape if form.layout.batch else shape._replace(batch=1)
@@ -140,7 +140,7 @@ class Attention:
             shape = shape._replace(heads=reading.heads)
         return calling.draw(shape, reading and reading.read(self.weights), form.roles, crosses, seed)
 
-    def run(self, form: Form, reading: Reading | None, inputs: Inputs, dtype: str, **how: Any) -> Trial:
+    def run(self, form: Form, reading: WeightLayout | None, inputs: Inputs, dtype: str, **how: Any) -> Trial:
         returned = self.subject.call(form.call(inputs, dtype, dropout=self.dropout, **how))
         return Trial(form, reading, inputs, returned, dtype, self.precision)
 
@@ -180,7 +180,7 @@ class Attention:
             raise RequestError(f"{describe_failure(failed[0])}; {remedy}")
         return found
 
-    def is_readable(self, form: Form, reading: Reading | None) -> bool:
+    def is_readable(self, form: Form, reading: WeightLayout | None) -> bool:
         """Return whether keys can be made of the queries' vectors, if there are no others."""
         by = reading and reading.read(self.weights)
         return by is None or form.roles.crosses or by.query.weight.shape[1] == by.key.weight.shape[1]
@@ -226,7 +226,7 @@ class Attention:
         fit = Fit(trial.form, trial.reading, trial.dtype, trial.crosses, base, under, mistakes, variant)
         return replace(fit, precision=self.precision)
 
-    def implied(self, reading: Reading | None) -> tuple[Mistake, ...]:
+    def implied(self, reading: WeightLayout | None) -> tuple[Mistake, ...]:
         """Return the mistakes that show in the weights alone."""
         missing = reading is not None and not reading.has_values
         return tuple(mistake for mistake in MISTAKES if missing and mistake.name == "values not projected")
@@ -269,7 +269,7 @@ class Attention:
     def fit_wrong_mask(self, fit: Fit, role: str, taken: Sequence[Trial]) -> Fit:
         for mistake in MISTAKES:
             for change in mistake.changes:
-                formula = changed(fit.variant, change) if set(change) <= MASK_STEPS else None
+                formula = change_steps(fit.variant, change) if set(change) <= MASK_STEPS else None
                 for trial in taken if formula is not None else ():
                     if formula is not None and trial.fits(formula):
                         mistakes = (*(one for one in fit.mistakes if one is not mistake), mistake)
@@ -284,7 +284,7 @@ class Attention:
         inputs = self.draw(form, fit.reading, crosses, seed=2, batch=texts)
         sizes = inputs.query.shape[0], inputs.query.shape[-2], inputs.key.shape[-2]
         mask = calling.random_mask(encoding, *sizes, is_causal(fit.conventions))
-        inputs = inputs._replace(seen=Seen(pairs=mask) if mask.dim() == 4 else Seen(padding=mask))
+        inputs = inputs._replace(seen=Masks(pairs=mask) if mask.dim() == 4 else Masks(padding=mask))
         if form.can_express(inputs):
             yield self.run(form, fit.reading, inputs, fit.dtype)
 
@@ -309,7 +309,7 @@ def describe_failure(returned: Returned) -> str:
     return f"{problem}: {returned.describe()}"
 
 
-def makes_needless(trial: Trial, form: Form, reading: Reading | None) -> bool:
+def makes_needless(trial: Trial, form: Form, reading: WeightLayout | None) -> bool:
     """Return whether this form need not be tried: code that takes heads is not tried without them."""
     layout, other = trial.form.layout, form.layout
     has_more = reading is None and layout.batch + layout.heads > other.batch + other.heads

@@ -16,7 +16,7 @@ from attncli.checks.code.conventions import is_causal
 from attncli.checks.code.fitting import Attention, Fit, describe_failure
 from attncli.checks.code.names import Sizes
 from attncli.checks.code.result import Check
-from attncli.checks.code.weights import Reading
+from attncli.checks.code.weights import WeightLayout
 from attncli.checks.passes import AttentionInputs
 from attncli.checks.tolerance import TOLERANCES
 from attncli.models.model import Model
@@ -114,7 +114,7 @@ def check_with_layer(attention: Attention, fit: Fit, layers: RealLayers) -> tupl
     return [*checks, Check(maps_name, gap <= TOLERANCE.weights, gap, note)], maps
 
 
-def put_in(attention: Attention, fit: Fit, layer: RealLayer) -> tuple[Attention, Reading | None, Inputs]:
+def put_in(attention: Attention, fit: Fit, layer: RealLayer) -> tuple[Attention, WeightLayout | None, Inputs]:
     """Make a module as large as the model and give it the layer's weights. Give a function the layer's heads.
 
     Returns the attention, its reading and its inputs.
@@ -140,7 +140,7 @@ def put_in(attention: Attention, fit: Fit, layer: RealLayer) -> tuple[Attention,
 
 
 def inputs_that_show_maps(
-    attention: Attention, reading: Reading | None, inputs: Inputs, layer: RealLayer
+    attention: Attention, reading: WeightLayout | None, inputs: Inputs, layer: RealLayer
 ) -> Inputs | None:
     """Change values so that the output is the maps. Return None if the text has more tokens than a head has values.
 

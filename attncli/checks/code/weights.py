@@ -38,7 +38,7 @@ class Slot(NamedTuple):
     biases: tuple[str, ...] = ()
 
 
-class Reading(NamedTuple):
+class WeightLayout(NamedTuple):
     """A way to read the weights. note: what it assumes, or "". vector: the name of the vector of additive attention."""
 
     read: Callable[[Weights], Projections]
@@ -76,7 +76,7 @@ class Reading(NamedTuple):
         return dict(weights)
 
 
-def readings(shapes: Shapes, heads: int | None, mapped: Mapping[str, str]) -> list[Reading]:
+def readings(shapes: Shapes, heads: int | None, mapped: Mapping[str, str]) -> list[WeightLayout]:
     """Return the ways to read these weights, the likeliest first. heads: None if unknown.
 
     mapped: the part that a weight is, by its name or that of its layer. Raises NeedsAdapterError without a projection.
@@ -100,11 +100,11 @@ def readings(shapes: Shapes, heads: int | None, mapped: Mapping[str, str]) -> li
         no_output = "there is no W_O" if "output" not in slots and count > 1 else ""
         note = "; ".join(filter(None, (NOTES[order], "W is used as x W" if transposed else "", no_output)))
         read = partial(read_projections, shapes=shapes, slots=slots, heads=count, order=order, transposed=transposed)
-        found.append(Reading(read, count, note, bool({"value", "fused", "pair"} & slots.keys())))
+        found.append(WeightLayout(read, count, note, bool({"value", "fused", "pair"} & slots.keys())))
     return [one for one in found if is_possible(one, shapes)]
 
 
-def is_possible(reading: Reading, shapes: Shapes) -> bool:
+def is_possible(reading: WeightLayout, shapes: Shapes) -> bool:
     """Return whether the shapes of its matrices fit together."""
     try:
         by = reading.read({name: torch.zeros(weight.shape) for name, weight in shapes.items()})
@@ -174,7 +174,7 @@ def additive_vector(shapes: Shapes) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def additive_readings(shapes: Shapes, vector: str, mapped: Mapping[str, str]) -> list[Reading]:
+def additive_readings(shapes: Shapes, vector: str, mapped: Mapping[str, str]) -> list[WeightLayout]:
     """Read score(q, k) = vᵀ tanh(W q + U k). Names tell W from U; without them, there is a reading for each order."""
     layer = vector.rpartition(".")[0]
     others = {
@@ -199,7 +199,7 @@ def additive_readings(shapes: Shapes, vector: str, mapped: Mapping[str, str]) ->
 
     if len(shapes[orders[0][0].weights[0]].shape) != 2:
         return []
-    return [Reading(partial(read, both=both), 1, vector=vector) for both in orders]
+    return [WeightLayout(partial(read, both=both), 1, vector=vector) for both in orders]
 
 
 # --- names ------------------------------------------------------------------------------------------------

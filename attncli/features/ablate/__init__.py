@@ -29,11 +29,11 @@ from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, silent
 from attncli.effects.asking import (
     FROM_NOTHING,
-    Answer,
     Asking,
-    answered,
+    MeasuredOutput,
+    describe_output,
+    layers_and_heads,
     merge_asking,
-    numbered,
     signed,
     takes_fields,
     which_way,
@@ -224,7 +224,7 @@ class Ablation:
     """
 
     model: ModelInfo
-    answer: Answer
+    answer: MeasuredOutput
     layers: list[int]
     heads: list[int]
     ways: list[str]
@@ -241,7 +241,7 @@ class Ablation:
             self.model.shown,
             f"{self.texts} text{'s' if self.texts > 1 else ''}",
             f"way {' and '.join(self.ways)}",
-            numbered(self.layers, self.heads),
+            layers_and_heads(self.layers, self.heads),
             str(self.answer),
             "partial" if self.partial else "",
         )
@@ -271,7 +271,7 @@ class Ablation:
         return [(self.layers[layer], self.heads[head]) for layer, head in largest_first(self.mean[0])]
 
     def document(self) -> dict[str, Any]:
-        """Return what --json prints."""
+        """Return the document of --json."""
         mean, around = self.mean, self.interval()
         entries = []
         for way, layer, head in np.ndindex(*mean.shape):
@@ -479,7 +479,7 @@ class Silencing:
         effects, single = texts["effects"], len(self.layers) * len(self.heads)
         return Ablation(
             model=info,
-            answer=Answer(texts.kind, texts.about, float(np.mean(texts["value"])), mask),
+            answer=MeasuredOutput(texts.kind, texts.about, float(np.mean(texts["value"])), mask),
             layers=self.layers,
             heads=self.heads,
             ways=self.ways,
@@ -510,7 +510,7 @@ def _replacements(way: str, other: "Reference | None", tokens: int) -> "list[Ten
     if way == "zero":
         return [None]
     assert other is not None
-    return [other.means] if way == "mean" else [other.drawn(tokens, draw) for draw in range(DRAWS)]
+    return [other.means] if way == "mean" else [other.draw(tokens, draw) for draw in range(DRAWS)]
 
 
 def importance(asked: "Question", layers: Sequence[int], heads: Sequence[int]) -> Doubles | None:
@@ -537,7 +537,7 @@ class Orders:
     removed: Sequence[int]
 
     @property
-    def every(self) -> "list[Sequence[Head]]":
+    def all_orders(self) -> "list[Sequence[Head]]":
         """All orders after each other."""
         return [order for orders in self.heads.values() for order in orders]
 
@@ -558,7 +558,9 @@ def effects_in_order(asked: "Question", orders: Orders) -> Doubles:
     """Measure the effects on a text of silencing the first heads of each order, `[order, step]`."""
     from attncli.effects.change import silence
 
-    return np.array([asked.effects([silence(order[:count]) for count in orders.removed]) for order in orders.every])
+    return np.array(
+        [asked.effects([silence(order[:count]) for count in orders.removed]) for order in orders.all_orders]
+    )
 
 
 def curves_of(orders: Orders, steps: Doubles) -> list[Curve]:
@@ -587,7 +589,7 @@ NO_INTERVAL = "no interval of the mean: it needs at least 3 texts"
 
 def _report(found: Ablation, top: int, files: list[str]) -> Report:
     """Report a number per head and way, the `top` heads with the largest effects, whole layers, and the curves."""
-    title = [model_name(found.model.shown), answered(found.answer), f"mask {found.answer.mask}"]
+    title = [model_name(found.model.shown), describe_output(found.answer), f"mask {found.answer.mask}"]
     title += ["PARTIAL"] if found.partial else []
     title += [] if found.texts == 1 else [f"mean of {found.texts} texts"]
     panels = [Panel(way, effects, REPLACED[way]) for way, effects in zip(found.ways, found.mean, strict=True)]

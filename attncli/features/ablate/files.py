@@ -29,7 +29,7 @@ from attncli.base.schema import fields, text
 from attncli.corpus.files import whole_files
 from attncli.corpus.of_model import OfModel, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, silent
-from attncli.corpus.shards import Arrays, Counts, Seen, Shard
+from attncli.corpus.shards import Arrays, CorpusSize, Counts, Shard
 from attncli.corpus.texts import Line, Reading
 from attncli.effects.asking import OPTIONS, Asking
 from attncli.effects.question import Question, question
@@ -170,7 +170,7 @@ class AblatedTexts(OfModel[Rows]):
             "--layer": silencing.layers,
             "--head": silencing.heads,
             **{OPTIONS[name]: value for name, value in asdict(asking).items()},
-            **reading.asked,
+            **reading.option_values,
         }
         threads = torch.get_num_threads()
         return cls(Opening.of(model), asked, reading, asking, ways, silencing, threads, model=model)
@@ -214,7 +214,7 @@ class AblatedTexts(OfModel[Rows]):
         return self if size <= self.shard_bytes else replace(self, threads=1)
 
     def begin(self, cores: int | None) -> Counts[Rows]:
-        model = require_tapped(self.opened(), self.asking.which)
+        model = require_tapped(self.open_model(), self.asking.which)
         model.need(model.layers)
         if isinstance(model, Model):
             lay_out(model.network)  # now, since it would happen after some texts and change how later ones are rounded
@@ -244,8 +244,8 @@ class AblatedTexts(OfModel[Rows]):
         whole_numbers: Arrays = {name: np.empty(0, np.int64) for name in COUNTED}
         return Rows({**{name: np.empty((0, *shape)) for name, shape in self.shapes.items()}, **whole_numbers})
 
-    def seen(self, total: Rows) -> Seen:
-        return Seen(len(total), int(total["tokens"].sum()))
+    def corpus_size(self, total: Rows) -> CorpusSize:
+        return CorpusSize(len(total), int(total["tokens"].sum()))
 
     def saved(self, total: Rows) -> tuple[dict[str, Any], Arrays]:
         return {"kind": total.kind, "about": total.about}, total.arrays
@@ -276,7 +276,7 @@ class HeldTexts(AblatedTexts):
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {"held": (len(self.orders.every), len(self.orders.removed))}
+        return {"held": (len(self.orders.all_orders), len(self.orders.removed))}
 
     def wanted(self, shard: Shard, number: int) -> bool:
         return number in self.measured[shard.number]

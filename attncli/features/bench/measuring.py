@@ -114,7 +114,7 @@ def padded(
 
 
 def run_peer(network: nn.Module, batches: Sequence[tuple[Tensor, Tensor | None]], **options: Any) -> list[Any]:
-    """Return what a network of transformers makes of some batches."""
+    """Return the outputs of a network of transformers for some batches."""
     with torch.inference_mode():
         return [network(ids, attention_mask=mask, **options) for ids, mask in batches]
 

@@ -52,7 +52,7 @@ class Rounding:
     hidden_allowed: float
 
     def document(self) -> dict[str, Any]:
-        """Return what `compare --json` prints. A number that is not finite is null."""
+        """Return the document of `compare --json`. A number that is not finite is null."""
         names = ("weights", "hidden", "allowed", "scale", "scale_allowed")
         return {name: finite(getattr(self, name)) for name in names}
 
@@ -113,7 +113,7 @@ class Scores:
         self.rows += math.prod(exact.shape[:-1])
 
     def scale(self, eps: float) -> tuple[float, float]:
-        """Return how much larger our scores are, as a share, and what rounding explains of that."""
+        """Return the share by which our scores are larger, and the part of it that rounding explains."""
         if not self.exact:
             return 0.0, math.inf
         # Errors of one row go together, so a row counts once.
@@ -136,7 +136,7 @@ EQUAL = 32  # steps of the dtype: two keys whose weights are no further apart ar
 
 @dataclass(frozen=True)
 class LayerAgreement:
-    """One layer, over all texts.
+    """The differences in one layer, over all texts.
 
     weights, hidden: the largest absolute difference of a weight, and of a number in the vectors after the layer, or in
     the output of its attention (`Agreement.vectors`); NaN where either side has one.
@@ -152,7 +152,7 @@ class LayerAgreement:
     rounding: Rounding | None = None
 
     def document(self) -> dict[str, Any]:
-        """Return what `compare --json` prints."""
+        """Return the document of `compare --json`."""
         return {
             "layer": self.layer,
             "weights": finite(self.weights),
@@ -197,7 +197,7 @@ class LayerTally:
             of_scores.add(*weights)
 
     def rounding(self) -> Rounding | None:
-        """Return what half precision does; None in others."""
+        """Return the effect of half precision; None in other dtypes."""
         if self.errors is None:
             return None
         weights, hidden, scores = self.errors
@@ -212,7 +212,7 @@ class LayerTally:
             LARGEST * hidden.largest,
         )
 
-    def found(self, layer: int, heads: int, depth: int, precision: torch.dtype) -> LayerAgreement:
+    def layer_agreement(self, layer: int, heads: int, depth: int, precision: torch.dtype) -> LayerAgreement:
         """Return the layer's differences; NaN where transformers gives numbers in no row at all."""
         if not self.rows:
             return LayerAgreement(layer, math.nan, math.nan, 0.0, Tolerance(0.0, 0.0))
@@ -290,7 +290,7 @@ class Way:
         return self.difference is None or self.difference <= self.allowed
 
     def document(self) -> dict[str, Any]:
-        """Return what `compare --json` prints. A difference that is no finite number is null."""
+        """Return the document of `compare --json`. A difference that is no finite number is null."""
         return {
             "way": self.name,
             "of": self.of,
@@ -409,7 +409,7 @@ class Agreement:
         )
 
     def document(self) -> dict[str, Any]:
-        """Return what `compare --json` prints, without the model. A difference that is no finite number is null."""
+        """Return the document of `compare --json`, without the model. A difference that is no finite number is null."""
         return {
             "against": self.against,
             "dtype": self.dtype,
@@ -498,7 +498,7 @@ def tally_up(
         embeddings=worst(embeddings) if embeddings else None,
         embeddings_allowed=LARGEST * embedded.largest if is_half(precision) else scaled_tolerance(precision, 1, size),
         layers=[
-            tally.found(layer, model.heads, 1 if reference is None else before + layer + 1, precision)
+            tally.layer_agreement(layer, model.heads, 1 if reference is None else before + layer + 1, precision)
             for layer, tally in zip(chosen, tallies, strict=True)
         ],
         lost=merge_lost(lost),

@@ -20,7 +20,7 @@ from attncli.models.config import ModelConfig
 from attncli.models.engine import Engine
 from attncli.models.families.family import Source
 from attncli.models.model import Model
-from attncli.models.taken import Taken
+from attncli.models.taken import TextResult
 from attncli.models.transformers_peer import Reference
 from attncli.record import Input, Request
 from attncli.record.selection import Selection
@@ -71,7 +71,7 @@ class Sides(ABC):
     # --- transformers' side -------------------------------------------------------------------------------
 
     def theirs(self, tokens: Tokens, mask: str | None = None) -> Any:
-        """Return what transformers makes of a text, by default under the mask that was asked for. It is run once."""
+        """Return the results of transformers for a text, by default under the requested mask. Runs it once per text."""
         read = tokens.read if isinstance(tokens, Fed) else tokens
         mask = self.mask if mask is None else mask
         key = (mask, *(tuple(one) for one in (tokens.ids, tokens.spoken.ids, read.ids, read.padding, read.segments)))
@@ -106,15 +106,15 @@ class Sides(ABC):
 
     # --- our side -----------------------------------------------------------------------------------------
 
-    def taken(
+    def run_model(
         self, texts: Sequence[Tokens], layers: Sequence[int] | None = None, heads: Selection = "all", **more: Any
-    ) -> list[tuple[Tokens, Taken]]:
+    ) -> list[tuple[Tokens, TextResult]]:
         """Return each text with what the model gives, by default in the layers that are compared.
 
         more: fields of the Request.
         """
         request = Request(self.layers if layers is None else layers, heads, **{"mask": self.mask, **more})
-        return list(zip(texts, self.model.take([asked(one) for one in texts], request), strict=True))
+        return list(zip(texts, self.model.take([plain_tokens(one) for one in texts], request), strict=True))
 
     @abstractmethod
     def our_vectors(self, model: Any, tokens: Tokens, mask: str) -> list[Tensor]:
@@ -130,9 +130,9 @@ class Sides(ABC):
         """Return the rows in which `hidden` is known."""
         return self.rows(tokens)
 
-    def apart(self, taken: Taken, tokens: Tokens, mask: str | None = None) -> float:
-        """Return how far the weights of a text that the model gives are from transformers'."""
-        expected = self.theirs(tokens, mask).weights[self.places(taken.asked.layers)][:, taken.asked.heads]
+    def weight_difference(self, taken: TextResult, tokens: Tokens, mask: str | None = None) -> float:
+        """Return the difference between the model's weights of a text and those of transformers."""
+        expected = self.theirs(tokens, mask).weights[self.places(taken.selected.layers)][:, taken.selected.heads]
         rows = self.rows(tokens)
         return difference(taken.weights[..., rows, :], expected[..., rows, :])
 
@@ -145,7 +145,7 @@ class Sides(ABC):
 
     @abstractmethod
     def hidden(self, tokens: Tokens, mask: str) -> Tensor:
-        """Return what a mask hides in the layers that are compared, bool `[layer, query, key]`, found without attncli.
+        """Return the keys hidden by a mask in the compared layers, bool `[layer, query, key]`, found without attncli.
 
         Only the rows that `mask_rows` names count.
         """
@@ -179,7 +179,7 @@ class Sides(ABC):
 
 
 class Theirs(NamedTuple):
-    """What transformers makes of a text.
+    """The results of transformers for a text.
 
     weights `[layer, head, query, key]`; states: the vectors `[token, hidden_size]` before the first layer and after
     every one; parts: by "query", "key" and "value", those of all heads, `[layer, head, token, head_dim]`, as projected.
@@ -337,7 +337,7 @@ class Both(Sides):
         return added_up + scaled_tolerance(torch.float32 if single else precision, self.model.config.layers, max(found))
 
     def size(self, tokens: Tokens, kind: str) -> float:
-        """Return how large transformers' numbers of a kind are, as `scaled_tolerance` takes it."""
+        """Return the size of transformers' numbers of a kind, as `scaled_tolerance` needs it."""
         return (weight_size if kind in ("weights", "sums") else vector_size)(self.numbers(tokens, kind))
 
     def numbers(self, tokens: Tokens, kind: str) -> Tensor:
@@ -360,7 +360,7 @@ class Both(Sides):
         return max(difference(theirs, exact), torch.finfo(self.model.dtype).eps * float(exact.abs().max()))
 
     def heads_of(self, made: Mapping[str, Sequence[Tensor]], sources: Sequence[Source]) -> Tensor:
-        """Return what projections made, one a layer, by head. Layers that share a module take turns."""
+        """Split the outputs of projections, one per layer, into heads. Layers that share a module take turns."""
         turns = {name: iter(outputs) for name, outputs in made.items()}
         whole = [torch.cat([next(turns[name]) for name in source.names], dim=-1) for source in sources]
         own = [source.cut(one, dim=1) + self.bias_of(source) for one, source in zip(whole, sources, strict=True)]
@@ -368,7 +368,7 @@ class Both(Sides):
         return by_head.repeat_interleave(self.model.config.heads // by_head.shape[1], dim=1)
 
     def bias_of(self, source: Source) -> Tensor | float:
-        """Return what transformers adds to what a projection made."""
+        """Return the bias that transformers adds to the output of a projection."""
         return 0.0 if source.bias is None else self.reference.network.get_parameter(source.bias).detach()
 
     def their_norms(self, tokens: Tokens) -> Tensor:
@@ -396,8 +396,8 @@ class Both(Sides):
 # --- tokens -------------------------------------------------------------------------------------------------
 
 
-def asked(tokens: Tokens) -> Tokens:
-    """Return the tokens as a request has them: an encoder alone is not told what a decoder is fed."""
+def plain_tokens(tokens: Tokens) -> Tokens:
+    """Return the tokens of a request: for an encoder alone, without the tokens that the decoder is fed."""
     return tokens.plain if isinstance(tokens, Read) else tokens
 
 
@@ -407,7 +407,7 @@ def real_rows(tokens: Tokens) -> list[int]:
 
 
 def real_tokens(tokens: Tokens) -> int:
-    """Return how many tokens of a text are read that are not [PAD]."""
+    """Return the number of tokens that are read, except [PAD]."""
     return len(real_rows(tokens.read if isinstance(tokens, Fed) else tokens))
 
 

@@ -24,7 +24,7 @@ from attncli.checks.passes import Pass, Passes, is_half, run_finite
 from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
 from attncli.effects.change import Head
 from attncli.features.compare.agreement import Agreement, precision_of, tally_up
-from attncli.features.compare.beside import NothingToCompare, Sides, asked, cut, real_tokens
+from attncli.features.compare.beside import NothingToCompare, Sides, cut, plain_tokens, real_tokens
 from attncli.models.taps import Outputs
 from attncli.models.transformers_engine import TransformersModel
 from attncli.models.transformers_peer import Reference
@@ -38,7 +38,7 @@ MASKS_OF_MODULES = ("attention_mask", "mask")  # what modules of attention call 
 
 
 class Theirs(NamedTuple):
-    """What transformers' eager attention makes of a text.
+    """The results of transformers' eager attention for a text.
 
     weights: `[layer, head, query, key]`; outputs: what comes out of each layer's attention module, `[token, size]`;
     joined: what the heads give to each layer's output projection, `[token, size]`; last: what comes out of
@@ -109,7 +109,7 @@ class Eager(Reference):
             changed = inputs if put is None else put(self.layers[call], inputs)
             return without(changed, [self.columns(changed, head) for head in self.silenced(self.layers[call])])
 
-        asked_for = {} if mask == self.model.usual_mask(None) else dict(enumerate(self.shown(tokens, mask)))
+        asked_for = {} if mask == self.model.usual_mask(None) else dict(enumerate(self.visible_keys(tokens, mask)))
         asked_for |= {self.layers.index(layer): one for layer, one in (shown or {}).items()}
         embedding = self.half("encoder" if self.model.part == "encoder" else "decoder").get_input_embeddings()
         with ExitStack() as stack:
@@ -146,7 +146,7 @@ class Eager(Reference):
         return (self.network.get_encoder() if part == "encoder" else self.network.get_decoder()).base_model
 
     def inputs_of(self, tokens: Tokens, mask: str) -> dict[str, Tensor]:
-        """Return what transformers' own tokenizer would hand to the network, of tokens that are there already."""
+        """Return the inputs that transformers' own tokenizer would give the network for these tokens."""
         read = tokens.read if isinstance(tokens, Fed) else tokens
         real = [1 if mask == "none" else int(not padding) for padding in read.padding]
         inputs = {"input_ids": [read.ids], "attention_mask": [real]}
@@ -261,8 +261,8 @@ class Eager(Reference):
 
     # --- masks --------------------------------------------------------------------------------------------
 
-    def shown(self, tokens: Tokens, mask: str) -> list[Tensor]:
-        """Return what a mask of this name shows in each layer, bool `[1, 1, query, key]`.
+    def visible_keys(self, tokens: Tokens, mask: str) -> list[Tensor]:
+        """Return the keys that a named mask allows in each layer, bool `[1, 1, query, key]`.
 
         What the network hides by itself, the future and what lies outside a window, is read off the masks that its
         modules are given; a mask that shows the future shows as much of it as of the past.
@@ -293,17 +293,17 @@ class Eager(Reference):
         return self.model.with_answer(tokens, target)
 
     def ours(self, tokens: Tokens, mask: str) -> tuple[list[Tensor], Tensor]:
-        """Return what comes out of each layer's attention where our place is, and out of the last layer."""
+        """Return the output of each layer's attention with our place in the network, and that of the last layer."""
         with torch.inference_mode(), self.outputs_kept(self.names) as outputs:
             [last] = self.model.last_hidden([tokens], mask)
         return outputs, last
 
     def beside(self, layers: Sequence[int], mask: str) -> Callable[[Tokens], Passes]:
-        """Return what sends one text through the network with our place in it, and with its eager attention."""
+        """Return a function that runs one text with our place in the network, and with its eager attention."""
         places = [self.layers.index(layer) for layer in layers]
 
         def both(tokens: Tokens) -> Passes:
-            [taken] = self.model.take([asked(tokens)], Request(list(layers), mask=mask))
+            [taken] = self.model.take([plain_tokens(tokens)], Request(list(layers), mask=mask))
             outputs, _ = self.ours(tokens, mask)
             (weights, states), lost = run_finite(self, tokens, mask)
             theirs = Pass([weights[place] for place in places], [states[place + 1] for place in places])
@@ -417,7 +417,7 @@ class BesideEager(Sides):
         return torch.cat(found, dim=1)
 
     def logits(self, tokens: Tokens) -> Tensor:
-        """Return what their head says of a text. Raises NothingToCompare where there is none."""
+        """Return the output of their head for a text. Raises NothingToCompare if there is none."""
         made = self.theirs(tokens).made
         if getattr(made, "start_logits", None) is not None:
             return torch.stack([made.start_logits[0], made.end_logits[0]], dim=-1)
@@ -433,7 +433,7 @@ class BesideEager(Sides):
 
     def hidden(self, tokens: Tokens, mask: str) -> Tensor:
         with torch.inference_mode():
-            return ~torch.cat(self.reference.shown(tokens, mask))[self.places(self.layers), 0].cpu()
+            return ~torch.cat(self.reference.visible_keys(tokens, mask))[self.places(self.layers), 0].cpu()
 
     def padded(self) -> list[tuple[Tokens, Tokens]]:
         if self.model.tokenizer.pad_id is None:

@@ -28,13 +28,21 @@ from attncli.effects.change import Edge, Head, Hide, Put, Unchanged
 from attncli.effects.gradients import gate_gradients, slopes
 from attncli.effects.question import Left, Question
 from attncli.features.compare.agreement import Way, difference, worst
-from attncli.features.compare.beside import Both, NothingToCompare, Sides, allowed_by_hand, asked, beginning, real_rows
+from attncli.features.compare.beside import (
+    Both,
+    NothingToCompare,
+    Sides,
+    allowed_by_hand,
+    beginning,
+    plain_tokens,
+    real_rows,
+)
 from attncli.features.compare.eager import BesideEager
 from attncli.models.head import one_head
 from attncli.models.hub import VOCABULARY_FILES
 from attncli.models.meeting import CACHED
 from attncli.models.model import Model
-from attncli.models.taken import Taken, as_record, take_batch
+from attncli.models.taken import TextResult, as_record, take_batch
 from attncli.models.transformers_peer import Reference, peer_tokenizer
 from attncli.models.walk import CACHED_ROWS
 from attncli.record import Request
@@ -48,15 +56,17 @@ from attncli.text.windows import Window, windows
 
 def together(both: Sides) -> float:
     """Run texts of mixed lengths in one walk; they come in their order."""
-    found = both.taken(both.mixed)
+    found = both.run_model(both.mixed)
     strayed = sum(one.tokens.ids != text.ids for text, one in found)
-    return worst([float(strayed), *(both.apart(one, text) for text, one in found)])
+    return worst([float(strayed), *(both.weight_difference(one, text) for text, one in found)])
 
 
 def one_layer(both: Sides) -> float:
     """Ask for one layer alone: the walk ends there."""
     walks = [*((both.texts, layer) for layer in both.ends), *both.beyond_windows]
-    return worst(both.apart(one, text) for texts, layer in walks for text, one in both.taken(texts, [layer]))
+    return worst(
+        both.weight_difference(one, text) for texts, layer in walks for text, one in both.run_model(texts, [layer])
+    )
 
 
 def some_heads(both: Sides) -> float:
@@ -64,15 +74,18 @@ def some_heads(both: Sides) -> float:
     heads = both.model.heads
     pairs = [(layer, layer % (heads - 1) if heads > 1 else 0) for layer in both.ends]
     return worst(
-        both.apart(one, text)
+        both.weight_difference(one, text)
         for layer, head in pairs
-        for text, one in both.taken(both.texts, [layer], [head + 1, head] if heads > 1 else [0])
+        for text, one in both.run_model(both.texts, [layer], [head + 1, head] if heads > 1 else [0])
     )
 
 
 def some_heads_of_all(both: Sides) -> float:
     """Ask for two heads of all layers, the later ones first. The others go through the fused kernel."""
-    return worst(both.apart(one, text) for text, one in both.taken(both.texts, both.layers[::-1], both.outer_heads))
+    return worst(
+        both.weight_difference(one, text)
+        for text, one in both.run_model(both.texts, both.layers[::-1], both.outer_heads)
+    )
 
 
 def under_mask(both: Sides, mask: str) -> float:
@@ -85,9 +98,9 @@ def under_mask(both: Sides, mask: str) -> float:
     except RequestError as error:
         raise NothingToCompare(str(error)) from error
     differences = []
-    for text, one in both.taken([long for _, long in both.padded()], mask=mask):
+    for text, one in both.run_model([long for _, long in both.padded()], mask=mask):
         theirs, rows = both.their_vectors(both.theirs(text, mask)), both.mask_rows(text)
-        differences.append(both.apart(one, text, mask))
+        differences.append(both.weight_difference(one, text, mask))
         differences.append(vectors_apart(both, both.our_vectors(both.model, text, mask), theirs, text))
         hidden = both.hidden(text, mask)[:, rows]
         masks = as_record(both.model, one, Request(both.layers, mask=mask)).masks[:, rows]
@@ -108,7 +121,7 @@ def without(both: Sides) -> float:
     every = [(layer, layer % both.model.heads) for layer in both.model.select_layers("all")]
     heads = [one for one in every if one not in both.model.silenced]
     theirs, model = both.their_silenced(heads, text), both.model.without(heads)
-    [one] = model.take([asked(text)], Request(both.layers, mask=both.mask))
+    [one] = model.take([plain_tokens(text)], Request(both.layers, mask=both.mask))
     expected = theirs.weights[both.places(both.layers)]
     return max(
         difference(one.weights[..., rows, :], expected[..., rows, :]),
@@ -121,25 +134,25 @@ def norms(both: Sides) -> float:
     texts, differences = both.texts_of_norms, []
     expected = [both.expected_norms(text) for text in texts]
     for heads in ("all", both.outer_heads):
-        for (text, one), wanted in zip(both.taken(texts, heads=heads, measure="norm"), expected, strict=True):
+        for (text, one), wanted in zip(both.run_model(texts, heads=heads, measure="norm"), expected, strict=True):
             rows = both.rows(text)
-            differences.append(difference(one.weights[..., rows, :], wanted[:, one.asked.heads][..., rows, :]))
+            differences.append(difference(one.weights[..., rows, :], wanted[:, one.selected.heads][..., rows, :]))
     return worst(differences)
 
 
 def explained(both: Sides) -> float:
     """Compare softmax(scale · q·k + terms) of what a record keeps with the weights; no record keeps sinks."""
     differences = []
-    for text, one in both.taken(both.texts, vectors="all"):
+    for text, one in both.run_model(both.texts, vectors="all"):
         rows, theirs = both.rows(text), both.weights(text).double()
         expected = theirs / theirs.sum(dim=-1, keepdim=True)
         differences.append(difference(weights_by_vectors(one)[..., rows, :], expected[..., rows, :]))
     return worst(differences)
 
 
-def weights_by_vectors(taken: Taken) -> Tensor:
+def weights_by_vectors(taken: TextResult) -> Tensor:
     """Return the weights `[layer, head, query, key]` by the vectors, scale, terms and mask of a record of all heads."""
-    layers = taken.asked.layers
+    layers = taken.selected.layers
     query, key, scale = (
         one.unflatten(0, (len(layers), -1)).double() for one in (*taken.vectors, torch.from_numpy(taken.scales))
     )
@@ -152,7 +165,7 @@ def weights_by_vectors(taken: Taken) -> Tensor:
 def records(both: Sides) -> float:
     """Compare what is printed, drawn and saved with what was computed, in float32."""
     which = both.model.part if len(both.model.parts) > 1 else None
-    texts, request = [asked(one) for one in both.texts], Request(both.layers, mask=both.mask, which=which)
+    texts, request = [plain_tokens(one) for one in both.texts], Request(both.layers, mask=both.mask, which=which)
     pairs = zip(both.model.attend_tokens(texts, request), both.model.take(texts, request), strict=True)
     return worst(difference(torch.from_numpy(record.weights), one.weights.float()) for record, one in pairs)
 
@@ -163,7 +176,7 @@ def records(both: Sides) -> float:
 def vectors(both: Both) -> float:
     """Compare queries and keys as they meet, and the weights that they explain."""
     differences = [explained(both)]
-    for text, one in both.taken(both.texts, vectors="all"):
+    for text, one in both.run_model(both.texts, vectors="all"):
         rows = both.rows(text)
         # [layer, head, token, head_dim]
         parts = (part.unflatten(0, (len(both.layers), -1)).double() for part in one.vectors)
@@ -289,7 +302,7 @@ def cut(both: Both) -> list[list[Window]]:
     return some
 
 
-def theirs(both: Both, texts: list[list[Window]], counting: Counting) -> Sums:
+def their_sums(both: Both, texts: list[list[Window]], counting: Counting) -> Sums:
     """Return the sums over these texts, in numpy from transformers' weights."""
     expected = Sums.nothing(both.model.config.layers, both.model.config.heads, counting.distances)
     for [window] in texts:
@@ -315,7 +328,7 @@ def sums(both: Both, measure: str = "weight") -> float:
     """
     texts, counting, layers = cut(both), Counting(both.mask, measure=measure), both.layers
     few = Pace.on(both.model.device.type, block_weights=FEW)
-    expected = theirs(both, texts, counting)
+    expected = their_sums(both, texts, counting)
     found = [Reducer(both.model, counting, pace).reduce(texts) for pace in (None, few)]
     return worst(
         float((np.abs(ours - wanted) / np.maximum(1, np.abs(wanted))).max())
@@ -331,7 +344,7 @@ def sums(both: Both, measure: str = "weight") -> float:
 def distances(both: Both) -> float:
     """Compare the mean Jensen-Shannon divergence between each two heads of these layers."""
     texts, counting, heads = cut(both), Counting(both.mask, distances=True), both.model.config.heads
-    found, expected = Reducer(both.model, counting).reduce(texts), theirs(both, texts, counting)
+    found, expected = Reducer(both.model, counting).reduce(texts), their_sums(both, texts, counting)
     chosen = [layer * heads + head for layer in both.layers for head in range(heads)]
     assert found.divergence is not None and expected.divergence is not None
     apart = (found.divergence - expected.divergence)[np.ix_(chosen, chosen)]
@@ -370,7 +383,7 @@ def pair(both: Both) -> float:
     """Compare a text with its second segment; one without gets the text before, or itself."""
     first = both.inputs[0]
     encoded = both.model.tokenizer.encode(beginning(first.text), beginning(first.pair or both.inputs[-1].text))
-    return worst(both.apart(one, encoded) for _, one in both.taken([encoded]))
+    return worst(both.weight_difference(one, encoded) for _, one in both.run_model([encoded]))
 
 
 def padding(both: Both) -> float:
@@ -381,7 +394,7 @@ def padding(both: Both) -> float:
     model, texts = both.model, crowd(both)
     layer = next((layer for layer in both.layers if layer > 0), both.layers[0])
     request = Request([layer])
-    taken = take_batch(model, [long for _, long in texts], model.asked(request), request, [])
+    taken = take_batch(model, [long for _, long in texts], model.resolve_selection(request), request, [])
     differences = []
     for (plain, _), one in zip(texts, taken, strict=True):
         expected = both.theirs(plain, "padding").weights[[layer]]
@@ -430,7 +443,7 @@ def padding_alone(both: BesideEager) -> float:
     if both.model.tokenizer.pad_id is None:
         raise NothingToCompare("its tokenizer has no padding token")
     differences, pairs = [], both.padded()
-    for (plain, _), (_, one) in zip(pairs, both.taken([long for _, long in pairs], mask=None), strict=True):
+    for (plain, _), (_, one) in zip(pairs, both.run_model([long for _, long in pairs], mask=None), strict=True):
         expected, rows = both.weights(plain, both.model.usual_mask(None)), both.rows(plain)
         differences.append(difference(one.weights[..., rows, : expected.shape[-1]], expected[..., rows, :]))
         differences.append(float(one.weights[..., rows, expected.shape[-1] :].abs().sum()))
@@ -440,7 +453,7 @@ def padding_alone(both: BesideEager) -> float:
 def grouped(both: BesideEager, grouping: Grouping) -> float:
     """Compare words, or some tokens alone: weights to pieces are added up, and those from pieces averaged."""
     differences = []
-    for text, one in both.taken(both.plain, grouping=grouping):
+    for text, one in both.run_model(both.plain, grouping=grouping):
         axes = axes_of(
             grouping, text.plain, text.read if both.model.part == "cross" and isinstance(text, Fed) else None
         )
@@ -491,7 +504,7 @@ def theirs_cut(both: BesideEager, text: Tokens, head: Head, edges: list[Edge]) -
     if not edges:
         return both.theirs(text).last
     layer, number = head
-    shown = both.reference.shown(text, both.mask)[both.places([layer])[0]].repeat(1, both.model.heads, 1, 1)
+    shown = both.reference.visible_keys(text, both.mask)[both.places([layer])[0]].repeat(1, both.model.heads, 1, 1)
     queries, keys = zip(*edges, strict=True)
     shown[0, number, queries, keys] = False
     return both.reference.theirs(text, both.mask, shown={layer: shown}).last

@@ -232,7 +232,7 @@ def largest_cells(found: Difference, count: int) -> list[Cell]:
 
 
 def _document(found: Difference, cells: Sequence[Cell]) -> dict[str, Any]:
-    """Return what --json prints: the two, every head, and the cells that differ most, with the tokens of the first."""
+    """Return the document of --json: both sides, every head, and the cells that differ most."""
     return {
         "first": _side(found.first),
         "second": _side(found.second),
@@ -302,7 +302,7 @@ def difference_report(found: Difference, top: int = 10) -> Report:
         parts.append(Sentence("the maps are the same"))
     layer, head = ranked[0]
     return Report(
-        [f"{name}: {side}" for name, side in zip("AB", _told_apart(found), strict=True)],
+        [f"{name}: {side}" for name, side in zip("AB", _name_difference(found), strict=True)],
         parts,
         lambda: _document(found, cells),
         itemgetter("heads"),
@@ -319,7 +319,7 @@ def _about(record: AttentionRecord) -> list[str]:
     return [*record.unusual, f"mask {record.mask_name}", record_size(record), beginning]
 
 
-def _told_apart(found: Difference) -> tuple[str, str]:
+def _name_difference(found: Difference) -> tuple[str, str]:
     """Name the two by what differs: the model, the mask, the measure, or the beginning of the text."""
     first, second = found.first, found.second
     for one, other in (
@@ -386,7 +386,7 @@ class _Both(Part):
         texts = [text_entry([record], levels, chunks) for record in both]
         layer, head = found.heads()[0]
         start = {"view": "matrix", "layer": layer, "head": head}
-        sides = list(zip("AB", _told_apart(found), strict=True))
+        sides = list(zip("AB", _name_difference(found), strict=True))
         description = describe(both[0].model, (both[0].layers, both[0].heads), both[0].measure, texts, start) | {
             "panels": [*({"name": name, "about": side} for name, side in sides), {"name": "B − A", "signed": True}],
             "moved": found.moved.round(DIGITS).tolist(),

@@ -19,7 +19,7 @@ from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, open_tapped, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
-from attncli.record.display import drawn, drawn_map, model_name, record_size
+from attncli.record.display import drawn_map, hide_masked, model_name, record_size
 from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Measured:
     projections: bool = True
 
     def document(self) -> dict[str, Any]:
-        """Return what --json prints."""
+        """Return the document of --json."""
         [layer], [head] = self.record.layers, self.record.heads
         return {
             "model": self.record.model.document(),
@@ -347,7 +347,7 @@ def _variant_maps(found: Measured) -> Maps:
     mask = found.record.mask_of(layer)
     return Maps(
         [
-            [Panel(_normaliser(one.normaliser, found.temperature), drawn(one.found.weights, mask)) for one in row]
+            [Panel(_normaliser(one.normaliser, found.temperature), hide_masked(one.found.weights, mask)) for one in row]
             for _, row in rows
         ],
         *_axes(found.record),
@@ -460,7 +460,7 @@ def _harm(moved: "Moved") -> tuple[str, str]:
 
 
 def _claims(claims: "Sequence[Claim]") -> Table:
-    """Return how each claim came out, and its figures."""
+    """Return the verdict on each claim, and its figures."""
     rows = []
     for claim in claims:
         verdict = Cell("holds") if claim.holds else Cell("DOES NOT HOLD here", "wrong")

@@ -142,7 +142,7 @@ def _variance_at_random(trial: Trial) -> Numbers:
     """Return the variance of scores of random queries and keys: the mean of DRAWS draws, one of which may be off by a
     quarter.
     """
-    draws = drawn(trial.seed)
+    draws = draw_vectors(trial.seed)
     figures = {}
     for size in SIZES:
         both = [(query[:, :size], key[:, :size]) for query, key in draws]
@@ -173,7 +173,7 @@ def saturation(trial: Trial) -> Numbers:
 
 def _saturation_at_random(trial: Trial) -> Numbers:
     """Return that norm without the division, divided by that with it, for random queries and keys."""
-    draws = drawn(trial.seed)
+    draws = draw_vectors(trial.seed)
     ratios = {
         (keys, size): [
             jacobian_norm(masked_softmax(dot(q, k))) / jacobian_norm(masked_softmax(scaled_dot(q, k)))
@@ -327,7 +327,7 @@ def _rotary_of_moved_text(trial: Trial) -> Numbers:
 
 
 def _moved_by_windows(trial: Trial) -> Numbers:
-    """Return what moves in narrower and narrower windows, from one that is as wide as the text."""
+    """Return the weight that moves in narrower and narrower windows, beginning with one as wide as the text."""
     head = trial.inside
     most = int(head.real.sum()) - 1
     reaches = sorted({most, most // 2, most // 4, 1, 0} - {-1}, reverse=True)
@@ -335,7 +335,7 @@ def _moved_by_windows(trial: Trial) -> Numbers:
 
 
 def _moved_by_shared_keys(trial: Trial) -> Numbers:
-    """Return what moves with the mean of the keys of more and more heads."""
+    """Return the weight that moves when more and more heads share the mean of their keys."""
     return {f"heads {size}": with_shared_keys(trial.inside, size).moved for size in group_sizes(trial.inside)}
 
 
@@ -442,7 +442,7 @@ def _real_tokens(tokens: Tokens) -> Tensor:
     return ~torch.tensor(tokens.padding)
 
 
-def drawn(seed: int) -> list[tuple[Tensor, Tensor]]:
+def draw_vectors(seed: int) -> list[tuple[Tensor, Tensor]]:
     """Draw random queries and keys DRAWS times, as many as the largest of KEYS, of the largest of SIZES, variance 1."""
     generator = torch.Generator().manual_seed(seed)
     shape = 2, max(KEYS), max(SIZES)
@@ -485,7 +485,7 @@ def relative(found: Tensor, expected: Tensor) -> float:
 
 
 def _knows_no_order(trial: Trial) -> bool:
-    """Return whether a network has nothing but positions that depends on the order of the tokens."""
+    """Return whether only the positions make a network depend on the order of the tokens."""
     return isinstance(trial.model, Model) and not trial.model.config.goes_by_order
 
 

@@ -269,7 +269,7 @@ def verdict_on_distance(head: HeadInLayer, found: Figures, controls: Sequence[Fi
 
 
 def sharing(head: HeadInLayer, name: str) -> int | None:
-    """Return how many heads share keys in the design of this name: the fewest that can and don't yet, or all."""
+    """Return the number of heads that share keys in a design: the smallest that is possible and new, or all."""
     sizes = [] if head.attention is None else group_sizes(head)[1:]
     return {"grouped": sizes[0], "multi-query": sizes[-1]}.get(name) if sizes else None
 

@@ -19,10 +19,10 @@ from attncli.attention.mistakes import (
     Formula,
     Inputs,
     Linear,
+    Masks,
     Mistake,
     Projections,
     Result,
-    Seen,
     with_mistakes,
 )
 from attncli.base.arrays import Floats
@@ -60,8 +60,8 @@ class Moved(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Made:
-    """A mistake in a layer, in its first variant that changes something here.
+class PlantedMistake:
+    """A mistake planted in a layer, in the first variant that changes something.
 
     weights: the head's map `[query, key]`. Both are None where no variant can be made in this layer, or shows.
     """
@@ -79,7 +79,7 @@ class Mistakes:
     None where there is one head.
     """
 
-    made: list[Made]
+    made: list[PlantedMistake]
     exchanged: Moved | None
 
     def document(self) -> dict[str, Any]:
@@ -135,7 +135,9 @@ def make_mistakes(model: Engine, head: OneHead) -> Mistakes:
         return Mistakes([make(one, formula, inputs, inside.number, moved) for one in MISTAKES], _mean_of(turns))
 
 
-def make(mistake: Mistake, formula: Formula, inputs: Inputs, number: int, moved: Callable[[Result], Moved]) -> Made:
+def make(
+    mistake: Mistake, formula: Formula, inputs: Inputs, number: int, moved: Callable[[Result], Moved]
+) -> PlantedMistake:
     """Make the mistake in its first variant that shows. number: of the head whose map is kept."""
     for wrong in with_mistakes(formula, (mistake,)):
         try:
@@ -143,8 +145,8 @@ def make(mistake: Mistake, formula: Formula, inputs: Inputs, number: int, moved:
         except RuntimeError:  # a matrix that is not square has no transpose that fits
             continue
         if (found := moved(result)).shows:
-            return Made(mistake, result.weights[0, number].float().cpu().numpy(), found)
-    return Made(mistake)
+            return PlantedMistake(mistake, result.weights[0, number].float().cpu().numpy(), found)
+    return PlantedMistake(mistake)
 
 
 def _rotated(formula: Formula, turn: int) -> Formula:
@@ -206,7 +208,7 @@ def inputs_of(model: Model, head: OneHead, inside: HeadInLayer) -> Inputs:
         x,
         attention.heads,
         Projections(*(Linear(part.weight, part.bias) for part in parts)),
-        Seen(
+        Masks(
             padding=inside.real[None] if hides and not bool(inside.real.all()) else None,
             causal=head.record.mask_name == "causal",
             pairs=None if reach is None else window_mask(reach, x.shape[1], device=x.device),

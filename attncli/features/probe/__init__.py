@@ -194,7 +194,7 @@ def title_of(document: dict[str, Any], folders: bool = True) -> list[str]:
 
 
 def explain_verdicts(document: dict[str, Any]) -> list[str]:
-    """Return what the interval and the verdicts mean."""
+    """Explain the interval and the verdicts."""
     of = document["candidates"]
     best = "" if of == 1 else f", for the best of {of} (heads x directions)"
     lucky = "luck" if of == 1 else f"luck, among {of} candidates,"
@@ -207,7 +207,7 @@ def explain_verdicts(document: dict[str, Any]) -> list[str]:
 
 
 def explain_trees(document: dict[str, Any]) -> str:
-    """Return what the trees are measured by, and the baseline of joining all neighbours."""
+    """Explain the measures of the trees, and the baseline of joining all neighbours."""
     trees = document["trees"]
     return (
         f"trees: the share of {trees['edges']} edges without punctuation that is in maximum spanning trees (UUAS); "

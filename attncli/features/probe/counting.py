@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from attncli.base.errors import Notice, RequestError
-from attncli.base.schema import LARGEST, each, fields, name, text, whole
+from attncli.base.schema import LARGEST, fields, integer, list_of, name, text
 from attncli.corpus.files import TREEBANKS, display_name
-from attncli.corpus.of_model import MOST_THREADS, OfModel, asked_of, pool
+from attncli.corpus.of_model import MOST_THREADS, OfModel, model_options, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, notify_partial, silent
-from attncli.corpus.shards import Arrays, Counts, Seen, Shard
+from attncli.corpus.shards import Arrays, CorpusSize, Counts, Shard
 from attncli.corpus.treebank import Sentence, TreebankReading, words_of
 from attncli.features.probe.tally import (
     DIRECTIONS,
@@ -44,10 +44,10 @@ NOT_WRITTEN = "that the decoder does not write whole"
 
 
 # The checks of a tally in a file, besides its arrays. `found_at` is one array, in the order of the distances.
-DISTANCE = fields({"relation": text(), "offset": whole(-LARGEST), "count": whole(1)})
-SKIPPED = fields({"why": text(), "count": whole(1), "file": name(), "line": whole(1)})
+DISTANCE = fields({"relation": text(), "offset": integer(-LARGEST), "count": integer(1)})
+SKIPPED = fields({"why": text(), "count": integer(1), "file": name(), "line": integer(1)})
 COUNTS = ("sentences", "word_count", "edges", "chain_edges")
-TALLY = fields({**dict.fromkeys(COUNTS, whole()), "distances": each(DISTANCE), "skips": each(SKIPPED)})
+TALLY = fields({**dict.fromkeys(COUNTS, integer()), "distances": list_of(DISTANCE), "skips": list_of(SKIPPED)})
 
 
 def probe_treebank(
@@ -93,7 +93,7 @@ def probe_treebank(
     if not found:
         raise KeyboardInterrupt
     if partial:
-        of = " and ".join(str(one.tally.seen) for one in found)
+        of = " and ".join(str(one.tally.sentence_total) for one in found)
         notify_partial(f"figures are PARTIAL, of {of} sentences", where)
     apart = test is not None and len(found) == len(asked)
     return Probed(model.info_of(which), found[0], found[-1] if apart else None, partial, model.kind(which))
@@ -107,14 +107,14 @@ def _treebank_name(files: Sequence[str]) -> str:
 def _check(found: TreebankTally, reading: TreebankReading) -> None:
     """Report skipped sentences in a Notice. Raises RequestError if there is nothing to find."""
     counted = found.tally
-    if not counted.seen:
+    if not counted.sentence_total:
         if reading.sample is not None:
             raise RequestError(f"--sample {reading.sample:g} takes no sentence of {found.path}: take more of them")
         raise RequestError(f"{found.path} has no sentence in it: a treebank in CoNLL-U is needed")
     if not counted.edges:
         raise RequestError(f"{found.path}: in no sentence that the model can read does a word depend on another")
     if counted.skips:
-        of = f"skipped {counted.skipped} of {counted.seen} sentences"
+        of = f"skipped {counted.skipped} of {counted.sentence_total} sentences"
         warnings.warn(f"{found.path}: {of}: {_describe_skips(counted.skips, found.path)}", Notice, stacklevel=2)
 
 
@@ -148,7 +148,7 @@ class CountedTrees(OfModel[Tally]):
         """Return the work on a model; which: as `Engine.to_itself` returns it."""
         check_every_layer(model, which, "probe")
         info = model.info_of(which)
-        asked = {**asked_of("probe", model, which), **reading.asked}
+        asked = {**model_options("probe", model, which), **reading.option_values}
         threads = min(MOST_THREADS, torch.get_num_threads())
         return cls(Opening.of(model), asked, reading, which, info.layers, info.heads, threads, model=model)
 
@@ -160,7 +160,7 @@ class CountedTrees(OfModel[Tally]):
         return self if fixed is None else replace(self, threads=fixed["threads"])
 
     def begin(self, cores: int | None) -> Counts[Tally]:
-        model = self.opened()
+        model = self.open_model()
         if isinstance(model, Model):
             model.need(self.layers)  # before several threads use it
             lay_out(model.network)  # before the first shard: its sums must not depend on earlier shards
@@ -177,8 +177,8 @@ class CountedTrees(OfModel[Tally]):
     def nothing(self) -> Tally:
         return Tally.nothing(self.layers, self.heads)
 
-    def seen(self, total: Tally) -> Seen:
-        return Seen(total.seen, total.word_count)
+    def corpus_size(self, total: Tally) -> CorpusSize:
+        return CorpusSize(total.sentence_total, total.word_count)
 
     def saved(self, total: Tally) -> tuple[dict[str, Any], Arrays]:
         about = {
@@ -256,7 +256,7 @@ def _read(
         if which == "decoder" and len(model.parts) > 1:
             lost = []
             for number in order:
-                record = _written(model, whole[number][1])
+                record = _maps_of_writing(model, whole[number][1])
                 if record is None:
                     lost.append(number)
                 else:
@@ -288,7 +288,7 @@ def _records(
             yield of_group.pop(number)  # frees its memory with the last reference
 
 
-def _written(model: Engine, sentence: Sentence) -> AttentionRecord | None:
+def _maps_of_writing(model: Engine, sentence: Sentence) -> AttentionRecord | None:
     """Return the maps of a decoder that writes the sentence that its encoder has read; None if its tokens, perhaps of
     another tokenizer, are not all of the sentence.
     """

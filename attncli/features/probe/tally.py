@@ -79,7 +79,7 @@ class Tally:
         correct = strongest_words(maps) == heads
         offsets: dict[str, Counter[int]] = {}
         found_at: dict[tuple[str, int], Ints] = {}
-        for relation, places in _asked_words(sentence).items():
+        for relation, places in _words_with_heads(sentence).items():
             away = heads[places] - places
             offsets[relation] = Counter(away.tolist())
             for offset in offsets[relation]:
@@ -99,7 +99,7 @@ class Tally:
         return sum(skipped.count for skipped in self.skips.values())
 
     @property
-    def seen(self) -> int:
+    def sentence_total(self) -> int:
         """The number of sentences."""
         return self.sentences + self.skipped
 
@@ -109,8 +109,8 @@ class Tally:
         return Counter({relation: offsets.total() for relation, offsets in self.offsets.items()})
 
     @cached_property
-    def found(self) -> dict[str, Ints]:
-        """The number of these that each head found, `[layer, head, direction]`."""
+    def found_counts(self) -> dict[str, Ints]:
+        """The number of words whose syntactic head each head found, `[layer, head, direction]`."""
         found: dict[str, Ints] = {}
         for (relation, _), right in self.found_at.items():
             found[relation] = found.get(relation, 0) + right
@@ -118,7 +118,8 @@ class Tally:
 
     def best(self, relation: str) -> tuple[int, int, int]:
         """Return the layer, head and direction (its place in DIRECTIONS) that find most; of equals the first."""
-        layer, head, direction = np.unravel_index(int(self.found[relation].argmax()), self.found[relation].shape)
+        counts = self.found_counts[relation]
+        layer, head, direction = np.unravel_index(int(counts.argmax()), counts.shape)
         return int(layer), int(head), int(direction)
 
     def best_offset(self, relation: str) -> int:
@@ -143,7 +144,7 @@ def word_maps(record: AttentionRecord) -> Floats:
     return maps
 
 
-def _asked_words(sentence: Sentence) -> dict[str, list[int]]:
+def _words_with_heads(sentence: Sentence) -> dict[str, list[int]]:
     """Return the places of words with a syntactic head, by relation and for ALL: no roots and no punctuation."""
     asked: dict[str, list[int]] = {}
     columns = zip(sentence.heads, sentence.relations, sentence.punctuation, strict=True)
@@ -251,7 +252,7 @@ def spanning_trees(maps: Floats) -> Ints:
 
 
 def shared_edges(trees: Ints, gold: Bools) -> Ints:
-    """Return how many edges of each of the `[..., word]` trees are in `gold`, bool `[word, word]`."""
+    """Count the edges of each of the `[..., word]` trees that are in `gold`, bool `[word, word]`."""
     shared: Ints = gold[np.arange(1, len(gold)), trees[..., 1:]].sum(axis=-1)
     return shared
 
@@ -311,7 +312,7 @@ def _measure(relation: str, chosen: Tally, measured: Tally) -> Guess:
     layer, head, direction = best = chosen.best(relation)
     offset = chosen.best_offset(relation)
     count, of = measured.counts[relation], candidates(chosen, measured)
-    found = int(measured.found[relation][best]) if count else 0
+    found = int(measured.found_counts[relation][best]) if count else 0
     by_offset = measured.offsets[relation][offset] if count else 0
     by_both = int(measured.found_at[relation, offset][best]) if by_offset else 0
     chance = min(1.0, of * sign_test(found - by_both, by_offset - by_both))

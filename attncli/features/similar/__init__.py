@@ -195,7 +195,7 @@ class Similarity:
         return replace(self, tokens=tokens, key_tokens=key_tokens, contributions=added)
 
     def document(self) -> dict[str, Any]:
-        """Return what --json prints."""
+        """Return the document of --json."""
         document: dict[str, Any] = {
             "model": self.model.document(),
             "cosine": self.cosine,
@@ -236,7 +236,7 @@ class Cosines:
         return titled(self, self.model.shown, f"{len(self.texts)} texts")
 
     def document(self) -> dict[str, Any]:
-        """Return what --json prints."""
+        """Return the document of --json."""
         return {"model": self.model.document(), "texts": list(self.texts), "cosines": self.values.tolist()}
 
     def rows(self) -> Iterator[dict[str, Any]]:

@@ -43,7 +43,7 @@ from attncli.effects.gradients import ByFormula
 from attncli.features.similar import References
 from attncli.models.engine import Engine, require_tapped
 from attncli.models.network import NO_ACTIVATION, Linear
-from attncli.models.output import LAST, MEAN, POOLINGS, Found, Output
+from attncli.models.output import LAST, MEAN, POOLINGS, AvailableOutputs, Output
 from attncli.models.walk import Beginning
 from attncli.text.tokens import Tokens
 
@@ -60,7 +60,7 @@ def pooled_as(model: Engine, pool: str | None) -> Engine:
     tapped = require_tapped(model, "encoder" if several else None)
     if pool is not None:
         choices.check("pooling", pool, choices.Pool)
-    outputs, refused = tapped.found
+    outputs, refused = tapped.available_outputs
     if "embedding" in {*outputs, *refused}:
         if pool is not None:
             raise RequestError(f"the files of {tapped.place.name} say how its vectors are pooled: leave --pool out")
@@ -72,7 +72,7 @@ def pooled_as(model: Engine, pool: str | None) -> Engine:
         )
     made = copy(tapped)
     embedding = Output("embedding", [POOLS[pool]], None, list, nn.Sequential)
-    vars(made)["found"] = Found({**outputs, "embedding": embedding}, refused)
+    vars(made)["found"] = AvailableOutputs({**outputs, "embedding": embedding}, refused)
     return made
 
 

@@ -174,7 +174,7 @@ def _name_heads(figure: Figure, axes: Axes, distances: Distances, heads: int) ->
 
 
 def _unit_of(by: str) -> str:
-    """Return what the colour of a figure means."""
+    """Describe the colour of a figure."""
     return (
         f"{by} (nats)"
         if by == "entropy"

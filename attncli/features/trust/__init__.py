@@ -22,7 +22,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.asking import Answer, Asking, answered, merge_asking, takes_fields
+from attncli.effects.asking import Asking, MeasuredOutput, describe_output, merge_asking, takes_fields
 from attncli.features import options
 from attncli.features.asking import AskingFeature
 from attncli.features.inputs import check_one, read_inputs
@@ -210,7 +210,7 @@ class TrustResult:
     """
 
     model: ModelInfo
-    answer: Answer
+    answer: MeasuredOutput
     tokens: Tokens
     read: Sequence[int]
     erasable: Sequence[int]
@@ -305,7 +305,7 @@ class TrustResult:
         return max(float(np.abs(found).max()) for one in self.erased for found in (one.alone, *one.aopc.values()))
 
     def document(self) -> dict[str, Any]:
-        """Return what --json prints."""
+        """Return the document of --json."""
         count = len(self.methods)
         rankings = [
             {
@@ -500,7 +500,7 @@ def trust(
     """
     from attncli.effects.question import question
     from attncli.features.trust import erasing as erase
-    from attncli.features.trust.rankings import drawn, importances, read
+    from attncli.features.trust.rankings import draw_rankings, find_read_places, importances
     from attncli.features.trust.weights import reordered, shuffled
     from attncli.models.engine import check_model, require_tapped
 
@@ -525,7 +525,7 @@ def trust(
     searches = 0 if width is None else len(MEASURES) * erase.steps(counts, width)
     found = {name: values[places] for name, values in importances(asked).items()}
     most = max(controls.rankings, fewest_draws(LEVEL / len(found)))
-    random = drawn(len(places), most, controls.seed)
+    random = draw_rankings(len(places), most, controls.seed)
     layers = model.select_layers("all")
     with progress(3 + len(layers) + len(erasings) * (1 + searches), "steps") as advance:
         shuffles = Shuffles(
@@ -540,7 +540,7 @@ def trust(
             model=model.info,
             answer=asked.answer,
             tokens=asked.texts[0].tokens,
-            read=read(asked),
+            read=find_read_places(asked),
             erasable=places,
             sizes=counts,
             shuffles=shuffles,
@@ -646,7 +646,12 @@ def _report(found: TrustResult, next_command: NextCommand) -> Report:
     """Report other weights in a row per layer, a row per ranking, and the verdict; a picture has the rankings."""
     document = found.document()
     return Report(
-        [model_name(found.model.shown), answered(found.answer), f"mask {found.answer.mask}", token_count(found.tokens)],
+        [
+            model_name(found.model.shown),
+            describe_output(found.answer),
+            f"mask {found.answer.mask}",
+            token_count(found.tokens),
+        ],
         [
             _weights_table(found),
             Sentence(_weights_note(found)),

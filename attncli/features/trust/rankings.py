@@ -44,12 +44,12 @@ NEGLIGIBLE = 1e-6  # change of a number that rounding explains
 
 def importances(asked: Question) -> dict[str, Doubles]:
     """Return `[token]` of the first text by method, without the methods that this number does not have."""
-    text, rows = asked.texts[0], read(asked)
+    text, rows = asked.texts[0], find_read_places(asked)
     found = {name: made_of[rows].mean(axis=0) for name, made_of in _by_maps(text).items()}
     return found | _by_gradients(asked, rows)
 
 
-def read(asked: Question) -> list[int]:
+def find_read_places(asked: Question) -> list[int]:
     """Return the places of the first text that the number reads: it changes when their last vectors are 0."""
     text, *others = asked.texts
     count = len(text.tokens)
@@ -101,7 +101,7 @@ def _by_gradients(asked: Question, rows: list[int]) -> dict[str, Doubles]:
     return {"gradient x attention": found.relevance[rows].mean(axis=0), GRADIENT: found.inputs}
 
 
-def drawn(count: int, rankings: int, seed: int) -> Doubles:
+def draw_rankings(count: int, rankings: int, seed: int) -> Doubles:
     """Draw random importances of `count` tokens, `[ranking, token]`, all different in a ranking."""
     generator = np.random.default_rng(seed)
     return generator.permuted(np.tile(np.arange(count, dtype=np.float64), (rankings, 1)), axis=1)

@@ -1,6 +1,6 @@
 """The explorer: type a sentence and see each head's attention to it, full screen in the terminal.
 
-Keys change the state of the screen (`Look`). A thread computes the answer to it, and the panes draw it.
+Keys change the state of the screen (`ScreenState`). A thread computes the answer to it, and the panes draw it.
 """
 
 import asyncio
@@ -33,15 +33,15 @@ from attncli.base.files import PICTURES, check_suffix
 from attncli.base.printable import first_line, is_harmful, printable
 from attncli.live.explorer.panes import (
     HELD,
-    Answer,
     CellPane,
     HeadsPane,
-    Look,
     MapPane,
     Pane,
+    ScreenContent,
+    ScreenState,
     StatusPane,
     TokensPane,
-    answer,
+    screen_content,
 )
 from attncli.live.session import Newest, Session, SupersededError, Watch, settle
 from attncli.models.opening import Opening
@@ -103,7 +103,7 @@ def bindings() -> list[BindingType]:
     return [*made, Binding("escape", "let_go", "clear the selection", show=False)]
 
 
-def keys_shown(keys: str) -> str:
+def display_keys(keys: str) -> str:
     """Return keys as a user reads them."""
     return " ".join(SHOWN.get(key, key) for key in keys.split(","))
 
@@ -185,7 +185,7 @@ max-height: 95%; padding: 0 1; background: $panel; }"
         table = Table.grid(padding=(0, 2))
         table.add_column(no_wrap=True, style="bold")
         for keys, _, _, help in KEYS:
-            table.add_row(keys_shown(keys), help)
+            table.add_row(display_keys(keys), help)
         with VerticalScroll():
             yield Static(table)
 
@@ -196,13 +196,13 @@ max-height: 95%; padding: 0 1; background: $panel; }"
 SUFFIXES = (*PICTURES, *document.SUFFIXES, *RECORDS)
 
 
-def save(session: Session, look: Look, path: Path, pad_to: int | None) -> None:
+def save(session: Session, look: ScreenState, path: Path, pad_to: int | None) -> None:
     """Save a picture of the selected head, a page of all heads, or their record.
 
     Raises RequestError for another suffix, an unwritable place, and as `Session.record` does.
     """
     suffix = check_suffix(path, SUFFIXES, "a picture, a page or a record")
-    asked = look.asked(pad_to)
+    asked = look.session_request(pad_to)
     if suffix in document.SUFFIXES:
         from attncli.models.engine import NEURONS
 
@@ -218,7 +218,7 @@ def save(session: Session, look: Look, path: Path, pad_to: int | None) -> None:
         save_records([record], path)
 
 
-def command(look: Look, opening: Opening, pad_to: int | None, before: Texts | None = None) -> str | None:
+def command(look: ScreenState, opening: Opening, pad_to: int | None, before: Texts | None = None) -> str | None:
     """Return the command line that prints this head, or, as far as `diff` supports the comparison, its change.
 
     None if the text could harm a terminal.
@@ -262,7 +262,7 @@ class Call(Message):
 IDLE = 0.4  # seconds without a request until the usual weights are computed
 
 
-def same(look: Look, other: Look) -> bool:
+def need_same_content(look: ScreenState, other: ScreenState) -> bool:
     """Return True if both states need the same answer."""
     return replace(look, **{name: getattr(other, name) for name in HELD}) == other
 
@@ -283,7 +283,7 @@ class Explorer(App[None]):
     def __init__(
         self,
         session: Session,
-        look: Look,
+        look: ScreenState,
         pad_to: int | None = None,
         begin: tuple[str | None, str | None] = (None, None),
     ) -> None:
@@ -293,10 +293,10 @@ class Explorer(App[None]):
         self.session = session
         self.look = look
         self.pad_to = pad_to
-        self.answer: Answer | None = None
+        self.answer: ScreenContent | None = None
         self.before: Texts | None = None
         self.baseline = look
-        self.undone: list[Look] = []
+        self.undone: list[ScreenState] = []
         self.notices: list[str] = []
         self.alone = 0
         self.newest = Newest("attncli-explore")
@@ -332,7 +332,7 @@ class Explorer(App[None]):
 
         def work(watch: Watch) -> Callable[[], None]:
             opened = (look.model, "") in self.session.engines
-            made = answer(self.session, look, before, self.pad_to, over, watch)
+            made = screen_content(self.session, look, before, self.pad_to, over, watch)
             if not opened:
                 settle()
             return lambda: self.show_answer(made)
@@ -342,7 +342,9 @@ class Explorer(App[None]):
             self.idle.stop()
         self.idle = self.set_timer(IDLE, self.ask_usual)
 
-    def then(self, work: Callable[[Watch], Callable[[], None]], look: Look | None = None) -> Callable[[Watch], None]:
+    def then(
+        self, work: Callable[[Watch], Callable[[], None]], look: ScreenState | None = None
+    ) -> Callable[[Watch], None]:
         """Return a function that does the work in a thread. The screen calls what it returns, or shows its failure."""
 
         def done(watch: Watch) -> None:
@@ -357,7 +359,7 @@ class Explorer(App[None]):
 
         return done
 
-    def fail(self, said: str, look: Look | None) -> None:
+    def fail(self, said: str, look: ScreenState | None) -> None:
         """Let the screen show an error. look: the requested state, if any."""
         self.post_message(Call(lambda: self.show_error(said, look)))
 
@@ -369,15 +371,15 @@ class Explorer(App[None]):
         if share > 0:
             self.post_message(Call(lambda: self.say(f"{self.look.model}: {share:.0%}")))
 
-    def usual_of(self, look: Look) -> Hashable:
-        return self.session.usual_kind(look.asked(self.pad_to))
+    def usual_of(self, look: ScreenState) -> Hashable:
+        return self.session.usual_kind(look.session_request(self.pad_to))
 
     def ask_usual(self) -> None:
         """Compute the usual weights once for each model, mask and measure."""
         if self.newest.closed or self.answer is None:
             return
         if self.usual_of(self.look) not in self.session.usuals:
-            asked = self.look.asked(self.pad_to)
+            asked = self.look.session_request(self.pad_to)
 
             def work(_: Watch) -> Callable[[], None]:
                 self.session.usual(asked)
@@ -385,10 +387,10 @@ class Explorer(App[None]):
 
             self.newest.ask(self.then(work), whose="usual")
 
-    def show_answer(self, answer: Answer) -> None:
-        first, known = self.answer is None, self.answer is not None and same(self.answer.look, answer.look)
+    def show_answer(self, answer: ScreenContent) -> None:
+        first, known = self.answer is None, self.answer is not None and need_same_content(self.answer.look, answer.look)
         self.answer = answer
-        self.look = self.look.possible(answer.record, answer.first)
+        self.look = self.look.restrict_to(answer.record, answer.first)
         self.redraw(keep=known)
         if first:
             self.hold_first(answer.record.model)
@@ -404,11 +406,11 @@ class Explorer(App[None]):
         except RequestError as error:
             self.say(str(error), wrong=True)
 
-    def show_error(self, said: str, look: Look | None) -> None:
+    def show_error(self, said: str, look: ScreenState | None) -> None:
         """Show an error, and return to the state of the last answer if the current one has none."""
-        if look is not None and self.answer is not None and same(look, self.look):
+        if look is not None and self.answer is not None and need_same_content(look, self.look):
             held = {name: getattr(self.look, name) for name in HELD}
-            self.look = replace(self.answer.look, **held).possible(self.answer.record, self.answer.first)
+            self.look = replace(self.answer.look, **held).restrict_to(self.answer.record, self.answer.first)
             self.redraw()
         self.say(said, wrong=True)
 
@@ -457,11 +459,11 @@ class Explorer(App[None]):
 
     def action_head(self, step: int) -> None:
         if self.answer is not None and self.look.head is not None:
-            self.hold(head=stepped(self.answer.record.heads, self.look.head, step))
+            self.hold(head=step_through(self.answer.record.heads, self.look.head, step))
 
     def action_layer(self, step: int) -> None:
         if self.answer is not None and self.look.layer is not None:
-            self.hold(layer=stepped(self.answer.record.layers, self.look.layer, step))
+            self.hold(layer=step_through(self.answer.record.layers, self.look.layer, step))
 
     def action_telling(self, step: int) -> None:
         """Select the next of the most notable heads, or of those that differ most, with its first edge."""
@@ -472,7 +474,7 @@ class Explorer(App[None]):
         if not order:
             self.say("no head has word-to-word edges far above their usual weight")
             return
-        layer, head = stepped(order, here, step) if here in order else order[0]
+        layer, head = step_through(order, here, step) if here in order else order[0]
         edges = [one for one in self.answer.telling if (one[0].layer, one[0].head) == (layer, head)]
         cell = {"query": edges[0][0].query, "key": edges[0][0].key} if edges and self.answer.found is None else {}
         self.hold(layer=layer, head=head, **cell)
@@ -480,13 +482,13 @@ class Explorer(App[None]):
     def action_query(self, step: int) -> None:
         if self.answer is not None and self.look.head is not None:
             queries, _ = self.look.held().sides(self.answer.record)
-            self.hold(query=stepped(queries, self.look.query, step))
+            self.hold(query=step_through(queries, self.look.query, step))
 
     def action_key(self, step: int) -> None:
         if self.answer is not None and self.look.head is not None:
             queries, keys = self.look.held().sides(self.answer.record)
             query = queries[0] if self.look.query is None else self.look.query
-            self.hold(query=query, key=stepped(keys, self.look.key, step))
+            self.hold(query=query, key=step_through(keys, self.look.key, step))
 
     def action_other_side(self) -> None:
         if self.answer is not None and self.look.key is not None and self.answer.record.key_tokens is None:
@@ -503,7 +505,7 @@ class Explorer(App[None]):
 
     # --- changes that need a new answer ---------------------------------------------------------------------
 
-    def change(self, look: Look) -> None:
+    def change(self, look: ScreenState) -> None:
         """Change the state and request its answer. Undo returns to the previous state."""
         self.undone.append(self.look)
         self.look = look
@@ -511,10 +513,10 @@ class Explorer(App[None]):
 
     def action_mask(self) -> None:
         used = self.look.mask or (self.answer.record.mask_name if self.answer is not None else "padding")
-        self.change(replace(self.look, mask=stepped(choices.names(choices.Mask), used, 1)))
+        self.change(replace(self.look, mask=step_through(choices.names(choices.Mask), used, 1)))
 
     def action_measure(self) -> None:
-        self.change(replace(self.look, measure=stepped(choices.names(choices.Measure), self.look.measure, 1)))
+        self.change(replace(self.look, measure=step_through(choices.names(choices.Measure), self.look.measure, 1)))
 
     def action_words(self) -> None:
         self.change(replace(self.look, words=not self.look.words, query=None, key=None))
@@ -523,7 +525,7 @@ class Explorer(App[None]):
         if self.look.layer is None or self.look.head is None:
             self.say(NOTHING_YET)
             return
-        self.change(self.look.silenced(self.look.layer, self.look.head))
+        self.change(self.look.toggle_silenced(self.look.layer, self.look.head))
 
     def action_compare(self) -> None:
         if self.look.against:
@@ -551,18 +553,18 @@ class Explorer(App[None]):
         if len(models) == 1:
             self.say("there is only one model: attncli explore -m A,B opens two")
         else:
-            self.choose_model(stepped(models, self.look.model, 1))
+            self.choose_model(step_through(models, self.look.model, 1))
 
     def choose_model(self, name: str) -> None:
         self.say(f"opening {name} ...")
         self.change(replace(self.look, model=name, without=(), against="", query=None, key=None))
 
     def action_pair(self) -> None:
-        def given(pair: str | None) -> None:
+        def set_pair(pair: str | None) -> None:
             if pair is not None:
                 self.change(replace(self.look, text=self.look.text._replace(pair=pair or None)))
 
-        self.push_screen(Line("second text (empty for none)", self.look.text.pair or ""), given)
+        self.push_screen(Line("second text (empty for none)", self.look.text.pair or ""), set_pair)
 
     @property
     def field(self) -> Input:
@@ -575,7 +577,7 @@ class Explorer(App[None]):
     # --- saving -------------------------------------------------------------------------------------
 
     def action_save(self) -> None:
-        def given(name: str | None) -> None:
+        def save_as(name: str | None) -> None:
             if not name:
                 return
             path, look = Path(name).expanduser(), self.look
@@ -588,7 +590,7 @@ class Explorer(App[None]):
             self.keeping.submit(self.then(work), Watch())  # newer requests do not cancel it
 
         question = "save as: .png .svg .pdf (the head), .html (all heads), .safetensors .npz .json .csv (the record)"
-        self.push_screen(Line(question, f"attention-{self.look.layer}.{self.look.head}.png"), given)
+        self.push_screen(Line(question, f"attention-{self.look.layer}.{self.look.head}.png"), save_as)
 
     def action_copy(self) -> None:
         line = command(self.look, self.session.by_name[self.look.model], self.pad_to, self.before)
@@ -672,7 +674,7 @@ class Explorer(App[None]):
         yield from super().get_system_commands(screen)
         for keys, actions, _, help in KEYS:
             if "(" not in actions and actions not in PALETTE_HAS:
-                yield SystemCommand(help, keys_shown(keys), getattr(self, f"action_{actions}"))
+                yield SystemCommand(help, display_keys(keys), getattr(self, f"action_{actions}"))
         for mask in choices.names(choices.Mask):
             yield SystemCommand(f"mask: {mask}", "m", lambda mask=mask: self.change(replace(self.look, mask=mask)))
         for model in self.session.models:
@@ -681,7 +683,7 @@ class Explorer(App[None]):
             yield SystemCommand(f"layer: {layer}", "↑ ↓", lambda layer=layer: self.hold(layer=layer))
 
 
-def stepped(these: Any, here: Any, step: int) -> Any:
+def step_through(these: Any, here: Any, step: int) -> Any:
     """Return the item `step` places after `here`, wrapping around; the first or last if `here` is not an item."""
     if here not in these:
         return these[0 if step > 0 else -1]

@@ -26,7 +26,7 @@ from attncli.live.explorer.window import (
     tokens_window,
     weights_window,
 )
-from attncli.live.session import Asked, Session, Watch
+from attncli.live.session import Session, SessionRequest, Watch
 from attncli.record import AttentionRecord
 from attncli.record.display import describe_prediction, record_size
 from attncli.record.selection import Grouping, Input, Request, heads_list
@@ -42,7 +42,7 @@ Against = Literal["", "before", "whole"]  # nothing, the previous sentence, or t
 
 
 @dataclass(frozen=True)
-class Look:
+class ScreenState:
     """One state of the screen. Every change creates a new one.
 
     without: silenced heads, (layer, head). layer, head: the selected head; None until the first answer selects one.
@@ -62,18 +62,18 @@ class Look:
     key: int | None = None
     special: bool = True
 
-    def asked(self, pad_to: int | None = None) -> Asked:
+    def session_request(self, pad_to: int | None = None) -> SessionRequest:
         """Return the request to a session for this state. The selection within the answer adds nothing to it."""
         grouping = Grouping(words=self.words, stretches=True)
         request = Request(measure=self.measure, pad_to=pad_to, predict=True, grouping=grouping)
-        return Asked(self.model, self.text, request, (self.mask,), heads_list(self.without))
+        return SessionRequest(self.model, self.text, request, (self.mask,), heads_list(self.without))
 
     def held(self) -> Held:
         """Return the selection, which must have a head."""
         assert self.layer is not None and self.head is not None
         return Held(self.layer, self.head, self.query, self.key, self.special)
 
-    def possible(self, record: AttentionRecord, telling: tuple[int, int]) -> "Look":
+    def restrict_to(self, record: AttentionRecord, telling: tuple[int, int]) -> "ScreenState":
         """Return the state restricted to this record's heads and tokens. `telling` replaces a missing head."""
         made = self
         if self.layer not in record.layers or self.head not in record.heads:
@@ -84,7 +84,7 @@ class Look:
             made = replace(made, key=None)
         return made
 
-    def silenced(self, layer: int, head: int) -> "Look":
+    def toggle_silenced(self, layer: int, head: int) -> "ScreenState":
         """Return the state with this head silenced, or no longer silenced, compared with the model with every head."""
         others = tuple(one for one in self.without if one != (layer, head))
         without = others if len(others) < len(self.without) else tuple(sorted((*others, (layer, head))))
@@ -95,14 +95,14 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ScreenContent:
     """A record with all results that are displayed.
 
     record: weights, or norms as shares of their rows. telling: the strong edges of the most notable heads, in order.
     found: the difference from the comparison. said: the model's prediction in lines.
     """
 
-    look: Look
+    look: ScreenState
     record: AttentionRecord
     summaries: Mapping[tuple[int, int], HeadSummary]
     telling: Sequence[Sequence[Edge]]
@@ -128,23 +128,23 @@ class Answer:
         return next((one for one in every if (one.layer, one.head, one.query, one.key) == cell), None)
 
 
-def answer(
-    session: Session, look: Look, before: Input | None, pad_to: int | None, over: Usual | None, watch: Watch
-) -> Answer:
+def screen_content(
+    session: Session, look: ScreenState, before: Input | None, pad_to: int | None, over: Usual | None, watch: Watch
+) -> ScreenContent:
     """Compute the answer for a state of the screen.
 
     before: the text to compare with "before". over: the usual weights, if already known. Raises RequestError as
     `Session.record` and `difference` do, and SupersededError.
     """
-    record = row_shares(session.record(look.asked(pad_to), watch))
+    record = row_shares(session.record(look.session_request(pad_to), watch))
     found = None
     if look.against == "whole" and look.without:
-        whole = session.record(replace(look, without=()).asked(pad_to), watch)
+        whole = session.record(replace(look, without=()).session_request(pad_to), watch)
         found = difference(whole, record)
     elif look.against == "before" and before is not None:
-        found = difference(session.record(replace(look, text=before).asked(pad_to), watch), record)
-    return Answer(
-        look, record, summarise(record), session.telling(record, over), found, tuple(describe_prediction(record))
+        found = difference(session.record(replace(look, text=before).session_request(pad_to), watch), record)
+    return ScreenContent(
+        look, record, summarise(record), session.notable_edges(record, over), found, tuple(describe_prediction(record))
     )
 
 
@@ -159,8 +159,8 @@ SILENT = "×"
 class Explorer(Protocol):
     """The interface of the app that a pane uses."""
 
-    answer: "Answer | None"
-    look: "Look"
+    answer: "ScreenContent | None"
+    look: "ScreenState"
 
     def hold(self, **changes: Any) -> None:
         """Select another layer, head, query or key."""
@@ -179,7 +179,7 @@ class Pane(Widget):
     lines: Sequence[Text] = ()
     strips: Sequence[Strip] = ()
 
-    def paint(self, answer: "Answer", look: "Look", canvas: Canvas) -> list[Text]:
+    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
         """Return the lines. Lines beyond the pane's height are not visible."""
         raise NotImplementedError
 
@@ -218,9 +218,9 @@ class Pane(Widget):
 class HeadsPane(Pane):
     """All heads as a grid of their patterns, or of how much their weight moved, with the most notable heads below."""
 
-    cells: "tuple[Answer, bool, Cell] | None" = None  # cached drawing, which selecting a head does not change
+    cells: "tuple[ScreenContent, bool, Cell] | None" = None  # cached drawing, which selecting a head does not change
 
-    def inner(self, answer: "Answer", canvas: Canvas) -> Cell:
+    def inner(self, answer: "ScreenContent", canvas: Canvas) -> Cell:
         """Return the symbol of each head, computed once per answer."""
         if self.cells is None or self.cells[0] is not answer or self.cells[1] != canvas.colour:
             found = answer.found
@@ -228,7 +228,7 @@ class HeadsPane(Pane):
             self.cells = answer, canvas.colour, made
         return self.cells[2]
 
-    def paint(self, answer: "Answer", look: "Look", canvas: Canvas) -> list[Text]:
+    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
         record, found, inner = answer.record, answer.found, self.inner(answer, canvas)
 
         def cell(row: int, place: int) -> Text:
@@ -280,7 +280,7 @@ class WindowPane(Pane):
 class MapPane(WindowPane):
     """The map of the selected head, or its change."""
 
-    def paint(self, answer: "Answer", look: "Look", canvas: Canvas) -> list[Text]:
+    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
         held, record = look.held(), answer.record
         inner = Canvas(canvas.width, canvas.colour, canvas.unicode, max(1, (canvas.height or 2) - self.titles))
         what = f"layer {held.layer} head {held.head}"
@@ -298,7 +298,7 @@ class MapPane(WindowPane):
 class TokensPane(WindowPane):
     """Every token with its strongest keys in the selected head."""
 
-    def paint(self, answer: "Answer", look: "Look", canvas: Canvas) -> list[Text]:
+    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
         inner = Canvas(canvas.width, canvas.colour, canvas.unicode, max(1, (canvas.height or 2) - self.titles))
         self.window = tokens_window(answer.record, look.held(), inner)
         return [Text("tokens and their strongest keys", canvas.strong), *self.window.lines]
@@ -307,7 +307,7 @@ class TokensPane(WindowPane):
 class CellPane(Pane):
     """The numbers of the selected head, row or cell."""
 
-    def paint(self, answer: "Answer", look: "Look", canvas: Canvas) -> list[Text]:
+    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
         assert look.layer is not None and look.head is not None
         record, head = answer.record, (look.layer, look.head)
         if look.query is None:
@@ -323,7 +323,7 @@ class CellPane(Pane):
 class StatusPane(Pane):
     """The model, the mask and other settings, and the model's prediction."""
 
-    def paint(self, answer: "Answer", look: "Look", canvas: Canvas) -> list[Text]:
+    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
         return [Text(" · ".join([*self.explorer.settings(), record_size(answer.record), *answer.said]), canvas.strong)]
 
     message = ""

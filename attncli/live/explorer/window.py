@@ -17,7 +17,7 @@ from attncli.base.arrays import Doubles, Floats
 from attncli.base.printable import visible
 from attncli.record import AttentionRecord
 from attncli.record.display import drawn_map
-from attncli.record.selection import kept, numbered_names
+from attncli.record.selection import numbered_names, selected_places
 from attncli.report.canvas import Canvas, to_width
 from attncli.report.heads import GAP, keys_within, strongest_keys
 from attncli.report.terminal import (
@@ -51,7 +51,7 @@ class Held:
         """Return the queries and keys that are shown; all where there would be none."""
         if self.special or all(record.tokens.special) or all(record.keys.special):
             return list(range(len(record.tokens))), list(range(len(record.keys)))
-        return kept(record.tokens, special=False, keys=record.keys)
+        return selected_places(record.tokens, special=False, keys=record.keys)
 
 
 @dataclass(frozen=True)

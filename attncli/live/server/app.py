@@ -31,7 +31,7 @@ from attncli.base.printable import printable
 from attncli.base.untrusted import parse_json
 from attncli.live.server import guard
 from attncli.live.server.guard import POLICY, Guard, Lock, Receive, Scope, Send
-from attncli.live.session import Asked, Newest, Session, SupersededError, Watch
+from attncli.live.session import Newest, Session, SessionRequest, SupersededError, Watch
 from attncli.models.engine import SHORT
 from attncli.page import Start, advice, document
 from attncli.page.live import LivePage
@@ -72,13 +72,13 @@ class Site:
         object.__setattr__(self, "names", shown)
         object.__setattr__(self, "workers", {model: Newest() for model in self.session.models})
 
-    def shown(self, record: AttentionRecord) -> AttentionRecord:
+    def hide_model_path(self, record: AttentionRecord) -> AttentionRecord:
         """Return the record without the path of its model."""
         shown = next((shown for shown, model in self.names.items() if model == record.model.name), None)
         name = name_of(record.model.name) if shown is None else shown
         return replace(record, model=replace(record.model, name=name, path=""))
 
-    def said(self, message: str) -> str:
+    def hide_paths(self, message: str) -> str:
         """Return an error message without paths of this machine."""
         for shown, model in self.names.items():
             message = message.replace(model, shown)
@@ -134,19 +134,19 @@ class Wish:
 
 
 def fields_of(site: Site) -> dict[str, schema.Check]:
-    whole = schema.whole(0, MOST)
+    whole = schema.integer(0, MOST)
     return {
         "whose": schema.text(LONGEST_NAME),
         "model": schema.one_of(site.names),
         "text": schema.text(None),
         "pair": schema.maybe(schema.text(None)),
-        "head": schema.maybe(schema.each(whole, 2)),
+        "head": schema.maybe(schema.list_of(whole, 2)),
         "fresh": schema.flag(),
     }
 
 
 def state_fields(site: Site) -> dict[str, schema.Check]:
-    whole = schema.whole(0, MOST)
+    whole = schema.integer(0, MOST)
     return {
         "view": schema.one_of(choices.names(choices.PageView)),
         "mask": schema.one_of([mask for mask in site.masks if mask] or choices.names(choices.Mask)),
@@ -173,7 +173,7 @@ def wish_of(body: bytes, site: Site, saving: bool = False) -> Wish:
 # --- answers -------------------------------------------------------------------------------------------
 
 
-ALL_OF_SHORT = 1  # for `Asked.vectors`: short texts include all heads for any value
+ALL_OF_SHORT = 1  # for `SessionRequest.vectors`: short texts include all heads for any value
 
 numbers = count(1)  # numbers of answers, for unique names of their chunks
 
@@ -200,15 +200,15 @@ def records_of(site: Site, wish: Wish, watch: Watch) -> list[AttentionRecord]:
 
     Raises RequestError as `answer` does.
     """
-    asked = Asked(wish.model, wish.text, site.request, site.masks)
+    asked = SessionRequest(wish.model, wish.text, site.request, site.masks)
     if wish.head is None or not has_vectors(site, wish):
         found = site.session.records(asked, watch)
     else:
         found = with_vectors(site, asked, wish.head, watch)
-    return [row_shares(site.shown(record)) for record in found]
+    return [row_shares(site.hide_model_path(record)) for record in found]
 
 
-def with_vectors(site: Site, asked: Asked, head: tuple[int, int], watch: Watch) -> list[AttentionRecord]:
+def with_vectors(site: Site, asked: SessionRequest, head: tuple[int, int], watch: Watch) -> list[AttentionRecord]:
     [tokens] = site.session.engine(asked.model).tokenize([asked.text], None)
     if len(tokens) <= SHORT:
         found = site.session.records(replace(asked, vectors=ALL_OF_SHORT), watch)
@@ -231,10 +231,10 @@ def can_be_tapped(engine: "Engine") -> bool:
 
 def opening(site: Site, wish: Wish, record: AttentionRecord) -> dict[str, Any]:
     """Return the head that `run` lists first for this text, with which `view` opens too."""
-    asked = Asked(wish.model, wish.text, site.request, site.masks)
+    asked = SessionRequest(wish.model, wish.text, site.request, site.masks)
     stretched = record.part is not None and record.part.stretched
     usual = None if stretched else site.session.usual(asked)
-    layer, head = telling_head(record, site.session.telling(record, usual))
+    layer, head = telling_head(record, site.session.notable_edges(record, usual))
     return {"layer": layer, "head": head, "heads": [head]}
 
 
@@ -318,7 +318,7 @@ def describe_failure(error: BaseException, site: Site) -> tuple[int, dict[str, A
     if isinstance(error, SupersededError):
         return 409, {BUSY: True}
     if isinstance(error, RequestError):
-        return 422, {"error": site.said(str(error))}
+        return 422, {"error": site.hide_paths(str(error))}
     if isinstance(error, MemoryError):
         return 422, {"error": "not enough memory: use a shorter text"}
     warnings.warn("".join(traceback.format_exception(error)), RuntimeWarning, stacklevel=2)  # displayed with --debug

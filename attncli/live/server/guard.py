@@ -198,7 +198,7 @@ class Guard:
     def exchange(self, scope: Scope) -> App:
         """Exchange the token for a cookie that scripts can't read, and redirect to the address without it."""
         given = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")
-        if not same(given, self.lock.token):
+        if not are_equal(given, self.lock.token):
             return PlainTextResponse(WITHOUT, 403)
         answer = RedirectResponse("/", 303)
         answer.set_cookie(self.lock.cookie, self.lock.key, httponly=True, samesite="strict")
@@ -210,12 +210,13 @@ class Guard:
                 found = SimpleCookie(line).get(self.lock.cookie)
             except CookieError:
                 continue
-            if found is not None and same(found.value, self.lock.key):
+            if found is not None and are_equal(found.value, self.lock.key):
                 return True
         return False
 
 
-def same(given: str, expected: str) -> bool:
+def are_equal(given: str, expected: str) -> bool:
+    """Return whether two secrets are equal, in constant time."""
     return secrets.compare_digest(given.encode("utf-8", "replace"), expected.encode("utf-8"))
 
 

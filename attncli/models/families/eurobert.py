@@ -20,8 +20,8 @@ from attncli.models.families.family import (
     Values,
     classes,
     fuse,
+    rotary_positions,
     tokens,
-    turned,
     whole,
     words,
 )
@@ -37,7 +37,7 @@ def settings(values: Values) -> dict[str, Any]:
     return {
         "segments": 0,
         "position_table": False,
-        "positions": (turned(values),) * values.count("num_hidden_layers", most=1000),
+        "positions": (rotary_positions(values),) * values.count("num_hidden_layers", most=1000),
         "norm_first": True,
         "rms_norm": True,
         "embedding_norm": False,

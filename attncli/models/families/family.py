@@ -187,7 +187,7 @@ LINEAR = "linear"
 LARGEST = 1e12
 
 
-def turned(values: Values) -> Turned:
+def rotary_positions(values: Values) -> Turned:
     """Return the rotary positions of all layers. By default, the base is the default of "rope_theta".
 
     Raises as `turned_by` does.
@@ -451,8 +451,8 @@ class Family:
             return self
         modules = {name.rpartition(".")[0] for name in names}
 
-        def found(tensors: Mapping[str, Source]) -> int:
+        def count_matches(tensors: Mapping[str, Source]) -> int:
             return sum(name.format(n=0) in modules for source in tensors.values() for name in source.names)
 
         other = self.published.tensors
-        return replace(self, tensors=other) if found(other) > found(self.tensors) else self
+        return replace(self, tensors=other) if count_matches(other) > count_matches(self.tensors) else self

@@ -20,10 +20,10 @@ from attncli.models.families.family import (
     classes,
     more_than_one,
     query_key_value,
+    rotary_positions,
     swap,
     tied,
     tokens,
-    turned,
     whole,
     words,
 )
@@ -67,7 +67,7 @@ def settings(values: Values) -> dict[str, Any]:
     return {
         "segments": values.count("segments", least=0),
         "position_table": False,
-        "positions": (turned(values),) * values.count("num_hidden_layers", most=1000),
+        "positions": (rotary_positions(values),) * values.count("num_hidden_layers", most=1000),
         "gated": True,
         "biases": Biases(feed_forward=False, down=True),
     }

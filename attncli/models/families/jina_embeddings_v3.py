@@ -7,13 +7,16 @@ with adapters inside the network (`model_type: xlm-roberta`) is rejected.
 
 from typing import Any
 
-from attncli.models.families.family import Family, Published, Values, query_key_value, turned, whole
+from attncli.models.families.family import Family, Published, Values, query_key_value, rotary_positions, whole
 from attncli.models.families.nomic_bert import TENSORS
 from attncli.models.families.roberta import heads
 
 
 def settings(values: Values) -> dict[str, Any]:
-    return {"position_table": False, "positions": (turned(values),) * values.count("num_hidden_layers", most=1000)}
+    return {
+        "position_table": False,
+        "positions": (rotary_positions(values),) * values.count("num_hidden_layers", most=1000),
+    }
 
 
 FAMILY = Family(

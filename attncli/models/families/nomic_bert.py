@@ -17,9 +17,9 @@ from attncli.models.families.family import (
     classes,
     fuse,
     query_key_value,
+    rotary_positions,
     tied,
     tokens,
-    turned,
     whole,
     words,
 )
@@ -79,7 +79,7 @@ def settings(values: Values) -> dict[str, Any]:
         values.check_only(key, False, None, 0)
     return {
         "position_table": False,
-        "positions": (turned(values),) * values.count("num_hidden_layers", most=1000),
+        "positions": (rotary_positions(values),) * values.count("num_hidden_layers", most=1000),
         "gated": True,
         "biases": Biases(attention=False, feed_forward=False),
     }

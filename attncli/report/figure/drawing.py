@@ -103,7 +103,7 @@ def draw_lines(canvas: Axes, y: float, lines: Sequence[str], size: float, colour
 
 
 def dark_ink(colours: Floats | Doubles) -> Bools:
-    """Return where black has more contrast than white on these `[..., rgb(a)]`: at least 4.58 (WCAG 2)."""
+    """Return True where black has more contrast than white on these `[..., rgb(a)]`: at least 4.58 (WCAG 2)."""
     linear = np.where(
         colours[..., :3] <= 0.04045, colours[..., :3] / 12.92, ((colours[..., :3] + 0.055) / 1.055) ** 2.4
     )

@@ -56,7 +56,7 @@ def installed_family(name: str) -> str:
 
 
 def has_shape(character: str) -> bool:
-    """Return whether there is something to draw; spaces, joiners and variation selectors only act on others."""
+    """Return whether a character has a shape. Spaces, joiners and variation selectors have none."""
     return not character.isspace() and unicodedata.category(character) not in ("Cf", "Mn")
 
 
@@ -103,7 +103,7 @@ def installed() -> dict[str, str]:
 
 
 def glyphs(path: str, characters: Iterable[str]) -> set[str]:
-    """Return those of `characters` that the font in this file can draw."""
+    """Return the characters that the font in this file can draw."""
     from matplotlib.ft2font import FT2Font
 
     try:

@@ -48,7 +48,7 @@ def tex(text: str) -> str:
     runs = groupby(zip(text, directions, strict=True), key=lambda pair: pair[1])
     pieces = []
     for direction, run in runs:
-        inner = "".join(written(character) for character, _ in run)
+        inner = "".join(escape_character(character) for character, _ in run)
         pieces.append(inner if direction == base else rf"\attncli{direction}{{{inner}}}")
     return "".join(pieces) if base == "ltr" else rf"\attnclirtl{{{''.join(pieces)}}}"
 
@@ -69,7 +69,8 @@ def directed(text: str) -> list[str]:
     return directions
 
 
-def written(character: str) -> str:
+def escape_character(character: str) -> str:
+    """Return the LaTeX of a character."""
     if character in COMMANDS:
         return COMMANDS[character]
     if character in PLAIN:

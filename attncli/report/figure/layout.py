@@ -166,7 +166,7 @@ class Wording:
         return widest(tuple(texts), self.families) * size / STANDARD
 
     def scale(self, side: float) -> float:
-        """Return how much larger words are around panels that take `side` inches together; a size asked for is kept."""
+        """Return the factor for the size of words around panels of `side` inches in total. A requested size is kept."""
         fixed = self.paper.width is not None or self.paper.font_size is not None
         return 1.0 if fixed else max(1.0, side / ROOMY)
 
@@ -361,7 +361,7 @@ def cell_size(tokens: int, across: int, panels: int, largest: float) -> float:
 
 
 def most_cells(layout: Layout) -> tuple[int, int]:
-    """Return how many rows and columns of a map can be told apart."""
+    """Return the number of rows and columns of a map that a reader can distinguish."""
     return round(layout.high * SHARPNESS), round(layout.wide * SHARPNESS)
 
 

@@ -13,9 +13,9 @@ from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, quoted
 from attncli.record import AttentionRecord
-from attncli.record.display import SCORE, drawn, head_colour, notes, score_terms
+from attncli.record.display import SCORE, head_colour, hide_masked, notes, score_terms
 from attncli.record.grouping import merge_words
-from attncli.record.selection import check_segments, kept, number_list, select_token
+from attncli.record.selection import check_segments, number_list, select_token, selected_places
 from attncli.report.figure.drawing import INK
 from attncli.report.figure.fonts import NO_BREAK, cut
 from attncli.report.figure.layout import Grid, Paper, paper, wrap_panels
@@ -53,7 +53,7 @@ class What:
 
 
 @dataclass(frozen=True)
-class Look:
+class Appearance:
     """The appearance of a picture. It is checked as far as possible before there is a record.
 
     style: "matrix", or "lines" between two columns of tokens, where the heads of a layer share a panel. vmax: the
@@ -99,11 +99,11 @@ LONGEST_NAME = 40  # characters of a model's name
 
 def describe(record: AttentionRecord, what: What = What()) -> str:
     """Return the title of a record: model, anything unusual, layer, head, mask. Lines break between these alone."""
-    heads = numbered("head", record.heads)
+    heads = name_numbers("head", record.heads)
     parts = [
         short_name(record.model.shown),
         *record.unusual,
-        numbered("layer", record.layers),
+        name_numbers("layer", record.layers),
         f"mean of {heads}" if what.mean else heads,
         f"mask {record.mask_name}",
         *(["words"] if what.words else []),
@@ -111,7 +111,7 @@ def describe(record: AttentionRecord, what: What = What()) -> str:
     return " · ".join(part.replace(" ", NO_BREAK) for part in parts)
 
 
-def numbered(what: str, numbers: Sequence[int]) -> str:
+def name_numbers(what: str, numbers: Sequence[int]) -> str:
     """Return a kind with its numbers: "head 3", "heads 0-11"."""
     return f"{what}{'s' if len(numbers) > 1 else ''} {number_list(numbers)}"
 
@@ -142,7 +142,7 @@ def left_out(record: AttentionRecord, what: What) -> str:
 # --- pictures -----------------------------------------------------------------------------------------
 
 
-def heatmap(record: AttentionRecord, what: What = What(), look: Look = Look()) -> Figure:
+def heatmap(record: AttentionRecord, what: What = What(), look: Appearance = Appearance()) -> Figure:
     """Draw the maps of a record: one large, several as a grid; of several layers and heads, layers are the rows.
 
     Raises RequestError for a token that is not there, where nothing is left to draw, and for too small a width. A
@@ -150,10 +150,10 @@ def heatmap(record: AttentionRecord, what: What = What(), look: Look = Look()) -
     """
     if what.words:
         record = merge_words(record)
-    queries, keys = kept(record.tokens, what.special, what.segments, record.keys)
+    queries, keys = selected_places(record.tokens, what.special, what.segments, record.keys)
     held = None if what.query is None else held_place(what.query, record.tokens, queries)
     weights = record.weights.mean(axis=1, keepdims=True) if what.mean else record.weights
-    weights = drawn(weights, record.masks[:, None])
+    weights = hide_masked(weights, record.masks[:, None])
     if len(queries) < len(record.tokens) or len(keys) < len(record.keys):
         weights = weights[:, :, queries][..., keys]
     table = len(record.layers) > 1 and weights.shape[1] > 1

@@ -8,23 +8,23 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attncli.attention import MultiHeadAttention, attend, causal_mask, combine_masks, padding_mask
-from attncli.attention.mistakes import RIGHT, Inputs, Linear, Projections, Seen
+from attncli.attention.mistakes import RIGHT, Inputs, Linear, Masks, Projections
 
 F64 = torch.float64
 SIZES = st.integers(1, 5)
 
 
 @st.composite
-def seen(draw, batch: int, heads: int, queries: int, keys: int) -> Seen:
+def seen(draw, batch: int, heads: int, queries: int, keys: int) -> Masks:
     """Masks of all kinds, also such that leave a query nothing."""
     random = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
     padding = torch.rand(batch, keys, generator=random) < 0.7 if draw(st.booleans()) else None
     shape = draw(st.sampled_from([(queries, keys), (batch, 1, queries, keys), (batch, heads, queries, keys)]))
     pairs = torch.rand(shape, generator=random) < 0.6 if draw(st.booleans()) else None
-    return Seen(padding, draw(st.booleans()), pairs)
+    return Masks(padding, draw(st.booleans()), pairs)
 
 
-def mask_of(seen: Seen, queries: int, keys: int) -> Tensor | None:
+def mask_of(seen: Masks, queries: int, keys: int) -> Tensor | None:
     return combine_masks(
         causal_mask(queries, keys) if seen.causal else None,
         None if seen.padding is None else padding_mask(seen.padding),
@@ -94,7 +94,7 @@ def test_without_an_output_projection_the_joined_heads_are_the_output():
 def test_a_query_that_may_see_nothing_gives_zero_and_the_bias_behind():
     mha = MultiHeadAttention(6, 2).to(F64)
     x = numbers(2, 3, 6, seed=0)
-    found = RIGHT(Inputs(x, x, x, 2, projections_of(mha), Seen(padding=torch.tensor([[1, 1, 0], [0, 0, 0]]).bool())))
+    found = RIGHT(Inputs(x, x, x, 2, projections_of(mha), Masks(padding=torch.tensor([[1, 1, 0], [0, 0, 0]]).bool())))
     assert found.nowhere.tolist() == [[[False] * 3] * 2, [[True] * 3] * 2]
     torch.testing.assert_close(found.output[1], mha.output.bias.expand(3, -1))
 

@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 import torch
 
-from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Linear, Projections, Seen, changed
+from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Linear, Masks, Projections, change_steps
 
 HALF, UNIFORM, DROPOUT = "-1e9 in half precision", "fully masked rows uniform", "dropout left on"
 HEADS, D = 6, 5  # of which no root is one of the temperatures
@@ -32,10 +32,10 @@ def inputs() -> dict[str, Inputs]:
     return {
         "self-attention": self_attention,
         "cross-attention": self_attention._replace(key=memory, value=memory),
-        "causal": self_attention._replace(seen=Seen(causal=True)),
-        "padding": self_attention._replace(seen=Seen(padding=PADDING)),
-        "pairs": self_attention._replace(seen=Seen(pairs=PAIRS)),
-        "both": self_attention._replace(seen=Seen(padding=PADDING, pairs=PAIRS[:, :5])),
+        "causal": self_attention._replace(seen=Masks(causal=True)),
+        "padding": self_attention._replace(seen=Masks(padding=PADDING)),
+        "pairs": self_attention._replace(seen=Masks(pairs=PAIRS)),
+        "both": self_attention._replace(seen=Masks(padding=PADDING, pairs=PAIRS[:, :5])),
         "large": self_attention._replace(query=1000 * x, key=1000 * x),
         "grouped": grouped,
     }
@@ -66,7 +66,7 @@ ids = [f"{mistake.name} {mistake.changes.index(change)}" for mistake, change in 
 @pytest.mark.parametrize("change", [change for _, change in CHANGES], ids=ids)
 def test_a_mistake_gives_another_output(change) -> None:
     assert set(change) <= {field.name for field in fields(Formula)}
-    found = list(where_apart(RIGHT, changed(RIGHT, change)))
+    found = list(where_apart(RIGHT, change_steps(RIGHT, change)))
     assert found
     if set(change) <= {"hide", "forbid", "seen", "allow", "padding"}:  # what is wrong with masks shows with one
         assert not {"self-attention", "cross-attention", "large", "grouped"} & set(found)
@@ -77,7 +77,7 @@ SAME = {frozenset((HALF, UNIFORM))}
 
 
 def test_no_two_mistakes_are_one():
-    made = [(mistake.name, changed(RIGHT, change)) for mistake, change in CHANGES]
+    made = [(mistake.name, change_steps(RIGHT, change)) for mistake, change in CHANGES]
     same = {
         frozenset((first, second))
         for (first, one), (second, other) in combinations(made, 2)
@@ -91,11 +91,11 @@ def test_in_half_precision_a_great_number_is_told_from_the_least():
     given = inputs()["pairs"]
     query = given.query.unflatten(-1, (HEADS, D)).transpose(1, 2).half()
     given = Inputs(query, query, query, HEADS, seen=given.seen)
-    least = changed(RIGHT, uniform.changes[0])(given).output
+    least = change_steps(RIGHT, uniform.changes[0])(given).output
     assert least.isfinite().all()
     for change in half.changes:
         try:
-            assert not torch.equal(changed(RIGHT, change)(given).output, least)
+            assert not torch.equal(change_steps(RIGHT, change)(given).output, least)
         except RuntimeError as error:
             assert "overflow" in str(error)
 

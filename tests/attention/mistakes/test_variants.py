@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attncli.attention.mistakes import MISTAKES, RIGHT, Inputs, Linear, Projections, changed, with_mistakes
+from attncli.attention.mistakes import MISTAKES, RIGHT, Inputs, Linear, Projections, change_steps, with_mistakes
 from attncli.attention.mistakes.steps import keep_scores, softmax_over, swapped, without_biases
 
 BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
@@ -21,20 +21,22 @@ def inputs() -> Inputs:
 
 
 def test_a_step_is_replaced_and_the_others_stay():
-    made = changed(RIGHT, {"scale": keep_scores})
-    assert made.scale is keep_scores and made.score is RIGHT.score and changed(RIGHT, {}) == RIGHT
+    made = change_steps(RIGHT, {"scale": keep_scores})
+    assert made.scale is keep_scores and made.score is RIGHT.score and change_steps(RIGHT, {}) == RIGHT
 
 
 def test_one_step_cannot_be_changed_twice():
-    made = changed(RIGHT, {"normalise": softmax_over(0)})
-    assert changed(made, {"normalise": softmax_over(1)}) is None
-    assert changed(made, {"scale": keep_scores, "normalise": softmax_over(1)}) is None
+    made = change_steps(RIGHT, {"normalise": softmax_over(0)})
+    assert change_steps(made, {"normalise": softmax_over(1)}) is None
+    assert change_steps(made, {"scale": keep_scores, "normalise": softmax_over(1)}) is None
     assert list(with_mistakes(RIGHT, named("softmax over heads", "softmax over queries"))) == []
     assert list(with_mistakes(RIGHT, named("no scale", "temperature"))) == []
 
 
 def test_steps_that_take_what_they_give_are_done_one_after_the_other():
-    both = changed(changed(RIGHT, {"projections": swapped}), {"projections": lambda by: without_biases(by, ("query",))})
+    both = change_steps(
+        change_steps(RIGHT, {"projections": swapped}), {"projections": lambda by: without_biases(by, ("query",))}
+    )
     by = both.projections(inputs().projections)
     given = inputs().projections
     assert torch.equal(by.query.weight, given.key.weight) and by.query.bias is None

@@ -13,7 +13,7 @@ from attncli.base.errors import RequestError
 from attncli.features import mechanisms as feature
 from attncli.features.mechanisms import measure
 from attncli.features.mechanisms.claims import Claim
-from attncli.features.mechanisms.mistakes import Made, Mistakes, Moved, make_mistakes
+from attncli.features.mechanisms.mistakes import Mistakes, Moved, PlantedMistake, make_mistakes
 from attncli.models.head import one_head
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
@@ -184,7 +184,7 @@ NAN = float("nan")
 def found(*moved):
     """The first mistakes, which move so much; None: they don't show."""
     made = [
-        Made(one) if figures is None else Made(one, np.flip(OWN, 1).copy(), Moved(*figures))
+        PlantedMistake(one) if figures is None else PlantedMistake(one, np.flip(OWN, 1).copy(), Moved(*figures))
         for one, figures in zip(MISTAKES, moved, strict=False)
     ]
     return Mistakes(made, Moved(0.5, [0.25, 0.75], 1.0))

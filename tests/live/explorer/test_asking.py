@@ -12,7 +12,7 @@ from exploring import PATIENCE, TEXT, explore, session_of
 from attncli import load_model
 from attncli.analysis.difference import difference
 from attncli.analysis.patterns import row_shares
-from attncli.live.explorer.panes import HeadsPane, Look, MapPane, TokensPane
+from attncli.live.explorer.panes import HeadsPane, MapPane, ScreenState, TokensPane
 from attncli.models.opening import Opening
 from attncli.record.grouping import merge_words
 from attncli.record.selection import Input
@@ -35,7 +35,7 @@ def test_what_could_command_the_terminal_is_asked_but_not_drawn(session, minilm)
         await it.settled()
         same(it.answer.record, minilm.attend(hostile + "s"))
 
-    explore(session, script, Look("minilm", Input(hostile)))
+    explore(session, script, ScreenState("minilm", Input(hostile)))
 
 
 def test_every_letter_is_answered_and_the_last_one_stays(session, minilm):
@@ -124,7 +124,7 @@ def test_a_silenced_head_is_silent_and_the_others_stand_beside_the_whole_model(s
         assert it.answer.found is None
         same(it.answer.record, minilm.attend(SAT))
 
-    explore(session, script, look=Look("minilm", Input(SAT)), begin=("1", "3"))
+    explore(session, script, look=ScreenState("minilm", Input(SAT)), begin=("1", "3"))
 
 
 def test_what_can_not_be_is_said_and_loses_nothing(session, minilm):
@@ -139,7 +139,7 @@ def test_what_can_not_be_is_said_and_loses_nothing(session, minilm):
         await it.write("The dog sat on the mat.")
         same(it.answer.record, minilm.attend("The dog sat on the mat."))
 
-    explore(session, script, look=Look("minilm", Input(SAT)), begin=("5", "2"))
+    explore(session, script, look=ScreenState("minilm", Input(SAT)), begin=("5", "2"))
 
 
 def test_what_fails_late_takes_nothing_newer_back(session, minilm):
@@ -154,7 +154,7 @@ def test_what_fails_late_takes_nothing_newer_back(session, minilm):
         await it.press("m")
         same(it.answer.record, minilm.attend("The dog sat on the mat.", mask="causal"))
 
-    explore(session, script, look=Look("minilm", Input(SAT)), begin=("5", "2"))
+    explore(session, script, look=ScreenState("minilm", Input(SAT)), begin=("5", "2"))
 
 
 def test_nothing_is_asked_at_the_end(session):
@@ -181,7 +181,7 @@ def test_a_text_that_is_too_long_is_cut_and_that_is_told(session, minilm):
         same(it.answer.record, minilm.attend("The dog sat."))
         assert "kept" not in it.said
 
-    explore(session, script, look=Look("minilm", Input(SAT)))
+    explore(session, script, look=ScreenState("minilm", Input(SAT)))
 
 
 def test_the_sentence_before_is_compared_with(session, minilm):
@@ -203,7 +203,7 @@ def test_the_sentence_before_is_compared_with(session, minilm):
         assert it.answer.found is None
         assert it.look.against == ""
 
-    explore(session, script, look=Look("minilm", Input(SAT)))
+    explore(session, script, look=ScreenState("minilm", Input(SAT)))
 
 
 def test_undo_goes_back_step_by_step(session):
@@ -223,7 +223,7 @@ def test_undo_goes_back_step_by_step(session):
     def asked(look):
         return replace(look, layer=0, head=0, query=None, key=None)
 
-    explore(session, script, look=Look("minilm", Input(SAT)))
+    explore(session, script, look=ScreenState("minilm", Input(SAT)))
 
 
 def test_models_change_with_their_layers_and_heads(tiny):
@@ -238,7 +238,7 @@ def test_models_change_with_their_layers_and_heads(tiny):
         await it.press("M")
         same(it.answer.record, small.attend(SAT))
 
-    explore(session_of(a=small, b=other), script, look=Look("a", Input(SAT)))
+    explore(session_of(a=small, b=other), script, look=ScreenState("a", Input(SAT)))
 
 
 def test_what_a_model_brings_is_not_looked_through_for_garbage_again_and_again(minilm, monkeypatch):
@@ -261,7 +261,7 @@ def test_a_model_whose_attention_is_not_ours_is_shown_and_what_it_can_not_do_is_
         assert "hides them" in it.said
         assert it.answer.record is first
 
-    explore(session_of(gpt_neo=foreign("gpt_neo")), script, look=Look("gpt_neo", Input("the cat sat")))
+    explore(session_of(gpt_neo=foreign("gpt_neo")), script, look=ScreenState("gpt_neo", Input("the cat sat")))
 
 
 def test_a_head_of_a_model_that_transformers_runs_is_silenced(foreign):
@@ -273,7 +273,7 @@ def test_a_head_of_a_model_that_transformers_runs_is_silenced(foreign):
         assert f"without {look.layer}.{look.head}" in it.said
         same(it.answer.record, model.without([(look.layer, look.head)]).attend("the cat sat"))
 
-    explore(session_of(gpt2=model), script, look=Look("gpt2", Input("the cat sat"), layer=0, head=1))
+    explore(session_of(gpt2=model), script, look=ScreenState("gpt2", Input("the cat sat"), layer=0, head=1))
 
 
 def test_what_a_text_says_is_text(session):
@@ -293,15 +293,15 @@ def test_what_a_text_says_is_text(session):
 
 def test_typing_goes_on_while_a_long_text_runs(session, monkeypatch):
     """The loop of the screen is never held up by a model: letters are there before the model goes on."""
-    whole, begun, free, events = type(session).made, threading.Event(), threading.Event(), []
+    whole, begun, free, events = type(session).compute_records, threading.Event(), threading.Event(), []
 
-    def made(self, *arguments):
+    def compute_records(self, *arguments):
         begun.set()
         events.append("goes on" if free.wait(PATIENCE) else "held up")  # what holds the screen up never sets it
         return whole(self, *arguments)
 
     async def script(it):
-        monkeypatch.setattr(type(session), "made", made)
+        monkeypatch.setattr(type(session), "compute_records", compute_records)
         await it.pilot.press("i", "end", "x")
         await asyncio.to_thread(begun.wait, PATIENCE)
         await it.pilot.press("y", "z")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli.analysis.edges import telling_head
-from attncli.live.explorer.panes import CellPane, HeadsPane, Look, MapPane, Pane, TokensPane
+from attncli.live.explorer.panes import CellPane, HeadsPane, MapPane, Pane, ScreenState, TokensPane
 from attncli.record.selection import Input, Request, numbered_names
 from attncli.report.heads import keys_within, strongest_keys
 
@@ -22,7 +22,7 @@ def test_it_opens_on_the_head_that_run_names(session, minilm):
             return "in → fit" in it.pane(HeadsPane)
 
         await it.until(knows_the_usual)  # what is usual is found out when nobody wants anything
-        found = session.telling(it.answer.record, usual_of(minilm, Request()))
+        found = session.notable_edges(it.answer.record, usual_of(minilm, Request()))
         assert it.answer.first == telling_head(it.answer.record, found)
 
     explore(session, script)
@@ -67,7 +67,7 @@ def test_the_first_token_of_a_decoder_is_named_as_a_sink(foreign):
     async def script(it):
         assert '(The first token, "the", is a sink' in " ".join(it.pane(HeadsPane).split())
 
-    look = Look("gpt2", Input("the cat sat"))
+    look = ScreenState("gpt2", Input("the cat sat"))
     explore(session_of(gpt2=foreign("gpt2")), script, look=look, size=(150, 40))
 
 
@@ -178,7 +178,7 @@ def test_no_keys_and_no_sizes_end_it(session, doings):
         for pane in it.app.query(Pane):
             assert all(pane.render_line(y).cell_length == pane.size.width for y in range(pane.size.height))
 
-    explore(session, script, look=Look("minilm", Input("The cat sat.")), size=(80, 24))
+    explore(session, script, look=ScreenState("minilm", Input("The cat sat.")), size=(80, 24))
 
 
 @pytest.mark.parametrize("begin", [("3", "1"), ("-1", None), (None, "2"), ("9", None)])

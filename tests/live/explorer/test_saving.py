@@ -12,7 +12,7 @@ from PIL import Image
 
 from attncli.base.errors import RequestError
 from attncli.live.explorer.app import command
-from attncli.live.explorer.panes import Look
+from attncli.live.explorer.panes import ScreenState
 from attncli.models.opening import Opening
 from attncli.record.loading import load_record
 from attncli.record.selection import Input
@@ -84,14 +84,14 @@ def test_nothing_is_saved_where_the_line_is_left(session, tmp_path, monkeypatch)
 
 
 def test_what_is_saved_gives_way_to_nothing(session, minilm, tmp_path, monkeypatch):
-    slow = type(session).made
+    slow = type(session).compute_records
 
-    def made(self, *arguments):
+    def compute_records(self, *arguments):
         time.sleep(0.3)  # in which other keys are pressed
         return slow(self, *arguments)
 
     async def script(it):
-        monkeypatch.setattr(type(session), "made", made)
+        monkeypatch.setattr(type(session), "compute_records", compute_records)
         for name in ("a", "b"):
             await it.pilot.press("m", "S")
             await it.pilot.pause()
@@ -141,7 +141,7 @@ def test_the_command_of_what_is_compared_gives_the_difference(session, tmp_path,
         await it.press("y")
         moved.append(it.answer.found.of(it.look.layer, it.look.head))
 
-    explore(session, script, look=Look("minilm", Input("The cat sat.")), begin=("2", "5"))
+    explore(session, script, look=ScreenState("minilm", Input("The cat sat.")), begin=("2", "5"))
     words = shlex.split(lines[0])
     assert words[1] == "diff"
     done = shell.in_process([*words[1:], "--json"], tmp_path)
@@ -152,10 +152,18 @@ def test_the_command_of_what_is_compared_gives_the_difference(session, tmp_path,
 @pytest.mark.parametrize(
     "look, options, expected",
     [
-        (Look("minilm", Input("--no")), {}, ["--", "--no"]),
-        (Look("a b", Input("it's", "so")), {"device": "cpu"}, ["-m", "a b", "--device", "cpu", "--pair", "so", "it's"]),
-        (Look("minilm", Input("a"), without=((3, 1), (3, 2))), {"without": "0.1"}, ["--without", "0.1,3.1-2", "a"]),
-        (Look("minilm", Input("a"), measure="norm"), {}, ["--measure", "norm", "a"]),
+        (ScreenState("minilm", Input("--no")), {}, ["--", "--no"]),
+        (
+            ScreenState("a b", Input("it's", "so")),
+            {"device": "cpu"},
+            ["-m", "a b", "--device", "cpu", "--pair", "so", "it's"],
+        ),
+        (
+            ScreenState("minilm", Input("a"), without=((3, 1), (3, 2))),
+            {"without": "0.1"},
+            ["--without", "0.1,3.1-2", "a"],
+        ),
+        (ScreenState("minilm", Input("a"), measure="norm"), {}, ["--measure", "norm", "a"]),
     ],
 )  # fmt: skip
 def test_a_command_has_what_is_not_usual_and_no_more(look, options, expected):
@@ -163,7 +171,7 @@ def test_a_command_has_what_is_not_usual_and_no_more(look, options, expected):
 
 
 def test_no_command_has_what_could_command_a_terminal():
-    assert command(Look("minilm", Input("a\x1b[2Jb")), Opening("minilm"), None) is None
+    assert command(ScreenState("minilm", Input("a\x1b[2Jb")), Opening("minilm"), None) is None
 
 
 def test_a_wrong_suffix_is_refused_before_anything_runs(session, tmp_path, monkeypatch):
@@ -171,4 +179,4 @@ def test_a_wrong_suffix_is_refused_before_anything_runs(session, tmp_path, monke
 
     monkeypatch.setattr(type(session), "records", None)
     with pytest.raises(RequestError, match="a picture, a page or a record"):
-        save(session, Look("minilm", Input("a"), layer=0, head=0), tmp_path / "a.gif", None)
+        save(session, ScreenState("minilm", Input("a"), layer=0, head=0), tmp_path / "a.gif", None)

@@ -9,7 +9,7 @@ from exploring import Exploring, session_of
 
 from attncli.live import Session
 from attncli.live.explorer.app import Explorer
-from attncli.live.explorer.panes import Look
+from attncli.live.explorer.panes import ScreenState
 from attncli.record import ModelInfo
 from attncli.record.making import record_of
 from attncli.record.selection import Input
@@ -31,10 +31,10 @@ def own_loop():
     asyncio._set_running_loop(running)
 
 
-class Made(Session):
+class HandSession(Session):
     """A session whose model gives weights made by hand, so that no rounding is seen."""
 
-    def made(self, asked, watch):
+    def compute_records(self, asked, watch):
         count = len(WORDS)
         layer, head, query, key = np.indices((4, 8, count, count))
         apart = abs(key - query + head - 3 + 2 * len(asked.text.text.split()) - 28)
@@ -68,7 +68,7 @@ SCREENS = {
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_screen_looks_as_it_did(snap_compare, name):
     size, keys = SCREENS[name]
-    session = Made(session_of(hand=None).openings)
+    session = HandSession(session_of(hand=None).openings)
 
     async def before(pilot):
         it = Exploring(pilot.app, pilot)
@@ -79,11 +79,13 @@ def test_a_screen_looks_as_it_did(snap_compare, name):
         await it.settled()
         await pilot.pause(0.1)
 
-    app = Explorer(session, Look("hand", Input(" ".join(WORDS[:-1]) + ".")))
+    app = Explorer(session, ScreenState("hand", Input(" ".join(WORDS[:-1]) + ".")))
     assert snap_compare(app, terminal_size=size, run_before=before)
 
 
 def test_the_record_is_no_model(monkeypatch):
-    [record] = Made(session_of(hand=None).openings).made(Look("hand", Input("a")).asked(), None)
+    [record] = HandSession(session_of(hand=None).openings).compute_records(
+        ScreenState("hand", Input("a")).session_request(), None
+    )
     assert isinstance(record.model, ModelInfo)
     np.testing.assert_allclose(record.weights.sum(-1), 1, atol=1e-6)

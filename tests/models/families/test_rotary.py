@@ -2,13 +2,13 @@
 
 import pytest
 
-from attncli.models.families.family import NoEncoder, Turned, Values, turned
+from attncli.models.families.family import NoEncoder, Turned, Values, rotary_positions
 
 DEFAULTS = {"rope_theta": 700.0}
 
 
 def read(**data):
-    return turned(Values(data, {}, DEFAULTS))
+    return rotary_positions(Values(data, {}, DEFAULTS))
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def change_tensors(directory: Path, change) -> None:
 
 def test_a_plain_encoder_has_none(tiny):
     model = opened(tiny("bert"))
-    assert model.outputs() == {} and model.found.refused == {}
+    assert model.outputs() == {} and model.available_outputs.refused == {}
     with pytest.raises(RequestError, match="has no output: its files define no head and no pooling"):
         model.predict("the cat")
 
@@ -44,7 +44,7 @@ def test_a_classifier_is_what_config_json_says_it_is_and_not_its_tensors_names(m
     assert list(opened(directory).outputs()) == ["tokens"]
     for nobody in (None, ["BertModel"], ["BertForMultipleChoice"], 5, [7]):
         edit_config(directory, architectures=nobody)
-        assert opened(directory).outputs() == {} and opened(directory).found.refused == {}
+        assert opened(directory).outputs() == {} and opened(directory).available_outputs.refused == {}
 
 
 def test_several_outputs_stand_in_order_and_are_asked_for_by_name(made):

@@ -108,7 +108,7 @@ def test_logits_are_those_of_transformers(case, with_head, loaded, exact):
         expected = TASKS[case.task]
         if case.task == "ForPreTraining":
             expected = TRAINED_FOR.get(case.family, expected)
-        assert list(model.outputs()) == [output for output, _ in expected] and not model.found.refused
+        assert list(model.outputs()) == [output for output, _ in expected] and not model.available_outputs.refused
         given = texts(model)
         with torch.inference_mode():
             hidden = model.last_hidden(given)

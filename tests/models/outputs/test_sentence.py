@@ -95,7 +95,7 @@ def test_minilm_embeds_as_published(minilm):
 
 def test_minilm_has_an_embedding_and_no_prediction(minilm):
     """The mean of all tokens but [PAD], normalised, as its modules.json says."""
-    assert list(minilm.outputs()) == ["embedding"] and not minilm.found.refused
+    assert list(minilm.outputs()) == ["embedding"] and not minilm.available_outputs.refused
     [state] = minilm.last_hidden([minilm.tokenizer.encode(TEXTS[0])])
     mean = state.mean(dim=0)
     np.testing.assert_allclose(minilm.embed(TEXTS[:1])[0], mean / mean.norm(), atol=1e-6)

@@ -4,7 +4,7 @@ import pytest
 from pictures import maps, random_record
 
 from attncli import RequestError
-from attncli.report.figure.record import Look
+from attncli.report.figure.record import Appearance
 
 
 def test_vmax_is_the_end_of_the_scale():
@@ -25,6 +25,6 @@ def test_vmax_is_the_end_of_the_scale():
 )
 def test_what_is_no_look_is_refused_before_there_is_a_record(options, says):
     with pytest.raises(RequestError, match=says):
-        Look(**options)
+        Appearance(**options)
     with pytest.raises(RequestError, match=says):
         random_record(1, 1, 4).figure(**options)
