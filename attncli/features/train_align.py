@@ -76,9 +76,8 @@ class TrainAlign(Feature):
             notify(f"interrupted at step {training.about.step} of {steps}: no weights were saved")
             raise
         if not training.finished:
-            notify(
-                f"{self.minutes:g} minutes are over at step {training.about.step} of {steps}: the weights so far are saved"
-            )
+            after = f"{self.minutes:g} minutes are over at step {training.about.step} of {steps}"
+            notify(f"{after}: the weights so far are saved")
         taken = (time.monotonic() - begun) / 60
         path = checkpoint.weights_path(self.folder, self.attention)
         exact, dates, no_dates = train.measure(self.attention, self.folder)
