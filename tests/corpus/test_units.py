@@ -79,6 +79,6 @@ def test_who_looks_at_everything_alike_gives_each_key_that_is_seen_the_same(piec
     rows = seen / seen.sum(axis=1, keepdims=True)
     mask = LayerMask(torch.ones(len(one), len(one), dtype=torch.bool).tril()[None, None], None) if causal else None
     units = units_of([one], words, size)
-    entropy, linear = units.alike(mask, units.counted())
+    entropy, linear = units.uniform_sums(mask, units.counted())
     assert entropy[0] == pytest.approx(np.log(seen.sum(axis=1))[slice(*counted.counted)].sum())
     assert linear[0] == pytest.approx((factors(counted, 0, len(counted)) * rows).sum(axis=(1, 2)), rel=1e-5)

@@ -72,7 +72,7 @@ def pooled_as(model: Engine, pool: str | None) -> Engine:
         )
     made = copy(tapped)
     embedding = Output("embedding", [POOLS[pool]], None, list, nn.Sequential)
-    vars(made)["found"] = AvailableOutputs({**outputs, "embedding": embedding}, refused)
+    made.available_outputs = AvailableOutputs({**outputs, "embedding": embedding}, refused)
     return made
 
 
