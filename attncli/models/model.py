@@ -183,7 +183,7 @@ class Model(Engine):
 
     def silencing(self, heads: Sequence[tuple[int, int]]) -> "Model":
         made = copy(self)
-        vars(made).pop("found", None)
+        vars(made).pop("available_outputs", None)
         made.network = copy(self.network)
         made.network.silenced = list(heads)
         return made
