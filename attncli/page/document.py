@@ -18,7 +18,7 @@ from attncli.analysis.patterns import row_shares
 from attncli.base.files import check_suffix, write_whole
 from attncli.base.printable import printable
 from attncli.page.advice import of_record
-from attncli.page.packing import ROWS, pack_layers, pick_levels, some_rows
+from attncli.page.packing import pack_layers, pick_levels, some_rows
 from attncli.page.payload import VECTORS, FullHeads, payload
 from attncli.page.start import Start
 from attncli.page.vectors import LEAST, MOST, ROOM
@@ -184,7 +184,7 @@ def as_json(description: dict[str, Any]) -> str:
 
 # --- the size, before it is built ---------------------------------------------------------------------
 
-ENOUGH = 5_000_000  # weights that are packed to find out how much all take: other layers of each text
+ENOUGH = 3_000_000  # weights that are packed to find out how much all take: every so many heads
 # Characters that a page takes for what is not weights, as they were measured.
 TOKEN, KIND, CHUNK = 32, 52, 110  # a token, what a head does, the element around packed numbers
 
@@ -195,10 +195,10 @@ def expected_size(records: Sequence[AttentionRecord]) -> int:
     Weights take most of it. How small they become is tried on a part of them.
     """
     maps = [row_shares(record).weights for record in records]
-    step = -(-sum(one[:, :, :ROWS].size for one in maps) // ENOUGH)
-    places = [(text, layer) for text, one in enumerate(maps) for layer in range(len(one)) if (text + layer) % step == 0]
-    samples = [some_rows(maps[text][layer]) for text, layer in places]
-    share = sum(map(len, pack_layers(samples, pick_levels(maps)))) / sum(layer.size for layer in samples)
+    heads = [layer[head : head + 1] for one in maps for layer in one for head in range(len(layer))]
+    parts = [some_rows(head) if head.size > ENOUGH else head for head in heads]
+    tried = parts[:: -(-sum(part.size for part in parts) // ENOUGH)]
+    share = sum(map(len, pack_layers(tried, pick_levels(maps)))) / sum(part.size for part in tried)
     frame = len(script()) + sum(
         len((FOLDER / name).read_text("utf-8")) for name in ("style.css", "frame.html", "template.html")
     )

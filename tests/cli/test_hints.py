@@ -18,7 +18,7 @@ NEXT = {
     f"heatmap -m tiny --style lines --mask causal -o a.svg '{TEXT}'": "attncli view -m tiny --mask causal ",
     f"view -m tiny -l 0 '{TEXT}'": "attncli view -m tiny -l 0 --open ",
     "heatmap --from maps.npz -o a.svg": "attncli heatmap --from maps.npz --style lines ",
-    f"mask -m tiny --pad-to 9 '{TEXT}'": "attncli view -m tiny --mask none,causal,padding --pad-to 9 ",
+    f"mask -m tiny --pad-to 9 '{TEXT}'": "attncli view -m tiny --pad-to 9 --mask none,causal,padding ",
     f"mechanisms -m tiny -l 0 -o a.svg '{TEXT}'": "attncli explain -m tiny -l 0 ",
     f"flow -m tiny '{TEXT}'": "attncli flow -m tiny --query it ",
     f"flow -m tiny --query it '{TEXT}'": "attncli flow -m tiny --query it -o flow.svg ",

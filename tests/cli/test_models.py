@@ -155,7 +155,7 @@ def test_a_directory_without_a_model_is_refused(refused, tmp_path, tiny):
         ("bart", "transformers", ("decoder layers x heads", "2 x 2")),
         ("encoder-decoder", "transformers", ("decoder layers x heads", "2 x 2")),
         ("t5", "transformers", ("decoder layers x heads", "2 x 4")),
-        ("whisper", None, ("run by", "nobody: it reads audio, not text")),
+        ("whisper", None, ("run by", "nobody: it reads audio and not text")),
         ("vit", None, ("run by", "nobody: it reads pictures and not text")),
     ],
 )

@@ -110,8 +110,8 @@ def spoiled(directory: Path, how: str) -> None:
     [
         ("unknown", "fetching it failed"),
         ("hangs up", "fetching it failed"),
-        ("no weights", "no weights that attncli reads"),
-        ("leads out", "a shard lies in the model's own directory"),
+        ("no weights", "no weights that attncli can read"),
+        ("leads out", "shards must be in the model's own directory"),
     ],
 )
 def test_what_a_hub_has_to_say_ends_in_one_line(what, says, hub_server, tmp_path):
