@@ -114,5 +114,5 @@ def test_a_long_map_is_never_there(tiny, family):
     keep = lambda: next(model.attend_tokens([tokens], request))  # noqa: E731
     record = keep()
     assert record.weights.nbytes == 16 * 500**2 * 4
-    added = min(peak_added(keep, torch.device("cpu")) for _ in range(3))  # what else happens just then adds to it
+    added = min(peak_added(keep, torch.device("cpu")) for _ in range(8))  # what else happens just then adds to it
     assert added < 130 * 2**20, f"{added / 2**20:.0f} MiB"
