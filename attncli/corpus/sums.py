@@ -15,6 +15,7 @@ from attncli.analysis.patterns import EVERY, pattern_keys
 from attncli.base import choices
 from attncli.base.arrays import Bools, Brief, Doubles, Floats
 from attncli.base.errors import RequestError, install_hint
+from attncli.record.selection import check_choices
 from attncli.text.windows import Window
 
 # The figures of a head, each a mean over queries. With w its weights from a query q to the keys k:
@@ -53,11 +54,7 @@ class Counting:
     which: str | None = None
 
     def __post_init__(self) -> None:
-        if self.mask is not None:
-            choices.check("mask", self.mask, choices.Mask)
-        choices.check("measure", self.measure, choices.Measure)
-        if self.which is not None:
-            choices.check("part", self.which, choices.Kind)
+        check_choices(self.mask, self.measure, self.which)
         if self.distances:
             check_installed()  # hours before they are computed
 

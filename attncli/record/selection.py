@@ -330,6 +330,15 @@ class Grouping:
 TOKENS = Grouping()
 
 
+def check_choices(mask: str | None, measure: str, which: str | None) -> None:
+    """Raises RequestError for an unknown mask, measure or part. None is the default of the model."""
+    if mask is not None:
+        choices.check("mask", mask, choices.Mask)
+    choices.check("measure", measure, choices.Measure)
+    if which is not None:
+        choices.check("part", which, choices.Kind)
+
+
 @dataclass(frozen=True)
 class Request:
     """The layers, heads, mask and further results that are requested of a model.
@@ -362,11 +371,7 @@ class Request:
     grouping: Grouping = TOKENS
 
     def __post_init__(self) -> None:
-        if self.mask is not None:
-            choices.check("mask", self.mask, choices.Mask)
-        choices.check("measure", self.measure, choices.Measure)
-        if self.which is not None:
-            choices.check("part", self.which, choices.Kind)
+        check_choices(self.mask, self.measure, self.which)
         check_optional_text("target", self.target)
         check_instance("grouping", self.grouping, Grouping, "give an attncli.record.selection.Grouping")
         if self.pad_to is not None and not hasattr(self.pad_to, "__index__"):

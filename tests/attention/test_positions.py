@@ -97,7 +97,7 @@ def randn(seed: int, *shape: int, dtype=F64) -> Tensor:
 
 @st.composite
 def rotations(draw, least: int = 0) -> tuple[Rotary, int]:
-    """Of a whole vector or of a part of it, in both layouts; and the size of the vectors."""
+    """Draw a rotation of all or some elements, in either layout, and the size of the vectors."""
     rotated, rest = 2 * draw(st.integers(least, 4)), draw(st.integers(0, 3))
     return Rotary(rotated, draw(bases), draw(st.booleans())), max(rotated + rest, 1)
 

@@ -63,7 +63,7 @@ def test_matrix_shows_512_tokens(opened, record, document, violets):
 
 
 def says(text, weight):
-    """Whether what is written of a weight is true: "0.734", "< 0.001"."""
+    """Return whether a displayed weight, "0.734" or "< 0.001", is true of the weight."""
     if text.startswith("< "):
         return weight < 1.5 * float(text[2:])
     return float(text) == pytest.approx(weight, abs=1e-3)

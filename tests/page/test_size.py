@@ -27,7 +27,7 @@ def off(records):
     ],
 )
 def test_of_one_record(minilm, text, asked):
-    assert abs(off([minilm.attend(text, **asked)])) < 0.2
+    assert abs(off([minilm.attend(text, **asked)])) < 0.1
 
 
 def test_of_several_texts_and_masks(minilm):

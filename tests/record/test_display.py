@@ -1,4 +1,4 @@
-"""What every medium shows with a record: names, sizes, predictions, notes, terms, pooled cells."""
+"""Describe a record for every medium: names, sizes, predictions, notes, terms, pooled cells."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a config.json may say, by family: wrong values are named, what our network lacks is refused, the rest is run."""
+"""Read config.json by family: name wrong values, refuse what our network lacks, and run the rest."""
 
 import pytest
 import torch

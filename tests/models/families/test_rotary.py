@@ -1,4 +1,4 @@
-"""What a config.json may say of positions that turn all layers alike."""
+"""Read rotary positions that all layers share from config.json."""
 
 import pytest
 
