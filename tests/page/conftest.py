@@ -13,10 +13,16 @@ from attncli.report.figure.maps import COLOURS
 
 @pytest.fixture(scope="session")
 def tabs(running):
-    """Return a function that gives a tab, with or without touch: tests of a worker share tabs."""
-    contexts = {}
+    """Return a function that gives a tab, with or without touch: the tests of a worker share tabs.
+
+    A browser that has died takes its tabs with it: the next test gets a new one.
+    """
+    browsers, contexts = [], {}
 
     def take(touch):
+        if browsers != [running()]:
+            browsers[:] = [running()]
+            contexts.clear()
         if touch not in contexts:
             contexts[touch] = running().new_context(offline=True, has_touch=touch), []
             contexts[touch][0].set_default_timeout(60_000)
