@@ -11,7 +11,7 @@ Models with Attention Sinks"): every query sees it. Sinks do not count as words.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from attncli.analysis.patterns import counted_queries, summarise
 from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
+from attncli.record.parts import UsualWeights
 from attncli.record.selection import is_number, places_of, select, select_token
 from attncli.text.tokens import Tokens
 from attncli.text.windows import NO_WORD, word_places
@@ -92,10 +93,11 @@ class TextSums(NamedTuple):
 class Usual:
     """The weights that heads usually give between words at each distance, over texts.
 
-    each: the sums of each text.
+    each: the sums of each text, or of several together. count: the number of texts, if not one for each.
     """
 
     each: Sequence[TextSums]
+    count: int | None = None
 
     @classmethod
     def of(cls, records: Iterable[AttentionRecord]) -> "Usual | None":
@@ -105,13 +107,16 @@ class Usual:
 
     @classmethod
     def of_text(cls, record: AttentionRecord) -> "Usual":
-        return cls([text_sums(record)])
+        """Return them over a text, and the other texts whose sums its record holds."""
+        here, kept = text_sums(record), record.usual
+        if kept is None or kept.sums.shape[-1] != BINS:
+            return cls([here])
+        return cls([TextSums({}, kept.sums, kept.counts), here], kept.texts + 1)
 
     @classmethod
     def with_text(cls, record: AttentionRecord, others: "Usual | None") -> "Usual":
-        """Return them over a text and others, where there are any. A text that is among the others counts once."""
-        here = text_sums(record)
-        return cls([*(one for one in (others.each if others else ()) if not has_tokens(one, record)), here])
+        """Return them over a text and others, where there are any."""
+        return cls.of_text(with_usual(record, others))
 
     @cached_property
     def sums(self) -> Doubles:
@@ -125,7 +130,16 @@ class Usual:
 
     @property
     def texts(self) -> int:
-        return len(self.each)
+        return len(self.each) if self.count is None else self.count
+
+
+def with_usual(record: AttentionRecord, others: Usual | None) -> AttentionRecord:
+    """Return a record that holds the usual weights of its heads over other texts, without its own text."""
+    each = [one for one in (others.each if others else ()) if not has_tokens(one, record)]
+    if not each:
+        return record
+    over = Usual(each)
+    return replace(record, usual=UsualWeights(over.sums, over.counts, over.texts))
 
 
 def text_sums(record: AttentionRecord) -> TextSums:

@@ -16,7 +16,7 @@ from attncli.base.printable import printable
 from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.feature import options_of
-from attncli.features.inputs import RecordFeature, notify, notify_about
+from attncli.features.inputs import RecordFeature, Source, notify, notify_about
 from attncli.record import AttentionRecord, save_records
 from attncli.record.record import LOADED, READ, SUFFIXES, check_record_count, document_text
 from attncli.record.selection import Grouping, number_list
@@ -95,7 +95,7 @@ class Run(RecordFeature):
             records = map(with_terms, records)
         if self.path is not None:
             kept = list(counted(records, len(source), "texts", progress))
-            yield _saved_report(kept, self)
+            yield _saved_report(_with_usual(kept, source, self), self)
             return
         if not self.shown:
             yield _saved_report(records, self)
@@ -163,6 +163,17 @@ def _report(
         return json.loads("".join(document_text(records, terms)))
 
     return RecordReport(title, parts, document, next=next, records=records, terms=terms)
+
+
+def _with_usual(records: list[AttentionRecord], source: Source, asked: Run) -> list[AttentionRecord]:
+    """Return records that hold the usual weights of their heads, if the file can hold them and they are of words."""
+    from attncli.analysis.edges import with_usual
+    from attncli.record.display import in_stretches
+
+    if asked.path is None or asked.path.suffix.lower() not in LOADED or any(map(in_stretches, records)):
+        return records
+    over = source.usual(asked.words)
+    return [with_usual(record, over) for record in records]
 
 
 def _saved_report(records: Iterable[AttentionRecord], asked: Run) -> RecordReport:

@@ -3,7 +3,7 @@
 import json
 import webbrowser
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -75,6 +75,7 @@ class View(RecordFeature):
     open_it: Annotated[bool, options.option(options.OUTPUT, "--open", help="Open the page in the browser.")] = False
 
     def report(self, progress: Progress = silent) -> Report:
+        from attncli.analysis.edges import with_usual
         from attncli.page import Start, document
 
         start = Start(self.start, self.query, self.segments, not self.no_special, self.words, self.threshold)
@@ -84,7 +85,12 @@ class View(RecordFeature):
 
             names = [None] if self.masks is None else choices.several("mask", self.masks, choices.Mask)
             texts = under_masks(source.engine, source.inputs, source.request, names, NEURONS, COPIES)
-            found = [record for by_mask in counted(texts, len(source), "texts", progress) for record in by_mask]
+            usual = [source.asking(mask=name).usual() for name in names]
+            found = [
+                record if in_stretches(record) else with_usual(record, over)
+                for by_mask in counted(texts, len(source), "texts", progress)
+                for record, over in zip(by_mask, usual, strict=True)
+            ]
         else:
             found = self._with_masks(list(source.records()))
         records = list(map(notify_about, found))
@@ -92,7 +98,6 @@ class View(RecordFeature):
             self.refuse("on stretches of a long text, which have no q and k: give --tokens", "vectors")
         self._announce_size(records)
         first = records[0]
-        start = replace(start, head=_first_head(source, first))
         page = document.page(records, start, self.title, advice=_advice(source, first))
         title = title_of_record(first, f"layers {number_list(first.layers)}, heads {number_list(first.heads)}")
 
@@ -132,16 +137,6 @@ class View(RecordFeature):
             ways.append("without q and k (--vectors none)")
         smaller = f"; smaller with {' or '.join(ways)}" if ways else ""
         notify(f"the page will take about {size / 1e6:.0f} MB{smaller}")
-
-
-def _first_head(source: Source, record: AttentionRecord) -> tuple[int, int]:
-    """Return the head that `run` names first on this text."""
-    from attncli.analysis.edges import Usual, edges, telling_head
-    from attncli.analysis.patterns import row_shares
-
-    record = row_shares(record)
-    over = Usual.with_text(record, None if in_stretches(record) else source.usual())
-    return telling_head(record, edges(record, over))
 
 
 def _advice(source: Source, record: AttentionRecord) -> str:

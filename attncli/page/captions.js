@@ -1,6 +1,6 @@
 // What is said about what is seen: captions, values, and the sentence for screen readers.
 
-import { countOf, errorOf, isWhole, kindOf, maskOf, page, tokensOf, wholeHeads } from "./data.js";
+import { countOf, errorOf, isWhole, kindOf, maskOf, MEAN, page, tokensOf, wholeHeads } from "./data.js";
 import { PART } from "./paint.js";
 import { state } from "./state.js";
 
@@ -9,9 +9,21 @@ export function value(weight) {
   return digits(weight, 3);
 }
 
-/** A weight in as few characters as it can be told from others. */
+/** A weight in a cell: two decimals, ".43"; "<.01" of one that is less. */
 export function brief(weight) {
-  return digits(weight, weight < 0.01 ? 1 : 2).replace(/^0\./, ".");
+  return weight < 0.01 ? "<.01" : weight.toFixed(2).replace(/^0/, "");
+}
+
+/** "layer 3" */
+export function layerName(layer = state.layer) {
+  return layer === MEAN ? "mean of all layers" : `layer ${layer}`;
+}
+
+/** "head 4", or "heads 0, 2" of several */
+export function headName(...heads) {
+  if (heads.length === 1 && heads[0] === MEAN) return "mean of all heads";
+  const list = [...(heads.includes(MEAN) ? ["mean"] : []), numberList(heads.filter((head) => head !== MEAN).sort((a, b) => a - b))];
+  return `head${heads.length === 1 ? "" : "s"} ${list.filter(Boolean).join(", ") || "none"}`;
 }
 
 /** A weight with so many digits at most. Below 0.001 two are enough, and below 0.0001 zeros are too many. */
@@ -40,7 +52,7 @@ export function filters() {
     { on: state.segments !== "all", said: [...state.segments].join(" → "), undo: { segments: "all" } },
     { on: !state.special, said: "without special tokens", undo: { special: true } },
     { on: state.words, said: "words", undo: { words: false } },
-    { on: state.threshold > 0, said: `weights from ${state.threshold}`, undo: { threshold: 0 } },
+    { on: state.threshold > 0, said: `weights below ${state.threshold} hidden`, undo: { threshold: 0 } },
   ].filter(({ on }) => on);
 }
 
@@ -56,9 +68,10 @@ export function hatching() {
   return maskOf(state.text, state.mask).hides ? "hatched: hidden" : "";
 }
 
-/** "previous 0.78" */
+/** "previous 0.78"; "" of a mean */
 export function kind(layer, head, text = state.text, mask = state.mask) {
-  const { label, share } = kindOf(text, mask, layer, head);
+  const { label, share } = kindOf(text, mask, layer, head) ?? {};
+  if (label === undefined) return "";
   return label === "broad" ? "broad" : `${label} ${share.toFixed(2)}`;
 }
 

@@ -3,6 +3,8 @@
 import { page } from "./data.js";
 import { state } from "./state.js";
 
+const DASHES = [[], [9, 4], [2, 3], [10, 3, 2, 3]]; // pixels of a line, and between
+
 const RAMP = page.ramp.map(channels);
 const LIGHT = 0.179; // luminance on which black and white can be read alike
 
@@ -20,9 +22,19 @@ export function theme() {
   );
 }
 
-/** The colour of a head's lines, the same in every view and in attncli's pictures. */
+/** The colour of a head: by its place among the chosen ones, so that the first eight differ for every kind of vision. */
 export function headColour(head) {
-  return page.colours[head % page.colours.length];
+  return page.colours[placeOf(head) % page.colours.length];
+}
+
+/** The dashes of a head's lines, so that heads can be told apart without colours too. */
+export function headDash(head) {
+  const place = placeOf(head);
+  return DASHES[(place + Math.floor(place / page.colours.length)) % DASHES.length];
+}
+
+function placeOf(head) {
+  return Math.max(state.heads.indexOf(head), 0);
 }
 
 /** [red, green, blue] of "#3f7fe0". */

@@ -1,12 +1,11 @@
 // The buttons and menus above the chart: they show the state and change it.
 
-import { scrollToToken } from "./chart.js";
 import { channels, headColour, inkOn } from "./colour.js";
 import { fill, showCommon } from "./common.js";
-import { isWhole, maskOf, page } from "./data.js";
+import { isWhole, maskOf, MEAN, page } from "./data.js";
 import { change, hasPair, SCALES, state } from "./state.js";
-import { axes, placeOfThreshold, THRESHOLDS, thresholdAt, unitOf } from "./units.js";
-import { isolated, kind } from "./captions.js";
+import { placeOfThreshold, THRESHOLDS, thresholdAt } from "./units.js";
+import { kind } from "./captions.js";
 import { fit, listenToToolbar, showFilters } from "./toolbar.js";
 
 const element = (name) => document.getElementById(name);
@@ -14,8 +13,9 @@ const MASKS = ["none", "causal", "padding"];
 
 /** Make what depends on the model. */
 export function makeModel() {
-  fill("layer", page.layers.map((layer) => [layer, layer]));
-  fill("head", page.heads.map((head) => [head, head]));
+  const mean = page.whole ? [] : [[MEAN, "mean"]];
+  fill("layer", [...page.layers.map((layer) => [layer, layer]), ...mean]);
+  fill("head", [...page.heads.map((head) => [head, head]), ...mean]);
   element("heads").replaceChildren(...page.heads.map(headButton));
 }
 
@@ -28,18 +28,18 @@ export function makeControls() {
   element("text").addEventListener("change", (event) => change({ text: Number(event.target.value), token: null, corner: "0,0" }));
   element("layer").addEventListener("change", (event) => change({ layer: Number(event.target.value) }));
   element("head").addEventListener("change", (event) => change({ head: Number(event.target.value), heads: [Number(event.target.value)] }));
-  element("token").addEventListener("change", chooseToken);
   element("segments").addEventListener("change", (event) => change({ segments: event.target.value }));
-  element("scale").addEventListener("change", (event) => change({ scale: event.target.value }));
+  element("scale").addEventListener("change", (event) => change({ [scaleName()]: event.target.value }));
+  element("thumbs").addEventListener("change", (event) => change({ thumbs: event.target.value }));
   element("words").addEventListener("change", (event) => change({ words: event.target.checked }));
   element("threshold").max = THRESHOLDS;
   element("threshold").addEventListener("input", (event) => change({ threshold: thresholdAt(Number(event.target.value)) }));
 
   choice("views", "view", (button) => button.dataset.view);
-  choice("thumbs", "thumbs", (button) => button.dataset.thumbs);
-  choice("several", "heads", (one) => (one.dataset.several === "all" ? page.heads : []));
+  choice("several", "heads", (one) => ({ all: page.heads, mean: [MEAN], none: [] })[one.dataset.several]);
   for (const mask of allMasks()) element("masks").append(button(mask, { mask }));
   choice("masks", "mask", (one) => one.dataset.mask);
+  element("heads").addEventListener("keydown", moveFocus);
   listenToToolbar();
 }
 
@@ -66,9 +66,6 @@ export function allMasks() {
 
 function headButton(head) {
   const made = button(String(head), { head: String(head) });
-  made.style.setProperty("--head", headColour(head));
-  made.style.setProperty("--on-head", inkOn(channels(headColour(head))));
-  made.style.borderColor = headColour(head);
   made.addEventListener("click", () => toggle(head));
   made.addEventListener("dblclick", () => change({ head, heads: isAlone(head) ? page.heads : [head] }));
   return made;
@@ -78,19 +75,24 @@ function isAlone(head) {
   return state.heads.length === 1 && state.heads[0] === head;
 }
 
-/** Switch a head on or off, but the last one that is on. */
+/** Switch a head on or off, but the last one that is on. Heads have their colours in the order they were switched on. */
 function toggle(head) {
   if (isAlone(head)) return;
-  const shown = state.heads.includes(head);
+  const isDrawn = state.heads.includes(head);
   change({
-    head: shown ? state.head : head,
-    heads: page.heads.filter((other) => (other === head ? !shown : state.heads.includes(other))),
+    head: isDrawn ? state.head : head,
+    heads: isDrawn ? state.heads.filter((other) => other !== head) : [...state.heads, head],
   });
 }
 
-function chooseToken({ target }) {
-  change({ token: target.value === "none" ? null : Number(target.value) });
-  scrollToToken();
+/** Move the focus among the buttons of heads, of which one can be reached with Tab. */
+function moveFocus(event) {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (step === undefined) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const buttons = [...element("heads").children].filter((one) => !one.disabled);
+  buttons[(buttons.indexOf(document.activeElement) + step + buttons.length) % buttons.length].focus();
 }
 
 /** Whether weights are colours now: in Matrix, and in Model unless all that is drawn are lines. */
@@ -98,8 +100,14 @@ function showsColours() {
   return state.view === "matrix" || (state.view === "model" && (state.thumbs === "matrix" || state.detail));
 }
 
+/** The scale that the menu shows: of opacity in Heads, else of colours. */
+function scaleName() {
+  return state.view === "heads" ? "opacity" : "scale";
+}
+
 export function nextScale() {
-  if (showsColours()) change({ scale: SCALES[(SCALES.indexOf(state.scale) + 1) % SCALES.length] });
+  const name = scaleName();
+  if (name === "opacity" || showsColours()) change({ [name]: SCALES[(SCALES.indexOf(state[name]) + 1) % SCALES.length] });
 }
 
 /** Show the state. */
@@ -111,44 +119,34 @@ export function showState() {
   element("heads").hidden = view !== "heads";
   element("several").hidden = view !== "heads";
   element("one-head").hidden = view === "heads";
-  element("thumbs").hidden = view !== "model";
+  element("thumbnails").hidden = view !== "model";
   element("zooms").hidden = view !== "matrix";
-  element("scales").hidden = !showsColours();
+  element("scales").hidden = view !== "heads" && !showsColours();
+  element("scaled").textContent = view === "heads" ? "Opacity" : "Colours";
   element("segment-filter").hidden = !hasPair(state.text);
   press("views", (one) => one.dataset.view === view);
   press("masks", (one) => one.dataset.mask === state.mask);
-  press("thumbs", (one) => one.dataset.thumbs === state.thumbs);
   press("heads", (one) => state.heads.includes(Number(one.dataset.head)));
+  const tabbed = page.heads.includes(state.head) ? state.head : page.heads[0];
   for (const one of element("heads").children) {
     const head = Number(one.dataset.head);
     one.classList.toggle("current", head === state.head);
+    one.tabIndex = head === tabbed ? 0 : -1;
+    one.style.setProperty("--head", headColour(head));
+    one.style.setProperty("--on-head", inkOn(channels(headColour(head))));
     one.disabled = !isWhole(state.layer, head);
     one.title = `Head ${head}: ${kind(state.layer, head)}`;
     one.setAttribute("aria-label", one.title);
   }
   element("text").value = state.text;
-  element("scale").value = state.scale;
+  element("scale").value = state[scaleName()];
+  element("thumbs").value = state.thumbs;
   element("segments").value = state.segments;
   element("words").checked = state.words;
   element("threshold").value = placeOfThreshold(state.threshold);
   element("least").textContent = state.threshold;
-  showTokens();
   showFilters();
   fit();
-}
-
-let listed = ""; // what the menu of tokens was made for
-
-function showTokens() {
-  const name = [state.text, state.words, state.special, state.side, state.segments].join();
-  if (listed !== name) {
-    listed = name;
-    const { queries, keys } = axes();
-    const units = state.side === "query" ? queries : keys;
-    fill("token", [["none", "none"], ...units.map((unit) => [unit.members[0], `${unit.members[0]} ${isolated(unit.label)}`])]);
-  }
-  const unit = unitOf(state.token, state.side);
-  element("token").value = unit ? unit.members[0] : "none";
 }
 
 function press(row, pressed) {

@@ -6,6 +6,9 @@ import { Recent } from "./recent.js";
 /** The description of everything, as attncli wrote it: see payload.py. */
 export const page = JSON.parse(document.getElementById("page").textContent);
 
+/** Stands for the mean: as a head over all heads, as a layer over all layers. */
+export const MEAN = -1;
+
 const KEPT_MAPS = 48; // of 512 tokens a megabyte each
 
 const chunks = new Map(); // id -> Uint8Array, or null while it is being decoded
@@ -87,12 +90,12 @@ export function countOf(text, side) {
 
 /** Whether the page holds all weights of a head; a small page has of most heads only the largest of each block of them. */
 export function isWhole(layer, head) {
-  return wholeHeads(layer).includes(head);
+  return layer === MEAN || head === MEAN ? !page.whole : wholeHeads(layer).includes(head);
 }
 
 /** The heads of a layer of which the page holds all weights. */
 export function wholeHeads(layer) {
-  return page.whole ? page.whole[page.layers.indexOf(layer)] : page.heads;
+  return page.whole ? (page.whole[page.layers.indexOf(layer)] ?? []) : page.heads;
 }
 
 /** What the page holds of text number `text` under the mask of this name. */
@@ -107,6 +110,7 @@ export function maskOf(text, name) {
  */
 export function weightsOf(text, name, layer, head) {
   return maps.get(mapName(text, name, layer, head), () => {
+    if (layer === MEAN || head === MEAN) return meanOf(text, name, layer === MEAN ? page.layers : [layer], head === MEAN ? page.heads : [head]);
     const mask = maskOf(text, name);
     const [queries, keys] = [countOf(text, "query"), countOf(text, "key")];
     const found = isWhole(layer, head)
@@ -114,6 +118,22 @@ export function weightsOf(text, name, layer, head) {
       : spread(smallOf(text, name, layer, head), queries, keys);
     return found && hide(found, mask.hides, mask.allowed, layer);
   });
+}
+
+/** The mean of the weights of these layers and heads; hidden is what the masks of all these layers hide. */
+function meanOf(text, name, layers, heads) {
+  const mean = new Float32Array(countOf(text, "query") * countOf(text, "key")).fill(NaN);
+  for (const layer of layers) {
+    for (const head of heads) {
+      const weights = weightsOf(text, name, layer, head);
+      if (weights === null) return null;
+      const share = 1 / (layers.length * heads.length);
+      for (let cell = 0; cell < mean.length; cell++) {
+        if (!Number.isNaN(weights[cell])) mean[cell] = (Number.isNaN(mean[cell]) ? 0 : mean[cell]) + share * weights[cell];
+      }
+    }
+  }
+  return mean;
 }
 
 let reading; // a timer
@@ -256,7 +276,13 @@ export function hasVectors(text, name, layer, head) {
   return maskOf(text, name).vectors.heads.some((pair) => pair[0] === layer && pair[1] === head);
 }
 
-/** What a head does most: `{label, share, entropy}`. */
+/** What a head does most: `{label, share, entropy}`; undefined for a mean. */
 export function kindOf(text, name, layer, head) {
-  return maskOf(text, name).kinds[page.layers.indexOf(layer)][page.heads.indexOf(head)];
+  return maskOf(text, name).kinds[page.layers.indexOf(layer)]?.[page.heads.indexOf(head)];
+}
+
+/** The heads that stand out, `{heads: [{layer, head, query, key, weight, usual}], count, texts}`: see payload.py. */
+export function findingsOf(text, name) {
+  const { heads, count, texts } = maskOf(text, name).findings;
+  return { heads: heads.map(([layer, head, query, key, weight, usual]) => ({ layer, head, query, key, weight, usual })), count, texts };
 }

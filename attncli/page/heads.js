@@ -1,14 +1,15 @@
 // Heads: tokens in two columns, queries left, keys right, and a line for every weight, as opaque as it is large.
 
 import { pointAway } from "./away.js";
-import { headColour } from "./colour.js";
-import { page, wholeHeads } from "./data.js";
+import { headColour, headDash } from "./colour.js";
+import { page, tokensOf, wholeHeads } from "./data.js";
 import { drawnHeads, linesOf } from "./lines.js";
 import { cut, textWidth } from "./paint.js";
 import { partnersOf, strongest } from "./partners.js";
 import { state } from "./state.js";
 import { axes, placeOf, unitOf } from "./units.js";
-import { caption, hatching, isolated, numberList, value } from "./captions.js";
+import { opacityOf, opaque } from "./scale.js";
+import { caption, hatching, headName, isolated, layerName, value } from "./captions.js";
 
 const TOP = 62; // caption, what the lines carry, headings
 const [ROW, TALLEST] = [20, 36]; // rows, and so letters, grow with the window
@@ -16,6 +17,7 @@ const [SIZE, LARGEST] = [13, 18];
 const GAP = 6;
 const LABELS = 0.3; // of the width, for labels and a value
 const [STRIP, WIDEST_STRIP, STRIPS] = [2, 20, 0.07]; // a head's strip beside a partner; of the width, for those of all heads
+const MOST_VALUES = 3; // beside a partner, of a head each
 const [SHORTEST, LONGEST, SLOPE] = [60, 460, 0.5]; // of the lines, and how long they are for one high of rows
 
 /** The size of the whole drawing, in pixels, where so much can be seen at once. */
@@ -37,21 +39,21 @@ function rowHeight(both, height) {
   return within((height - TOP - GAP) / rowCount(both), ROW, TALLEST);
 }
 
+/** Where everything stands. It does not depend on which heads are drawn, so that choosing others moves nothing. */
 function layout(both, width, height) {
   const row = rowHeight(both, height);
   const size = within(Math.min(0.55 * row, width / 40), SIZE, LARGEST);
-  const heads = Math.max(1, drawnHeads().length);
-  const strip = within((STRIPS * width) / heads, STRIP, WIDEST_STRIP);
+  const strips = within(STRIPS * width, STRIP * page.heads.length, WIDEST_STRIP * page.heads.length);
   const one = textWidth("0.00000", size - 1) + 2 * GAP;
   const most = Math.max(40, LABELS * width - one);
   const [left, right] = [both.queries, both.keys].map((units) => Math.min(most, Math.max(0, ...units.map((unit) => textWidth(unit.label, size, true)))));
-  const room = width - left - right - 2 * (strip * heads + 4 * GAP); // for lines, and values on both sides
+  const room = width - left - right - 2 * (strips + 4 * GAP); // for lines, and values on both sides
   const wished = within(SLOPE * Math.min(height - TOP, row * rowCount(both)), 2 * SHORTEST, LONGEST);
-  const values = one * (wished + 2 * one * heads <= room ? heads : 1);
+  const values = one * within(Math.floor((room - wished) / (2 * one)), 1, MOST_VALUES);
   const lines = Math.max(SHORTEST, Math.min(room - 2 * values, wished));
-  const beside = strip * heads + values + 3 * GAP; // of a column of labels, to its outer side
+  const beside = strips + values + 3 * GAP; // of a column of labels, to its outer side
   const from = Math.max(0, (room - 2 * values - lines) / 2) + beside + left + GAP;
-  return { row, size, strip, one, values, left, right, beside, from, to: from + lines, middle: (place) => TOP + (place + 0.5) * row };
+  return { row, size, strips, one, values, left, right, beside, from, to: from + lines, middle: (place) => TOP + (place + 0.5) * row };
 }
 
 function within(number, low, high) {
@@ -85,10 +87,11 @@ export function draw(painter, area, pointed, colours) {
   const found = linesOf(both, rows, chosen);
   if (found === null) return false;
   carries = carrying(found, chosen, rows[1] - rows[0] < both.queries.length);
+  drawBorders(painter, area, place, both, colours);
   const partners = chosen ? (partnersOf(chosen, drawnHeads()) ?? []) : [];
   drawLines(painter, place, both, found, chosen);
   const shown = partners.filter((one) => Math.abs(place.middle(one.place) - area.y - area.height / 2) < area.height / 2 + place.row);
-  drawPartners(painter, place, shown, chosen?.side, found.full, colours);
+  drawPartners(painter, place, shown, chosen?.side, found.largest, colours);
   drawLabels(painter, area, place, both.queries, "query", chosen, colours);
   drawLabels(painter, area, place, both.keys, "key", chosen, colours);
   const [best] = strongest(partners, 1);
@@ -113,39 +116,54 @@ function carrying({ lines, count, share }, chosen, scrolled) {
   return `${which} carry ${share < 1 ? `${Math.min(100 * share, 99.9).toPrecision(3)} %` : "all"} of ${whose}`;
 }
 
-function drawLines(painter, { row, from, to, middle }, { queries, keys }, { lines, full }, chosen) {
+function drawLines(painter, { row, from, to, middle }, { queries, keys }, { lines }, chosen) {
   const apart = Math.min(2, (row * 0.7) / state.heads.length);
-  for (const { query, key, head, weight } of lines) {
+  for (const { query, key, head, weight, opacity } of lines) {
     const shift = (state.heads.indexOf(head) - (state.heads.length - 1) / 2) * apart;
     painter.line(from, middle(query) + shift, to, middle(key) + shift, {
       stroke: headColour(head),
-      alpha: Math.min(weight / full, 1),
+      alpha: opacity,
       lineWidth: chosen ? 2.5 : 1.8,
+      dash: headDash(head),
       data: { layer: state.layer, head, query: queries[query].members[0], key: keys[key].members[0], weight: Number(weight.toPrecision(6)) },
     });
   }
 }
 
 /** Beside partners a strip a head, and their weights: of a few heads each, of many the largest; hatched, if hidden. */
-function drawPartners(painter, place, partners, side, full, colours) {
-  const { row, size, strip, one, values, left, right, from, to, middle } = place;
+function drawPartners(painter, place, partners, side, largest, colours) {
+  const { row, size, strips, one, values, left, right, from, to, middle } = place;
   const [sign, align] = side === "query" ? [1, "left"] : [-1, "right"];
   const edge = side === "query" ? to + 2 * GAP + right : from - 2 * GAP - left; // from here outwards
   const rect = (x, y, width, height, look) => painter.rect(sign > 0 ? x : x - width, y, width, height, look);
   for (const partner of partners) {
-    const [y, wide] = [middle(partner.place), strip * partner.values.length];
+    const y = middle(partner.place);
+    const strip = Math.min(WIDEST_STRIP, strips / partner.values.length);
+    const wide = strip * partner.values.length;
     if (partner.hidden) painter.hatch(sign > 0 ? edge : edge - wide, y - row / 2, wide, row, colours);
     if (!(partner.best.weight > 0 && partner.best.weight >= state.threshold)) continue;
     partner.values.forEach(({ head, weight }, number) => {
       if (!(weight >= state.threshold)) return; // which NaN is not
       const data = { head, token: partner.token, weight: Number(weight.toPrecision(6)) };
-      rect(edge + sign * strip * number, y - row / 2 + 1, strip, row - 2, { fill: headColour(head), alpha: Math.min(weight / full, 1), data });
+      rect(edge + sign * strip * number, y - row / 2 + 1, strip, row - 2, { fill: headColour(head), alpha: opacityOf(weight, largest), data });
     });
     const written = one * partner.values.length > values ? [partner.best] : partner.values;
     written.forEach(({ head, weight }, number) => {
       const x = edge + sign * (wide + GAP + one * number);
       rect(x, y - row / 4, 3, row / 2, { fill: headColour(head) });
       painter.text(value(weight), x + sign * GAP, y, { fill: colours.ink, size: size - 1, align });
+    });
+  }
+}
+
+/** A line where a second text begins. */
+function drawBorders(painter, { y, height }, { row, left, right, from, to, middle }, { queries, keys }, colours) {
+  for (const [units, side, start, end] of [[queries, "query", from - GAP - left, from], [keys, "key", to, to + GAP + right]]) {
+    const { segments } = tokensOf(state.text, side);
+    units.forEach((unit, place) => {
+      const begins = place > 0 && segments[unit.members[0]] !== segments[units[place - 1].members[0]];
+      const at = middle(place) - row / 2;
+      if (begins && at > y && at < y + height) painter.line(start, at, end, at, { stroke: colours.ink, data: { border: side } });
     });
   }
 }
@@ -165,14 +183,14 @@ function drawLabels(painter, { y, height }, { row, size, left, right, from, to, 
 }
 
 /** Caption and headings stay while tokens move under them. */
-function drawHeader(painter, area, { from, to }, { lines, full }, chosen, colours) {
+function drawHeader(painter, area, { from, to }, { lines, largest }, chosen, colours) {
   const heads = drawnHeads();
   const others = wholeHeads(state.layer).length < page.heads.length ? ["heads without lines are here small only"] : [];
-  const said = caption(`layer ${state.layer}`, `head${heads.length === 1 ? "" : "s"} ${numberList(heads) || "none"}`, ...others, chosen ? hatching() : "");
-  const opaque = chosen && lines.length ? `opaque: ${value(full)}` : "";
+  const said = caption(layerName(), headName(...heads), ...others, chosen ? hatching() : "");
+  const scale = lines.length ? opaque(largest) : "";
   const nothing = heads.length ? "" : "No head is on: switch one on above.";
   painter.rect(area.x, area.y, area.width, TOP, { fill: colours.paper });
-  [said, [nothing, carries, opaque].filter(Boolean).join(" · ")].forEach((line, number) => {
+  [said, [nothing, carries, scale].filter(Boolean).join(" · ")].forEach((line, number) => {
     painter.text(cut(line, 12, area.width - 2 * GAP), GAP, area.y + 13 + 16 * number, { fill: colours.faint, size: 12 });
   });
   painter.text("query", from - GAP, area.y + TOP - 10, { fill: colours.faint, size: 12, align: "right" });

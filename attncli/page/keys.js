@@ -3,7 +3,9 @@
 import { open, scrollToHead, scrollToToken, show } from "./chart.js";
 import { allMasks, nextScale } from "./controls.js";
 import { maskOf, page, wholeHeads } from "./data.js";
+import { stepFinding } from "./findings.js";
 import { change, state, VIEWS } from "./state.js";
+import { goToSearch } from "./sentence.js";
 import { neighbour, next } from "./stepping.js";
 import { axes } from "./units.js";
 
@@ -22,6 +24,9 @@ export const KEYS = {
   Escape: () => change(state.view === "model" && state.detail ? { detail: false } : { token: null }),
   m: nextMask,
   c: nextScale,
+  n: () => stepFinding(1),
+  p: () => stepFinding(-1),
+  "/": goToSearch,
   w: () => change({ words: !state.words }),
   Enter: openHead,
 };

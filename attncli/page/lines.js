@@ -2,6 +2,7 @@
 
 import { countOf, isWhole, weightsOf } from "./data.js";
 import { FAINTEST } from "./paint.js";
+import { opacityOf, weightOf } from "./scale.js";
 import { state } from "./state.js";
 import { isHidden, shownWeights } from "./units.js";
 
@@ -16,10 +17,10 @@ export function drawnHeads() {
 
 /**
  * The lines of a token that is chosen, `{place, side}`, or (null) all with an end in the rows from `first` to before
- * `last`: `{lines, count, full, share}`, or null if maps are not decoded yet.
+ * `last`: `{lines, count, largest, share}`, or null if maps are not decoded yet.
  *
- * lines: `{query, key, head, weight}`, the strongest last, of `count` that could be told from nothing.
- * full: the weight of an opaque line, of a token its largest, else 1.
+ * lines: `{query, key, head, weight, opacity}`, the strongest last, of `count` that could be told from nothing.
+ * largest: the largest weight of these.
  * share: how much of the weight they carry: of the token's row or column, or of these rows; NaN where there is none.
  */
 export function linesOf({ queries, keys }, [first, last], chosen) {
@@ -27,16 +28,16 @@ export function linesOf({ queries, keys }, [first, last], chosen) {
   const maps = heads.map((head) => shownWeights(queries, keys, state.layer, head));
   if (maps.includes(null)) return null;
   const cells = chosen ? ofToken(queries, keys, chosen) : inSight(queries, keys, first, last);
-  const full = chosen ? largest(maps, cells) : 1;
+  const largest = largestOf(maps, cells);
   const width = keys.length;
-  const found = strongEnough(maps, cells, Math.max(state.threshold, FAINTEST * full))
-    .map(({ map, cell, weight }) => ({ query: Math.floor(cell / width), key: cell % width, head: heads[map], weight }));
+  const found = strongEnough(maps, cells, Math.max(state.threshold, weightOf(FAINTEST, largest)))
+    .map(({ map, cell, weight }) => ({ query: Math.floor(cell / width), key: cell % width, head: heads[map], weight, opacity: opacityOf(weight, largest) }));
   const lines = found.length <= MOST ? found : strongest(found, MOST);
 
   const [from, to] = chosen?.side === "query" ? [chosen.place, chosen.place + 1] : chosen ? [0, queries.length] : [first, last];
   const drawn = sum(lines.filter(({ query }) => query >= from && query < to).map(({ weight }) => weight));
   const all = chosen?.side === "key" ? sum(maps.flatMap((map) => cells.map((cell) => map[cell]))) : ofRows(heads, queries.slice(from, to));
-  return { lines: lines.sort((a, b) => a.weight - b.weight), count: found.length, full, share: drawn / all > ALL ? 1 : drawn / all };
+  return { lines: lines.sort((a, b) => a.weight - b.weight), count: found.length, largest, share: drawn / all > ALL ? 1 : drawn / all };
 }
 
 /** The cells of a token's row or column. */
@@ -55,7 +56,7 @@ function inSight(queries, keys, first, last) {
   return cells;
 }
 
-function largest(maps, cells) {
+function largestOf(maps, cells) {
   let most = 0;
   for (const map of maps) for (const cell of cells) if (map[cell] > most) most = map[cell];
   return most;

@@ -7,9 +7,9 @@ import { cut, picture, textWidth } from "./paint.js";
 import { partnersOf, strongest } from "./partners.js";
 import { drawBar, largestOf, shareOf } from "./scale.js";
 import { state } from "./state.js";
-import { axes, isHidden, leastDrawn, placeOf, pooled, shownWeights, unitOf } from "./units.js";
+import { axes, isHidden, placeOf, pooled, shownWeights, unitOf } from "./units.js";
 import { brief, isolated, value } from "./captions.js";
-import { isWhole } from "./data.js";
+import { isWhole, tokensOf } from "./data.js";
 
 const CAPTION = 26;
 const GAP = 6;
@@ -45,25 +45,26 @@ export function at(x, y, { queries, keys, label, top, cell }, seen) {
 }
 
 /**
- * Draw the map of the head that is looked at into a box, `laid` out for it. `origin` is where its upper left corner is,
- * which may lie outside the box. False if it is not decoded yet.
+ * Draw the map of a head into a box, `laid` out for it: of the one that is looked at unless `of` names another.
+ * `origin` is where its upper left corner is, which may lie outside the box. False if it is not decoded yet.
  */
-export function drawMap(painter, box, origin, laid, { said, pointed }, colours, dark) {
+export function drawMap(painter, box, origin, laid, { said, pointed, of = state }, colours, dark) {
   const { queries, keys, label, top, cell } = laid;
-  const weights = shownWeights(queries, keys, state.layer, state.head);
+  const weights = shownWeights(queries, keys, of.layer, of.head);
   if (weights === null) return false;
-  const { image, largest, hidden } = mapImage(weights, queries.length, keys.length, cell, dark);
+  const { image, largest, hidden } = mapImage(of, weights, queries.length, keys.length, cell, dark);
   const [first, highest] = [origin.x + label, origin.y + top]; // the first cell
   const [left, upper] = [box.x + label, box.y + top]; // where cells come out from under the labels
   const [wide, high] = [keys.length * cell, queries.length * cell];
 
   painter.clip(left - 1, upper - 1, box.width - label + 1, box.height - top + 1);
   if (hidden) painter.hatch(first, highest, wide, high, colours);
-  const whole = isWhole(state.layer, state.head);
+  const whole = isWhole(of.layer, of.head);
   if (whole && painter.vector && weights.length <= MOST_SHAPES) drawShapes(painter, weights, { queries, keys, x: first, y: highest, cell }, colourOf, "weight");
   else painter.image(image, first, highest, wide, high);
   if (whole && cell >= NUMBERED) drawNumbers();
   painter.rect(first, highest, wide, high, { stroke: colours.edge }); // the first colour may be that of the paper
+  drawBorders();
   const row = placeOf(queries, pointed?.query ?? (state.side === "query" ? state.token : null));
   const column = placeOf(keys, pointed?.key ?? (state.side === "key" ? state.token : null));
   const thick = Math.max(cell, 2);
@@ -78,16 +79,29 @@ export function drawMap(painter, box, origin, laid, { said, pointed }, colours, 
   const right = Math.max(first + wide, box.x + textWidth(said, SIZE) + ROOM_FOR_BAR); // beside what is drawn, if the box is wider
   const end = drawBar(painter, Math.min(right, box.x + box.width - GAP), box.y + 3, { largest, hidden }, colours, dark);
   painter.text(cut(said, SIZE, end - box.x - 2 * GAP), box.x + GAP, box.y + 13, { fill: colours.faint, size: SIZE });
-  if (whole) pointToPartner();
+  if (whole && of === state) pointToPartner();
   return true;
 
   /** The strongest partner of the token that is held, where it is out of sight. */
   function pointToPartner() {
-    const [best] = state.token === null ? [] : strongest(partnersOf(state, [state.head]) ?? [], 1);
+    const [best] = state.token === null ? [] : strongest(partnersOf(state, [of.head]) ?? [], 1);
     const middle = (start, place) => start + (place + 0.5) * cell;
     const [x, y] = state.side === "query" ? [best?.place, row] : [column, best?.place];
     const seen = { left, right: box.x + box.width, top: upper, bottom: box.y + box.height };
     if (best) pointAway(painter, seen, middle(first, x), middle(highest, y), best, colours);
+  }
+
+  /** Lines where a second text begins. */
+  function drawBorders() {
+    for (const [units, side] of [[queries, "query"], [keys, "key"]]) {
+      const { segments } = tokensOf(state.text, side);
+      units.forEach((unit, place) => {
+        if (place === 0 || segments[unit.members[0]] === segments[units[place - 1].members[0]]) return;
+        const [x1, y1, x2, y2] = side === "query" ? [first, highest + place * cell, first + wide, highest + place * cell] : [first + place * cell, highest, first + place * cell, highest + high];
+        painter.line(x1, y1, x2, y2, { stroke: colours.paper, lineWidth: 3 });
+        painter.line(x1, y1, x2, y2, { stroke: colours.ink, data: { border: side } });
+      });
+    }
   }
 
   /** Around a row or a column, to be seen on any colour, and what is pointed at told from what is held. */
@@ -104,7 +118,7 @@ export function drawMap(painter, box, origin, laid, { said, pointed }, colours, 
       keys.forEach((__, key) => {
         const x = first + (key + 0.5) * cell;
         const weight = weights[query * keys.length + key];
-        if (x < left || x > box.x + box.width || !(weight >= Math.max(leastDrawn(), state.threshold))) return; // which NaN is not
+        if (x < left || x > box.x + box.width || !(weight >= state.threshold)) return; // which NaN is not
         painter.text(brief(weight), x, y, { fill: inkOn(colourOf(weight)), size: 11, align: "center" });
       });
     });
@@ -116,9 +130,9 @@ export function drawMap(painter, box, origin, laid, { said, pointed }, colours, 
 }
 
 /** The map as a picture, a pixel a cell; where cells are smaller than a pixel the largest of several. */
-function mapImage(weights, rows, columns, cell, dark) {
+function mapImage({ layer, head }, weights, rows, columns, cell, dark) {
   const most = cell < 1 ? Math.max(1, Math.floor(cell * Math.min(rows, columns))) : Infinity;
-  const name = [state.text, state.mask, state.layer, state.head, state.special, state.segments, state.words, state.threshold, state.scale, most, dark].join();
+  const name = [state.text, state.mask, layer, head, state.special, state.segments, state.words, state.threshold, state.scale, most, dark].join();
   if (drawn.name !== name) {
     const largest = largestOf(weights);
     const table = pixelTable(dark);

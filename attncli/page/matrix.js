@@ -4,7 +4,7 @@ import { SMALLEST_CELL } from "./cells.js";
 import * as map from "./map.js";
 import { scaled } from "./scale.js";
 import { state } from "./state.js";
-import { caption, kind, pooling } from "./captions.js";
+import { caption, headName, kind, layerName, pooling } from "./captions.js";
 
 function layout(width, height) {
   const laid = map.layout(width, height);
@@ -28,7 +28,7 @@ export function at(x, y, width, height, area) {
 
 export function draw(painter, area, pointed, colours, dark) {
   const { layer, head } = state;
-  const said = caption(`layer ${layer}`, `head ${head}`, kind(layer, head), pooling(layer, head), scaled("its"));
+  const said = caption(layerName(), headName(head), kind(layer, head), pooling(layer, head), scaled("its"));
   return map.drawMap(painter, area, { x: 0, y: 0 }, layout(area.width, area.height), { said, pointed }, colours, dark);
 }
 

@@ -1,6 +1,6 @@
 // Model: all layers and heads as thumbnails, a row a layer; beside them, where there is room, one of them large.
 
-import { headColour, pixelOf, pixelTable } from "./colour.js";
+import { pixelOf, pixelTable } from "./colour.js";
 import { kindOf, maskOf, page, smallOf } from "./data.js";
 import * as map from "./map.js";
 import { CanvasPainter, cut, FAINTEST, picture } from "./paint.js";
@@ -8,7 +8,8 @@ import { Recent } from "./recent.js";
 import { drawBar, largestOf, scaled, shareOf } from "./scale.js";
 import { state } from "./state.js";
 import { axes, isHidden, leastDrawn, pooled, showsAll, shownWeights } from "./units.js";
-import { caption, kind, pooling } from "./captions.js";
+import { caption, headName, kind, layerName, pooling } from "./captions.js";
+import { isFinding } from "./findings.js";
 
 const TOP = 44;
 const LEFT = 30;
@@ -18,6 +19,7 @@ const [SMALLEST, LARGEST, ROOM_FOR_WORDS] = [24, 150, 70];
 const [WIDE, BESIDE] = [760, 0.42]; // of a window with room for one head beside the others; how much of it that takes
 const MOST_LINES_ROWS = 32; // tokens of a thumbnail in lines; of more the largest weight of each block
 const [LEAST, LEASTS] = [0.02, 5]; // of lines in thumbnails: a weight, or so many of the least of the text, if that is less
+const [PREVIEW, MOST_PREVIEW] = [0.6, 420]; // of the window, and in pixels: a head that is pointed at
 const KEPT = 600;
 const PATIENCE = 80; // milliseconds of a drawing for new thumbnails; the rest come with the next one
 
@@ -65,7 +67,7 @@ export function draw(painter, area, pointed, colours, dark) {
   const coloured = state.thumbs === "matrix";
   const { hides } = maskOf(state.text, state.mask);
   const end = coloured ? drawBar(painter, width - GAP, 3, { largest: null, hidden: hides }, colours, dark) : width;
-  const said = caption("all heads of this page", coloured ? scaled("each head's") : "");
+  const said = caption("all heads of this page", coloured ? scaled("each head's") : "", "orange frame: a finding");
   painter.text(cut(said, 12, end - 2 * GAP), GAP, 13, { fill: colours.faint, size: 12 });
   page.heads.forEach((head, column) => {
     painter.text(String(head), LEFT + column * (side + GAP) + side / 2, TOP - 10, { fill: colours.faint, size: 12, align: "center" });
@@ -82,11 +84,14 @@ export function draw(painter, area, pointed, colours, dark) {
       complete = drawThumb(x, y, layer, head) && complete;
       const current = layer === state.layer && head === state.head;
       const under = pointed?.layer === layer && pointed?.head === head;
+      if (isFinding(layer, head)) painter.rect(x - 2, y - 2, side + 4, side + 4, { stroke: colours.plus, lineWidth: 2, data: { finding: `${layer}.${head}` } });
       painter.rect(x, y, side, side, { stroke: current ? colours.accent : under ? colours.ink : colours.edge, lineWidth: under || current ? 2.5 : 1, data: describe(layer, head) });
       if (side >= ROOM_FOR_WORDS) painter.text(cut(kind(layer, head), 11, side), x, y + side + 8, { fill: colours.faint, size: 11 });
     });
   });
-  return (beside ? drawBeside() : true) && complete;
+  const under = pointed?.layer === undefined ? null : pointed;
+  if (beside) return drawBeside(under ?? state) && complete;
+  return (under === null || drawPreview(under)) && complete;
 
   /** Whether it could be drawn: its weights may not be decoded yet, or have to wait for the next drawing. */
   function drawThumb(x, y, layer, head) {
@@ -98,19 +103,33 @@ export function draw(painter, area, pointed, colours, dark) {
     if (!images.has(how) && performance.now() > until) return false;
     const small = smalls.get(what, () => smallMap(along, layer, head, side, most));
     if (small === null) return false;
-    const image = images.get(how, () => (inLines ? lineImage(small, side, scale, head) : matrixImage(small, table)));
+    const image = images.get(how, () => (inLines ? lineImage(small, side, scale) : matrixImage(small, table)));
     if (!inLines && small.hides) painter.hatch(x, y, side, side, colours);
-    if (painter.vector && inLines) drawLines(painter, small, x, y, side, head);
+    if (painter.vector && inLines) drawLines(painter, small, x, y, side);
     else painter.image(image, x, y, side, side);
     return true;
   }
 
-  function drawBeside() {
+  /** The head that is pointed at, or else looked at, beside the others. */
+  function drawBeside(of) {
     const box = { x: area.x + width, y: area.y, width: beside, height: area.height };
-    const { layer, head } = state;
-    const words = [`layer ${layer}`, `head ${head}`, kind(layer, head), pooling(layer, head)].filter(Boolean).join(" · ");
     painter.line(box.x, box.y, box.x, box.y + box.height, { stroke: colours.edge });
-    return map.drawMap(painter, box, box, map.layout(beside, area.height), { said: words, pointed }, colours, dark);
+    return drawLarge(of, box);
+  }
+
+  /** The head that is pointed at, large, in the half of the window where the pointer is not. */
+  function drawPreview(of) {
+    const place = Math.floor(Math.min(PREVIEW * Math.min(area.width, area.height), MOST_PREVIEW));
+    const middle = LEFT + (page.heads.indexOf(of.head) + 0.5) * (side + GAP);
+    const isLeft = middle - area.x > area.width / 2;
+    const box = { x: isLeft ? area.x + GAP : area.x + area.width - place - GAP, y: area.y + area.height - place - GAP, width: place, height: place };
+    painter.rect(box.x, box.y, place, place, { fill: colours.paper, stroke: colours.ink, lineWidth: 2, data: { preview: `${of.layer}.${of.head}` } });
+    return drawLarge(of, box);
+  }
+
+  function drawLarge(of, box) {
+    const words = [layerName(of.layer), headName(of.head), kind(of.layer, of.head), pooling(of.layer, of.head)].filter(Boolean).join(" · ");
+    return map.drawMap(painter, box, box, map.layout(box.width, box.height), { said: words, pointed, of }, colours, dark);
   }
 }
 
@@ -141,22 +160,22 @@ function matrixImage({ weights, rows, columns, largest }, table) {
   return picture(pixels, rows, columns);
 }
 
-function lineImage(small, side, scale, head) {
+function lineImage(small, side, scale) {
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = side * scale;
   const context = canvas.getContext("2d");
   context.scale(scale, scale);
-  drawLines(new CanvasPainter(context), small, 0, 0, side, head);
+  drawLines(new CanvasPainter(context), small, 0, 0, side);
   return canvas;
 }
 
-function drawLines(painter, { weights, rows, columns }, x, y, side, head) {
+function drawLines(painter, { weights, rows, columns }, x, y, side) {
   const least = Math.max(state.threshold, FAINTEST, Math.min(LEAST, LEASTS * leastDrawn()));
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {
       const weight = weights[row * columns + column];
       if (!(weight >= least)) continue; // nor is there a line of what is hidden
-      painter.line(x + 2, y + ((row + 0.5) * side) / rows, x + side - 2, y + ((column + 0.5) * side) / columns, { stroke: headColour(head), alpha: Math.min(weight, 1) });
+      painter.line(x + 2, y + ((row + 0.5) * side) / rows, x + side - 2, y + ((column + 0.5) * side) / columns, { stroke: page.colours[0], alpha: Math.min(weight, 1) });
     }
   }
 }
@@ -164,5 +183,5 @@ function drawLines(painter, { weights, rows, columns }, x, y, side, head) {
 export function tip({ layer, head, ...cell }) {
   if (layer === undefined) return map.tip(cell);
   const { entropy } = kindOf(state.text, state.mask, layer, head);
-  return `layer ${layer}, head ${head}: ${kind(layer, head)}\nentropy ${entropy.toFixed(2)} nats`;
+  return `${layerName(layer)}, ${headName(head)}: ${kind(layer, head)}\nentropy ${entropy.toFixed(2)} nats`;
 }

@@ -191,7 +191,7 @@ export function draw(painter, area, pointed, colours) {
     const apart = difference(query, found.weight);
     const warning = apart > found.error + ROUNDING ? [`the model's own weights differ by up to ${apart.toFixed(3)}: it rounded more`] : [];
     const sink = found.sink === null ? [] : [`its sink takes ${found.taken.toFixed(2)} of this row`];
-    const said = caption(`layer ${state.layer}`, `head ${state.head}`, ...sink, ...warning, `weights of q and k as they are stored: within ${found.error}`);
+    const said = caption(layerName(), headName(state.head), ...sink, ...warning, `weights of q and k as they are stored: within ${found.error}`);
     painter.text(cut(said, SIZE, area.width - 2 * GAP), area.x + GAP, top + 13, { fill: colours.faint, size: SIZE });
     for (const { x, align, name, note } of headings(place, found)) {
       painter.text(name, x, top + CAPTION + 10, { fill: colours.ink, size: SIZE, align, bold: true });

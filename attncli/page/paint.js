@@ -67,8 +67,9 @@ export class CanvasPainter {
     }
   }
 
-  line(x1, y1, x2, y2, { stroke, alpha = 1, lineWidth = 1 } = {}) {
+  line(x1, y1, x2, y2, { stroke, alpha = 1, lineWidth = 1, dash = [] } = {}) {
     const { context } = this;
+    context.setLineDash(dash);
     context.globalAlpha = alpha;
     context.strokeStyle = stroke;
     context.lineWidth = lineWidth;
@@ -76,6 +77,7 @@ export class CanvasPainter {
     context.moveTo(x1, y1);
     context.lineTo(x2, y2);
     context.stroke();
+    context.setLineDash([]);
   }
 
   text(text, x, y, { fill, size = 13, align = "left", bold = false, turn = 0, alpha = 1 } = {}) {
@@ -144,8 +146,9 @@ export class SvgPainter {
     this.shape("rect", { x, y, width, height, fill, stroke, opacity: alpha, "stroke-width": lineWidth }, data);
   }
 
-  line(x1, y1, x2, y2, { stroke, alpha, lineWidth, data } = {}) {
-    this.shape("line", { x1, y1, x2, y2, stroke, "stroke-opacity": alpha, "stroke-width": lineWidth }, data);
+  line(x1, y1, x2, y2, { stroke, alpha, lineWidth, dash = [], data } = {}) {
+    const dashes = dash.length ? dash.join(" ") : undefined;
+    this.shape("line", { x1, y1, x2, y2, stroke, "stroke-opacity": alpha, "stroke-width": lineWidth, "stroke-dasharray": dashes }, data);
   }
 
   text(text, x, y, { fill, size = 13, align = "left", bold = false, turn = 0, alpha } = {}) {

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from attncli.analysis.patterns import summarise
+from attncli.analysis.edges import Usual, edges
+from attncli.analysis.patterns import row_shares, summarise
 from attncli.base import __version__
 from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
@@ -89,6 +90,7 @@ def small_masks(record: AttentionRecord, side: int) -> Bools:
 LONGEST_TITLE = 60
 LONG, THUMBNAIL = 256, 96  # tokens; decoding all heads of longer texts takes longer than looking at them all may
 VECTORS = "vectors"  # how the names of chunks of q and k begin
+MOST_FINDINGS = 24  # heads that stand out
 NO_VECTORS: dict[str, Any] = {"heads": [], "size": 0, "terms": []}
 
 
@@ -261,6 +263,7 @@ def mask_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: 
         **maps_entry(record, levels, chunks, kept),
         "allowed": allowed_entry(record.compact_masks, chunks),
         "hides": not record.compact_masks.all(),
+        "findings": findings_entry(record, kept),
         "kinds": [
             [
                 {
@@ -272,6 +275,25 @@ def mask_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: 
             ]
             for row in kinds
         ],
+    }
+
+
+def findings_entry(record: AttentionRecord, kept: FullHeads | None = None) -> dict[str, Any]:
+    """Describe the heads that stand out: the edge between words of each that is farthest above its usual weight.
+
+    heads: `[layer, head, query, key, weight, usual]`, the farthest above first; of a small page those that it has in
+    full. count: the number of heads with such an edge. texts: the number of texts that the usual weight is a mean over.
+    """
+    over = Usual.of_text(record)
+    found = [edge for edge, *_ in edges(row_shares(record), over)]
+    shown = [edge for edge in found if kept is None or (edge.layer, edge.head) in kept.heads]
+    return {
+        "heads": [
+            [one.layer, one.head, one.query, one.key, round(one.weight, 4), round(one.usual, 4)]
+            for one in shown[:MOST_FINDINGS]
+        ],
+        "count": len(found),
+        "texts": over.texts,
     }
 
 

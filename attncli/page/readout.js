@@ -7,9 +7,9 @@ import { drawnHeads } from "./lines.js";
 import { shownQuery } from "./neuron.js";
 import { partnersOf, strongest } from "./partners.js";
 import { change, state } from "./state.js";
-import { axes, isHidden, unitOf } from "./units.js";
-import { about, isolated, kind, numberList, pooling, value } from "./captions.js";
-import { isWhole } from "./data.js";
+import { axes, unitOf } from "./units.js";
+import { about, headName, isolated, kind, layerName, pooling, value } from "./captions.js";
+import { isWhole, MEAN } from "./data.js";
 
 const ROWS = 10;
 
@@ -18,14 +18,9 @@ const values = document.getElementById("values");
 
 let listed = ""; // what the table shows
 
-/** The heads that the panel has columns for. */
+/** The heads that the panel speaks of. */
 function spokenOf() {
   return state.view === "heads" ? drawnHeads() : [state.head].filter((head) => isWhole(state.layer, head));
-}
-
-/** Give the panel the room for them, whether or not it says anything of them yet: the drawing stays where it is. */
-export function makeRoom() {
-  document.documentElement.style.setProperty("--columns", String(spokenOf().length));
 }
 
 /** Say what is drawn now, with the token `{token, side}` that is pointed at, if there is one. */
@@ -42,14 +37,15 @@ export function readOut(pointed) {
 
 /** Which heads are spoken of. */
 function names(heads) {
-  if (heads.length > 1) return `Layer ${state.layer}, heads ${numberList(heads)}.`;
+  const layer = `${layerName()[0].toUpperCase()}${layerName().slice(1)}`;
+  if (heads.length > 1) return `${layer}, ${headName(...heads)}.`;
   const [head] = heads.length ? heads : [state.head];
-  if (state.view === "heads" && !heads.length) return `Layer ${state.layer}, no head.`;
-  return `Layer ${state.layer}, head ${head}: ${kind(state.layer, head)}.`;
+  if (state.view === "heads" && !heads.length) return `${layer}, no head.`;
+  return `${layer}, ${[headName(head), kind(state.layer, head)].filter(Boolean).join(": ")}.`;
 }
 
 function invitation(heads) {
-  if (heads.length) return "Point at a token, or hold one: j and k, or a click.";
+  if (heads.length) return "Point at a token, or hold one: click it, or press j and k.";
   if (state.view === "heads" && !state.heads.length) return "Switch on a head above.";
   return `It is here small only: ${pooling(state.layer, state.head)}. record.page("all.html") has all of it.`;
 }
@@ -75,15 +71,14 @@ function tell(parts) {
   if (said.textContent !== text) said.textContent = text;
 }
 
-/** The partners of a token on this side, a row each; of several heads with the strongest weight and then a column each. */
+/** The partners of a token on this side, a row each with its weight; of several heads the largest, and the head that gives it. */
 function list(side, partners, heads) {
   const name = JSON.stringify([side, heads, partners]);
   if (listed === name) return;
   listed = name;
   const focused = values.contains(document.activeElement);
-  values.classList.toggle("several", heads.length > 1);
-  const columns = heads.length > 1 ? [heading("strongest"), ...heads.map(headingOf)] : [heading("weight")];
-  values.tHead.rows[0].replaceChildren(heading(side === "query" ? "looks at" : "is looked at by"), ...columns);
+  const columns = heads.length > 1 ? [heading("largest weight"), heading("head")] : [heading("weight")];
+  values.tHead.rows[0].replaceChildren(heading(side === "query" ? "attends to" : "attended to by"), ...columns);
   values.tBodies[0].replaceChildren(...partners.map((one) => row(one, side === "query" ? "key" : "query")));
   if (focused) values.tBodies[0].querySelector("button")?.focus();
 }
@@ -92,15 +87,6 @@ function heading(text) {
   const cell = document.createElement("th");
   cell.scope = "col";
   cell.textContent = text;
-  return cell;
-}
-
-function headingOf(head) {
-  return inColour(heading(head), head);
-}
-
-function inColour(cell, head) {
-  cell.style.setProperty("--head", headColour(head));
   return cell;
 }
 
@@ -115,8 +101,12 @@ function row({ label, token, values: weights, best }, side) {
   button.title = `Go to ${side} ${token} and hold it`;
   button.append(name);
   line.insertCell().append(button, ` ${token}`);
-  if (weights.length > 1) inColour(line.insertCell(), best.head).textContent = value(best.weight);
-  for (const { weight } of weights) line.insertCell().textContent = isHidden(weight) ? "" : value(weight);
+  line.insertCell().textContent = value(best.weight);
+  if (weights.length > 1) {
+    const cell = line.insertCell();
+    cell.style.setProperty("--head", headColour(best.head));
+    cell.textContent = best.head === MEAN ? "mean" : best.head;
+  }
   line.addEventListener("click", () => {
     change({ token, side });
     scrollToToken();

@@ -15,9 +15,25 @@ export function shareOf(weight, largest) {
   return state.scale === "root" ? Math.sqrt(Math.min(weight, 1)) : Math.min(weight, 1);
 }
 
+/** How opaque a line of Heads is, from 0 to 1, of lines of which `largest` is the largest weight. */
+export function opacityOf(weight, largest) {
+  const share = state.opacity === "head" ? weight / (largest || 1) : weight;
+  return Math.min(state.opacity === "root" ? Math.sqrt(share) : share, 1);
+}
+
+/** The weight of a line that is so opaque: the inverse of `opacityOf`. */
+export function weightOf(opacity, largest) {
+  return { head: opacity * largest, shared: opacity, root: opacity ** 2 }[state.opacity];
+}
+
 /** What `shareOf` divides by where all of a map is 0 too: never 0. */
 export function largestOf(weights) {
   return weights.reduce((most, weight) => (weight > most ? weight : most), 0) || 1;
+}
+
+/** What opaque stands for in Heads, for a caption. */
+export function opaque(largest) {
+  return { head: `opaque: ${value(largest)}, the largest`, shared: "opaque: 1", root: "opacity by square root, 0 to 1" }[state.opacity];
 }
 
 /** What a colour stands for, for a caption; `whose` largest it is where it is a map's. */

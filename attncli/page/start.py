@@ -17,7 +17,7 @@ class Start:
     view: "heads", "model", "matrix" or "neuron". query: the token that is held, by its text ("it", "it#2") or its
     number. segments: "AB" shows from the first text to the second, and so on; or "all". special: whether [CLS], [SEP]
     and [PAD] are shown. words: whether pieces are put together to words. threshold: weights below it are not drawn.
-    head: (layer, head); by default the head that stands out most on the first text alone (`telling_head`).
+    head: (layer, head); by default the head that stands out most, with the query of its strongest edge.
 
     Raises RequestError for an unknown or impossible value.
     """
@@ -55,12 +55,15 @@ class Start:
         return found
 
     def opening(self, record: AttentionRecord) -> dict[str, Any]:
-        """Return the state where an address says nothing: that one head.
+        """Return the state where an address says nothing: that one head, and the query that makes it stand out.
 
         Raises RequestError when the record does not have it.
         """
-        layer, head = self.head or telling_head(record, edges(record, Usual.of_text(record)))
+        found = edges(record, Usual.of_text(record))
+        layer, head = self.head or telling_head(record, found)
         if layer not in record.layers or head not in record.heads:
             here = f"layers are {number_list(record.layers)}, heads {number_list(record.heads)}"
             raise RequestError(f"head {layer}.{head} is not in this record: {here}")
-        return {"layer": layer, "head": head, "heads": [head]}
+        queries = [edge.query for edge, *_ in found if (edge.layer, edge.head) == (layer, head)]
+        token = {"token": queries[0]} if queries and self.query is None else {}
+        return {"layer": layer, "head": head, "heads": [head], **token}

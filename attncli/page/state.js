@@ -1,11 +1,13 @@
 // What is being looked at. All views draw this one state; the address's hash holds it.
 
-import { countOf, maskOf, page, tokensOf, wholeHeads } from "./data.js";
+import { countOf, isWhole, maskOf, MEAN, page, tokensOf, wholeHeads } from "./data.js";
 
 export const VIEWS = ["heads", "model", "matrix", "neuron"];
-export const SCALES = ["head", "shared", "root"]; // 0 to the map's largest, 0 to 1, the square root of that
+export const SCALES = ["head", "shared", "root"]; // 0 to the largest of what is drawn, 0 to 1, the square root of that
+const MEAN_NAME = "mean";
 export const SEGMENTS = ["all", "AA", "AB", "BA", "BB"];
 
+const numberOrMean = (text, choices) => (text === MEAN_NAME ? MEAN : number(text, choices));
 const number = (text, choices) => (/^-?\d{1,6}$/.test(text) && choices.includes(Number(text)) ? Number(text) : undefined);
 const oneOf = (choices) => (text) => (choices.includes(text) ? text : undefined);
 const yesNo = (text) => ({ yes: true, no: false })[text];
@@ -19,8 +21,8 @@ const READERS = {
   text: (text) => number(text, [...page.texts.keys()]),
   mask: (text) => (page.texts.some((one) => one.masks.some((mask) => mask.name === text)) ? text : undefined),
   view: oneOf(VIEWS),
-  layer: (text) => number(text, page.layers),
-  head: (text) => number(text, page.heads),
+  layer: (text) => numberOrMean(text, page.layers),
+  head: (text) => numberOrMean(text, page.heads),
   heads: readHeads,
   token: readToken,
   partner: readToken, // the key of a cell that is held, whose query is the token
@@ -30,17 +32,18 @@ const READERS = {
   words: yesNo,
   threshold: between(0, 1),
   thumbs: oneOf(["matrix", "lines"]),
-  scale: oneOf(SCALES),
+  scale: oneOf(SCALES), // of the colours of maps
+  opacity: oneOf(SCALES), // of the lines of Heads
   detail: yesNo, // in Model, the head beside the others
   cell: between(0, 100), // pixels a token in Matrix; 0: as many as fit
   corner: (text) => (/^\d{1,6},\d{1,6}$/.test(text) ? text : undefined), // the first query and key that are seen in Matrix
   theme: oneOf(["system", "light", "dark"]),
 };
 
-/** "1,3" -> [1, 3], without those that are not there; "" is none of them. */
+/** "3,1" -> [3, 1], in the order they were chosen in and without those that are not there; "" is none of them. */
 function readHeads(text) {
   const named = text.split(",").filter(Boolean);
-  const found = page.heads.filter((head) => named.includes(String(head)));
+  const found = [...new Set(named.map((one) => numberOrMean(one, page.heads)))].filter((head) => head !== undefined);
   return named.length && !found.length ? undefined : found;
 }
 
@@ -71,6 +74,7 @@ export const START = {
   threshold: 0,
   thumbs: "matrix",
   scale: "head",
+  opacity: "shared",
   detail: false,
   cell: 0,
   corner: "0,0",
@@ -118,6 +122,8 @@ function settle(changes) {
   if (!maskOf(state.text, state.mask)) state.mask = text.masks[0].name;
   if (state.token !== null && state.token >= countOf(state.text, state.side)) state.token = null;
   if (state.partner !== null && state.partner >= countOf(state.text, "key")) state.partner = null;
+  if (state.view === "neuron" && state.layer === MEAN) state.layer = page.layers[0];
+  if (state.view === "neuron" && state.head === MEAN) state.head = page.heads[0];
   if (state.view === "heads" && state.heads.length) state.heads = drawable(state.heads);
   if (state.view === "heads" && state.heads.length && !state.heads.includes(state.head)) state.head = state.heads[0];
   if (!hasPair(state.text)) state.segments = "all";
@@ -125,9 +131,8 @@ function settle(changes) {
 
 /** Those of the heads of which this page has all weights; where it has none of these, those of the layer that it has. */
 function drawable(heads) {
-  const whole = wholeHeads(state.layer);
-  const here = heads.filter((head) => whole.includes(head));
-  return here.length ? here : whole;
+  const here = heads.filter((head) => isWhole(state.layer, head));
+  return here.length ? here : wholeHeads(state.layer);
 }
 
 /** Whether a text has a second segment, on either side. */
@@ -150,6 +155,8 @@ function differing(other) {
 
 function written(value) {
   if (value === null) return "none";
+  if (value === MEAN) return MEAN_NAME;
+  if (Array.isArray(value)) return value.map(written).join();
   if (typeof value === "boolean") return value ? "yes" : "no";
   return String(value);
 }

@@ -1,4 +1,5 @@
-// The toolbar: what has no room in its two rows stands in a menu, and every filter that is on says so and can be cleared.
+// The toolbar: what is used rarely, and what has no room in its two rows, stands in a menu. Every filter that is on says so
+// and can be cleared.
 
 import { filters } from "./captions.js";
 import { change } from "./state.js";
@@ -19,10 +20,8 @@ export function fit() {
   const [focused, cleared] = [document.activeElement, chips.hidden];
   chips.hidden = true; // they take a row of their own where they have no room
   bar.append(...controls);
-  more.hidden = true;
   for (const one of movable.filter(({ hidden }) => !hidden)) {
     if (rows() <= ROWS) break;
-    more.hidden = false;
     rest.prepend(one);
   }
   chips.hidden = cleared;

@@ -269,11 +269,9 @@ def with_terms(record: AttentionRecord) -> AttentionRecord:
 # Red, green and blue from 0 to 255: the ends of matplotlib's RdBu_r.
 BELOW, ABOVE = (33, 102, 172), (178, 24, 43)
 
-# Medium lightness, visible on white and on black.
-HEAD_COLOURS = (
-    "#3f7fe0", "#e0760a", "#1f9e6e", "#d6498f", "#8c6bd8", "#b59a00", "#12a0b5", "#dd4b39",
-    "#7c8c1c", "#b06a3b", "#5f86b3", "#a653a6", "#3ba13b", "#c9708e", "#8a7d55", "#6d78e8",
-)  # fmt: skip
+# Visible on white and on black (3:1), and told apart with normal vision, protanopia, deuteranopia and tritanopia:
+# tests/base/test_palette.py. The first ones differ most.
+HEAD_COLOURS = ("#2d69b4", "#ff3c1e", "#00a52d", "#960fff", "#d27878", "#c30f78", "#5a693c", "#ff2df0")
 
 # Weights from nothing to the largest on paper, at equal distances: white, blue, violet, nearly black. On a dark page
 # they go the other way. CIE lightness falls in even steps, 100 to 8, so that neither grey print nor an eye that

@@ -169,6 +169,7 @@ def grouped(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
         vectors=kept,
         part=part or record.part,
         prediction=None if record.prediction is None else record.prediction.between(queries.groups),
+        usual=record.usual if axes.apart else None,
     )
 
 

@@ -20,9 +20,11 @@ from attncli.record.making import Known, as_maps, as_tokens, assembled, record_o
 from attncli.record.masks import MEASURES, check_hidden, check_maps, compact, masks_of, precision_of
 from attncli.record.parts import (
     SCORE_ARRAYS,
+    USUAL_ARRAYS,
     VECTOR_ARRAYS,
     ModelInfo,
     PredictionSummary,
+    UsualWeights,
     Vectors,
     build_vectors,
     pairs_of,
@@ -131,7 +133,23 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         prediction=read_prediction(labels, tokens),
         dtype=precision.dtype,
         sinks=sinks,
+        usual=build_usual(numbers, labels, len(layers), len(heads)),
     )
+
+
+def build_usual(numbers: dict[str, Any], labels: Any, layers: int, heads: int) -> UsualWeights | None:
+    """Build the usual weights of a record's heads; None if the file has none. Raises ValueError if inconsistent."""
+    if "usual_texts" not in labels:
+        return None
+    sums, counts = (numbers.get(name) for name in USUAL_ARRAYS)
+    for what, array, shape in (("usual_sums", sums, (layers, heads)), ("usual_counts", counts, (layers,))):
+        if array is None or array.dtype != np.float64 or array.shape[:-1] != shape:
+            raise ValueError(f"{what} do not fit {layers} layers of {heads} heads")
+        if not np.isfinite(array).all() or (array < 0).any():
+            raise ValueError(f"{what} contain a value that is no sum of weights")
+    if sums.shape[-1] != counts.shape[-1]:
+        raise ValueError("usual_sums and usual_counts have different distances")
+    return UsualWeights(sums, counts, labels["usual_texts"])
 
 
 def of_arrays(arrays: dict[str, Any]) -> AttentionRecord:
@@ -258,7 +276,8 @@ def read_safetensors(path: Path) -> Iterator[Contents]:
     list_of(anything)(every, "records")
     for number, rest in enumerate(every):
         end = "" if len(every) == 1 else f".{number}"
-        names = [*ARRAYS, *(name for name in (*VECTOR_ARRAYS, *SCORE_ARRAYS) if name + end in file.shapes)]
+        optional = (*VECTOR_ARRAYS, *SCORE_ARRAYS, *USUAL_ARRAYS)
+        names = [*ARRAYS, *(name for name in optional if name + end in file.shapes)]
         yield Contents({name: file.read(name + end) for name in names}, rest)
 
 
@@ -359,6 +378,7 @@ LABELS = fields(
         "key_tokens": maybe(check_tokens),
         "terms": list_of(text(LONGEST_TERM)),
         "prediction": SAID,
+        "usual_texts": integer(1),
     },
 )
 

@@ -56,6 +56,32 @@ class ModelInfo:
         return {name: value for name, value in asdict(self).items() if name != "changes" or value}
 
 
+USUAL_ARRAYS = ("usual_sums", "usual_counts")  # names of the usual weights in files
+
+
+@dataclass(frozen=True, repr=False)
+class UsualWeights(Brief):
+    """Sums of the weights that a record's heads give between words at each distance, over other texts.
+
+    `attncli.analysis.edges` has the distances, and computes the usual weight of an edge from them.
+
+    sums: float64 `[layer, head, distance]`. counts: float64 `[layer, distance]`, the number of summed weights.
+    texts: the number of other texts.
+    """
+
+    sums: Doubles
+    counts: Doubles
+    texts: int
+
+    def select(self, rows: Sequence[int], columns: Sequence[int]) -> "UsualWeights":
+        """Return those of some layers and heads, by their places."""
+        return UsualWeights(self.sums[np.ix_(rows, columns)], self.counts[rows], self.texts)
+
+    def arrays(self) -> dict[str, Doubles]:
+        """Return the arrays as files store them."""
+        return dict(zip(USUAL_ARRAYS, (self.sums, self.counts), strict=True))
+
+
 class Part(NamedTuple):
     """Describes the units on a record's axes if they are not all tokens of the text (`attncli.record.grouping`).
 

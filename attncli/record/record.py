@@ -14,7 +14,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix, write_table, write_whole
 from attncli.base.printable import first_line, printable
 from attncli.record.masks import HALVES, agree, compact, entries, masks_of_layers
-from attncli.record.parts import ModelInfo, Part, PredictionSummary, Vectors, decimals
+from attncli.record.parts import ModelInfo, Part, PredictionSummary, UsualWeights, Vectors, decimals
 from attncli.record.selection import Selection, number_list, select
 from attncli.text.tokens import Tokens
 
@@ -32,7 +32,7 @@ FORMAT = "attncli-1"  # in the metadata of a safetensors file, to recognize attn
 
 
 class Contents(NamedTuple):
-    """One text of a file: its arrays under ARRAYS, VECTOR_ARRAYS, SCORE_ARRAYS, and the rest of its record as JSON."""
+    """One text of a file: its arrays, by the names of ARRAYS, VECTOR_ARRAYS, ..., and the rest of its record as JSON."""
 
     numbers: dict[str, Any]
     labels: dict[str, Any]
@@ -68,6 +68,7 @@ class AttentionRecord:
     part: describes `tokens` if they are not all tokens of the text. Not saved in files.
     sinks: heads have a sink score, which is part of the softmax but belongs to no key (gpt-oss). A row of weights then
     sums to at most 1.
+    usual: the weights that these heads usually give between words, over other texts, if they were measured.
     """
 
     weights: Floats
@@ -85,6 +86,7 @@ class AttentionRecord:
     dtype: str = "float32"
     part: Part | None = None
     sinks: bool = False
+    usual: UsualWeights | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "masks", masks_of_layers(self.masks, (len(self.layers), *self.weights.shape[-2:])))
@@ -170,6 +172,7 @@ class AttentionRecord:
             heads=heads,
             masks=self.masks[0] if agree(self.masks) else self.masks[rows],
             vectors=None if self.vectors is None else self.vectors.select(layers, heads),
+            usual=None if self.usual is None else self.usual.select(rows, columns),
         )
 
     def chosen(self, what: str, selection: Selection | None, there: Sequence[int], count: int) -> list[int]:
@@ -198,6 +201,7 @@ class AttentionRecord:
             "segments": np.array(self.tokens.segments, dtype=np.int64),
             "mask": np.ascontiguousarray(self.compact_masks),
             **({} if self.vectors is None else self.vectors.arrays()),
+            **({} if self.usual is None else self.usual.arrays()),
         }
         labels: dict[str, Any] = {
             "tokens": asdict(self.tokens),
@@ -214,6 +218,8 @@ class AttentionRecord:
             labels["prediction"] = self.prediction.document()
         if self.sinks:
             labels["sinks"] = True
+        if self.usual is not None:
+            labels["usual_texts"] = self.usual.texts
         return Contents(numbers, labels)
 
     def to_dataframe(self) -> "DataFrame":

@@ -23,7 +23,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from attncli.analysis.edges import telling_head
+from attncli.analysis.edges import with_usual
 from attncli.analysis.patterns import row_shares
 from attncli.base import choices, schema
 from attncli.base.errors import RequestError
@@ -184,7 +184,7 @@ def answer(site: Site, wish: Wish, watch: Watch) -> bytes:
     Raises RequestError as `Session.records` does, and SupersededError as the watch does.
     """
     records = records_of(site, wish, watch)
-    start = {"opening": opening(site, wish, records[0])} if wish.fresh else {}
+    start = {"opening": Start().opening(records[0])} if wish.fresh else {}
     description, chunks = plain_payload(records, start, f"{next(numbers)}-")
     description["advice"] = advised(site, wish, records[0])
     description["texts"][0]["note"] = "; ".join(
@@ -205,7 +205,9 @@ def records_of(site: Site, wish: Wish, watch: Watch) -> list[AttentionRecord]:
         found = site.session.records(asked, watch)
     else:
         found = with_vectors(site, asked, wish.head, watch)
-    return [row_shares(site.hide_model_path(record)) for record in found]
+    first, *others = (row_shares(site.hide_model_path(record)) for record in found)
+    stretched = first.part is not None and first.part.stretched  # stretches are not words
+    return [first if stretched else with_usual(first, site.session.usual(asked)), *others]
 
 
 def with_vectors(site: Site, asked: SessionRequest, head: tuple[int, int], watch: Watch) -> list[AttentionRecord]:
@@ -227,15 +229,6 @@ def can_be_tapped(engine: "Engine") -> bool:
     from attncli.models.engine import tapped
 
     return tapped(engine) is not None
-
-
-def opening(site: Site, wish: Wish, record: AttentionRecord) -> dict[str, Any]:
-    """Return the head that `run` lists first for this text, with which `view` opens too."""
-    asked = SessionRequest(wish.model, wish.text, site.request, site.masks)
-    stretched = record.part is not None and record.part.stretched
-    usual = None if stretched else site.session.usual(asked)
-    layer, head = telling_head(record, site.session.notable_edges(record, usual))
-    return {"layer": layer, "head": head, "heads": [head]}
 
 
 def left_out(site: Site, wish: Wish, record: AttentionRecord) -> str:

@@ -117,11 +117,9 @@ def first_page(site: Site) -> "LivePage":
     shown, model = next(iter(site.names.items()))
     wish = Wish("", model, site.texts[0], None, True)
     records = answers.records_of(site, wish, Watch())
-    opening = answers.opening(site, wish, records[0])
     texts = [{"text": one.text, "pair": one.pair} for one in site.texts]
     live = {"model": shown, "models": list(site.names), "texts": texts}
-    start = Start(head=(opening["layer"], opening["head"]))
-    return live_page(records, start, answers.advised(site, wish, records[0]), live)
+    return live_page(records, Start(), answers.advised(site, wish, records[0]), live)
 
 
 def warm(site: Site) -> None:
