@@ -24,7 +24,7 @@ SETTLE = """() => new Promise((done, fail) => {
   chart.dispatchEvent(new Event("scroll"));
   const look = () => (chart.dataset.drawn ? done() : requestAnimationFrame(look));
   look();
-  setTimeout(() => fail(new Error("nothing was drawn in 60 seconds")), 60_000);
+  setTimeout(() => fail(new Error("nothing was drawn in 60 seconds")), 9_000);
 })"""
 
 # The text of the file that a button saves, caught on its way: a browser stops pages that save many files.
@@ -154,28 +154,39 @@ class Opened:
         self.settle()
 
     def click(self, selector, **how):
-        self.tab.click(selector, **how)
+        with self.revealed(selector):
+            self.tab.click(selector, **how)
         self.settle()
 
     def choose(self, menu, value):
         """Choose from a menu, by its id and an option's value."""
-        self.tab.select_option(f"#{menu}", str(value))
+        with self.revealed(f"#{menu}"):
+            self.tab.select_option(f"#{menu}", str(value))
         self.settle()
 
-    def reveal(self, name):
-        """Open the menu of what has no room in the toolbar, if the control of this id is in it."""
-        if self.tab.query_selector(f"#rest #{name}") and self.tab.is_hidden("#rest"):
+    def hold(self, token):
+        """Click a token in the text above the drawing."""
+        self.click(f'#sentence [data-token="{token}"]')
+
+    @contextmanager
+    def revealed(self, selector):
+        """Open the toolbar's menu if the control is in it, and close it afterwards."""
+        inside = self.tab.query_selector(f"#rest {selector}") and self.tab.is_hidden("#rest")
+        if inside:
             self.tab.click("#more")
+        yield
+        if inside:
+            self.tab.eval_on_selector("#rest", "menu => menu.hidePopover()")
 
     def filter(self, name, on):
-        self.reveal(name)
-        self.tab.set_checked(f"#{name}", on)
+        with self.revealed(f"#{name}"):
+            self.tab.set_checked(f"#{name}", on)
         self.settle()
 
     def threshold(self, place):
-        """Move the slider to a place of its 100, and give the threshold that it then says."""
-        self.reveal("threshold")
-        self.tab.fill("#threshold", str(place))
+        """Move the slider to one of its 100 places, and return the threshold that it then shows."""
+        with self.revealed("#threshold"):
+            self.tab.fill("#threshold", str(place))
         self.settle()
         return float(self.text("least"))
 
@@ -211,7 +222,7 @@ class Opened:
 
     def saved(self, kind):
         """What the button "svg" or "png" saves: the file's name and its bytes."""
-        with self.tab.expect_download() as download:
+        with self.tab.expect_download() as download, self.revealed(f"#save-{kind}"):
             self.tab.click(f"#save-{kind}")
         return download.value.suggested_filename, download.value.path().read_bytes()
 
@@ -261,6 +272,17 @@ class Opened:
         read = "row => [row.querySelector('bdi').textContent, row.cells[0].lastChild.data, row.cells[1].textContent]"
         rows = self.tab.eval_on_selector_all("#values tbody tr", f"rows => rows.map({read})")
         return [(name, int(place), float(weight.lstrip("< "))) for name, place, weight in rows]
+
+    def sentence(self):
+        """Return the tokens of the text above the drawing."""
+        return self.tab.eval_on_selector_all("#sentence button", "all => all.map(one => one.textContent)")
+
+    def held(self):
+        """Return the token that is marked in the text above the drawing; None if none is."""
+        tokens = self.tab.eval_on_selector_all(
+            "#sentence [aria-pressed=true]", "all => all.map(one => one.dataset.token)"
+        )
+        return int(tokens[0]) if tokens else None
 
     def options(self, menu):
         """A menu's options: `[(value, label)]`."""

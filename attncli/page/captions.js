@@ -106,7 +106,6 @@ export function about() {
   return [
     `${model.name}, ${model.layers} layers of ${model.heads} heads`,
     `${text.keys ? `${countOf(state.text, "query")} queries, ${countOf(state.text, "key")} keys` : `${text.tokens.length} tokens`}; layers ${numberList(page.layers)} and heads ${numberList(page.heads)} are in this page`,
-    text.note,
     page.whole ? `all weights of heads ${wholeOnes()}; the others are here small only: record.page("all.html") has all of them` : "",
     hatching(),
     `${page.measure === "weight" ? "weights" : "shares"} are stored within ${error().toPrecision(1)}`,

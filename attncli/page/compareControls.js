@@ -3,6 +3,7 @@
 import { fill, listenToControls } from "./common.js";
 import { goToRank } from "./compareHeads.js";
 import { reveal } from "./compareMaps.js";
+import { stepFinding } from "./compareReadout.js";
 import { page } from "./data.js";
 import { OF_RECORDS } from "./panels.js";
 import { change, state } from "./state.js";
@@ -18,8 +19,10 @@ const HEADS = {
   p: () => goToRank(-1),
 };
 
+const FINDINGS = { n: () => stepFinding(1), p: () => stepFinding(-1) };
+
 const KEYS = {
-  ...(OF_RECORDS ? HEADS : {}),
+  ...(OF_RECORDS ? HEADS : FINDINGS),
   j: () => move("queries", "token", 1),
   k: () => move("queries", "token", -1),
   l: () => move("keys", "partner", 1),
@@ -32,6 +35,7 @@ const element = (name) => document.getElementById(name);
 /** Make what depends on the page, and begin to listen. */
 export function makeControls() {
   for (const one of document.querySelectorAll(".of-heads")) one.hidden = !OF_RECORDS;
+  for (const one of document.querySelectorAll(".of-effects")) one.hidden = OF_RECORDS;
   element("special-tokens").hidden = !page.texts.some((text) => text.special.includes(true));
   for (const [name, numbers] of [["layer", page.layers], ["head", page.heads]]) {
     fill(name, numbers.map((number) => [number, number]));

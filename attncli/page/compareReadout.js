@@ -8,22 +8,49 @@ import { axes, placeOf } from "./units.js";
 
 const ROWS = 8;
 
-const said = document.getElementById("said");
-const values = document.getElementById("values");
+const [said, values, findings] = ["said", "values", "largest"].map((name) => document.getElementById(name));
 
 /** Say what the state shows now. */
 export function readOut() {
   document.getElementById("about").textContent = page.about.join("\n");
   const numbers = numbersAt(state.token, state.partner);
   tell(numbers ? `${sentence()} ${cellName(state.token, state.partner)}: ${listed(numbers, ", ")}.` : sentence());
-  const cells = largest();
+  const isHeld = state.token !== null || state.partner !== null;
+  const cells = isHeld || OF_RECORDS ? largest(state) : [];
   values.hidden = cells.length === 0;
   values.tBodies[0].replaceChildren(...cells.map(row));
+  values.tHead.rows[0].cells[0].textContent = isHeld ? `of ${held()}` : "largest";
+  if (!OF_RECORDS) findings.tBodies[0].replaceChildren(...largest().map(row));
 }
 
-/** Make the table's headings: a column a panel. */
+/** Go to the next (1) of the largest cells, or to the one before (-1). */
+export function stepFinding(step) {
+  const cells = largest();
+  const now = cells.findIndex(isHere);
+  const next = cells[now < 0 ? 0 : Math.min(Math.max(now + step, 0), cells.length - 1)];
+  if (next) change({ token: next.query.members[0], partner: next.key.members[0] });
+}
+
+/** The query that is held, or else the key. */
+function held() {
+  const { queries, keys } = axes();
+  const [row, column] = [placeOf(queries, state.token), placeOf(keys, state.partner)];
+  if (row < 0 && column < 0) return "what the filters hide";
+  return isolated(row >= 0 ? nameOf(queries[row], "query") : nameOf(keys[column], "key"));
+}
+
+function isHere({ query, key }) {
+  return query.members[0] === state.token && key.members[0] === state.partner;
+}
+
+/** Make the headings of the tables: a column a panel. */
 export function makeReadOut() {
-  const headings = ["largest", ...page.panels.map((panel) => panel.name)].map((name) => {
+  makeHeadings(values, "");
+  makeHeadings(findings, "largest");
+}
+
+function makeHeadings(table, first) {
+  const headings = [first, ...page.panels.map((panel) => panel.name)].map((name) => {
     const made = document.createElement("th");
     made.scope = "col";
     made.textContent = name;
@@ -31,7 +58,7 @@ export function makeReadOut() {
   });
   const line = document.createElement("tr");
   line.append(...headings);
-  values.tHead.append(line);
+  table.tHead.append(line);
 }
 
 /** Text that has not changed is not said again. */
@@ -39,13 +66,13 @@ function tell(text) {
   if (said.textContent !== text) said.textContent = text;
 }
 
-/** Where the signed map is largest in size, that first: of the query or else the key that is held, or of all. */
-function largest() {
+/** Where the signed map is largest in size, that first: of this query, or else of this key, or of all. */
+function largest({ token, partner } = { token: null, partner: null }) {
   const all = maps();
   if (all === null) return [];
   const { queries, keys } = axes();
-  const { values: sizes } = all.panels.find((panel) => panel.signed);
-  const [row, column] = [placeOf(queries, state.token), placeOf(keys, state.partner)];
+  const { values: sizes } = all.panels.find((panel) => panel.signed) ?? all.panels[0];
+  const [row, column] = [placeOf(queries, token), placeOf(keys, partner)];
   const [first, last, step] = row >= 0 ? [row * keys.length, (row + 1) * keys.length, 1] : [Math.max(column, 0), sizes.length, column >= 0 ? keys.length : 1];
   const best = [];
   for (let place = first; place < last; place += step) {
@@ -62,6 +89,7 @@ function largest() {
 
 function row({ query, key, numbers }) {
   const line = document.createElement("tr");
+  line.classList.toggle("held", isHere({ query, key }));
   const hold = document.createElement("button");
   const name = document.createElement("bdi");
   name.dir = "ltr"; // as it is drawn

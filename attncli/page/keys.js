@@ -26,6 +26,7 @@ export const KEYS = {
   c: nextScale,
   n: () => stepFinding(1),
   p: () => stepFinding(-1),
+  f: goToSearch,
   "/": goToSearch,
   w: () => change({ words: !state.words }),
   Enter: openHead,

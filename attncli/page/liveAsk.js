@@ -18,9 +18,10 @@ export function ask(wish, heard) {
   goOn();
 }
 
-/** Whether anything is asked or waits. */
-export function isAsking() {
-  return running !== null || waiting !== null;
+/** Stop what is being asked: the server then stops computing it. */
+export function stop() {
+  running?.abort.abort();
+  [running, waiting] = [null, null];
 }
 
 function goOn() {
@@ -33,10 +34,10 @@ function goOn() {
 
 async function run() {
   const { wish, heard } = waiting;
-  const mine = { begun: performance.now() };
+  const mine = { begun: performance.now(), abort: new AbortController() };
   [running, waiting] = [mine, null];
   const isNewest = () => running === mine;
-  const found = await answered(wish, (share) => isNewest() && heard.share(share));
+  const found = await answered(wish, mine.abort.signal, (share) => isNewest() && heard.share(share));
   if (!isNewest()) return;
   running = null;
   if (found.page) heard.answer(found.page, found.chunks);
@@ -46,9 +47,9 @@ async function run() {
 }
 
 /** What the server makes of it: `{page, chunks}`, `{error}`, or neither, where something newer was asked. */
-async function answered(wish, tellShare) {
+async function answered(wish, signal, tellShare) {
   try {
-    const response = await post("/look", wish);
+    const response = await post("/look", wish, signal);
     if (!response.ok) return await refusal(response);
     return await read(response.body.getReader(), tellShare);
   } catch {
@@ -56,8 +57,8 @@ async function answered(wish, tellShare) {
   }
 }
 
-export function post(where, what) {
-  return fetch(where, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ whose, ...what }) });
+export function post(where, what, signal) {
+  return fetch(where, { method: "POST", signal, headers: { "Content-Type": "application/json" }, body: JSON.stringify({ whose, ...what }) });
 }
 
 /** What an answer says that is none: `{error}`, or `{}`, if it is worth asking again. */

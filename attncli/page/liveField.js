@@ -1,7 +1,7 @@
 // The field to type in, the menus of models and of what was looked at before, and what is said of a text that is asked for.
 
 import { hasVectors, maskOf } from "./data.js";
-import { ask } from "./liveAsk.js";
+import { ask, stop } from "./liveAsk.js";
 import { savePage } from "./liveSave.js";
 import { find, hasThem, isShown, knows, live, show, take } from "./liveTexts.js";
 import { state } from "./state.js";
@@ -35,6 +35,10 @@ export function makeField() {
   models.addEventListener("change", look);
   earlier.addEventListener("change", goBack);
   element("asking").addEventListener("submit", (event) => event.preventDefault());
+  element("stop").addEventListener("click", () => {
+    stop();
+    tell("Stopped. The drawing is of the text before.");
+  });
   element("save-page").addEventListener("click", () => savePage(wish(), tell));
   document.addEventListener("keydown", toField);
 }
@@ -71,7 +75,12 @@ function wish() {
 /** Show what is in the fields: at once if it is here, else as soon as it comes. */
 function look() {
   const [model, what] = [models.value, text()];
-  if (what.text.trim() === "") return; // whoever types anew has nothing to see yet
+  document.body.classList.toggle("empty", what.text.trim() === "");
+  if (what.text.trim() === "") {
+    stop();
+    tell("");
+    return;
+  }
   const found = find(model, what);
   if (found) show(found);
   if (found && (state.view !== "neuron" || hasThem(found))) {
@@ -97,7 +106,7 @@ function request(model, what) {
   ask(asked, {
     share: (share) => {
       problem.hidden = true;
-      progress.hidden = false;
+      progress.hidden = element("stop").hidden = false;
       if (share > 0) progress.value = share;
       else progress.removeAttribute("value");
     },
@@ -111,7 +120,7 @@ function request(model, what) {
 
 /** Say what is wrong; nothing, if nothing is. */
 function tell(error) {
-  progress.hidden = true;
+  progress.hidden = element("stop").hidden = true;
   problem.textContent = error;
   problem.hidden = error === "";
 }

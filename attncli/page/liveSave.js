@@ -1,6 +1,7 @@
 // What is on the screen as a page of its own, which needs no server: as `view` makes it.
 
 import { post, refusal } from "./liveAsk.js";
+import { MEAN, page } from "./data.js";
 import { hand } from "./save.js";
 import { state } from "./state.js";
 
@@ -8,7 +9,9 @@ const LONGEST = 40; // characters of a file's name that are the text's
 
 /** Have the server make the page, and hand it to the browser. `tell` is told what went wrong, in words; "" if nothing did. */
 export async function savePage(wish, tell) {
-  const { view, mask, layer, head, segments, special, words, threshold } = state;
+  const { view, mask, segments, special, words, threshold } = state;
+  const layer = state.layer === MEAN ? page.layers[0] : state.layer; // a saved page opens on a head
+  const head = state.head === MEAN ? page.heads[0] : state.head;
   const token = state.side === "query" ? state.token : null;
   try {
     const response = await post("/page", { ...wish, head: [layer, head], state: { view, mask, layer, head, token, segments, special, words, threshold } });

@@ -1,7 +1,7 @@
 // Neuron: one query of one head, from left to right. Its q meets the k of every key; their product, element by element,
 // adds up to a sum, which is scaled to a score, to which positions may add terms; softmax makes weights of the scores.
 
-import { caption, isolated } from "./captions.js";
+import { headName, layerName, caption, isolated } from "./captions.js";
 import { hasVectors, maskOf, tokensOf } from "./data.js";
 import * as lacking from "./lacking.js";
 import { cut, FAINTEST, textWidth } from "./paint.js";

@@ -1,7 +1,7 @@
 // The text itself above the drawing: each token shaded by the weight between it and the token that is held or pointed at.
 
 import { scrollToToken } from "./chart.js";
-import { tokensOf } from "./data.js";
+import { page, tokensOf } from "./data.js";
 import { drawnHeads } from "./lines.js";
 import { partnersOf } from "./partners.js";
 import { change, state } from "./state.js";
@@ -9,7 +9,7 @@ import { axes } from "./units.js";
 
 const STRONGEST = 55; // per cent of the accent's colour that a weight of 1 has behind it: the text stays readable
 
-const [strip, field, count] = ["sentence", "find", "found"].map((name) => document.getElementById(name));
+const [strip, note, field, count] = ["sentence", "note", "find", "found"].map((name) => document.getElementById(name));
 
 let listed = ""; // what the strip was made for
 
@@ -21,6 +21,8 @@ export function showSentence() {
     const { queries, keys } = axes();
     const apart = tokensOf(state.text, "query") !== tokensOf(state.text, "key") || ["AB", "BA"].includes(state.segments);
     strip.replaceChildren(...(apart ? [...line(queries, "query"), ...line(keys, "key")] : line(queries)));
+    note.textContent = page.texts[state.text].note;
+    note.hidden = note.textContent === "";
     search();
   }
   for (const one of strip.querySelectorAll("button")) {

@@ -59,11 +59,10 @@ class Start:
 
         Raises RequestError when the record does not have it.
         """
-        found = edges(record, Usual.of_text(record))
+        found = edges(record, Usual.of_text(record)) if self.head is None else []
         layer, head = self.head or telling_head(record, found)
         if layer not in record.layers or head not in record.heads:
             here = f"layers are {number_list(record.layers)}, heads {number_list(record.heads)}"
             raise RequestError(f"head {layer}.{head} is not in this record: {here}")
-        queries = [edge.query for edge, *_ in found if (edge.layer, edge.head) == (layer, head)]
-        token = {"token": queries[0]} if queries and self.query is None else {}
+        token = {"token": found[0][0].query} if found and self.query is None else {}
         return {"layer": layer, "head": head, "heads": [head], **token}

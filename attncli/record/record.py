@@ -32,7 +32,7 @@ FORMAT = "attncli-1"  # in the metadata of a safetensors file, to recognize attn
 
 
 class Contents(NamedTuple):
-    """One text of a file: its arrays, by the names of ARRAYS, VECTOR_ARRAYS, ..., and the rest of its record as JSON."""
+    """One text of a file: its arrays by name (ARRAYS, VECTOR_ARRAYS, ...), and the rest of its record as JSON."""
 
     numbers: dict[str, Any]
     labels: dict[str, Any]

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from attncli.base import __version__
 from attncli.base.arrays import Doubles, Floats
 from attncli.base.errors import RequestError
@@ -82,13 +84,21 @@ def panels_page(
         "colours": list(HEAD_COLOURS),
         "ramp": list(WEIGHTS),
         "texts": [axis_entry(rows) | text],
-        "start": {"view": "matrix"},
+        "start": {"view": "matrix", "opening": largest_cell(panels, signed)},
         "panels": shown,
         "heading": heading,
         "says": f"{printable(captions[0])}." if captions else "",
         "between": BETWEEN[between],
     }
     return compared_page(heading, description, captions[1:], chunks)
+
+
+def largest_cell(panels: Sequence[Panel], signed: bool) -> dict[str, int]:
+    """Return the query and key that the page opens with: of the largest number, where signed of the largest change."""
+    first = next((one for one in panels if signed and not one.weights), panels[0])
+    sizes = np.abs(np.nan_to_num(first.values))
+    row, column = np.unravel_index(int(sizes.argmax()), sizes.shape)
+    return {"token": int(row), "partner": int(column)} if sizes.max() > 0 else {}
 
 
 def compared_page(heading: str, description: dict[str, Any], about: Sequence[str], chunks: Chunks[str]) -> str:

@@ -27,6 +27,7 @@ STATE = {
     "threshold": "0.125",
     "thumbs": "lines",
     "scale": "root",
+    "opacity": "head",
     "detail": "yes",
     "cell": "80",
     "corner": "2,1",
@@ -63,11 +64,11 @@ def test_all_of_the_state_is_in_the_hash_and_comes_back_from_it(opened, records)
     page.choose("text", 1)
     page.choose("layer", 3)
     page.tab.click("#heads button >> text=5")
-    page.press("k", "k", "o", "s", "w", "m")
+    page.press("k", "k", "o", "s", "w", "m", "c", "c")
     page.threshold(60)
     page.choose("segments", "AB")
     page.click("[data-view=model]")
-    page.click("[data-thumbs=lines]")
+    page.choose("thumbs", "lines")
     page.tab.focus("#chart")
     page.press("Enter")
     page.choose("scale", "root")
@@ -86,7 +87,7 @@ def test_a_link_that_says_everything_is_followed_in_everything(opened, records):
     page = opened(records, address(STATE))
     page.press("d", "d")
     assert page.hash == STATE
-    assert page.tab.text_content("#least") == "0.125" and page.tab.input_value("#token") == "14"
+    assert page.tab.text_content("#least") == "0.125" and page.held() == 14
 
 
 def test_a_scrolled_map_is_kept_where_it_was(opened, records):
@@ -127,9 +128,9 @@ def test_what_can_be_is_taken_beside_what_can_not(opened, records):
 
 def test_a_token_past_the_end_of_a_shorter_text_is_let_go(opened, random_maps):
     page = opened([record_of(random_maps(1, 1, 5)), record_of(random_maps(1, 1, 9))], "#token=8")
-    assert page.tab.input_value("#token") == "none"
+    assert page.held() is None
     page.open("#text=1&token=8")
-    assert page.tab.input_value("#token") == "8"
+    assert page.held() == 8
 
 
 def test_a_link_within_the_page_goes_there(opened, records):

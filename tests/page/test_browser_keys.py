@@ -65,7 +65,7 @@ def test_the_page_tells_of_its_keys_and_they_rest_meanwhile(opened, records):
     page = opened(records, "#layer=0")
     page.press("?")
     said = page.text("keys")
-    assert all(key in said for key in ("1 2 3 4", "← →", "↑ ↓", "k j", "Esc", "Enter", "+ - 0"))
+    assert all(key in said for key in ("n p", "1 2 3 4", "← →", "↑ ↓", "k j", "Esc", "Enter", "+ - 0"))
     page.press("3", "j", "d")
     assert page.hash == {"layer": "0"}
     page.press("Escape")
@@ -76,7 +76,7 @@ def test_the_page_tells_of_its_keys_and_they_rest_meanwhile(opened, records):
 
 def test_a_menu_that_has_the_focus_keeps_its_own_keys(opened, random_maps):
     page = opened([record_of(random_maps(2, 2, length)) for length in (5, 6)])
-    for menu in ("#layer", "#token", "#text", "#threshold"):
+    for menu in ("#layer", "#text"):
         page.tab.focus(menu)
         page.press("d", "s", "w")
         assert page.hash == {}
@@ -91,8 +91,10 @@ def test_combinations_belong_to_the_browser(opened, records):
 def test_tab_reaches_every_control(opened, records):
     page = opened(records)
     controls = page.tab.evaluate(
-        "[...document.querySelectorAll('button, select, input, #chart')].filter(one => one.checkVisibility()).length"
+        "[...document.querySelectorAll('button, select, input, summary, #chart')]"
+        ".filter(one => one.tabIndex === 0 && one.checkVisibility()).length"
     )
+    assert controls <= 26  # of a page that opens with a token held
     page.tab.evaluate("document.activeElement.blur()")
     reached = set()
     for _ in range(controls + 1):
@@ -106,19 +108,18 @@ def test_every_control_has_a_name(opened, records):
     for view in ("heads", "model", "matrix", "neuron"):
         page.go(f"#view={view}")
         tree = page.tab.aria_snapshot()
-        for kind in ("button", "combobox", "checkbox", "slider"):
+        for kind in ("button", "combobox", "searchbox"):
             names = re.findall(rf"- {kind} ?(.*)", tree)
             assert names and all(name.startswith('"') for name in names), tree
     for name in (
         'group "View"',
         'combobox "Layer"',
-        'combobox "Token"',
-        'button "Light or dark"',
-        'button "Help: keys"',
+        'searchbox "Find a token (f)"',
+        'button "More"',
     ):
         assert name in tree
     assert 'img "Attention of made-up"' in tree
-    assert 'complementary "What is looked at"' in tree
+    assert 'complementary "Findings and values"' in tree
 
 
 def test_which_buttons_are_pressed_is_told(opened, records):

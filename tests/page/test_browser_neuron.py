@@ -226,7 +226,7 @@ def test_q_stays_in_sight_while_its_query_is_not(opened, minilm):
     before = page.marks("line")[0]["y1"]
     page.scroll(top=600)
     assert page.marks("line")[0]["y1"] == pytest.approx(600 + 66 + 10) and before == 66 + 3.5 * 20
-    page.choose("token", 70)
+    page.hold(70)
     assert page.scrolled()[1] > 900
 
 

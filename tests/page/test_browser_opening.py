@@ -30,6 +30,7 @@ def test_a_page_opens_on_the_head_that_tells_most_alone(opened, record, first):
     assert heads(page) == {(first.layer, first.head)} and page.hash == {}
     pressed = page.tab.eval_on_selector_all("#heads [aria-pressed=true]", "all => all.map(one => one.textContent)")
     assert pressed == [str(first.head)]
+    assert page.held() == first.query
     assert page.text("said").startswith(f"Layer {first.layer}, head {first.head}: ")
 
 
@@ -44,9 +45,10 @@ def test_every_place_has_a_hash_that_leads_back_to_it(opened, record, first):
     page = opened(record)
     page.press("j")
     opening = {"layer": str(first.layer), "head": str(first.head), "heads": str(first.head)}
-    assert page.hash == opening | {"token": "0"}
+    place = {} if first.query == 8 else {"token": str(first.query + 1)}
+    assert page.hash == opening | place
     page.press("Escape")
-    assert page.hash == {}
+    assert page.hash == opening
     for at in ("#layer=0", "#layer=0&heads=0", "#view=matrix", ""):
         page.go(at)
         before, hash_before = page.pixels(), page.hash

@@ -23,24 +23,24 @@ def record(random_maps):
 
 
 def panel(page):
-    """The table: its headings, its rows `(token, [weight, ...])`, and of each row the colour of its first weight."""
+    """Return the table: its headings, its rows `(token, [weight, head])`, and the colour of each row's head."""
     read = page.tab.eval_on_selector("#values", READ)
     rows = [(row[0], [float(weight.lstrip("< ")) for weight in row[1:]]) for row in read["rows"]]
     return read["head"], rows, read["colours"]
 
 
 @pytest.mark.parametrize("side, axis", [("query", 0), ("key", 1)])
-def test_of_several_heads_it_has_a_column_each_and_the_strongest_over_all_first(opened, record, side, axis, as_shown):
+def test_of_several_heads_it_has_the_largest_weight_and_the_head_that_gives_it(opened, record, side, axis, as_shown):
     page = opened(record, f"#layer=1&token=4&side={side}&heads=0,2,3")
     weights = np.array([record.map(1, head).take(4, axis) for head in (0, 2, 3)]).T
     order = np.argsort(-weights.max(axis=1), kind="stable")[:10]
     headings, rows, colours = panel(page)
-    assert headings == ["looks at" if side == "query" else "is looked at by", "strongest", "0", "2", "3"]
+    assert headings == ["attends to" if side == "query" else "attended to by", "largest weight", "head"]
     assert [token for token, _ in rows] == [f"{record.tokens.text[place]} {place}" for place in order.tolist()]
-    expected = [[row.max(), *row.tolist()] for row in weights[order]]
-    assert [found for _, found in rows] == [pytest.approx(row, abs=6e-4) for row in expected]
     heads = [(0, 2, 3)[place] for place in weights[order].argmax(axis=1)]
-    assert colours == [head_colour(head) for head in heads]
+    expected = zip(weights[order].max(axis=1), heads, strict=True)
+    assert [found for _, found in rows] == [pytest.approx(row, abs=6e-4) for row in expected]
+    assert colours == [head_colour((0, 2, 3).index(head)) for head in heads]
     token, head = f"{order[0]} “{record.tokens.text[order[0]]}”", heads[0]
     partner = "key" if side == "query" else "query"
     said = (
@@ -121,7 +121,7 @@ def test_it_says_how_much_of_a_rows_weight_the_lines_carry_whatever_keeps_the_re
     assert said == pytest.approx(carried(page) / 2, abs=6e-4)  # of each head a row, which sums to 1
     row = record.weights[0, [1, 4], 3]
     kept = row[:, 1:-1] if "special" in filters else row
-    least = max(0.1 if "=0.1" in filters else 0, row.max() / 255)
+    least = max(0.1 if "=0.1" in filters else 0, 1 / 255)
     if "words" not in filters:
         assert said == pytest.approx(kept[kept >= least].sum() / 2, abs=6e-4)
 

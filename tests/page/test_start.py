@@ -44,7 +44,12 @@ def test_it_opens_on_the_head_that_run_would_put_first(random_maps):
     record = record_of(random_maps(3, 4, 9))
     first = edges(record, Usual.of_text(record))[0][0]
     assert (first.layer, first.head) != (0, 0)
-    assert Start().opening(record) == {"layer": first.layer, "head": first.head, "heads": [first.head]}
+    assert Start().opening(record) == {
+        "layer": first.layer,
+        "head": first.head,
+        "heads": [first.head],
+        "token": first.query,
+    }
     assert Start(head=(2, 3)).opening(record) == {"layer": 2, "head": 3, "heads": [3]}
 
 

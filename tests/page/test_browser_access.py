@@ -1,0 +1,48 @@
+"""axe-core finds nothing that keeps people from using the pages."""
+
+import importlib.resources
+
+import numpy as np
+import pytest
+from records import record_of
+
+from attncli.report.page import page_of
+from attncli.report.parts import HeadGrid, Panel, Sentence
+
+pytestmark = pytest.mark.slow
+
+AXE = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
+THEMES = ["light", "dark"]
+
+
+def violations(page):
+    """Return what axe-core objects to, one line each: the rule and the elements."""
+    page.tab.evaluate(AXE)
+    found = page.tab.evaluate("() => axe.run(document)")["violations"]
+    return [f"{one['id']}: {[node['html'][:80] for node in one['nodes']]}" for one in found]
+
+
+@pytest.mark.parametrize("scheme", THEMES)
+@pytest.mark.parametrize("view", ["heads", "model", "matrix", "neuron"])
+def test_axe_finds_nothing_in_any_view(opened, random_maps, view, scheme):
+    page = opened([record_of(random_maps(2, 12, 12))], f"#view={view}&token=3", scheme=scheme)
+    assert violations(page) == []
+    page.tab.click("#more")
+    page.tab.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("scheme", THEMES)
+def test_axe_finds_nothing_on_a_page_of_effects(opened, scheme):
+    panel = Panel("zero", np.linspace(-1, 1, 6).reshape(2, 3), "the head gives 0")
+    document = page_of(
+        ["made-up"], [Sentence("effect", caption=True), HeadGrid([panel], [0, 1], [0, 1, 2], "effect", True)]
+    )
+    assert violations(opened([], document=document, scheme=scheme)) == []
+
+
+def test_axe_finds_what_was_planted(opened, random_maps):
+    page = opened([record_of(random_maps(1, 2, 5))])
+    page.tab.eval_on_selector("#more", "button => { button.textContent = ''; button.title = ''; }")
+    page.tab.eval_on_selector("#said", "said => { said.style.color = '#eee'; }")
+    assert [line.partition(":")[0] for line in violations(page)] == ["button-name", "color-contrast"]
