@@ -24,7 +24,7 @@ SETTLE = """() => new Promise((done, fail) => {
   chart.dispatchEvent(new Event("scroll"));
   const look = () => (chart.dataset.drawn ? done() : requestAnimationFrame(look));
   look();
-  setTimeout(() => fail(new Error("nothing was drawn in 60 seconds")), 9_000);
+  setTimeout(() => fail(new Error("nothing was drawn in 60 seconds")), 60_000);
 })"""
 
 # The text of the file that a button saves, caught on its way: a browser stops pages that save many files.
@@ -260,7 +260,7 @@ class Opened:
 
     def text(self, name):
         """What an element says, by its id."""
-        return without_isolates(self.tab.inner_text(f"#{name}"))
+        return without_isolates(self.tab.inner_text(f"#{name}") or self.tab.text_content(f"#{name}"))
 
     def tip(self):
         return None if self.tab.is_hidden("#tip") else self.text("tip")

@@ -121,7 +121,8 @@ function keepCorner() {
   settling = setTimeout(() => {
     if (state.view !== "matrix") return;
     const { cell } = views.matrix.grid(chart.clientWidth, chart.clientHeight);
-    change({ corner: `${Math.round(chart.scrollTop / cell)},${Math.round(chart.scrollLeft / cell)}` });
+    const corner = `${Math.round(chart.scrollTop / cell)},${Math.round(chart.scrollLeft / cell)}`;
+    if (corner !== state.corner) change({ corner });
   }, SETTLED);
 }
 

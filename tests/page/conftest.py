@@ -25,7 +25,7 @@ def tabs(running):
             contexts.clear()
         if touch not in contexts:
             contexts[touch] = running().new_context(offline=True, has_touch=touch), []
-            contexts[touch][0].set_default_timeout(6_000)
+            contexts[touch][0].set_default_timeout(60_000)
         context, free = contexts[touch]
         return free, free.pop() if free else context.new_page()
 

@@ -57,7 +57,7 @@ def isolated(page):
     ],
 )
 def test_matrix_points_along_the_row_or_column(opened, record, side, token, place, arrow):
-    page = opened(record, f"#view=matrix&head=0&cell=20&side={side}&token={token}")
+    page = opened(record, f"#view=matrix&head=0&cell=20&side={side}&token={token}", height=900)
     page.scroll(*place)
     weight = record.map(0, 0)[token, COUNT - 1 - token]
     assert arrows(page) == [(arrow, COUNT - 1 - token, 0, pytest.approx(weight, abs=2e-3))]

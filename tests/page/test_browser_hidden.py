@@ -60,7 +60,7 @@ def test_a_tip_and_the_words_beside_say_it(opened, record):
     [cell] = [one for one in page.marks("rect") if (one["query"], one["key"]) == (3, 6)]
     page.point(cell["x"] + 4, cell["y"] + 4)
     assert page.tab.inner_text("#tip").endswith(": hidden")
-    assert "hatched: hidden" in page.tab.inner_text("#about")
+    assert "hatched: hidden" in page.text("about")
 
 
 def test_heads_hatch_the_keys_that_are_hidden_from_the_query_that_is_held(opened, record):
@@ -75,4 +75,4 @@ def test_heads_hatch_the_keys_that_are_hidden_from_the_query_that_is_held(opened
 def test_where_nothing_is_hidden_nothing_says_so(opened, random_maps):
     page = opened(record_of(random_maps(1, 2, 7)), "#view=matrix")
     assert not hidden_cells(page) and "hidden" not in page.texts()
-    assert "hatched" not in page.tab.inner_text("#about")
+    assert "hatched" not in page.text("about")

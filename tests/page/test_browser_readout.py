@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 READ = """table => ({
   head: [...table.tHead.rows[0].cells].map((cell) => cell.textContent),
   rows: [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent)),
-  colours: [...table.tBodies[0].rows].map((row) => row.cells[1].style.getPropertyValue("--head")),
+  colours: [...table.tBodies[0].rows].map((row) => row.cells[row.cells.length - 1].style.getPropertyValue("--head")),
 })"""
 
 

@@ -107,7 +107,7 @@ def test_with_shift_what_is_seen_is_saved(opened, random_maps):
     page = opened(record_of(random_maps(1, 1, 40)), "#view=matrix&cell=60&corner=5,5")
     seen = {(int(cell["query"]), int(cell["key"])) for cell in page.marks("rect")}
     with page.tab.expect_download() as download:
-        page.tab.click("#save-svg", modifiers=["Shift"])
+        page.click("#save-svg", modifiers=["Shift"])
     root = ElementTree.fromstring(download.value.path().read_bytes())
     left, top, right, bottom = box(root)
     high, wide = page.pixels().shape[:2]

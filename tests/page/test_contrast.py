@@ -47,3 +47,11 @@ def test_ink_can_be_read_on_half_a_heads_colour(theme):
     for colour in HEAD_COLOURS:
         ground = mixed(channels(colour), 0.5, channels(colours["paper"]))
         assert contrast(channels(colours["ink"]), ground) >= LEAST, colour
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_ink_can_be_read_on_the_strongest_shade_of_the_text(theme):
+    colours = themes()[theme]
+    strongest = re.search(r"STRONGEST = (\d+)", (FOLDER / "sentence.js").read_text(encoding="utf-8"))
+    ground = mixed(channels(colours["accent"]), int(strongest[1]) / 100, channels(colours["paper"]))
+    assert contrast(channels(colours["ink"]), ground) >= LEAST

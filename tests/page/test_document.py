@@ -111,6 +111,7 @@ def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing_around_it(bro
     blocked = "() => { try { return String(parent.document.title) } catch (error) { return error.name } }"
     assert inside.evaluate(blocked) == "SecurityError"
     inside.click("[data-view=matrix]")
+    inside.click("#more")
     with tab.expect_download() as download:
         inside.click("#save-svg")
     saved = download.value.path().read_text(encoding="utf-8")
