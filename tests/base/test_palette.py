@@ -1,13 +1,19 @@
-"""The colours of weights are told apart where colours are not: in grey print, and by who has no green cones."""
+"""Colours are told apart in grey print, and with three kinds of colour blindness."""
 
 import numpy as np
 import pytest
 
-from attncli.record.display import WEIGHTS
+from attncli.record.display import HEAD_COLOURS, WEIGHTS
 
-# Linear red, green, blue as they look without green cones: Machado, Oliveira and Fernandes 2009, table 1, severity 1.
+# Linear red, green, blue as they look without one kind of cones: Machado, Oliveira and Fernandes 2009, table 1.
+PROTANOPIA = np.array(
+    [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+)
 DEUTERANOPIA = np.array(
     [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+)
+TRITANOPIA = np.array(
+    [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
 )
 TO_XYZ = np.array(
     [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
@@ -15,12 +21,20 @@ TO_XYZ = np.array(
 EVEN = np.linspace(0, 1, 11)  # steps of a tenth of the scale
 
 
-def linear(shares):
-    """The map's colours at shares from 0 to 1 as linear light `[share, 3]`."""
-    table = np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in WEIGHTS]) / 255
-    places = np.linspace(0, 1, len(WEIGHTS))
-    colours = np.stack([np.interp(shares, places, part) for part in table.T], axis=-1)
+def channels(colours):
+    """Return the red, green and blue of "#rrggbb", from 0 to 1, `[colour, 3]`."""
+    return np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in colours]) / 255
+
+
+def linear(colours):
+    """Return colours from 0 to 1 as linear light."""
     return np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+
+
+def scale(shares):
+    """Return the colours of weights at shares from 0 to 1 as linear light `[share, 3]`."""
+    places = np.linspace(0, 1, len(WEIGHTS))
+    return linear(np.stack([np.interp(shares, places, part) for part in channels(WEIGHTS).T], axis=-1))
 
 
 def lab(light):
@@ -45,5 +59,15 @@ def test_neighbouring_steps_stay_apart(seen):
     """Each tenth of the scale is 7 or more units of CIE lightness darker than the one before: 2.3 are just noticeable
     (Mahy, Van Eycken and Oosterlinck 1994). As the order is one of lightness, a dark page's, backwards, is too.
     """
-    falls = -np.diff(lab(seen(linear(EVEN)))[:, 0])
+    falls = -np.diff(lab(seen(scale(EVEN)))[:, 0])
     assert falls.min() > 7
+
+
+@pytest.mark.parametrize(
+    "seen", [np.eye(3), PROTANOPIA, DEUTERANOPIA, TRITANOPIA], ids=["all", "no red", "no green", "no blue"]
+)
+def test_any_two_colours_of_heads_are_told_apart(seen):
+    """They are 20 or more apart (CIE 1976); the old ones of heads 1 and 8 were 0.4 apart without green cones."""
+    found = lab(np.clip(linear(channels(HEAD_COLOURS)) @ seen.T, 0, 1))
+    apart = np.linalg.norm(found[:, None] - found, axis=-1)
+    assert apart[~np.eye(len(found), dtype=bool)].min() > 20

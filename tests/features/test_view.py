@@ -5,12 +5,15 @@ import re
 
 import pytest
 
+from attncli.analysis.edges import with_usual
+from attncli.corpus.usual import usual_of
 from attncli.features import view
 from attncli.models.engine import NEURONS
 from attncli.page import Start, advice, page
 from attncli.record import save_records
 from attncli.record.loading import load_record
 from attncli.record.making import record_of
+from attncli.record.selection import Request
 
 TEXT = "The cat sat on the mat."
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."
@@ -44,8 +47,8 @@ def test_the_path_is_the_output_and_the_page_is_there(attncli, folder):
 def test_the_page_is_that_of_the_record(attncli, folder, minilm, described):
     attncli("view", "-l", "2,4", "-H", "1-3", "--vectors", "4.2", "--view", "matrix", "--query", "mat", TEXT)
     record = minilm.attend(TEXT, layers="2,4", heads="1-3", vectors="4.2")
-    opening = described()["start"]["opening"]
-    start = Start(view="matrix", query="mat", head=(opening["layer"], opening["head"]))
+    record = with_usual(record, usual_of(minilm, Request(layers="2,4", heads="1-3")))
+    start = Start(view="matrix", query="mat")
     assert (folder / "attention.html").read_text(encoding="utf-8") == page(record, start, advice=advice.VIEW)
 
 
@@ -198,7 +201,9 @@ def test_a_page_that_is_given_up_was_told_of(attncli, folder, monkeypatch):
 
 
 def test_a_saved_record_gives_the_same_page(attncli, folder, minilm):
-    minilm.attend(TEXT, layers=[1, 4], heads=[2, 6], vectors="4.6").save("maps.safetensors")
+    record = minilm.attend(TEXT, layers=[1, 4], heads=[2, 6], vectors="4.6")
+    usual = usual_of(minilm, Request(layers=[1, 4], heads=[2, 6]))  # which `run` saves as well
+    with_usual(record, usual).save("maps.safetensors")
     attncli("view", "-l", "1,4", "-H", "2,6", "--vectors", "4.6", "-o", "model.html", TEXT)
     attncli("view", "--from", "maps.safetensors", "-o", "saved.html")
     first, second = ((folder / name).read_text(encoding="utf-8") for name in ("model.html", "saved.html"))

@@ -37,6 +37,7 @@ from attncli.page import Start, advice, document
 from attncli.page.live import LivePage
 from attncli.page.payload import plain_payload
 from attncli.record import AttentionRecord
+from attncli.record.display import in_stretches
 from attncli.record.selection import Grouping, Input, Request
 
 if TYPE_CHECKING:
@@ -205,9 +206,11 @@ def records_of(site: Site, wish: Wish, watch: Watch) -> list[AttentionRecord]:
         found = site.session.records(asked, watch)
     else:
         found = with_vectors(site, asked, wish.head, watch)
-    first, *others = (row_shares(site.hide_model_path(record)) for record in found)
-    stretched = first.part is not None and first.part.stretched  # stretches are not words
-    return [first if stretched else with_usual(first, site.session.usual(asked)), *others]
+    records = [row_shares(site.hide_model_path(record)) for record in found]
+    if in_stretches(records[0]):  # which are not words
+        return records
+    usual = (site.session.usual(replace(asked, masks=(mask,))) for mask in site.masks)
+    return [with_usual(record, over) for record, over in zip(records, usual, strict=True)]
 
 
 def with_vectors(site: Site, asked: SessionRequest, head: tuple[int, int], watch: Watch) -> list[AttentionRecord]:

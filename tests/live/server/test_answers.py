@@ -2,12 +2,15 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from packed import read_layer, unpacked
 from serving import serving
 
+from attncli.analysis.edges import with_usual
+from attncli.corpus.usual import usual_of
 from attncli.live import Session
 from attncli.live.server.app import Site
 from attncli.models.engine import under_masks
@@ -25,8 +28,14 @@ def viewed(model, text, pair=None, most=0.0):
     """What a page of `view` holds of a text: description and chunks, uncompressed."""
     request = VIEWED if most else Request(vectors="none", grouping=VIEWED.grouping)
     [records] = under_masks(model, [Input(text, pair)], request, MASKS, most)
-    description, chunks = payload(records, {})
+    description, chunks = payload(with_usuals(model, records), {})
     return description, {name: unpacked(one) for name, one in chunks.items()}
+
+
+def with_usuals(model, records):
+    """Return records under each mask with what is usual of the model's heads under it."""
+    usual = [usual_of(model, replace(VIEWED, mask=mask)) for mask in MASKS]
+    return [with_usual(record, over) for record, over in zip(records, usual, strict=True)]
 
 
 def without_prefix(description, chunks):
@@ -90,7 +99,7 @@ def test_what_is_saved_is_the_page_of_view(served, minilm):
     [records] = under_masks(minilm, [Input("The cat sat on the mat.")], VIEWED, MASKS, 75_000)
     start = Start("matrix", 3, head=(2, 5))
     assert status == 200
-    assert page == document.page(records, start, advice=advice.VIEW)
+    assert page == document.page(with_usuals(minilm, records), start, advice=advice.VIEW)
 
 
 def test_the_mask_on_the_screen_comes_first_in_what_is_saved(served):
