@@ -30,14 +30,11 @@ class Alphabet:
         return list(self.numbers)
 
     def encode(self, text: str) -> list[int]:
-        """Return the numbers of a text's characters, without start and end; UNKNOWN for unknown ones."""
-        return [self.numbers.get(_plain(character), UNKNOWN) for character in text]
+        """Return the numbers of a text's characters, without start and end; UNKNOWN for unknown ones.
 
-
-def _plain(character: str) -> str:
-    """Return a character in lower case and half width ("Ｍ" is "m"), which make no difference to a date."""
-    simple = unicodedata.normalize("NFKC", character).lower()
-    return simple if len(simple) == 1 else character
+        Case and width make no difference to a date: "Ｍ" is "m".
+        """
+        return [self.numbers.get(unicodedata.normalize("NFKC", one).lower(), UNKNOWN) for one in text]
 
 
 SOURCE = Alphabet(

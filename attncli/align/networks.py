@@ -1,19 +1,8 @@
-"""The networks that translate dates: recurrent ones with attention between encoder and decoder, and a Transformer.
+"""The networks that translate dates: recurrent ones with attention between encoder and decoder (Bahdanau et al. 2015,
+Luong et al. 2015), and a small Transformer (Vaswani et al. 2017).
 
-The systems of Bahdanau et al. 2015 and Luong et al. 2015:
-
-    the text's characters ── GRU in both directions ──► h_1 ... h_n, which attention looks at
-
-    Bahdanau, attention before the step:            Luong, attention after the step:
-
-        s_{i-1} ──► attend to h ──► c_i                 s_{i-1}, y_{i-1} ── GRU ──► s_i
-        s_{i-1}, y_{i-1}, c_i ── GRU ──► s_i            s_i ──► attend to h ──► c_i
-        s_i, y_{i-1}, c_i ──► y_i                       tanh(W_c [c_i; s_i]) ──► y_i
-
-The Transformer (Vaswani et al. 2017), small, of the layers of `attncli.attention`:
-
-    the text's characters + positions ── encoder layers ──► memory
-    START and the output so far + positions ── decoder layers, which look at the memory ──► the next character
+Every network maps `source`, texts as numbers `[batch, key]`, and `previous`, START and the output so far
+`[batch, query]`, to `Decoded`. No row sees what comes after it.
 """
 
 from typing import NamedTuple
@@ -51,39 +40,21 @@ class Decoded(NamedTuple):
 # --- recurrent -------------------------------------------------------------------------------------------
 
 
-class Memory(NamedTuple):
-    """The output of the encoder.
-
-    keys `[batch, key, d_hidden]`: h_j = [→h_j; ←h_j]. ends `[batch, 2, d_hidden / 2]`: where the two directions ended,
-    →h_n and ←h_1. mask `[batch, 1, key]`: True where there is no PAD.
-    """
-
-    keys: Tensor
-    ends: Tensor
-    mask: Tensor
-
-
 class Recurrent(nn.Module):
     """Encoder and decoder. attention: additive is Bahdanau's system; dot, general and concat are Luong's.
 
     d_hidden: elements of h_j and s_i, both directions of the encoder together.
-    Raises ValueError if `d_hidden` is odd.
     """
 
-    def __init__(self, attention: str, d_embedding: int = 32, d_hidden: int = 96) -> None:
+    def __init__(self, attention: str, d_embedding: int, d_hidden: int) -> None:
         super().__init__()
         self.encoder = RecurrentEncoder(d_embedding, d_hidden)
         decoder = BahdanauDecoder if attention == "additive" else LuongDecoder
         self.decoder = decoder(SCORE_NAMES[attention], d_embedding, d_hidden)
 
-    def encode(self, source: Tensor) -> Memory:
-        """Return the memory of texts `[batch, key]` that the decoder needs."""
-        memory: Memory = self.encoder(source)
-        return memory
-
-    def decode(self, memory: Memory, previous: Tensor) -> Decoded:
-        """previous `[batch, query]`: START and the output so far. No row sees what comes after it."""
-        decoded: Decoded = self.decoder(memory, previous)
+    def forward(self, source: Tensor, previous: Tensor) -> Decoded:
+        keys, ends = self.encoder(source)
+        decoded: Decoded = self.decoder(keys, ends, (source != PAD)[:, None, :], previous)
         return decoded
 
 
@@ -92,17 +63,17 @@ class RecurrentEncoder(nn.Module):
 
     def __init__(self, d_embedding: int, d_hidden: int) -> None:
         super().__init__()
-        if d_hidden % 2 != 0:
-            raise ValueError(f"two directions share d_hidden: {d_hidden} is odd")
         self.embedding = nn.Embedding(len(SOURCE), d_embedding)
         self.gru = nn.GRU(d_embedding, d_hidden // 2, batch_first=True, bidirectional=True)
 
-    def forward(self, source: Tensor) -> Memory:
-        x, real = self.embedding(source), source != PAD  # [batch, key, d_embedding], [batch, key]
+    def forward(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Return h `[batch, key, d_hidden]`, and the last →h_n and ←h_1, `[batch, 2, d_hidden / 2]`."""
         # Packed, so that the way back begins at a text's own end and not in its padding.
-        hidden, ends = self.gru(pack_padded_sequence(x, real.sum(dim=1), batch_first=True, enforce_sorted=False))
+        lengths = (source != PAD).sum(dim=1)
+        x = pack_padded_sequence(self.embedding(source), lengths, batch_first=True, enforce_sorted=False)
+        hidden, ends = self.gru(x)
         keys, _ = pad_packed_sequence(hidden, batch_first=True, total_length=source.shape[1])
-        return Memory(keys.contiguous(), ends.transpose(0, 1), real[:, None, :])
+        return keys.contiguous(), ends.transpose(0, 1)
 
 
 class BahdanauDecoder(nn.Module):
@@ -121,11 +92,11 @@ class BahdanauDecoder(nn.Module):
         self.cell = nn.GRUCell(d_embedding + d_hidden, d_hidden)
         self.output = nn.Linear(d_hidden + d_embedding + d_hidden, len(TARGET))
 
-    def forward(self, memory: Memory, previous: Tensor) -> Decoded:
-        state = torch.tanh(self.first_state(memory.ends[:, 1]))  # s_0 [batch, d_hidden]
+    def forward(self, keys: Tensor, ends: Tensor, mask: Tensor, previous: Tensor) -> Decoded:
+        state = torch.tanh(self.first_state(ends[:, 1]))  # s_0 [batch, d_hidden]
         logits, weights = [], []
         for y in self.embedding(previous).unbind(dim=1):  # y_{i-1} [batch, d_embedding]
-            attention = attend(state[:, None], memory.keys, memory.keys, memory.mask, self.score)
+            attention = attend(state[:, None], keys, keys, mask, self.score)
             context = attention.output[:, 0]  # c_i [batch, d_hidden]
             state = self.cell(torch.cat([y, context], dim=-1), state)  # s_i
             logits.append(self.output(torch.cat([state, y, context], dim=-1)))
@@ -153,10 +124,10 @@ class LuongDecoder(nn.Module):
         self.combine = nn.Linear(2 * d_hidden, d_hidden, bias=False)
         self.output = nn.Linear(d_hidden, len(TARGET))
 
-    def forward(self, memory: Memory, previous: Tensor) -> Decoded:
-        first = torch.tanh(self.first_state(memory.ends.flatten(1)))  # s_0 [batch, d_hidden]
+    def forward(self, keys: Tensor, ends: Tensor, mask: Tensor, previous: Tensor) -> Decoded:
+        first = torch.tanh(self.first_state(ends.flatten(1)))  # s_0 [batch, d_hidden]
         states, _ = self.gru(self.embedding(previous), first[None])  # s_i [batch, query, d_hidden]
-        attention = attend(states, memory.keys, memory.keys, memory.mask, self.score)
+        attention = attend(states, keys, keys, mask, self.score)
         attentional = torch.tanh(self.combine(torch.cat([attention.output, states], dim=-1)))  # ~h_i
         return Decoded(self.output(attentional), {"cross": attention.weights[:, None, None]})
 
@@ -164,22 +135,10 @@ class LuongDecoder(nn.Module):
 # --- the Transformer -------------------------------------------------------------------------------------
 
 
-class TransformerMemory(NamedTuple):
-    """The encoder's output `[batch, key, d_model]`, the mask that hides PAD `[batch, 1, 1, key]`, and the encoder's
-    weights `[batch, layer, head, key, key]`."""
-
-    output: Tensor
-    mask: Tensor
-    weights: Tensor
-
-
 class Transformer(nn.Module):
-    """Encoder and decoder of `layers` layers each; post-norm, as in the paper, without dropout.
+    """Encoder and decoder of `layers` layers each; post-norm, as in the paper, without dropout."""
 
-    Raises ValueError if `d_model` is odd or not divisible by `heads`.
-    """
-
-    def __init__(self, d_model: int = 64, heads: int = 4, layers: int = 2) -> None:
+    def __init__(self, d_model: int, heads: int, layers: int) -> None:
         super().__init__()
         self.source = nn.Embedding(len(SOURCE), d_model)
         self.target = nn.Embedding(len(TARGET), d_model)
@@ -190,31 +149,23 @@ class Transformer(nn.Module):
         for table in (self.source, self.target):  # of size 1 once multiplied, as positions are
             nn.init.normal_(table.weight, std=d_model**-0.5)
 
-    def encode(self, source: Tensor) -> TransformerMemory:
-        mask = padding_mask((source != PAD).long())
-        x = self.embed(self.source, source)  # [batch, key, d_model]
-        weights = []
+    def forward(self, source: Tensor, previous: Tensor) -> Decoded:
+        visible, causal = padding_mask((source != PAD).long()), causal_mask(previous.shape[1])
+        maps: dict[str, list[Tensor]] = {"cross": [], "encoder": [], "decoder": []}
+        memory = self.embed(self.source, source)  # [batch, key, d_model]
         for layer in self.encoder:
-            x, attention = layer(x, mask)
-            weights.append(attention.weights)
-        return TransformerMemory(x, mask, torch.stack(weights, dim=1))
-
-    def decode(self, memory: TransformerMemory, previous: Tensor) -> Decoded:
-        mask = causal_mask(previous.shape[1], device=previous.device)
+            memory, attention = layer(memory, visible)
+            maps["encoder"].append(attention.weights)
         x = self.embed(self.target, previous)  # [batch, query, d_model]
-        own, cross = [], []
         for layer in self.decoder:
-            step = layer(x, memory.output, mask, memory.mask)
-            x = step.output
-            own.append(step.attention.weights)
-            cross.append(step.cross.weights)
-        maps = {"cross": torch.stack(cross, dim=1), "encoder": memory.weights, "decoder": torch.stack(own, dim=1)}
-        return Decoded(self.output(x), maps)
+            x, attention, cross = layer(x, memory, causal, visible)
+            maps["decoder"].append(attention.weights)
+            maps["cross"].append(cross.weights)
+        return Decoded(self.output(x), {kind: torch.stack(weights, dim=1) for kind, weights in maps.items()})
 
     def embed(self, table: nn.Embedding, numbers: Tensor) -> Tensor:
         """Return characters and their positions as vectors, the characters times √d_model (section 3.4)."""
-        positions = torch.arange(numbers.shape[1], device=numbers.device)
-        return table(numbers) * table.embedding_dim**0.5 + self.positions(positions)
+        return table(numbers) * table.embedding_dim**0.5 + self.positions(torch.arange(numbers.shape[1]))
 
 
 Network = Recurrent | Transformer

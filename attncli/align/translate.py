@@ -4,14 +4,13 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from attncli.align.characters import END, NONE, SOURCE, SPECIAL, START, TARGET, UNKNOWN, sources
-from attncli.align.checkpoint import WEIGHTS, About, load, restore, weights_path
+from attncli.align.checkpoint import WEIGHTS, About, load, weights_path
 from attncli.align.dates import FIRST, LAST, is_date, is_day
 from attncli.align.networks import Decoded, Network
 from attncli.base import choices
@@ -32,10 +31,9 @@ class Alignment:
     """A translation and its attention.
 
     characters: those of the text, and [END]. emitted: the output, with [END] unless it reached LIMIT before;
-    `probabilities` of each character, given those before. maps: weights by kind of attention, float32, rows are queries
-    and sum to 1: cross `[layer, head, emitted, character]`; of a Transformer also encoder
-    `[layer, head, character, character]` and decoder `[layer, head, emitted, emitted]`, where query i is the character
-    that went in when emitted[i] came out: emitted[i - 1], and [START] before the first.
+    `probabilities` of each character, given those before. maps: as in `Decoded`, of this text, in float32. In the
+    decoder's map query i is the character that went in when emitted[i] came out: emitted[i - 1], and [START] before
+    the first.
     """
 
     attention: str
@@ -51,7 +49,7 @@ class Alignment:
 
     @property
     def ended(self) -> bool:
-        """Return whether the model wrote [END]."""
+        """Whether the model wrote [END]."""
         return self.emitted[-1] == SPECIAL[END]
 
     @property
@@ -105,14 +103,11 @@ class Aligner:
         for text in texts:
             _check_text(text)
         for start in range(0, len(texts), TOGETHER):
-            yield from self.translate_together(texts[start : start + TOGETHER])
+            yield from self._translate_batch(texts[start : start + TOGETHER])
 
     @torch.no_grad()
-    def translate_together(self, texts: Sequence[str]) -> Iterator[Alignment]:
-        """Translate texts in one batch, unchecked."""
-        decoded, written, probabilities = _decode_greedily(
-            self.network, self.network.encode(sources(texts)), len(texts)
-        )
+    def _translate_batch(self, texts: Sequence[str]) -> Iterator[Alignment]:
+        decoded, written, probabilities = _decode_greedily(self.network, sources(texts))
         for number, text in enumerate(texts):
             symbols = written[number].tolist()
             emitted = symbols.index(END) + 1 if END in symbols else len(symbols)
@@ -130,16 +125,16 @@ class Aligner:
             )
 
 
-def _decode_greedily(network: Network, memory: Any, texts: int) -> tuple[Decoded, Tensor, Tensor]:
+def _decode_greedily(network: Network, source: Tensor) -> tuple[Decoded, Tensor, Tensor]:
     """Write the likeliest next character until every text has its END, at most LIMIT of them.
 
-    Every step decodes from the beginning: a date is short. Returns the result of the last step, and the characters'
+    Every step runs the whole network: a date is short. Returns the result of the last step, and the characters'
     numbers and probabilities, `[batch, query]`; those after an END mean nothing.
     """
-    written = torch.full((texts, 1), START)
-    probabilities = torch.empty(texts, 0)
+    written = torch.full((len(source), 1), START)
+    probabilities = torch.empty(len(source), 0)
     while True:
-        decoded = network.decode(memory, written)
+        decoded = network(source, written)
         best = decoded.logits[:, -1:].softmax(dim=-1).max(dim=-1)
         probabilities = torch.cat([probabilities, best.values], dim=1)
         written = torch.cat([written, best.indices], dim=1)
@@ -165,9 +160,9 @@ def load_aligner(attention: str = "additive", folder: Path = WEIGHTS) -> Aligner
     """
     choices.check("attention", attention, choices.Attention)
     path = weights_path(folder, attention)
-    about, tensors = load(path)
+    about, network = load(path)
     if about.attention != attention:
         raise RequestError(
             f"{path} holds {about.attention} attention: give --attention {about.attention} or another folder"
         )
-    return Aligner(about, restore(path, about, tensors), path)
+    return Aligner(about, network, path)

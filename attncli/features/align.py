@@ -6,15 +6,12 @@ al. 2017). The networks and their weights are in `attncli.align`.
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-
 from attncli.base import choices
-from attncli.base.errors import RequestError
 from attncli.base.files import PAGE, PICTURES
 from attncli.base.printable import printable
 from attncli.base.progress import Progress, counted, silent
@@ -22,23 +19,21 @@ from attncli.base.untrusted import read_regular
 from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, notify, read_inputs
-from attncli.features.options import MODEL, OUTPUT, argument, choice, option
+from attncli.features.options import MODEL, argument, option
 from attncli.record import AttentionRecord, ModelInfo, save_records
+from attncli.record.making import record_of
 from attncli.record.record import SUFFIXES, check_record_count
 from attncli.report import NextCommand, Part, Report
-from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from attncli.align.characters import Alphabet
     from attncli.align.translate import Aligner, Alignment
     from attncli.report.canvas import Canvas
 
 SAMPLE = "3 March 2021"
 SPACE = "␣"  # a space that is a token of its own
-# The fields of an alignment in the document.
 ENTRIES = ("text", "output", "date", "probability", "doubt", "characters", "emitted", "probabilities")
 
 
@@ -77,26 +72,17 @@ class Align(Feature):
         Path | None,
         option(MODEL, "--weights", metavar="DIR", help="Weights made by train-align.", show_default="the package's"),
     ] = None
-    which: Annotated[
-        choices.Kind, choice(OUTPUT, choices.Kind, "--which", rare=True, help="What a picture shows: ")
-    ] = "cross"
 
     def reports(self, progress: Progress = silent) -> Iterator[Report]:
         """Report each text's alignment to a person, or all of them as one document or file."""
-        kinds = choices.names(choices.Kind) if self.attention == "transformer" else ("cross",)
-        suffix = None if self.path is None else self.path.suffix.lower()
-        if suffix not in PICTURES:
-            self.refuse("where no picture is drawn: files hold every attention", "which")
-        if self.which not in kinds:
-            raise RequestError(f"--which {self.which}: with --attention {self.attention} it is {' or '.join(kinds)}")
         if self.text is None and self.file is None:
             notify(f'no text given, so this one: "{SAMPLE}"')
         text = SAMPLE if self.text is None and self.file is None else self.text
         texts = [one.text for one in read_inputs(text, None, self.file)]
-        if suffix in PICTURES:
-            check_one(len(texts), "give the one to draw as TEXT")
         if self.path is not None:
-            check_record_count(self.path, len(texts) * len(kinds))
+            if self.path.suffix.lower() in PICTURES:
+                check_one(len(texts), "give the one to draw as TEXT")
+            check_record_count(self.path, len(texts) * (3 if self.attention == "transformer" else 1))
         from attncli.align.checkpoint import WEIGHTS
         from attncli.align.translate import load_aligner
 
@@ -114,7 +100,7 @@ class Align(Feature):
         files = {
             **{suffix: partial(save_records, every) for suffix in SUFFIXES if suffix != ".json"},
             PAGE: partial(_save_page, every),
-            **dict.fromkeys(PICTURES, partial(_save_picture, every, self.which)),
+            **dict.fromkeys(PICTURES, partial(_save_picture, every[0])),
         }
         for shown in [[one] for one in alignments] if self.shown else [alignments]:
             yield Report(
@@ -132,25 +118,12 @@ class Align(Feature):
 def _document(
     aligner: "Aligner", alignments: "Sequence[Alignment]", records: Sequence[Sequence[AttentionRecord]]
 ) -> dict[str, Any]:
-    """Return the document of --json: the maps of every text, and again as records, as in `run --json`."""
-    about = asdict(aligner.about)
+    """Return the document of --json: the maps are records, as in `run --json`."""
+    about = aligner.about
     return {
-        "model": {
-            **_model_of(aligner).document(),
-            **{name: about[name] for name in ("attention", "seed", "steps", "sizes")},
-        },
-        "alignments": [
-            {
-                **{name: getattr(one, name) for name in ENTRIES},
-                "attention": [
-                    {"kind": record.kind, "layer": layer, "head": head, "weights": record.map(layer, head).tolist()}
-                    for record in of_text
-                    for layer in record.layers
-                    for head in record.heads
-                ],
-            }
-            for one, of_text in zip(alignments, records, strict=True)
-        ],
+        "model": _model_of(aligner).document()
+        | {"attention": about.attention, "seed": about.seed, "steps": about.steps, "sizes": about.sizes},
+        "alignments": [{name: getattr(one, name) for name in ENTRIES} for one in alignments],
         "records": [record.document() for of_text in records for record in of_text],
     }
 
@@ -162,36 +135,24 @@ def _save_page(records: Sequence[AttentionRecord], path: Path) -> None:
     save_page(page(records, advice=ALIGN), path)
 
 
-def _save_picture(records: Sequence[AttentionRecord], which: str, path: Path) -> None:
+def _save_picture(record: AttentionRecord, path: Path) -> None:
     from attncli.report.figure.drawing import save_figure
     from attncli.report.figure.record import heatmap
 
-    save_figure(heatmap(next(record for record in records if record.kind == which)), path)
+    save_figure(heatmap(record), path)
 
 
 def records_of_alignment(aligner: "Aligner", alignment: "Alignment") -> list[AttentionRecord]:
-    """Return a record per kind of attention.
+    """Return a record per kind of attention, the cross-attention first.
 
     A token is a character. In the cross-attention query i is the character that came out there. In the decoder's own
     it is the one that went in: the character before, and [START] before the first.
     """
-    from attncli.align.characters import SOURCE, SPECIAL, START, TARGET
-
+    read, written = [SPACE if name == " " else name for name in alignment.characters], alignment.emitted
+    tokens = {"cross": (written, read), "encoder": (read, None), "decoder": (["[START]", *written[:-1]], None)}
     model = _model_of(aligner)
-    read, written = _tokens(alignment.characters, SOURCE), _tokens(alignment.emitted, TARGET)
-    fed = _tokens([SPECIAL[START], *alignment.emitted[:-1]], TARGET)
     return [
-        AttentionRecord(
-            weights=weights,
-            layers=list(range(weights.shape[0])),
-            heads=list(range(weights.shape[1])),
-            tokens={"cross": written, "encoder": read, "decoder": fed}[kind],
-            masks=np.tri(*weights.shape[2:]) > 0 if kind == "decoder" else np.ones(weights.shape[2:]) > 0,
-            mask_name="causal" if kind == "decoder" else "padding",
-            model=model,
-            key_tokens=read if kind == "cross" else None,
-            kind=kind,
-        )
+        record_of(weights, *tokens[kind], mask="causal" if kind == "decoder" else "padding", kind=kind, model=model)
         for kind, weights in alignment.maps.items()
     ]
 
@@ -206,22 +167,6 @@ def _model_of(aligner: "Aligner") -> ModelInfo:
         layers=sizes.get("layers", 1),
         heads=sizes.get("heads", 1),
         hidden_size=int(sizes.get("d_hidden") or sizes["d_model"]),
-    )
-
-
-def _tokens(names: list[str], alphabet: "Alphabet") -> Tokens:
-    """Return characters, and the names of special ones, as tokens. Every character is a word of its own."""
-    from attncli.align.characters import SPECIAL
-
-    special = [name in SPECIAL for name in names]
-    return Tokens(
-        text=[SPACE if name == " " else name for name in names],
-        ids=[SPECIAL.index(name) if name in SPECIAL else alphabet.encode(name)[0] for name in names],
-        segments=[0] * len(names),
-        words=[None if flag else place for place, flag in enumerate(special)],
-        offsets=[(0, 0) if flag else (place, place + 1) for place, flag in enumerate(special)],
-        special=special,
-        padding=[False] * len(names),
     )
 
 
@@ -265,17 +210,15 @@ class _Alignment(Part):
 
         one, weights = self.alignment, self.alignment.maps["cross"][-1].mean(axis=0)
         end = one.characters[-1]  # the last column's name reaches beyond it
+        names = [*(to_width(printable(name), CELL, canvas) for name in one.characters[:-1]), end]
         across = max(1, (canvas.width - LABELS + CELL - len(end)) // CELL)
         lines = []
-        for start in range(0, len(one.characters), across):
+        for start in range(0, len(names), across):
             part = slice(start, start + across)
-            names = [end if name == end else to_width(printable(name), CELL, canvas) for name in one.characters[part]]
-            lines.append(Text(" " * LABELS + "".join(names), style=canvas.faint))
+            lines.append(Text(" " * LABELS + "".join(names[part]), style=canvas.faint))
             for name, probability, row in zip(one.emitted, one.probabilities, weights[:, part].tolist(), strict=True):
                 line = Text(f"{name:>{len(end)}} ").append(f"{probability:.3f} ", style=canvas.faint)
-                for weight in row:
-                    line.append(*cell_text(weight, CELL, canvas))
-                lines.append(line)
+                lines.append(line.append_tokens(cell_text(weight, CELL, canvas) for weight in row))
         return lines
 
 
@@ -297,10 +240,7 @@ alignments.doubt | str or null | | why the output may be wrong, in words
 alignments.characters | [str] | `[character]` | the input, with [END]
 alignments.emitted | [str] | `[emitted]` | the output, with [END] unless it never ended
 alignments.probabilities | [float] | `[emitted]` | of each character, given those before
-alignments.attention | [head]
-alignments.attention.kind | str | | cross, encoder or decoder
-alignments.attention.weights | [[float]] | `[query][key]`
-records | [record] | | the same maps: for each text the cross-attention, then for a Transformer the self-attention
+records | [record] | | the maps: for each text the cross-attention, then for a Transformer the self-attention
     of encoder and decoder
 
 `.csv`: a row per cell, as for `run`.

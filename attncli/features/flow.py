@@ -25,8 +25,8 @@ from attncli.base.files import PICTURES
 from attncli.base.printable import printable, visible
 from attncli.base.progress import Progress, silent
 from attncli.features import completion, options
-from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import Saved, Texts, notify, read_inputs
+from attncli.features.feature import as_function
+from attncli.features.inputs import RecordFeature, Saved, Texts, notify, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import hide_masked, model_name, record_size
@@ -50,7 +50,7 @@ UNIT = 2**29
 
 
 @dataclass(eq=False)
-class Flow(Feature):
+class Flow(RecordFeature):
     """Follow attention down to the input tokens: rollout and flow.
 
     Above layer 0 a token is a mixture of tokens. Both methods (Abnar and Zuidema 2020) take the mean over heads, and
@@ -61,7 +61,6 @@ class Flow(Feature):
     Examples:
       attncli flow --query it -l all
       attncli flow -l 0,2,5 -o flow.png "The cat sat on the mat."
-      attncli flow -l all -o flow.npz "The cat sat on the mat."
       attncli run -l all -o maps.npz "A cat sat." && attncli flow --from maps.npz
     """
 
@@ -69,12 +68,6 @@ class Flow(Feature):
     saves = (*PICTURES, *SUFFIXES)
     saved_as = "the flow"
 
-    text: options.Text = None
-    pair: options.Pair = None
-    file: options.File = None
-    saved: options.Saved = None
-    model: options.ModelName = "minilm"
-    layer: options.Layer = None
     query: options.Query = None
     method: Annotated[
         str,
@@ -86,15 +79,8 @@ class Flow(Feature):
             complete=completion.several(choices.Method),
         ),
     ] = "raw,rollout,flow"
-    measure: options.Measure = "weight"
     words: options.Words = False
     mask: options.Mask = None
-    pad_to: options.PadTo = None
-    engine: options.Engine = "auto"
-    which: options.Which = None
-    target: options.Target = None
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         methods = choices.several("method", self.method, choices.Method)
@@ -125,11 +111,12 @@ class Flow(Feature):
         """Return the one record, with all layers: -l names those to start from."""
         if self.saved is not None:
             self.refuse_use("record", "with --from, which takes what was saved")
-            return Saved(self.saved, None, None).one(
+            return Saved(self.saved, None, self.head).one(
                 "save the one to follow by itself (attncli run -l all -o one.npz TEXT)"
             )
-        request = Request("all", "all", self.mask, self.pad_to, self.measure, which=self.which, target=self.target)
-        opening = Opening(self.model, self.device, self.dtype, self.engine)
+        heads = "all" if self.head is None else self.head
+        request = Request("all", heads, self.mask, self.pad_to, self.measure, which=self.which, target=self.target)
+        opening = Opening(self.model, self.device, self.dtype, self.engine, self.without)
         source = Texts(read_inputs(self.text, self.pair, self.file), opening, request)
         from attncli.models.engine import check_every_layer
 

@@ -272,17 +272,23 @@ class Saved(Source):
 
 
 @dataclass(eq=False)
-class RecordFeature(Feature):
-    """A feature that takes records: a model computes them from texts, or --from names a file of them.
-
-    Fields of a subclass come after these, on the command line as well. A mixin after this class in the bases puts
-    fields first.
-    """
+class _TextOptions:
+    """The options that name texts, or a saved record."""
 
     text: options.Text = None
     pair: options.Pair = None
     file: options.File = None
     saved: options.Saved = None
+
+
+@dataclass(eq=False)
+class ModelFeature(Feature):
+    """A feature that computes maps with a model.
+
+    Fields of a subclass come after these, on the command line as well. A mixin after this class in the bases puts
+    fields first.
+    """
+
     model: options.ModelName = "minilm"
     layer: options.Layer = None
     head: options.Head = None
@@ -294,6 +300,11 @@ class RecordFeature(Feature):
     target: options.Target = None
     device: options.Device = "auto"
     dtype: options.Dtype = "float32"
+
+
+@dataclass(eq=False)
+class RecordFeature(ModelFeature, _TextOptions):
+    """A feature that takes records: a model computes them from texts, or --from names a file of them."""
 
     def source(
         self,

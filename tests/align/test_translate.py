@@ -10,10 +10,10 @@ import torch
 from dates_by_hand import DATES, NO_DATES
 
 from attncli.align.characters import END, NONE, TARGET, UNKNOWN
-from attncli.align.checkpoint import SIZES, WEIGHTS, About, build, save
-from attncli.align.dates import draw
+from attncli.align.checkpoint import WEIGHTS, About, build, save
+from attncli.align.dates import draw, draw_no_date, is_date
 from attncli.align.networks import Decoded
-from attncli.align.train import share_exact, tried
+from attncli.align.train import share_exact
 from attncli.align.translate import LIMIT, LONGEST, Aligner, load_aligner
 from attncli.base import choices
 from attncli.base.errors import Notice, RequestError
@@ -48,10 +48,7 @@ class Parrot:
     def __init__(self, *texts):
         self.rows = [[*TARGET.encode(text), END] for text in texts]
 
-    def encode(self, texts):
-        return texts
-
-    def decode(self, source, previous):
+    def __call__(self, source, previous):
         queries = previous.shape[1]
         logits = torch.zeros(len(source), queries, len(TARGET))
         for number, row in enumerate(self.rows):
@@ -70,7 +67,7 @@ def certain(*texts):
 
 
 def parrot(*texts):
-    return Aligner(About("dot", 0, 1, 1, SIZES["dot"]), Parrot(*texts), WEIGHTS)
+    return Aligner(About("dot", 0, 1, 1), Parrot(*texts), WEIGHTS)
 
 
 @every_kind
@@ -168,14 +165,32 @@ def test_an_output_of_low_probability_is_doubted():
     assert "unsure" in next(parrot("2021-03-03").translate(["a"])).doubt
 
 
-@every_kind
-def test_dates_and_texts_that_are_none_as_people_wrote_them(attention):
+def outcomes(attention, pairs):
+    """Return the share of texts whose date (or None) is right, and the share that is wrong without a doubt."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)
-        dates = tried(aligner(attention), DATES)
-        no_dates = tried(aligner(attention), [(text, NONE) for text in NO_DATES])
-    assert dates.right == dates.texts and dates.silent == 0
-    assert no_dates.right >= 0.94 * no_dates.texts and no_dates.silent <= 0.06 * no_dates.texts
+        translated = list(aligner(attention).translate([text for text, _ in pairs]))
+    expected = [output if is_date(output) else None for _, output in pairs]
+    wrong = [one for one, date in zip(translated, expected, strict=True) if one.date != date]
+    return 1 - len(wrong) / len(pairs), sum(one.doubt is None for one in wrong) / len(pairs)
+
+
+@every_kind
+def test_dates_and_texts_that_are_none_as_people_wrote_them(attention):
+    assert outcomes(attention, DATES) == (1, 0)
+    right, silent = outcomes(attention, [(text, NONE) for text in NO_DATES])
+    assert right >= 0.94 and silent <= 0.06
+
+
+@pytest.mark.slow
+@every_kind
+def test_weights_of_the_package_know_dates_never_seen_and_texts_that_are_none(attention):
+    generator = random.Random(0)
+    assert share_exact(aligner(attention).network, draw("test", 2000, generator)) >= 0.975
+    right, silent = outcomes(attention, draw("test", 500, generator))
+    assert right >= 0.975 and silent <= 0.004
+    right, silent = outcomes(attention, [draw_no_date("test", generator) for _ in range(500)])
+    assert right >= 0.88 and silent <= 0.06
 
 
 @every_kind
@@ -216,10 +231,6 @@ def test_known_characters_are_no_notice():
 def test_only_kinds_that_there_are(tmp_path):
     with pytest.raises(RequestError, match="additive, dot, general, concat, transformer"):
         load_aligner("location")
-    save(
-        tmp_path / "dot.safetensors",
-        About("general", 0, 1, 1, SIZES["general"]),
-        build("general", SIZES["general"]).state_dict(),
-    )
+    save(tmp_path / "dot.safetensors", About("general", 0, 1, 1), build("general"))
     with pytest.raises(RequestError, match="--attention general"):
         load_aligner("dot", tmp_path)

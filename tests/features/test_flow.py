@@ -80,6 +80,19 @@ def test_norms_are_followed_as_shares_of_their_rows(attncli, minilm):
 
 
 @pytest.mark.slow
+def test_only_selected_heads_are_followed_and_silenced_ones_change_the_maps(attncli, minilm, tmp_path):
+    attncli("run", TEXT, "-l", "all", "-o", tmp_path / "maps.npz")
+    for maps, options in (
+        (minilm.attend(TEXT), ["-H", "1,3"]),
+        (minilm.without("0.3").attend(TEXT), ["-H", "1,3", "--without", "0.3"]),
+        (minilm.attend(TEXT), ["-H", "1,3", "--from", tmp_path / "maps.npz"]),
+    ):
+        text = [] if "--from" in options else [TEXT]
+        found = json.loads(attncli("flow", *text, "--json", "--method", "raw", "-l", "2", *options).out)
+        raw = [row["raw"] for row in found["layers"][0]["queries"]]
+        np.testing.assert_allclose(raw, maps.weights[2, [1, 3]].mean(axis=0), atol=1e-5)
+
+
 def test_a_record_is_drawn_and_a_saved_one_is_followed(attncli, tmp_path):
     whole, kept, picture = (tmp_path / name for name in ("maps.npz", "flow.safetensors", "flow.png"))
     attncli("run", TEXT, "-l", "all", "-o", str(whole))

@@ -20,8 +20,8 @@ from attncli.base.files import PAGE
 from attncli.base.printable import printable, quoted, visible
 from attncli.base.progress import Progress, silent
 from attncli.features import completion, options
-from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import Saved, Texts, check_one, notify, read_inputs
+from attncli.features.feature import as_function
+from attncli.features.inputs import ModelFeature, Saved, Texts, check_one, notify, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
 from attncli.record.display import model_name, record_size
@@ -41,24 +41,8 @@ WAYS = "two saved records, two texts, or one text with --models A,B, --masks A,B
 
 
 @dataclass(eq=False)
-class Diff(Feature):
-    """Show where two sets of maps differ: which heads, which cells.
-
-    They are two saved records (.safetensors, .npz or .json), two texts of equal length, or one text under two models,
-    two masks or two measures, or with heads silenced in B. Tokens are paired by their positions. For each head: how
-    much weight must move to make one map the other (the total variation distance, mean over tokens). Norms are compared
-    as shares of their rows.
-
-    \b
-    Examples:
-      attncli diff "The cat sat on the mat." "The dog sat on the mat."
-      attncli diff --masks padding,causal "The cat sat on the mat."
-      attncli diff --masks none,causal -o diff.html "The cat sat on the mat."
-      attncli diff --measures weight,norm "The cat sat on the mat."
-    """
-
-    group = "Corpora and comparisons"
-    saved_as = "a difference"
+class _Sides:
+    """The options that name the two things to compare."""
 
     first: Annotated[str | None, options.argument("A", "A saved record or a text.")] = None
     second: Annotated[str | None, options.argument("B", "The other one, of the same kind.")] = None
@@ -96,23 +80,34 @@ class Diff(Feature):
         ),
     ] = None
     pair: options.Pair = None
-    model: options.ModelName = "minilm"
-    layer: options.Layer = None
-    head: options.Head = None
+
+
+@dataclass(eq=False)
+class Diff(ModelFeature, _Sides):
+    """Show where two sets of maps differ: which heads, which cells.
+
+    They are two saved records (.safetensors, .npz or .json), two texts of equal length, or one text under two models,
+    two masks or two measures, or with heads silenced in B. Tokens are paired by their positions. For each head: how
+    much weight must move to make one map the other (the total variation distance, mean over tokens). Norms are compared
+    as shares of their rows.
+
+    \b
+    Examples:
+      attncli diff "The cat sat on the mat." "The dog sat on the mat."
+      attncli diff --masks padding,causal "The cat sat on the mat."
+      attncli diff --masks none,causal -o diff.html "The cat sat on the mat."
+      attncli diff --measures weight,norm "The cat sat on the mat."
+    """
+
+    group = "Corpora and comparisons"
+    saved_as = "a difference"
+
     mask: options.Mask = None
-    pad_to: options.PadTo = None
-    measure: options.Measure = "weight"
-    engine: options.Engine = "auto"
-    without: options.Without = None
-    which: options.Which = None
-    target: options.Target = None
     words: options.Words = False
     top: Annotated[
         int,
         options.option(options.OUTPUT, "--top", rare=True, metavar="N", min=1, help="Show the N largest cells."),
     ] = 10
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         suffix = "" if self.path is None else self.path.suffix.lower()
