@@ -21,6 +21,7 @@ from attncli.base.progress import Progress, counted, silent
 from attncli.base.untrusted import read_regular
 from attncli.features import options
 from attncli.features.feature import Feature
+from attncli.features.heatmap import RecordPicture
 from attncli.features.inputs import check_one, notify, read_inputs
 from attncli.features.options import MODEL, OUTPUT, argument, choice, option
 from attncli.record import AttentionRecord, ModelInfo, save_records
@@ -114,13 +115,14 @@ class Align(Feature):
         files = {
             **{suffix: partial(save_records, every) for suffix in SUFFIXES if suffix != ".json"},
             PAGE: partial(_save_page, every),
-            **dict.fromkeys(PICTURES, partial(_save_picture, every, self.which)),
         }
         for shown in [[one] for one in alignments] if self.shown else [alignments]:
+            drawn = [record for record in every if record.kind == self.which]
             yield Report(
                 [],
                 [_Alignment(one) for one in shown],
                 lambda: _document(aligner, alignments, records),
+                picture=[RecordPicture(record) for record in drawn],
                 files=files,
                 next=next if shown[-1] is alignments[-1] else None,
             )
@@ -160,13 +162,6 @@ def _save_page(records: Sequence[AttentionRecord], path: Path) -> None:
     from attncli.page.advice import ALIGN
 
     save_page(page(records, advice=ALIGN), path)
-
-
-def _save_picture(records: Sequence[AttentionRecord], which: str, path: Path) -> None:
-    from attncli.report.figure.drawing import save_figure
-    from attncli.report.figure.record import heatmap
-
-    save_figure(heatmap(next(record for record in records if record.kind == which)), path)
 
 
 def records_of_alignment(aligner: "Aligner", alignment: "Alignment") -> list[AttentionRecord]:
