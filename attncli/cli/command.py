@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from functools import partial
 from pathlib import Path
@@ -10,11 +10,12 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from attncli.base.files import LATEX, check_suffix
+from attncli.base.errors import RequestError
+from attncli.base.files import LATEX, PICTURES, check_suffix
 from attncli.cli import hints, output
 from attncli.cli.progress import progress
 from attncli.features.feature import Feature, default_of, options_of
-from attncli.features.options import MORE, OUTPUT, Option, option
+from attncli.features.options import MORE, OUTPUT, PRINTED, Option, option
 from attncli.report import Report
 
 WRONG = 1
@@ -37,6 +38,9 @@ def command_of(feature: type[Feature]) -> Callable[..., None]:
         default = None if feature.output is None else Path(feature.output)
         kind = list[Path] | None if feature.several else Path | None
         parameters.append(parameter("output_path", kind, saved, default))
+    if draws(feature):
+        for name, (kind, one) in PRINTED.items():
+            parameters.append(parameter(name, kind | None, typed(one), None))
     if feature.json:
         parameters.append(parameter("json", bool, typed(JSON), False))
     parameters += [parameter("quiet", bool, QUIET, False), parameter("debug", bool, DEBUG, False)]
@@ -56,13 +60,50 @@ def execute(feature: type[Feature], values: dict[str, Any]) -> None:
     asked.paths, asked.shown, asked.printed = paths, not paths and not json, json
     for path in paths:
         check_suffix(path, asked.suffixes(), feature.saved_as)
+    printed = check_printed(values, paths) if draws(feature) else {}
     if not asked.shown and feature.output is None:
         asked.refuse_use("terminal", EVERYTHING.format("--json" if json else "-o"))
     for report in asked.reports(progress):
-        deliver(report, feature, paths, json, context)
+        deliver(report, feature, paths, printed, json, context)
 
 
-def deliver(report: Report, feature: type[Feature], paths: Sequence[Path], json: bool, context: typer.Context) -> None:
+def draws(feature: type[Feature]) -> bool:
+    """Return whether a feature saves pictures."""
+    return not set(PICTURES).isdisjoint(feature.saves)
+
+
+def check_printed(values: dict[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
+    """Return the options that say how a picture is printed.
+
+    Raises RequestError where no picture is saved, where the format has no room for one of them, and as `paper` does.
+    """
+    printed = {name: values[name] for name in PRINTED if values[name] is not None}
+    suffixes = {path.suffix.lower() for path in paths}
+    for name in printed:
+        option_name = PRINTED[name][1].names[0]
+        if suffixes.isdisjoint(PICTURES):
+            raise RequestError(f"{option_name} has no effect without a picture: add -o FILE.pdf")
+        if name in ("dpi", "font") and not suffixes.isdisjoint(LATEX):
+            raise RequestError(f"{option_name} has no effect on a picture for LaTeX: leave it out")
+    if printed:
+        from attncli.report.paper import paper
+
+        paper(**printed)
+    if "font" in printed:
+        from attncli.report.figure.fonts import installed_family
+
+        installed_family(printed["font"])
+    return printed
+
+
+def deliver(
+    report: Report,
+    feature: type[Feature],
+    paths: Sequence[Path],
+    printed: Mapping[str, Any],
+    json: bool,
+    context: typer.Context,
+) -> None:
     """Show or save a report, offer what to type next, and raise its exit code where it is not 0."""
     if json:
         output.text(report.json())
@@ -77,7 +118,7 @@ def deliver(report: Report, feature: type[Feature], paths: Sequence[Path], json:
     if report.partial:
         raise typer.Exit(output.INTERRUPTED)
     for path in paths:
-        report.save(path)
+        report.save(path, **(printed if path.suffix.lower() in PICTURES else {}))
         output.file(path, json)
     saved = bool(paths) and feature.output is None  # then another file of the same is not offered
     if report.next is not None and not (saved and "output_path" in report.next.options):

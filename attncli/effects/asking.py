@@ -121,6 +121,16 @@ def which_way(kind: str, what: str = "the head") -> str:
     return UP[kind].format(what)
 
 
+SCALES = {
+    "cosine": "effect on the cosine",
+    "logit": "effect on the logit",
+    "probability": "effect on the probability",
+    "log-probability": "effect on log P (nats)",
+    "divergence": "divergence (nats)",
+    "distance": "distance moved (share of the length)",
+}  # the name of an effect's scale, by the kind of the output
+
+
 def describe_output(answer: MeasuredOutput) -> str:
     """Return the output with its value; a divergence and a distance have none."""
     if answer.kind in FROM_NOTHING:

@@ -18,6 +18,7 @@ from attncli.base.progress import Progress, counted, silent
 from attncli.base.untrusted import read_regular
 from attncli.features import options
 from attncli.features.feature import Feature
+from attncli.features.heatmap import RecordPicture
 from attncli.features.inputs import check_one, notify, read_inputs
 from attncli.features.options import MODEL, argument, option
 from attncli.record import AttentionRecord, ModelInfo, save_records
@@ -100,13 +101,13 @@ class Align(Feature):
         files = {
             **{suffix: partial(save_records, every) for suffix in SUFFIXES if suffix != ".json"},
             PAGE: partial(_save_page, every),
-            **dict.fromkeys(PICTURES, partial(_save_picture, every[0])),
         }
         for shown in [[one] for one in alignments] if self.shown else [alignments]:
             yield Report(
                 [],
                 [_Alignment(one) for one in shown],
                 lambda: _document(aligner, alignments, records),
+                picture=[RecordPicture(every[0])],
                 files=files,
                 next=next if shown[-1] is alignments[-1] else None,
             )
@@ -133,13 +134,6 @@ def _save_page(records: Sequence[AttentionRecord], path: Path) -> None:
     from attncli.page.advice import ALIGN
 
     save_page(page(records, advice=ALIGN), path)
-
-
-def _save_picture(record: AttentionRecord, path: Path) -> None:
-    from attncli.report.figure.drawing import save_figure
-    from attncli.report.figure.record import heatmap
-
-    save_figure(heatmap(record), path)
 
 
 def records_of_alignment(aligner: "Aligner", alignment: "Alignment") -> list[AttentionRecord]:

@@ -10,7 +10,7 @@ came along this edge. Of two texts that are compared, edges of the first are cut
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -26,6 +26,8 @@ from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
 from attncli.effects.asking import (
+    FROM_NOTHING,
+    SCALES,
     Asking,
     MeasuredOutput,
     describe_output,
@@ -508,12 +510,11 @@ def _joint_report(found: JointCut) -> Report:
         Sentence(control, caption=True),
     ]
     picture = Maps(
-        [[Panel("effect", np.stack([values for _, values in columns[:2]], axis=1))]],
+        [[Panel("", np.stack([values for _, values in columns[:2]], axis=1))]],
         Axis("cut in", cut_in),
         Axis("", [name for name, _ in columns[:2]]),
-        scale="effect",
-        signed=True,
-        apart=True,
+        scale=SCALES[found.answer.kind],
+        signed=found.answer.kind not in FROM_NOTHING,
     )
     more = [Sentence(f"and {left} more: --json has all", "faint")] if left > 0 else []
     listed = [" to ".join(pair) for pair in names[:NAMED]]
@@ -523,7 +524,7 @@ def _joint_report(found: JointCut) -> Report:
         [*captions[:2], edges, *more, effects, captions[2]],
         found.document,
         itemgetter("effects"),
-        picture=[*captions, picture],
+        picture=[picture],
         next=_next(found, found.edges[0]),
     )
 
@@ -545,7 +546,7 @@ def _single_report(found: EdgeEffects, top: int) -> Report:
         [[Panel("effect", found.effects), Panel("mean weight", seen_weights, weights=True)]],
         _axis("queries", found.record.tokens, found.queries),
         _axis("keys", found.record.keys, found.keys),
-        scale="effect",
+        scale=SCALES[found.answer.kind],
         signed=True,
         apart=True,
     )
@@ -554,6 +555,7 @@ def _single_report(found: EdgeEffects, top: int) -> Report:
         [*_captions(found, EDGE), maps, *([table] if can else []), Sentence(_correlated(found), caption=True)],
         found.document,
         itemgetter("edges"),
+        picture=[replace(maps, signed=found.answer.kind not in FROM_NOTHING)],
         next=_next(found, ranked[0][0]),
     )
 

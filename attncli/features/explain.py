@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from attncli.models.head import OneHead
+    from attncli.report.paper import Paper
 
 APART = 0.02  # a larger difference means that weights are not made of q and k alone, in any dtype
 
@@ -241,7 +242,7 @@ def row_report(document: dict[str, Any]) -> Report:
         [*map(Sentence, before), _table(document), *map(Sentence, after)],
         lambda: document,
         itemgetter("keys"),
-        picture=[_Bars(document, before, after)],
+        picture=[_Bars(document)],
         next=NextCommand("all rows of this head", "run", {"layer": document["layer"], "head": document["head"]}),
     )
 
@@ -388,12 +389,14 @@ def _table(document: Mapping[str, Any]) -> Table:
 # --- the picture ----------------------------------------------------------------------------------------
 
 MOST_ROWS = 60
-TITLE, NOTE, LABEL = 11.0, 9.0, 9.0  # points
+
+# Of the height of a row.
+ROW = 1.2  # of a line of text
+BAR = 0.62
 
 # Inches.
-ROW = 0.19
-BAR, LONGEST = 0.62 * ROW, 0.7  # a bar's height, and the room of a column's bars from the lowest to the highest number
-NUMBER_GAP, COLUMN_GAP = 0.07, 0.18
+LONGEST, SHORTEST = 0.7, 0.12  # the room of a column's bars from the lowest to the highest number
+NUMBER_GAP, COLUMN_GAP = 0.07, 0.18  # for text of the usual size
 
 HIDDEN_BAR, BAND = "#d8d8d8", "#fff1cc"
 
@@ -407,101 +410,129 @@ class _Bars(Part):
     """
 
     document: Mapping[str, Any]
-    before: Sequence[str]
-    after: Sequence[str]
 
-    def figure(self, title: Sequence[str]) -> "Figure":
-        from attncli.report.figure import fonts
+    def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
+        from attncli.report.figure import fonts, title_of
         from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
         from attncli.report.figure.fonts import clean, token_label, wrap_line
-        from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, MARGIN
+        from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, bar_length, left_out_note
+        from attncli.report.paper import STANDARD, too_narrow
 
         keys = self.document["keys"]
         shown = sorted(sorted(range(len(keys)), key=lambda place: -keys[place]["weight"])[:MOST_ROWS])
         labels = [f"{keys[place]['index']} {token_label(keys[place]['shown'])}" for place in shown]
         steps = _steps(self.document)
-        notes = [clean(line) for line in self.before]
+        notes = []
         if len(shown) < len(keys):
             share = sum(keys[place]["weight"] for place in shown)
-            notes.append(
-                f"the {len(shown)} of {len(keys)} keys that have the largest weights, together {share:.3f}; "
-                "sums are of all"
-            )
-        end = [clean(line) for line in self.after]
-        heading = clean(" · ".join(title))
-        families = fonts.families([*labels, heading, *notes, *end, *(step.heading for step in steps)])
+            notes.append(f"the {len(shown)} of {len(keys)} keys with the largest weights, together {share:.3f}")
+        heading = clean(title_of(title))
+        families = fonts.families([*labels, heading, *notes, *(step.heading for step in steps)], paper.font)
+        size, margin, unit = paper.note, paper.margin, paper.label / STANDARD
 
-        def widest(texts: Sequence[str], size: float = LABEL) -> float:
+        def widest(texts: Sequence[str]) -> float:
             return max(fonts.widths(texts, size, families))
 
-        rows = MARGIN + widest([*labels, "sum"]) + LABEL_GAP  # where the bars begin
-        numbers = [widest([step.texts[place] for place in shown]) for step in steps]
-        widths = [
-            max(LONGEST + NUMBER_GAP + number, widest([step.heading, step.total]))
-            for number, step in zip(numbers, steps, strict=True)
-        ]
-        lefts = [rows + COLUMN_GAP + sum(widths[:place]) + COLUMN_GAP * place for place in range(len(steps))]
-        width = max(lefts[-1] + widths[-1], MARGIN + widest(notes + end, NOTE)) + MARGIN
-        titles = wrap_line(heading, TITLE, width - 2 * MARGIN, families)
-        headings = MARGIN + LINE * (TITLE * len(titles) + NOTE * len(notes)) + GAP
-        top = headings + LINE * LABEL + LABEL_GAP
-        bottom = top + ROW * len(shown)
-        height = bottom + ROW + GAP + LINE * NOTE * len(end) + MARGIN
+        def widths_of(bar: float) -> list[float]:
+            numbers = [widest([step.texts[place] for place in shown]) for step in steps]
+            return [
+                max(bar + NUMBER_GAP * unit + number, widest([step.heading, step.total]))
+                for number, step in zip(numbers, steps, strict=True)
+            ]
+
+        def width_of(bar: float) -> float:
+            return rows + sum(widths_of(bar)) + COLUMN_GAP * unit * len(steps) + margin
+
+        rows = margin + widest([*labels, "sum"]) + LABEL_GAP  # where the bars begin
+        left_out = []
+        while (longest := bar_length(width_of, paper, SHORTEST, LONGEST)) is None:
+            leaving = [step for step in steps if step.leaves]
+            if not leaving:
+                raise too_narrow(paper.width or 0, width_of(SHORTEST))
+            step = min(leaving, key=lambda step: step.leaves)
+            steps.remove(step)
+            left_out.append(step.heading)
+        notes += filter(None, [left_out_note(left_out)])
+        widths = widths_of(longest)
+        lefts = [rows + COLUMN_GAP * unit * (1 + place) + sum(widths[:place]) for place in range(len(steps))]
+        width = width_of(longest) if paper.width is None else paper.width
+        titles = wrap_line(heading, paper.heading, width - 2 * margin, families)
+        notes = [line for note in notes for line in wrap_line(note, size, width - 2 * margin, families)]
+        row = ROW * LINE * size
+        headings = margin + LINE * (paper.heading * len(titles) + size * len(notes)) + GAP
+        top = headings + LINE * size + LABEL_GAP
+        bottom = top + row * len(shown)
 
         with drawing(families):
-            figure, canvas = blank(width, height)
-            draw_lines(canvas, MARGIN, titles, TITLE, INK)
-            draw_lines(canvas, MARGIN + LINE * TITLE * len(titles), notes, NOTE, FAINT)
-            draw_lines(canvas, bottom + ROW + GAP, end, NOTE, INK)
-            self.draw_keys(canvas, shown, labels, rows, top)
-            canvas.plot([MARGIN, width - MARGIN], [bottom, bottom], color=FAINT, linewidth=0.6)
+            figure, canvas = blank(width, bottom + row + margin)
+            draw_lines(canvas, margin, margin, titles, paper.heading, INK)
+            draw_lines(canvas, margin, margin + LINE * paper.heading * len(titles), notes, size, FAINT)
+            self.draw_keys(canvas, shown, labels, size, (margin, rows), top)
+            canvas.plot([margin, width - margin], [bottom, bottom], color=FAINT, linewidth=0.6)
             for step, left, wide in zip(steps, lefts, widths, strict=True):
-                write(canvas, left, headings + LINE * LABEL / 2, clean(step.heading), LABEL, ha="left")
-                self.draw_step(canvas, step, shown, left, left + wide, top)
+                write(canvas, left, headings + LINE * size / 2, clean(step.heading), size, ha="left")
+                self.draw_step(canvas, step, shown, size, longest, (left, left + wide), top)
         return figure
 
-    def draw_keys(self, canvas: "Axes", shown: Sequence[int], labels: Sequence[str], right: float, top: float) -> None:
+    def draw_keys(
+        self,
+        canvas: "Axes",
+        shown: Sequence[int],
+        labels: Sequence[str],
+        size: float,
+        sides: tuple[float, float],
+        top: float,
+    ) -> None:
         """Draw the keys' labels, and a band of colour along the row of the query's own key."""
         from matplotlib.patches import Rectangle
 
         from attncli.report.figure.drawing import FAINT, INK, write
-        from attncli.report.figure.layout import MARGIN
+        from attncli.report.figure.layout import LINE
 
         query = None if self.document.get("kind") == "cross" else self.document["query"]["index"]
-        left, end = canvas.get_xlim()
+        left, right = sides
+        high, wide = ROW * LINE * size, canvas.get_xlim()[1] - left
         for row, (place, label) in enumerate(zip(shown, labels, strict=True)):
-            y = top + ROW * row
+            y = top + high * row
             if place == query:
-                wide = end - left - MARGIN
-                canvas.add_patch(Rectangle((left + MARGIN / 2, y), wide, ROW, facecolor=BAND, linewidth=0))
+                canvas.add_patch(Rectangle((left / 2, y), wide, high, facecolor=BAND, linewidth=0))
             may = self.document["keys"][place]["allowed"]
-            write(canvas, right, y + ROW / 2, label, LABEL, ha="right", color=INK if may else FAINT)
-        write(canvas, right, top + ROW * (len(shown) + 0.5), "sum", LABEL, ha="right", color=FAINT)
+            write(canvas, right, y + high / 2, label, size, ha="right", color=INK if may else FAINT)
+        write(canvas, right, top + high * (len(shown) + 0.5), "sum", size, ha="right", color=FAINT)
 
     def draw_step(
-        self, canvas: "Axes", step: _Step, shown: Sequence[int], left: float, right: float, top: float
+        self,
+        canvas: "Axes",
+        step: _Step,
+        shown: Sequence[int],
+        size: float,
+        longest: float,
+        sides: tuple[float, float],
+        top: float,
     ) -> None:
         """Draw the bars of one step from a line at 0, and right of them their numbers."""
         from attncli.record.display import HEAD_COLOURS
         from attncli.report.figure.drawing import FAINT, INK, write
+        from attncli.report.figure.layout import LINE
 
+        left, right = sides
         values = [step.values[place] for place in shown]
         allowed = [self.document["keys"][place]["allowed"] for place in shown]
         least, most = min(0.0, *values), max(0.0, *values)
-        unit = LONGEST / ((most - least) or 1.0)
+        unit, high = longest / ((most - least) or 1.0), ROW * LINE * size
         zero = left - least * unit
-        middles = [top + ROW * (row + 0.5) for row in range(len(shown))]
+        middles = [top + high * (row + 0.5) for row in range(len(shown))]
         canvas.barh(
             middles,
             [value * unit for value in values],
-            BAR,
+            BAR * high,
             left=zero,
             color=[HEAD_COLOURS[step.kind] if may else HIDDEN_BAR for may in allowed],
         )
-        canvas.plot([zero, zero], [top, top + ROW * len(shown)], color=FAINT, linewidth=0.6)
+        canvas.plot([zero, zero], [top, top + high * len(shown)], color=FAINT, linewidth=0.6)
         for y, place, may in zip(middles, shown, allowed, strict=True):
-            write(canvas, right, y, step.texts[place], LABEL, ha="right", color=INK if may else FAINT)
-        write(canvas, right, middles[-1] + ROW, step.total, LABEL, ha="right")
+            write(canvas, right, y, step.texts[place], size, ha="right", color=INK if may else FAINT)
+        write(canvas, right, middles[-1] + high, step.total, size, ha="right")
 
 
 explain = as_function(Explain)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from attncli.report.canvas import Canvas
+    from attncli.report.paper import Paper
     from attncli.report.terminal import FittedTable
 
 METHODS = choices.names(choices.Method)
@@ -320,7 +321,7 @@ def _every_report(found: Followed, words: bool) -> Report:
         _title(found, words),
         [*meanings, maps, *(_Strongest(found, number) for number in range(len(found.layers)))],
         found.document,
-        picture=[*meanings, maps],
+        picture=[maps],
         files=dict.fromkeys(RECORDS, found.as_record().save),
         next=NextCommand("one token, with numbers", "flow", {"query": _last_word(found.record.tokens)}),
     )
@@ -383,11 +384,11 @@ class _Held(Part):
     held: int
     every: Callable[[], Followed]
 
-    def figure(self, title: Sequence[str]) -> "Figure":
+    def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
         from attncli.report.figure import maps_figure
 
         found = self.every()
-        return maps_figure(title, _maps(found, self.held), _meanings(found))
+        return maps_figure(title, _maps(found, self.held), [], paper)
 
 
 @dataclass(frozen=True)

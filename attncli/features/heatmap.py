@@ -2,11 +2,10 @@
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attncli.base import choices
-from attncli.base.files import LATEX, PICTURES
+from attncli.base.files import PICTURES
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.inputs import RecordFeature, notify, notify_about
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from attncli.report.figure.record import Appearance, What
+    from attncli.report.paper import Paper
 
 COPIES = 3  # of the maps, that drawing them makes (4 layers x 12 heads x 1,024 tokens as a matrix)
 
@@ -88,40 +88,13 @@ class Heatmap(RecordFeature):
             options.OUTPUT, "--cmap", rare=True, metavar="NAME", help="A colour map of matplotlib, or violets."
         ),
     ] = WEIGHTS_NAME
-    width: Annotated[
-        str | None,
-        options.option(options.OUTPUT, "--width", metavar="LENGTH", help="As wide as 8cm, 80mm, 3.15in or 227pt."),
-    ] = None
-    font: Annotated[
-        str | None, options.option(options.OUTPUT, "--font", rare=True, metavar="NAME", help="A font of this machine.")
-    ] = None
-    font_size: Annotated[
-        float | None,
-        options.option(
-            options.OUTPUT, "--font-size", rare=True, metavar="PT", help="Points of the tokens, where they have room."
-        ),
-    ] = None
-    dpi: Annotated[
-        int, options.option(options.OUTPUT, "--dpi", rare=True, metavar="N", min=20, help="Dots an inch.")
-    ] = 150
-    title: Annotated[
-        str | None,
-        options.option(
-            options.OUTPUT,
-            "--title",
-            rare=True,
-            metavar="TEXT",
-            help="Words above it.",
-            show_default="model, layer, head, mask",
-        ),
-    ] = None
 
     def report(self, progress: Progress = silent) -> Report:
         from attncli.report.figure.record import Appearance, What, left_out
 
         self._check()
         cmap = SIGNED if self.terms and not self.is_given("cmap") else self.cmap
-        look = Appearance(self.style, self.vmax, self.scale, cmap, self.title, self.width, self.font, self.font_size)
+        look = Appearance(self.style, self.vmax, self.scale, cmap)
         what = What(self.mean, not self.no_special, self.words, self.segments, self.query, self.terms)
         grouping = Grouping(self.tokens, self.words, stretches=not self.terms)
         source = self.source(self.mask, "-1", grouping, vectors="all" if self.terms else None)
@@ -138,20 +111,15 @@ class Heatmap(RecordFeature):
         def document() -> dict[str, Any]:
             return json.loads("".join(document_text([record])))
 
-        return _Picture(title, [_Drawn(record, what, look)], document, next=self._next(record), dpi=self.dpi)
+        return Report(title, [RecordPicture(record, what, look)], document, next=self._next(record))
 
     def _check(self) -> None:
         """Raises RequestError for options that have no effect together."""
-        suffix = "" if self.path is None else self.path.suffix.lower()
         if self.terms:
             why = "with --terms, which draws weights between pieces of one head, as matrices"
             self.refuse(why, "words", "measure", "mean", "style", "scale")
         if self.style == "lines":
             self.refuse("with --style lines, which are drawn in the colours of their heads", "cmap", "scale")
-            if suffix != ".png":
-                self.refuse("on lines that are no dots: they are as sharp in any size", "dpi")
-        if suffix in LATEX:
-            self.refuse("on a picture for LaTeX, which has no dots, and the paper's fonts", "dpi", "font")
         if self.scale is not None:
             self.refuse("with --scale, which says what has the full colour", "vmax")
 
@@ -166,34 +134,21 @@ class Heatmap(RecordFeature):
             head = {"layer": record.layers[0], "head": record.heads[0]}
             return NextCommand("one row of it, every number", "explain", {"terms": None, "output_path": None, **head})
         if self.style == "matrix":
-            lines = {"style": "lines", "output_path": "lines.svg", "cmap": None, "dpi": None}
+            lines = {"style": "lines", "output_path": "lines.svg", "cmap": None}
             return NextCommand("the same as lines", "heatmap", lines)
         every = {"layer": None, "head": None, "mask": None, "masks": self.mask}
         return NextCommand("all heads, to move through", "view", every)
 
 
 @dataclass(frozen=True)
-class _Drawn(Part):
-    """The picture of a record."""
+class RecordPicture(Part):
+    """The picture of a record; what, look: the part that is drawn, and its appearance, by default all maps."""
 
     record: AttentionRecord
-    what: "What"
-    look: "Appearance"
+    what: "What | None" = None
+    look: "Appearance | None" = None
 
-    def figure(self, title: "Sequence[str]") -> "Figure":
-        from attncli.report.figure.record import heatmap
+    def figure(self, title: "Sequence[str]", paper: "Paper") -> "Figure":
+        from attncli.report.figure.record import Appearance, What, heatmap
 
-        return heatmap(self.record, self.what, self.look)
-
-
-@dataclass(frozen=True, repr=False)
-class _Picture(Report):
-    """A picture with so many dots an inch."""
-
-    dpi: int = 150
-
-    def save(self, path: str | Path) -> None:
-        from attncli.report.figure import figure_of
-        from attncli.report.figure.drawing import save_figure
-
-        save_figure(figure_of(self.title, self.parts), path, self.dpi)
+        return heatmap(self.record, self.what or What(), self.look or Appearance(), paper)

@@ -288,6 +288,31 @@ Device = Annotated[
 Dtype = Annotated[
     choices.Dtype, choice(MODEL, choices.Dtype, "--dtype", rare=True, help="The data type: ", use="record")
 ]
+# How a picture is printed, in every command that saves one (`attncli.cli.command`).
+PRINTED = {
+    "width": (
+        str,
+        option(OUTPUT, "--width", metavar="LENGTH", help="A picture for print: 8cm, 80mm, 3.15in or 227pt wide."),
+    ),
+    "font": (str, option(OUTPUT, "--font", rare=True, metavar="NAME", help="A font of this machine, for a picture.")),
+    "font_size": (
+        float,
+        option(OUTPUT, "--font-size", rare=True, metavar="PT", help="Points of a picture's tokens, if they have room."),
+    ),
+    "title": (str, option(OUTPUT, "--title", rare=True, metavar="TEXT", help="The words above a picture.")),
+    "dpi": (
+        int,
+        option(
+            OUTPUT,
+            "--dpi",
+            rare=True,
+            metavar="N",
+            min=20,
+            help="A picture's dots an inch.",
+            show_default="150; with --width 300",
+        ),
+    ),
+}
 SimilarTo = Annotated[
     str | None, option(TEXT, "--similar-to", metavar="TEXT", help="Measure the cosine with this text.")
 ]

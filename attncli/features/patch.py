@@ -315,6 +315,7 @@ def _change(heads: "Sequence[Head]", token: int | None, source: "Tensor", own: "
 # --- the report -----------------------------------------------------------------------------------------
 
 SHARE = "share: (patched - first) / (second - first); 0 is the first text's output, 1 the second's"
+ENDS = "0: the first text's output, 1: the second's"
 CONTROL = f"control: the same with outputs of heads at tokens drawn from other texts, mean of {DRAWS} draws"
 PARTS = {
     "head": "each head's output",
@@ -340,7 +341,7 @@ def _report(found: PatchResult, top: int, texts: dict[str, str]) -> Report:
         ],
         found.document,
         itemgetter("patches"),
-        picture=[*captions, Sentence(CONTROL, caption=True), maps],
+        picture=[Sentence(ENDS, caption=True), maps],
         next=NextCommand("where their maps differ", "diff", texts),
     )
 

@@ -288,6 +288,11 @@ def head_colour(head: int) -> str:
     return HEAD_COLOURS[head % len(HEAD_COLOURS)]
 
 
+def dashes(head: int) -> str:
+    """Return matplotlib's style of a head's line: with its colour it is told apart by eyes that see fewer colours."""
+    return ("-", "--", "-.", ":")[head % 4]
+
+
 SIGNED = "RdBu_r"  # among matplotlib's colour maps: blue is below 0, red above
 
 # Around 0, from below it to above it, at equal distances: on white matplotlib's "RdBu_r", on black its mirror, which

@@ -70,10 +70,13 @@ class Report:
         """Yield what --json prints, piece by piece."""
         yield as_text(self.document())
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, **printed: Any) -> None:
         """Save by suffix: a picture, a page, .json, .csv or one of `files`; a file appears whole or not at all.
 
-        Raises RequestError for another suffix, and for a picture or a page of a report that has none.
+        printed: width ("8cm"), font, font_size, title and dpi of a picture.
+
+        Raises RequestError for another suffix, for a picture or a page of a report that has none, and for a picture
+        that has no room in its width.
         """
         path = Path(path)
         suffix = check_suffix(path, (*PICTURES, PAGE, *dict.fromkeys([*DOCUMENTS, *self.files])), "a report")
@@ -90,5 +93,8 @@ class Report:
         else:
             from attncli.report.figure import figure_of
             from attncli.report.figure.drawing import save_figure
+            from attncli.report.paper import paper
 
-            save_figure(figure_of(self.title, self.parts if self.picture is None else self.picture), path)
+            sheet = paper(**printed)
+            drawn = figure_of(self.title, self.parts if self.picture is None else self.picture, sheet)
+            save_figure(drawn, path, sheet.dots)

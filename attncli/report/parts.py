@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from attncli.base.arrays import Doubles, Floats
     from attncli.report.canvas import Canvas
+    from attncli.report.paper import Paper
 
 Style = Literal["", "strong", "faint", "wrong"]
 Kind = Literal["number", "name", "prose"]
@@ -26,8 +27,8 @@ class Part:
         """Return the lines and tables of the part in the terminal; none where it does not stand there."""
         return []
 
-    def figure(self, title: Sequence[str]) -> "Figure | None":
-        """Return the picture of the part, given the title of its report; None where it is not drawn."""
+    def figure(self, title: Sequence[str], paper: "Paper") -> "Figure | None":
+        """Return the picture of the part on this paper, under the title of its report; None where it is not drawn."""
         return None
 
     def page(self) -> str | None:

@@ -53,24 +53,28 @@ def figure(
     *,
     layers: Selection | None = None,
     heads: Selection | None = None,
-    dpi: int | None = None,
     **options: Any,
 ) -> "Figure":
     """Return a matplotlib figure of a record's maps; save it too, where a `path` (.png, .svg, .pdf) is given.
 
-    layers, heads: a part of them, named as for `AttentionRecord.select`. dpi: dots an inch of the file. options: the
-    content and the appearance, by the names of `What` and `Appearance` (`attncli.report.figure.record`).
+    layers, heads: a part of them, named as for `AttentionRecord.select`. options: the content and the appearance, by
+    the names of `What` and `Appearance` (`attncli.report.figure.record`), and width ("8cm"), font, font_size, title
+    and dpi.
 
     Raises RequestError for a layer, head or token that is not there, or an unwritable place; TypeError for another
     option.
     """
-    from attncli.report.figure.drawing import DPI, save_figure
+    from attncli.report.figure.drawing import save_figure
     from attncli.report.figure.record import Appearance, What, heatmap
+    from attncli.report.paper import Paper, paper
 
-    what = {one.name: options.pop(one.name) for one in fields(What) if one.name in options}
-    drawn = heatmap(record.select(layers, heads), What(**what), Appearance(**options))
+    what, printed = (
+        {one.name: options.pop(one.name) for one in fields(kind) if one.name in options} for kind in (What, Paper)
+    )
+    sheet = paper(**printed)
+    drawn = heatmap(record.select(layers, heads), What(**what), Appearance(**options), sheet)
     if path is not None:
-        save_figure(drawn, path, DPI if dpi is None else dpi)
+        save_figure(drawn, path, sheet.dots)
     return drawn
 
 

@@ -29,6 +29,7 @@ from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, silent
 from attncli.effects.asking import (
     FROM_NOTHING,
+    SCALES,
     Asking,
     MeasuredOutput,
     describe_output,
@@ -593,9 +594,11 @@ def _report(found: Ablation, top: int, files: list[str]) -> Report:
     title += ["PARTIAL"] if found.partial else []
     title += [] if found.texts == 1 else [f"mean of {found.texts} texts"]
     panels = [Panel(way, effects, REPLACED[way]) for way, effects in zip(found.ways, found.mean, strict=True)]
+    scale = SCALES[found.answer.kind]
+    grid = HeadGrid(panels, found.layers, found.heads, scale, signed=True, digits=None)
     parts: list[Part] = [
         Sentence(which_way(found.answer.kind), caption=True),
-        HeadGrid(panels, found.layers, found.heads, "effect", signed=True, digits=None),
+        grid,
         heads_table(found, top),
         _layers_table(found),
     ]
@@ -610,7 +613,15 @@ def _report(found: Ablation, top: int, files: list[str]) -> Report:
     if not files or _can_run(files):
         texts = {"file": files[0]} if files else {}
         next_command = NextCommand("what that head does", "run", {"layer": layer, "head": head, **texts})
-    return Report(title, parts, found.document, itemgetter("effects"), partial=found.partial, next=next_command)
+    return Report(
+        title,
+        parts,
+        found.document,
+        itemgetter("effects"),
+        picture=[replace(grid, signed=found.answer.kind not in FROM_NOTHING)],
+        partial=found.partial,
+        next=next_command,
+    )
 
 
 def heads_table(found: Ablation, top: int) -> Table:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from attncli.report.canvas import Canvas
+    from attncli.report.paper import Paper
 
 ALL_CELLS = {".csv": "a row a head", PAGE: "all cells"}  # files without a list of the largest cells
 WAYS = "two saved records, two texts, or one text with --models A,B, --masks A,B, --measures A,B or --without L.H"
@@ -355,16 +356,10 @@ class _Both(Part):
         both = (("A", self.found.first), ("B", self.found.second))
         return [title([f"{name}  {model_name(one.model.shown)}", *_about(one)], canvas) for name, one in both]
 
-    def figure(self, title: Sequence[str]) -> "Figure":
+    def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
         from attncli.features.diff.picture import difference_figure
-        from attncli.report.figure.record import short_name
 
-        sides = [
-            f"{name}: {' · '.join([short_name(one.model.shown), *_about(one)])}"
-            for name, one in (("A", self.found.first), ("B", self.found.second))
-        ]
-        queries, keys = _token_pairs(self.found)
-        return difference_figure(self.found, self.cells, sides, MEANING, queries, keys)
+        return difference_figure(self.found, self.cells, title, *_token_pairs(self.found), paper)
 
     def page(self) -> str:
         """Return a page with all heads that both have, opened at the one that differs most.

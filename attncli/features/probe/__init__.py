@@ -35,6 +35,8 @@ from attncli.report import Cell, Column, NextCommand, Part, Report, Sentence, Ta
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from attncli.report.paper import Paper
+
 FEW = "too few"  # the verdict on a relation with too few words
 NEVER = "-"  # a relation that is not in the treebank it is measured on
 SAME = "measured on the same sentences: the best of many looks better than it is, most of all with few words"
@@ -230,10 +232,11 @@ class _Bars(Part):
 
     document: dict[str, Any]
 
-    def figure(self, title: Sequence[str]) -> "Figure":
+    def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
         from attncli.features.probe.picture import draw_bars
 
-        return draw_bars(self.document)
+        named = title_of(self.document, folders=False) if paper.title is None else title
+        return draw_bars(self.document, named, paper)
 
 
 # The fields of its document (`attncli.features.document`).

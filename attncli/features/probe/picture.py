@@ -13,30 +13,30 @@ from matplotlib.figure import Figure
 from attncli.features.probe import (
     FEW,
     SAME,
-    explain_trees,
-    explain_verdicts,
     percent,
     relation_cells,
-    title_of,
 )
 from attncli.record.display import HEAD_COLOURS
-from attncli.report.figure import fonts
+from attncli.report.figure import fonts, title_of
 from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
 from attncli.report.figure.fonts import clean, token_label, wrap_line
-from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, MARGIN
+from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, bar_length, left_out_note
+from attncli.report.paper import STANDARD, Paper, too_narrow
 
 MOST_ROWS = 60
-TITLE, NOTE, LABEL = 11.0, 9.0, 9.0  # points
+
+# Of the height of a row.
+ROW = 1.2  # of a line of text
+BAR, MARK = 0.6, 0.95
 
 # Inches.
-ROW = 0.19
-BAR, MARK = 0.6 * ROW, 0.95 * ROW  # the height of a bar, and of a mark
-WHOLE = 3.0  # a bar of 100%
-COLUMN_GAP = 0.18
+WHOLE, SHORTEST = 3.0, 0.9  # a bar of 100%; below it quarters have no room for their numbers
+COLUMN_GAP = 0.18  # for text of the usual size
 
 FOUND, COMPARED, QUARTERS = HEAD_COLOURS[0], HEAD_COLOURS[1], "#e4e4e4"
 COLUMN_COLOURS = (FOUND, FOUND, FOUND, COMPARED, COMPARED, FAINT, INK)  # of the headings: they are the legend
-GREY = f"in grey: {FEW}"
+MEANING = f"bar: best head, line: its 95% interval, mark: best offset, or the mean map; in grey: {FEW}"
+LEAVING = (5, 2, 4, 1, 3, 6)  # columns of words that a narrow picture does without, in this order
 UNSURE = "#c4c4c4"  # a bar with too few words
 
 
@@ -67,46 +67,55 @@ class Block:
         return [self.columns[place], *(row.texts[place] for row in self.rows)]
 
 
-def draw_bars(document: dict[str, Any]) -> Figure:
+def draw_bars(document: dict[str, Any], title: Sequence[str], paper: Paper) -> Figure:
     """Draw the accuracy of each relation's best head as a bar, with a line for its interval, and grey if there are too
     few words; the accuracy of the best offset as a mark; below, the trees by layer.
 
     Of more than 60 relations the most frequent are drawn, with a note. A Notice names characters that no font on this
-    machine has.
+    machine has. Raises RequestError for too small a width.
     """
     blocks = [_relation_block(document), _tree_block(document)]
-    title = clean(" · ".join(title_of(document, folders=False)))
-    rest = ([SAME] if document["test"] is None else []) + _left_out(document["relations"])
-    end = [clean(line) for line in (*explain_verdicts(document), GREY, explain_trees(document))]
+    heading = clean(title_of(title))
+    notes = [MEANING, *([SAME] if document["test"] is None else []), *_left_out(document["relations"])]
     labels = [text for block in blocks for text in (block.label, *(row.label for row in block.rows))]
     columns = [[text for block in blocks for text in block.column(place)] for place in range(len(blocks[0].columns))]
-    families = fonts.families([title, *rest, *end, *labels, *(text for column in columns for text in column)])
+    families = fonts.families([heading, *notes, *labels, *(text for column in columns for text in column)], paper.font)
+    size, margin, gap = paper.note, paper.margin, COLUMN_GAP * paper.label / STANDARD
 
     def widest(texts: Sequence[str]) -> float:
-        return max(fonts.widths(texts, LABEL, families))
+        return max(fonts.widths(texts, size, families))
 
-    bars = MARGIN + widest([*labels, *(f"{block.label} 0%" for block in blocks)]) + LABEL_GAP
-    rights = []
-    right = bars + WHOLE
-    for column in columns:
-        right += COLUMN_GAP + widest(column)
-        rights.append(right)
-    width = right + MARGIN
-    titles = wrap_line(title, TITLE, width - 2 * MARGIN, families)
-    notes = [line for text in rest for line in wrap_line(text, NOTE, width - 2 * MARGIN, families)]
-    ends = [line for text in end for line in wrap_line(text, NOTE, width - 2 * MARGIN, families)]
-    tops = [MARGIN + LINE * (TITLE * len(titles) + NOTE * len(notes)) + GAP]
+    widths = [widest(column) for column in columns]
+    bars = margin + widest([*labels, *(f"{block.label} 0%" for block in blocks)]) + LABEL_GAP
+    shown = list(range(len(columns)))
+
+    def width_of(whole: float) -> float:
+        return bars + whole + sum(gap + widths[place] for place in shown) + margin + half
+
+    half = widest(["100%"]) / 2 if paper.width is not None else 0.0
+    for leaving in (None, *LEAVING):
+        shown = [place for place in shown if place != leaving]
+        if (whole := bar_length(width_of, paper, SHORTEST, WHOLE)) is not None:
+            break
+    else:
+        raise too_narrow(paper.width or 0, width_of(SHORTEST))
+    names = [blocks[0].columns[place] for place in range(len(columns)) if place not in shown]
+    notes += filter(None, [left_out_note(names)])
+    rights = [bars + whole + half + sum(gap + widths[place] for place in shown[: at + 1]) for at in range(len(shown))]
+    width = width_of(whole) if paper.width is None else paper.width
+    titles = wrap_line(heading, paper.heading, width - 2 * margin, families)
+    lines = [line for text in notes for line in wrap_line(text, size, width - 2 * margin, families)]
+    row = ROW * LINE * size
+    tops = [margin + LINE * (paper.heading * len(titles) + size * len(lines)) + GAP]
     for block in blocks:
-        tops.append(tops[-1] + ROW * (1 + len(block.rows)) + 2 * GAP)
-    height = tops[-1] - GAP + LINE * NOTE * len(ends) + MARGIN
+        tops.append(tops[-1] + row * (1 + len(block.rows)) + 2 * GAP)
 
     with drawing(families):
-        figure, canvas = blank(width, height)
-        draw_lines(canvas, MARGIN, titles, TITLE, INK)
-        draw_lines(canvas, MARGIN + LINE * TITLE * len(titles), notes, NOTE, FAINT)
+        figure, canvas = blank(width, tops[-1] - 2 * GAP + margin)
+        draw_lines(canvas, margin, margin, titles, paper.heading, INK)
+        draw_lines(canvas, margin, margin + LINE * paper.heading * len(titles), lines, size, FAINT)
         for block, top in zip(blocks, tops, strict=False):
-            _draw_block(canvas, block, bars, rights, top)
-        draw_lines(canvas, tops[-1] - GAP, ends, NOTE, FAINT)
+            _draw_block(canvas, block, shown, size, (margin, bars, bars + whole), rights, top)
     return figure
 
 
@@ -160,25 +169,39 @@ def _left_out(relations: Sequence[dict[str, Any]]) -> list[str]:
     return [f"the {MOST_ROWS} most frequent of {len(relations)} rows"]
 
 
-def _draw_block(canvas: Axes, block: Block, left: float, rights: Sequence[float], top: float) -> None:
-    """Draw the headings, a grid in quarters, and the rows: label, bar from `left`, mark, words up to `rights`."""
-    end = top + ROW * (1 + len(block.rows))
-    for quarter in range(5):
-        x = left + WHOLE * quarter / 4
-        canvas.plot([x, x], [top + ROW, end], color=QUARTERS, linewidth=0.6, zorder=0)
-        write(canvas, x, top + ROW / 2, f"{25 * quarter}%", 0.8 * LABEL, color=FAINT)
-    write(canvas, MARGIN, top + ROW / 2, block.label, LABEL, ha="left", color=FAINT)
-    for heading, right, colour in zip(block.columns, rights, COLUMN_COLOURS, strict=True):
-        write(canvas, right, top + ROW / 2, heading, LABEL, ha="right", color=colour)
-    for place, row in enumerate(block.rows):
-        y = top + ROW * (place + 1.5)
+def _draw_block(
+    canvas: Axes,
+    block: Block,
+    columns: Sequence[int],
+    size: float,
+    lefts: tuple[float, float, float],
+    rights: Sequence[float],
+    top: float,
+) -> None:
+    """Draw the headings, a grid in quarters, and the rows: label, bar, mark, words up to `rights`.
+
+    columns: of words, that are drawn. lefts: of the headings, of the bars, and of what follows them.
+    """
+    margin, left, end = lefts
+    whole, high = end - left, ROW * LINE * size
+    bottom = top + high * (1 + len(block.rows))
+    for quarter in range(0, 5, 1 if whole >= WHOLE / 2 else 2):
+        x = left + whole * quarter / 4
+        canvas.plot([x, x], [top + high, bottom], color=QUARTERS, linewidth=0.6, zorder=0)
+        write(canvas, x, top + high / 2, f"{25 * quarter}%", size, color=FAINT)
+    write(canvas, margin, top + high / 2, block.label, size, ha="left", color=FAINT)
+    for place, right in zip(columns, rights, strict=True):
+        heading, colour = block.columns[place], COLUMN_COLOURS[place]
+        write(canvas, right, top + high / 2, heading, size, ha="right", color=colour)
+    for number, row in enumerate(block.rows):
+        y = top + high * (number + 1.5)
         ink = INK if row.sure else FAINT
-        write(canvas, left - LABEL_GAP, y, row.label, LABEL, ha="right", color=ink)
-        canvas.barh(y, WHOLE * (row.bar or 0), BAR, left=left, color=FOUND if row.sure else UNSURE)
+        write(canvas, left - LABEL_GAP, y, row.label, size, ha="right", color=ink)
+        canvas.barh(y, whole * (row.bar or 0), BAR * high, left=left, color=FOUND if row.sure else UNSURE)
         if row.interval is not None:
-            canvas.plot([left + WHOLE * end for end in row.interval], [y, y], color=ink, linewidth=0.8)
+            canvas.plot([left + whole * end for end in row.interval], [y, y], color=ink, linewidth=0.8)
         if row.mark is not None:
-            x = left + WHOLE * row.mark
-            canvas.plot([x, x], [y - MARK / 2, y + MARK / 2], color=COMPARED, linewidth=2.0, solid_capstyle="butt")
-        for text, right in zip(row.texts, rights, strict=True):
-            write(canvas, right, y, text, LABEL, ha="right", color=ink)
+            x, half = left + whole * row.mark, MARK * high / 2
+            canvas.plot([x, x], [y - half, y + half], color=COMPARED, linewidth=2.0, solid_capstyle="butt")
+        for place, right in zip(columns, rights, strict=True):
+            write(canvas, right, y, row.texts[place], size, ha="right", color=ink)

@@ -362,7 +362,7 @@ def _report(found: Similarity, top: int, following: NextCommand | None) -> Repor
         ],
         found.document,
         lambda _: found.rows(),
-        picture=[*sums, Sentence(UP, caption=True), _map(found)],
+        picture=[Sentence(UP, caption=True), _map(found)],
         next=following,
     )
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from attncli.report.canvas import Canvas
+    from attncli.report.paper import Paper
 
 SAVED = "with --from, which takes what was saved"
 OPEN_ENDED = ("entropy", "distance")  # the figures that are no shares of 1
@@ -299,10 +300,10 @@ class Heads(Part):
         layers, heads = range(self.statistics.model.layers), range(self.statistics.model.heads)
         return [Text(), Prose(self.caption), *head_grid(layers, heads, cell, canvas)]
 
-    def figure(self, title: Sequence[str]) -> "Figure":
+    def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
         from attncli.features.stats.atlas import draw_atlas
 
-        return draw_atlas(self)
+        return draw_atlas(self, title, paper)
 
 
 # The fields of its document (`attncli.features.document`).

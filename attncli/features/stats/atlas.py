@@ -2,60 +2,77 @@
 heads with their clusters, if they were counted.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from attncli.analysis.patterns import BROAD, PATTERNS
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError, install_hint
-from attncli.corpus.statistics import Statistics
 from attncli.corpus.sums import Distances
 from attncli.features.stats import Heads, figure_text
-from attncli.record.display import HEAD_COLOURS, head_colour
-from attncli.report.figure import fonts
+from attncli.record.display import HEAD_COLOURS, dashes, head_colour
+from attncli.report.figure import fonts, title_of
 from attncli.report.figure.drawing import FAINT, INK, drawing
-from attncli.report.figure.fonts import clean
+from attncli.report.figure.fonts import clean, wrap_line
+from attncli.report.figure.layout import LINE
 from attncli.report.figure.maps import COLOURS
-from attncli.report.figure.record import short_name
+from attncli.report.paper import Paper, too_narrow
 
-WIDTH, ROW = 11.0, 4.2  # inches
-TITLE, LABEL, SMALL, TINY = 11.0, 9.0, 7.0, 5.5  # points
+WIDTH = 11.0  # inches
+BESIDE = 6.0  # inches: in a narrower picture the panels stand below each other
+PANEL = 0.75  # the height of a panel, as a share of its width
+TINY = 5.5  # points: names of heads, where one can zoom in
 ABOVE = 0.8  # the length of a line above a layer, as a share of the way to the next
+SIDES = 1.0  # inches that the numbers and the colour bar beside the heads need
+MOST_NUMBERS = 12  # along an axis
+MARKERS = "os^Dv*PX"  # of clusters
 LETTERS = {
     "self": "s", "previous": "←", "next": "→", "first": "f", "separator": "■", "punctuation": ".", "same_word": "=",
     BROAD: "",
 }  # fmt: skip
 
 
-def draw_atlas(part: Heads) -> Figure:
-    """Draw the figure. A Notice names characters that no font on this machine has."""
+def draw_atlas(part: Heads, title: Sequence[str], paper: Paper) -> Figure:
+    """Draw the figure, with panels below each other where it is narrow.
+
+    A Notice names characters that no font on this machine has. Raises RequestError for too small a width.
+    """
     statistics = part.statistics
-    title = " · ".join([clean(short_name(statistics.model.shown)), *statistics.parts])
+    heading = clean(title_of(title))
     distances = statistics.distances
-    with drawing(fonts.families([title, *LETTERS.values()])):
-        heads_row = max(0.28 * statistics.model.layers + 1.3, ROW if distances else 0.0)
-        figure = Figure(figsize=(WIDTH, ROW + heads_row), layout="constrained")
-        figure.suptitle(title, size=TITLE, color=INK, parse_math=False)
-        rows: Any = figure.add_gridspec(2, 1, height_ratios=[ROW, heads_row])
-        upper, lower = rows[0], rows[1]
-        left, right = upper.subgridspec(1, 2).subplots()
-        _draw_entropy(left, statistics)
-        _draw_shares(right, statistics)
-        if distances is None:
-            _draw_heads(figure.add_subplot(lower), part)
-        else:
-            left, right = lower.subgridspec(1, 2).subplots()
-            _draw_heads(left, part)
-            _draw_distances(right, distances)
-            _name_heads(figure, right, distances, statistics.model.heads)
+    families = fonts.families([heading, *LETTERS.values()], paper.font)
+    needed = 2 * paper.margin + statistics.model.heads * max(fonts.widths(["00"], paper.note, families)) + SIDES
+    width = WIDTH if paper.width is None else paper.width
+    if width < needed:
+        raise too_narrow(width, needed)
+    with drawing(families):
+        panels = [_draw_entropy, _draw_shares, _draw_heads, *([] if distances is None else [_draw_distances])]
+        across = 2 if width >= BESIDE else 1
+        high = PANEL * width / across
+        rows = -(-len(panels) // across)
+        lines = wrap_line(heading, paper.heading, width - 2 * paper.margin, families)
+        figure = Figure(figsize=(width, high * rows + LINE * paper.heading * len(lines)), layout="constrained")
+        figure.suptitle("\n".join(lines), size=paper.heading, color=INK, parse_math=False)
+        places: Any = figure.add_gridspec(rows, across)
+        for number, draw in enumerate(panels):
+            alone = number == len(panels) - 1 and number % across == 0
+            place = places[number // across, :] if alone else places[number // across, number % across]
+            axes = figure.add_subplot(place)
+            draw(axes, part, paper)
+        if distances is not None:
+            _name_heads(figure, axes, distances, statistics.model.heads, paper)
     return figure
 
 
-def _draw_entropy(axes: Axes, statistics: Statistics) -> None:
+def _draw_entropy(axes: Axes, part: Heads, paper: Paper) -> None:
     """Draw each head's entropy above its layer, as in Clark et al. 2019, figure 4; the line is their mean."""
+    statistics = part.statistics
     values = statistics.figure("entropy")
     layers = np.arange(len(values))
     for head in range(values.shape[1]):
@@ -72,9 +89,9 @@ def _draw_entropy(axes: Axes, statistics: Statistics) -> None:
     axes.plot(layers, values.mean(axis=1), color=INK, linewidth=1.2, label="mean of the layer")
     _draw_limit(axes, statistics.entropy_limit)
     axes.set_ylim(0, statistics.entropy_limit.max() * 1.08)
-    _dress(axes, "Entropy of each head", "layer", "entropy (nats)")
-    axes.set_xticks(layers)
-    axes.legend(fontsize=SMALL, frameon=False)
+    _dress(axes, "Entropy of each head", "layer", "entropy (nats)", paper)
+    _mark(axes.xaxis, len(layers))
+    _draw_legend(axes, paper, 2)
 
 
 def _draw_limit(axes: Axes, limit: Doubles) -> None:
@@ -87,59 +104,65 @@ def _draw_limit(axes: Axes, limit: Doubles) -> None:
         axes.hlines(limit, layers - ABOVE / 2, layers + ABOVE / 2, **style)
 
 
-def _draw_shares(axes: Axes, statistics: Statistics) -> None:
+def _draw_shares(axes: Axes, part: Heads, paper: Paper) -> None:
     """Draw the mean share of a layer's weight on each pattern, as in Clark et al. 2019, figure 2."""
+    statistics = part.statistics
     layers = np.arange(statistics.model.layers)
     for number, pattern in enumerate(PATTERNS):
         values = statistics.figure(pattern)
-        name, colour = pattern.replace("_", " "), head_colour(number)
-        axes.plot(
-            layers, values.mean(axis=1), "-o", color=colour, markersize=3.5, linewidth=1.4, label=name, clip_on=False
-        )
+        style: Any = {"color": head_colour(number), "linestyle": dashes(number), "label": pattern.replace("_", " ")}
+        axes.plot(layers, values.mean(axis=1), marker="o", markersize=3, linewidth=1.4, clip_on=False, **style)
     axes.set_ylim(bottom=0)
-    _dress(axes, "Where the weight goes (mean of a layer's heads)", "layer", "share of the weight")
-    axes.set_xticks(layers)
-    axes.legend(fontsize=SMALL, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
+    _dress(axes, "Where the weight goes", "layer", "mean share of the weight", paper)
+    _mark(axes.xaxis, len(layers))
+    _draw_legend(axes, paper, 3)
 
 
-def _draw_heads(axes: Axes, part: Heads) -> None:
+def _draw_heads(axes: Axes, part: Heads, paper: Paper) -> None:
     """Draw all heads, coloured by one figure, with the letter of their pattern."""
     statistics, by, top = part.statistics, part.by, part.top
     values = statistics.figure(by)
     picture = axes.imshow(values, cmap=COLOURS, vmin=0, vmax=top, aspect="auto")
     for one in statistics.heads:
         colour = "white" if values[one.layer, one.head] > 0.55 * top else INK
-        axes.text(one.head, one.layer, LETTERS[one.label], size=LABEL, color=colour, ha="center", va="center")
-    _dress(axes, f"All heads by {by.replace('_', ' ')}", "head", "layer")
-    axes.set_xticks(range(statistics.model.heads))
-    axes.set_yticks(range(statistics.model.layers))
-    bar = axes.figure.colorbar(picture, ax=axes)
-    bar.set_label(_unit_of(by), size=SMALL, color=FAINT)
-    bar.ax.tick_params(labelsize=SMALL, colors=INK)
-    bar.set_ticks([0, top], labels=["0", figure_text(top, by)])
+        axes.text(one.head, one.layer, LETTERS[one.label], size=paper.note, color=colour, ha="center", va="center")
     letters = [f"{letter} {name.replace('_', ' ')}" for name, letter in LETTERS.items() if letter] + ["nothing: broad"]
-    lines = "   ".join(letters[:4]) + "\n" + "   ".join(letters[4:])  # one line is wider than the heads may be
-    axes.text(0, -0.16, lines, size=SMALL, color=FAINT, transform=axes.transAxes, va="top")
+    lines = "\n".join("   ".join(letters[start : start + 3]) for start in range(0, len(letters), 3))
+    _dress(axes, f"All heads by {by.replace('_', ' ')}", f"head\n{lines}", "layer", paper)
+    _mark(axes.xaxis, statistics.model.heads)
+    _mark(axes.yaxis, statistics.model.layers)
+    bar = axes.figure.colorbar(picture, ax=axes)
+    bar.ax.tick_params(labelsize=paper.note, colors=INK)
+    bar.set_ticks([0, top], labels=["0", figure_text(top, by)])
+    style: Any = {"size": paper.note, "color": FAINT, "rotation": 90, "va": "center", "transform": bar.ax.transAxes}
+    bar.ax.text(1.3, 0.5, _unit_of(by), **style)
 
 
-def _draw_distances(axes: Axes, distances: Distances) -> None:
+def _draw_distances(axes: Axes, part: Heads, paper: Paper) -> None:
     """Draw the heads in a plane, coloured by their clusters, whose sizes are in the legend."""
+    distances = part.statistics.distances
+    assert distances is not None
     points, clusters = np.asarray(distances.embedding), np.asarray(distances.clusters)
     for cluster in np.unique(clusters):
         inside = points[clusters == cluster]
         name = f"cluster {cluster} ({len(inside)} {'head' if len(inside) == 1 else 'heads'})"
-        axes.plot(
-            *inside.T, "o", color=head_colour(cluster), markersize=4, markeredgewidth=0, clip_on=False, label=name
-        )
+        style: Any = {"color": head_colour(cluster), "marker": MARKERS[cluster % len(MARKERS)], "label": name}
+        axes.plot(*inside.T, linestyle="", markersize=4, markeredgewidth=0, clip_on=False, **style)
     axes.margins(0.08)
-    _dress(axes, "Heads by their distance", "", "")
+    _dress(axes, "Heads by their distance", "", "", paper)
     axes.set_xticks([])
     axes.set_yticks([])
     axes.set_aspect("equal", adjustable="datalim")
-    axes.legend(fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3)
+    _draw_legend(axes, paper, 2 if paper.width is not None else 3)
 
 
-def _name_heads(figure: Figure, axes: Axes, distances: Distances, heads: int) -> None:
+def _draw_legend(axes: Axes, paper: Paper, columns: int) -> None:
+    """Draw the legend of a panel below it."""
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.02 if not axes.get_xlabel() else -0.22)}
+    axes.legend(fontsize=paper.note, frameon=False, ncols=columns, columnspacing=1.0, **below)
+
+
+def _name_heads(figure: Figure, axes: Axes, distances: Distances, heads: int, paper: Paper) -> None:
     """Write its name beside every head: no name lies on another, and lines lead to names that are further away.
 
     A note counts the names that have no room. Raises RequestError if textalloc is not installed.
@@ -161,7 +184,7 @@ def _name_heads(figure: Figure, axes: Axes, distances: Distances, heads: int) ->
         names,
         x_scatter=x,
         y_scatter=y,
-        textsize=TINY,
+        textsize=TINY if paper.width is None else paper.smallest,
         textcolor=colours,
         linecolor=colours,
         linewidth=0.4,
@@ -170,7 +193,7 @@ def _name_heads(figure: Figure, axes: Axes, distances: Distances, heads: int) ->
     missing = len(names) - sum(text is not None for text in drawn[2])
     if missing:
         note = f"no room for {missing} of {len(names)} names"
-        axes.text(1, 1, note, size=SMALL, color=FAINT, transform=axes.transAxes, ha="right", va="bottom")
+        axes.text(1, 1, note, size=paper.note, color=FAINT, transform=axes.transAxes, ha="right", va="bottom")
 
 
 def _unit_of(by: str) -> str:
@@ -184,11 +207,16 @@ def _unit_of(by: str) -> str:
     )
 
 
-def _dress(axes: Axes, title: str, across: str, up: str) -> None:
+def _mark(axis: Axis, count: int) -> None:
+    """Number layers or heads, as many as have room."""
+    axis.set_major_locator(MaxNLocator(min(count, MOST_NUMBERS), integer=True))
+
+
+def _dress(axes: Axes, title: str, across: str, up: str, paper: Paper) -> None:
     """Set the title, the names of the axes and the lines that all panels share."""
-    axes.set_title(title, size=LABEL, color=INK)
-    axes.set_xlabel(across, size=LABEL, color=INK)
-    axes.set_ylabel(up, size=LABEL, color=INK)
-    axes.tick_params(labelsize=SMALL, colors=INK, width=0.6)
+    axes.set_title(title, size=paper.label, color=INK)
+    axes.set_xlabel(across, size=paper.note, color=INK)
+    axes.set_ylabel(up, size=paper.note, color=INK)
+    axes.tick_params(labelsize=paper.note, colors=INK, width=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set(linewidth=0.6, edgecolor=FAINT)

@@ -637,9 +637,6 @@ CHANGE = {
     "divergence": "change: nats by which the prediction of what is left changes; 0 is no change",
     "distance": "change: how far the last vectors of the tokens that are left move, as a share of their lengths",
 }
-RANKS = (
-    "share of the other tokens that a ranking puts behind the token; below, by size, the change from erasing it alone"
-)
 
 
 def _report(found: TrustResult, next_command: NextCommand) -> Report:
@@ -662,7 +659,7 @@ def _report(found: TrustResult, next_command: NextCommand) -> Report:
         ],
         lambda: document,
         itemgetter("rankings"),
-        picture=[Sentence(RANKS, caption=True), _ranks_map(found)],
+        picture=[_ranks_map(found)],
         next=next_command,
     )
 
@@ -723,7 +720,13 @@ def _ranks_map(found: TrustResult) -> Maps:
     rows = {name.replace("gradient", "grad"): row for name, row in found.importances.items()} | alone
     tokens = [found.tokens.shown[place] for place in found.erasable]
     panel = Panel("", np.stack([_tokens_behind(row) for row in rows.values()]))
-    return Maps([[panel]], Axis("tokens by", list(rows)), Axis("token", tokens), scale="tokens behind", most=1.0)
+    return Maps(
+        [[panel]],
+        Axis("tokens by", list(rows)),
+        Axis("token", tokens),
+        scale="share of the other tokens ranked behind",
+        most=1.0,
+    )
 
 
 def _tokens_behind(importance: Doubles) -> Floats:

@@ -9,33 +9,38 @@ from attncli.base.errors import RequestError
 from attncli.record.display import SIGNED
 from attncli.report.figure.fonts import NO_BREAK
 from attncli.report.figure.layout import Grid, wrap_panels
+from attncli.report.figure.maps import COLOURS, panel_grid
 from attncli.report.figure.maps import Panel as DrawnPanel
-from attncli.report.figure.maps import panel_grid
+from attncli.report.paper import Paper
 from attncli.report.parts import HeadGrid, Maps, Panel, Part, Sentence
 
 UNBROKEN = 24  # characters of a title's piece in which no line breaks
+LONGEST_PIECE = 44  # characters: longer ones are prose, which the document has
 
 
-def figure_of(title: Sequence[str], parts: Sequence[Part]) -> Figure:
+def figure_of(title: Sequence[str], parts: Sequence[Part], paper: Paper = Paper()) -> Figure:
     """Draw the maps, the grid of heads, or the first part with a picture of its own.
 
-    Raises RequestError for a report that has none of these.
+    Raises RequestError for a report that has none of these, and for too small a width.
     """
+    title = title if paper.title is None else [paper.title]
     for part in parts:
         if isinstance(part, Maps):
-            return maps_figure(title, part, parts)
+            return maps_figure(title, part, parts, paper)
         if isinstance(part, HeadGrid):
-            return heads_figure(title, part, parts)
-        drawn = part.figure(title)
+            return heads_figure(title, part, parts, paper)
+        drawn = part.figure(title, paper)
         if drawn is not None:
             return drawn
     raise RequestError(f"there is no picture of {' · '.join(title)}: save it as .json or .csv")
 
 
 def title_of(title: Sequence[str]) -> str:
-    """Return the title of a picture; a line breaks between its pieces, and within long ones."""
-    pieces = (piece if len(piece) > UNBROKEN else piece.replace(" ", NO_BREAK) for piece in title)
-    return " · ".join(pieces)
+    """Return the title of a picture: its short pieces, or the one that there is. Lines break between pieces, and
+    within the longer ones.
+    """
+    short = title if len(title) == 1 else [piece for piece in title if len(piece) <= LONGEST_PIECE]
+    return " · ".join(piece if len(piece) > UNBROKEN else piece.replace(" ", NO_BREAK) for piece in short)
 
 
 def caption_of(parts: Sequence[Part]) -> str:
@@ -48,42 +53,37 @@ def caption_lines(panel: Panel) -> str:
     return "\n".join(filter(None, (panel.name, panel.about)))
 
 
-def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part]) -> Figure:
-    """Draw maps of weights in their colours, or signed maps in colours around 0.
-
-    Captions name the largest values of maps that have scales of their own; signed ones are drawn as shares of it.
-    """
+def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part], paper: Paper) -> Figure:
+    """Draw maps of weights in their colours, or signed maps in colours around 0."""
     panels = [
         [
-            DrawnPanel(f"{panel.name}, 1 is {panel.largest:.3g}", np.float32(panel.values / (panel.largest or 1.0)))
-            if part.signed and part.apart
-            else DrawnPanel(
-                f"{panel.name}, up to {panel.largest:.2f}" if part.apart else caption_lines(panel),
+            DrawnPanel(
+                caption_lines(panel),
                 np.float32(panel.values),
+                panel.name if panel.weights else f"{panel.name}, {part.scale}".removeprefix(", "),
+                panel.weights,
             )
             for panel in row
         ]
         for row in part.panels
     ]
-    shares = part.signed and part.apart
+    alone = part.headings if len(part.headings) == 1 else []
     grid = Grid(
         part.rows.labels,
         None if part.columns.labels == part.rows.labels else part.columns.labels,
-        headings=part.headings,
-        title=title_of(title),
+        headings=[] if alone else part.headings,
+        title=title_of([*title, *alone]),
         note=caption_of(parts),
         axes=(part.rows.name, part.columns.name),
         held=part.held,
-        vmax=1.0 if shares else part.most,
-        apart=part.apart and not part.signed,
+        vmax=part.most,
+        apart=part.apart,
+        paper=paper,
     )
-    scale = "share of the largest" if shares else part.scale
-    if part.signed:
-        return panel_grid(panels, grid, cmap=SIGNED, scale=scale, signed=True)
-    return panel_grid(panels, grid, scale=scale)
+    return panel_grid(panels, grid, cmap=SIGNED if part.signed else COLOURS, scale=part.scale, signed=part.signed)
 
 
-def heads_figure(title: Sequence[str], part: HeadGrid, parts: Sequence[Part]) -> Figure:
+def heads_figure(title: Sequence[str], part: HeadGrid, parts: Sequence[Part], paper: Paper) -> Figure:
     """Draw layers down and heads across, a panel each."""
     grid = Grid(
         [str(layer) for layer in part.layers],
@@ -92,8 +92,8 @@ def heads_figure(title: Sequence[str], part: HeadGrid, parts: Sequence[Part]) ->
         note=caption_of(parts),
         axes=("layer", "head"),
         vmax=part.most,
+        paper=paper,
     )
-    panels = wrap_panels([DrawnPanel(panel.heading, np.float32(panel.values)) for panel in part.panels])
-    if part.signed:
-        return panel_grid(panels, grid, cmap=SIGNED, scale=part.scale, signed=True)
-    return panel_grid(panels, grid, scale=part.scale)
+    rows = [[DrawnPanel(panel.heading, np.float32(panel.values)) for panel in part.panels]]
+    rows = rows if paper.width is not None else wrap_panels(rows[0])
+    return panel_grid(rows, grid, cmap=SIGNED if part.signed else COLOURS, scale=part.scale, signed=part.signed)

@@ -28,7 +28,8 @@ from attncli.base.errors import Notice, RequestError
 from attncli.base.files import LATEX, PICTURES, check_suffix, write_whole
 from attncli.record.display import HIDDEN
 from attncli.report.figure import fonts
-from attncli.report.figure.layout import CLOSE, LABEL_GAP, LINE, MARGIN, TICK, Layout, Wording, tick_places
+from attncli.report.figure.layout import CLOSE, LABEL_GAP, LINE, TICK, Layout, Wording, tick_places
+from attncli.report.paper import SCREEN_DPI
 
 SETTINGS = {
     "svg.fonttype": "none",  # text stays text
@@ -84,22 +85,29 @@ def draw_wording(canvas: Axes, layout: Layout) -> None:
 def draw_queries(canvas: Axes, layout: Layout, labels: Sequence[str], held: int | None) -> None:
     """Draw the queries left of the first column; where one is held, the others are faint."""
     for top in layout.tops:
-        for number, text in enumerate(labels):
+        for number in named_places(layout, len(labels), held):
             write(
                 canvas,
                 layout.lefts[0] - LABEL_GAP,
                 top + (number + 0.5) * layout.cell,
-                text,
+                labels[number],
                 layout.label_size,
                 ha="right",
                 color=INK if held in (None, number) else FAINT,
             )
 
 
-def draw_lines(canvas: Axes, y: float, lines: Sequence[str], size: float, colour: str) -> None:
-    """Draw lines of text from `y` down, at the left."""
+def named_places(layout: Layout, count: int, held: int | None = None) -> list[int]:
+    """Return the tokens that have a label; the one that is held in place of its neighbours."""
+    step = layout.label_step
+    named = range(0, count, step)
+    return [*named] if held is None else sorted({held, *(one for one in named if abs(one - held) >= step)})
+
+
+def draw_lines(canvas: Axes, x: float, y: float, lines: Sequence[str], size: float, colour: str) -> None:
+    """Draw lines of text from (x, y) down."""
     for place, line in enumerate(lines):
-        write(canvas, MARGIN, y + LINE * size * (place + 0.5), line, size, ha="left", color=colour)
+        write(canvas, x, y + LINE * size * (place + 0.5), line, size, ha="left", color=colour)
 
 
 def dark_ink(colours: Floats | Doubles) -> Bools:
@@ -178,15 +186,21 @@ BAR_GAP, BAR_WIDTH, BAR_TEXT = 0.25, 0.16, 0.75  # for text of 10 points
 SHORTEST_BAR, LONGEST_BAR = 1.2, 4.0
 
 
-def draw_bar(figure: Figure, layout: Layout, colours: ScalarMappable, scale: str, more: bool) -> None:
-    """Draw the colour bar right of the maps; it ends in a point if there is `more` weight than it reaches to."""
+def draw_bars(figure: Figure, layout: Layout, bars: Sequence[tuple[ScalarMappable, str]], more: bool) -> None:
+    """Draw colour bars with their names right of the maps, below each other; they end in a point if there is `more`
+    weight than they reach to.
+    """
     unit = layout.unit
-    place = layout.edge + BAR_GAP * unit, layout.tops[0], BAR_WIDTH * unit, bar_height(layout)
-    ticks = (
-        [share * (colours.norm.vmax or 1) for share in ROOTS] if isinstance(colours.norm, PowerNorm) else MaxNLocator(5)
-    )
-    made = bar_at(figure, place, colours, scale, layout.note_size, ticks=ticks, extend="max" if more else "neither")
-    made.ax.tick_params(length=3 * unit)
+    room = bar_height(layout, len(bars)) / len(bars)
+    for number, (colours, scale) in enumerate(bars):
+        high = room - (BAR_GAP * unit if len(bars) > 1 else 0)
+        place = layout.edge + BAR_GAP * unit, layout.tops[0] + number * room, BAR_WIDTH * unit, high
+        root = isinstance(colours.norm, PowerNorm)
+        ticks = (
+            [share * (colours.norm.vmax or 1) for share in ROOTS] if root else MaxNLocator(5 if len(bars) == 1 else 3)
+        )
+        made = bar_at(figure, place, colours, scale, layout.note_size, ticks=ticks, extend="max" if more else "neither")
+        made.ax.tick_params(length=3 * unit)
 
 
 def bar_at(
@@ -207,9 +221,10 @@ def bar_at(
     return bar
 
 
-def bar_height(layout: Layout) -> float:
-    """Return the height of the colour bar: that of the maps, within limits."""
-    return min(max(layout.bottom - layout.tops[0], SHORTEST_BAR * layout.unit), LONGEST_BAR * layout.unit)
+def bar_height(layout: Layout, bars: int) -> float:
+    """Return the height of the colour bars together: that of the maps, within limits."""
+    shortest, longest = SHORTEST_BAR * layout.unit * bars, LONGEST_BAR * layout.unit
+    return min(max(layout.bottom - layout.tops[0], shortest), max(shortest, longest))
 
 
 # --- the legend of heads ------------------------------------------------------------------------------
@@ -261,13 +276,12 @@ def draw_legend(
 
 # --- files -------------------------------------------------------------------------------------------
 
-DPI = 150
 DEPRECATED = "{} is deprecated and goes in attncli 0.4: save the picture as .svg or .pdf"
 MOST_PIXELS = 200_000_000
 NO_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
-def save_figure(figure: Figure, path: str | Path, dpi: int = DPI) -> None:
+def save_figure(figure: Figure, path: str | Path, dpi: int = SCREEN_DPI) -> None:
     """Save by suffix: .png, .svg or .pdf; and, deprecated, .pgf or .tex. A file appears whole or not at all.
 
     The same picture gives the same bytes. dpi: dots an inch, of a PNG and of the maps in an SVG or PDF.

@@ -24,10 +24,11 @@ RESOLUTIONS = (72, 100, 150, 300)  # dots an inch: letters are fitted to dots, b
 def families(texts: Iterable[str], first: str | None = None) -> list[str]:
     """Return font families, in the order to try them, that together show every character of `texts`.
 
-    The first is `first`, an installed family, or matplotlib's own. Characters that neither has are looked for in the
+    The first is `first`, or matplotlib's own. Characters that neither has are looked for in the
     fonts of this machine: the font with most of them is taken, until nothing is missing. A Notice names characters that
-    no font has.
+    no font has. Raises RequestError if `first` is not installed.
     """
+    first = None if first is None else installed_family(first)
     chosen = list(dict.fromkeys([first or DEFAULT, DEFAULT]))
     shapes = list(dict.fromkeys(character for text in texts for character in text if has_shape(character)))
     missing = set(shapes) - glyphs(default_file(), shapes)

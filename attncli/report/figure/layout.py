@@ -6,76 +6,14 @@ width of the picture is given, `largest_panels` finds the size of the panels.
 """
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
-from attncli.base.errors import RequestError
-from attncli.base.printable import quoted
 from attncli.report.figure import fonts
 from attncli.report.figure.fonts import clean, clean_lines, token_label, wrap_line
-
-# --- paper --------------------------------------------------------------------------------------------
-
-UNITS = {"": 1.0, "in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72}  # inches
-LENGTH = re.compile(r"\s*(\d{1,6}(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.ASCII | re.IGNORECASE)
-WIDEST = 100.0  # inches
-
-LABEL = 10.0  # points, of labels that have room
-COLUMN_LABEL, LABEL_AN_INCH = 7.0, 2.0  # where the width is given: 7 points in a column, 10 across a page
-SMALLEST = 6.0  # points, where the width is given: what is printed at its size can't be zoomed into
-SIZES = (2.0, 72.0)  # points that can be asked for
-
-
-@dataclass(frozen=True)
-class Paper:
-    """The width and the font of a picture; None lets the picture decide.
-
-    width: in inches. font: a family. font_size: in points.
-    """
-
-    width: float | None = None
-    font: str | None = None
-    font_size: float | None = None
-
-    @property
-    def label(self) -> float:
-        """The points of the tokens' labels, where they have room."""
-        if self.font_size is not None:
-            return self.font_size
-        return LABEL if self.width is None else min(LABEL, max(COLUMN_LABEL, LABEL_AN_INCH * self.width))
-
-    @property
-    def smallest(self) -> float:
-        """The points below which nothing is written."""
-        return 0.0 if self.width is None else min(SMALLEST, self.label)
-
-
-def paper(width: str | float | None = None, font: str | None = None, font_size: float | None = None) -> Paper:
-    """Return the paper that the options describe. width: "8cm", "80mm", "3.15in", "227pt", or a number of inches.
-
-    Raises RequestError for an unreadable width, a size out of range, or a font that is not installed.
-    """
-    least, most = SIZES
-    if font_size is not None and not least <= font_size <= most:
-        raise RequestError(f"--font-size {font_size:g} is out of range: {least:g} to {most:g} points")
-    return Paper(
-        None if width is None else inches(width), None if font is None else fonts.installed_family(font), font_size
-    )
-
-
-def inches(length: str | float) -> float:
-    """Convert a length, as it is typed, to inches. Raises RequestError where it is none, or too large for a picture."""
-    match = LENGTH.fullmatch(str(length))
-    value = float(match[1]) * UNITS.get(match[2].lower(), 0.0) if match else 0.0
-    if not 0 < value <= WIDEST:
-        raise RequestError(
-            f'--width {quoted(str(length))}: write it as "8cm", "80mm", "3.15in" or "227pt", up to {WIDEST:g}in'
-        )
-    return value
-
+from attncli.report.paper import SMALLEST, STANDARD, Paper, too_narrow
 
 # --- the grid -----------------------------------------------------------------------------------------
 
@@ -130,9 +68,10 @@ def wrap_panels(panels: Sequence[T]) -> list[list[T]]:
 
 # --- words --------------------------------------------------------------------------------------------
 
-STANDARD = 10.0  # points: the size that other sizes are relative to
 ROOMY = 10.0  # inches: panels that take more have larger words around them
 READABLE = 0.065  # inches: the smallest cell with a label beside it, where one can zoom in
+LABEL_LINE = 1.1 / 72  # the inches of a label, by its points
+LONGEST_STEP = 5  # tokens from one label to the next; where there is less room, numbers stand in place of labels
 
 
 @dataclass(frozen=True)
@@ -174,17 +113,25 @@ class Wording:
         """Return the points of the words above a panel of `wide` inches, whose words are `scale` times larger."""
         return max(self.paper.label * min(scale, wide), self.paper.smallest)
 
-    def label_size(self, cell: float) -> float:
-        """Return the points of a token's label that has `cell` inches; 0 where it can't be read."""
-        if cell < (READABLE if self.paper.width is None else self.paper.smallest * 1.1 / 72):
-            return 0.0
-        return min(self.paper.label, max(cell * 72 / 1.2, self.paper.smallest))
+    def label_size(self, cell: float) -> tuple[float, int]:
+        """Return the points of tokens' labels that have `cell` inches each, and the step from one label to the next.
+
+        Where not all have room, every 2nd token has a label, or every 3rd ...; the points are 0 where even fewer would.
+        """
+        if cell >= (READABLE if self.paper.width is None else self.paper.smallest * LABEL_LINE):
+            return min(self.paper.label, max(cell * 72 / 1.2, self.paper.smallest)), 1
+        size = self.paper.smallest or SMALLEST
+        step = math.ceil(size * LABEL_LINE / cell)
+        return (size, step) if step <= LONGEST_STEP else (0.0, 1)
 
     def shortened(self, text: str, room: float, size: float) -> str:
-        """Shorten "head 11" to "11" where the width is given and leaves no room for more."""
+        """Shorten "head 3.1" to "3.1", and fold other words, where the width is given and leaves no room for more."""
         if self.paper.width is None or self.widest(text.split("\n"), size) <= room:
             return text
-        return text.rpartition(" ")[2]
+        kind, _, number = text.partition(" ")
+        if kind in ("head", "layer") and " " not in number:
+            return number
+        return "\n".join(wrap_line(text, size, max(room, self.widest(text.split(), size)), self.families))
 
 
 @lru_cache(maxsize=64)  # whoever looks for the largest panels asks for the same again and again
@@ -194,8 +141,6 @@ def widest(texts: tuple[str, ...], families: tuple[str, ...]) -> float:
 
 # --- places -------------------------------------------------------------------------------------------
 
-# Points.
-TITLE, NOTE = 1.2, 0.9  # of the labels' size; a note, and every other small word
 LINE = 1.3 / 72  # the height of a line in inches, by points
 
 # Inches.
@@ -203,9 +148,9 @@ ONE_PANEL, ALL_PANELS = 12.0, 14.0  # the side of one panel, and of a grid of th
 SMALLEST_PANEL = 1.0
 SMALLEST_PRINTED = 0.12  # a panel, where the width is given
 LARGEST_GRID = 40.0  # where panels grow so that their labels can be read
+TALLEST = 9.5  # a picture that fits on a page
 NARROWEST = 4.6
 LABEL_GAP, CLOSE = 0.04, 0.03  # from a panel to its labels, and to its caption
-MARGIN, PRINTED_MARGIN = 0.15, 0.04  # what is printed at its size has the page's margins around it
 GAP = 0.12  # between panels, for text of the standard size
 FEW = 4  # panels
 SHARPNESS = 75  # cells an inch at the most
@@ -231,8 +176,8 @@ class Layout:
 
     needed: the width that everything needs. lefts, tops: of the columns and rows of panels. wide, high: of a panel.
     cell: of a token in it. beside: right of the headings of rows. edge: right of the last column and its captions.
-    label_size: of the tokens; 0 where they can't be read. unit: how much larger things around the panels are than for
-    text of the standard size.
+    label_size: of the tokens; 0 where they can't be read. label_step: from one label to the next. unit: how much
+    larger things around the panels are than for text of the standard size.
     """
 
     width: float
@@ -248,6 +193,7 @@ class Layout:
     edge: float
     unit: float
     label_size: float
+    label_step: int
     caption_size: float
     note_size: float
     title_size: float
@@ -278,18 +224,18 @@ def arrange(
     lowest: inches that are needed below the top of the first panel, whatever the panels take.
     """
     paper = wording.paper
-    margin = MARGIN if paper.width is None else PRINTED_MARGIN
+    margin = paper.margin
     unit = scale * paper.label / STANDARD
-    title_size, note_size = TITLE * paper.label * scale, NOTE * paper.label * scale
+    title_size, note_size = paper.heading * scale, paper.note * scale
     caption_size = wording.caption_size(scale, wide)
     captions = [[wording.shortened(caption, wide, caption_size) for caption in row] for row in wording.captions]
-    headings = [wording.shortened(heading, high, caption_size) for heading in wording.headings]
+    label_size, label_step = wording.label_size(cell)
 
     gap = GAP * unit if paper.width is None else min(GAP * unit, CLOSE + wide / 8)
     columns = len(captions[0])
     lines = [line for row in captions for caption in row for line in caption.split("\n")]
     column = max(wide, wording.widest(lines, caption_size)) + gap
-    left = margin + sides.outer + (LINE * caption_size if headings else 0) + sides.left
+    left = margin + sides.outer + (LINE * caption_size if wording.headings else 0) + sides.left
     needed = left + columns * column - gap + sides.right + margin
     width = paper.width or max(NARROWEST, needed)
     left += (width - needed) / 2
@@ -298,7 +244,7 @@ def arrange(
     title = wrap_line(wording.title, title_size, width - 2 * margin, wording.families)
     note = wrap_line(wording.note, note_size, width - 2 * margin, wording.families)
     y = margin + LINE * (title_size * len(title) + note_size * len(note)) + GAP * unit / scale
-    row_height = max(high, wording.widest(headings, caption_size))
+    row_height = max(high, wording.widest(wording.headings, caption_size))
     tops: list[float] = []
     for row in captions:
         above = LINE * caption_size * max(len(caption.splitlines()) for caption in row)
@@ -318,12 +264,13 @@ def arrange(
         beside=left - sides.left,
         edge=left + columns * column - gap,
         unit=unit,
-        label_size=wording.label_size(cell),
+        label_size=label_size,
+        label_step=label_step,
         caption_size=caption_size,
         note_size=note_size,
         title_size=title_size,
         captions=captions,
-        headings=headings,
+        headings=wording.headings,
         title=title,
         note=note,
     )
@@ -337,8 +284,7 @@ def largest_panels(lay_out: Callable[[float], Layout], width: float, least: floa
     """
     layout = lay_out(least)
     if layout.needed > width:
-        fits = math.ceil(layout.needed * 25.4) / 10
-        raise RequestError(f"--width: {width * 2.54:.1f}cm is too narrow for this picture; {fits:g}cm would do")
+        raise too_narrow(width, layout.needed)
     for _ in range(20):
         middle = (least + most) / 2
         tried = lay_out(middle)
@@ -347,6 +293,27 @@ def largest_panels(lay_out: Callable[[float], Layout], width: float, least: floa
         else:
             most = middle
     return layout
+
+
+def bar_length(width_of: Callable[[float], float], paper: Paper, least: float, usual: float) -> float | None:
+    """Return the inches of the longest bar with which a picture is as wide as its paper.
+
+    width_of: returns the width of the picture with bars of this length. None if even the `least` has no room.
+    """
+    if paper.width is None:
+        return usual
+    if width_of(least) > paper.width:
+        return None
+    longest = paper.width
+    for _ in range(30):
+        middle = (least + longest) / 2
+        least, longest = (middle, longest) if width_of(middle) <= paper.width else (least, middle)
+    return least
+
+
+def left_out_note(names: Sequence[str]) -> str:
+    """Name the columns that have no room."""
+    return f"no room for: {', '.join(names)}" if names else ""
 
 
 def cell_size(tokens: int, across: int, panels: int, largest: float) -> float:
@@ -366,9 +333,9 @@ def most_cells(layout: Layout) -> tuple[int, int]:
 
 
 def shortened_note(layout: Layout, wording: Wording) -> str:
-    """Name the rows and columns, where there is room for nothing but their numbers."""
-    pairs = {"rows": (layout.headings, wording.headings), "columns": (layout.captions[0], wording.captions[0])}
-    return ", ".join(f"{side}: {full[0].rpartition(' ')[0]}" for side, (short, full) in pairs.items() if short != full)
+    """Name what is numbered above the maps, where there is room for nothing but the numbers."""
+    short, full = layout.captions[0][0], wording.captions[0][0]
+    return f"above each map: its {full.partition(' ')[0]}" if full.endswith(f" {short}") else ""
 
 
 def pooling_note(layout: Layout, queries: int, keys: int) -> str:
@@ -377,6 +344,11 @@ def pooling_note(layout: Layout, queries: int, keys: int) -> str:
     if queries <= rows and keys <= columns:
         return ""
     return f"a cell is the largest weight of up to {-(-queries // rows)} x {-(-keys // columns)} tokens"
+
+
+def step_note(step: int) -> str:
+    """Say that not all tokens have a label."""
+    return f"every {step}{ {2: 'nd', 3: 'rd'}.get(step, 'th') } token is named"
 
 
 # --- numbers instead of labels ------------------------------------------------------------------------
@@ -408,7 +380,7 @@ def ticks_note(layout: Layout, queries: Sequence[str], keys: Sequence[str], acro
     queries, keys: their numbers. across: the inches of a key's number, where keys go from left to right.
     """
     if layout.label_size:
-        return ""
+        return step_note(layout.label_step) if layout.label_step > 1 else ""
     high = LINE * layout.tick_size
     there = tick_places(len(queries), layout.cell, high) or tick_places(len(keys), layout.cell, across or high)
     return "numbers count from 0" if there else f"no room for {len(queries)} x {len(keys)} labels"

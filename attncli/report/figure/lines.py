@@ -28,6 +28,7 @@ from attncli.report.figure.drawing import (
     hatched,
     legend_height,
     legend_rows,
+    named_places,
     write,
 )
 from attncli.report.figure.layout import (
@@ -35,8 +36,8 @@ from attncli.report.figure.layout import (
     FEW,
     LABEL_GAP,
     LINE,
-    NOTE,
     SMALLEST_PRINTED,
+    TALLEST,
     Grid,
     Layout,
     Sides,
@@ -107,7 +108,6 @@ def draw_strands(
 NARROW, WIDE = 1.6, 8.0  # between the columns, of few panels
 THUMBNAIL = 0.8  # the same of many, at the least
 SHAPE = 0.6, 0.8  # what is aimed at between the columns, by their height: of few panels and of many
-TALLEST = 9.5  # on paper
 
 SQUARE = 0.7  # of the height of a token: the side of a weight's square
 NUMBERED = 3  # heads whose weights stand beside the keys as numbers; of more, as squares
@@ -189,9 +189,9 @@ def lay_out(wording: Wording, grid: Grid, values: int) -> Layout:
     line = LINE * wording.paper.label
 
     def of_size(wide: float, cell: float) -> Layout:
-        size = wording.label_size(cell)
+        size, _ = wording.label_size(cell)
         scale = wording.scale(columns * wide)
-        note = NOTE * wording.paper.label * scale
+        note = wording.paper.note * scale
         tick_size = min(note, wording.caption_size(scale, wide))
         beside = [
             max(
@@ -239,11 +239,11 @@ def draw_axes(canvas: Axes, layout: Layout) -> None:
 
 def draw_keys(canvas: Axes, layout: Layout, labels: Sequence[str], weights: Floats | None) -> None:
     """Draw the keys right of the last column; keys to which the held query gives nothing are faint."""
-    for number, text in enumerate(labels):
+    for number in named_places(layout, len(labels)):
         ink = INK if weights is None or weights[:, number].max() >= 0.005 else FAINT
         for top in layout.tops:
             y = top + (number + 0.5) * layout.cell
-            write(canvas, layout.right + LABEL_GAP, y, text, layout.label_size, ha="left", color=ink)
+            write(canvas, layout.right + LABEL_GAP, y, labels[number], layout.label_size, ha="left", color=ink)
 
 
 def draw_values(

@@ -1,7 +1,7 @@
 """Draw maps as matrices of colour: queries down, keys across, one colour scale for all of them."""
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,22 +30,22 @@ from attncli.report.figure.drawing import (
     blank,
     dark_ink,
     draw_across,
-    draw_bar,
+    draw_bars,
     draw_hidden_sample,
     draw_queries,
     draw_upright,
     draw_wording,
     drawing,
     hatched,
+    named_places,
     write,
 )
 from attncli.report.figure.layout import (
     FEW,
     LABEL_GAP,
     LINE,
-    NOTE,
     SMALLEST_PRINTED,
-    STANDARD,
+    TALLEST,
     Grid,
     Layout,
     Sides,
@@ -60,6 +60,8 @@ from attncli.report.figure.layout import (
     tick_room,
     ticks_note,
 )
+from attncli.report.numbers import in_cell
+from attncli.report.paper import STANDARD
 
 # --- colours ------------------------------------------------------------------------------------------
 
@@ -96,15 +98,21 @@ LINED = 0.12  # the smallest cell with a line around it
 
 NUMBER = 0.9  # the size of a weight in its cell, of a label's
 POINTS = 24  # of a weight in a cell of an inch: "0.00" then fills four fifths of it
+MOST_BARS = 3  # colour bars
 FADED = 0.7  # of white over the rows of queries that are not held
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A map `[query, key]` as it is drawn (`attncli.record.display`), and the words above it, in one or more lines."""
+    """A map `[query, key]` as it is drawn (`attncli.record.display`), and the words above it, in one or more lines.
+
+    scale: the name of its values, where each map has a scale of its own. weights: it has weights among signed maps.
+    """
 
     caption: str
     matrix: Floats
+    scale: str = "attention weight"
+    weights: bool = False
 
 
 def panel_grid(
@@ -118,8 +126,9 @@ def panel_grid(
 ) -> Figure:
     """Draw rows of maps over the same tokens, with one colour bar, up to `grid.vmax` or to each map's largest.
 
-    A row may be shorter than the first. Tokens stand left of the first column and below the last row where they can be
-    read, and weights in cells that have room for them, except those that round to 0.00. Hidden cells are hatched, and
+    A row may be shorter than the first. A single row is folded where the width is given and leaves its tokens no room.
+    Tokens stand left of the first column and below the last row, as many as can be read, and numbers in cells that
+    have room for them. Up to MOST_BARS maps with scales of their own have a bar each. Hidden cells are hatched, and
     the legend under the colour bar says so. A map with more cells than a print can show is drawn with fewer, each the
     largest of those it stands for. The row of the query that is held, if there is one, stands out.
 
@@ -131,16 +140,28 @@ def panel_grid(
     """
     colours = colour_map(cmap)
     queries, keys = grid.labels()
-    captions = [[panel.caption for panel in row] for row in rows]
-    wording = Wording.of(grid, captions, [*queries, *keys])
-    maps = [panel.matrix for row in rows for panel in row]
+    panels = [panel for row in rows for panel in row]
+    maps = [panel.matrix for panel in panels]
     largest = largest_weight(*map(np.abs, maps))
     top = grid.vmax or largest or 1.0
-    if grid.apart:
-        top, scale = largest, f"{scale} / the map's largest"
-    norm = PowerNorm(0.5, 0, top) if root else Normalize(-top if signed else 0, 1.0 if grid.apart else top)
+
+    def shades(panel: Panel) -> ScalarMappable:
+        most = (largest_weight(np.abs(panel.matrix)) or 1.0) if grid.apart else top
+        if root:
+            return ScalarMappable(PowerNorm(0.5, 0, most), colours)
+        around = signed and not panel.weights
+        return ScalarMappable(Normalize(-most if around else 0, most), COLOURS if signed and not around else colours)
+
+    bars = [(shades(panel), panel.scale) for panel in panels] if grid.apart else [(shades(panels[0]), scale)]
+    if len(bars) > MOST_BARS:
+        bars = [(ScalarMappable(Normalize(0, 1), colours), f"{scale} / the map's largest")]
+    hidden = hides(*maps)
+    wording = Wording.of(grid, captions_of(rows), [*queries, *keys])
     with drawing(wording.families):
-        layout = lay_out(wording, grid, hides(*maps))
+        if grid.paper.width is not None and len(rows) == 1 and not grid.headings:
+            rows = fold(rows[0], wording, grid, hidden, len(bars))
+            wording = replace(wording, captions=Wording.of(grid, captions_of(rows), []).captions)
+        layout = lay_out(wording, grid, hidden, len(bars))
         notes = [
             pooling_note(layout, len(queries), len(keys)),
             shortened_note(layout, wording),
@@ -148,15 +169,15 @@ def panel_grid(
         ]
         if any(notes):
             wording = replace(wording, note="; ".join(filter(None, [wording.note, *notes])))
-            layout = lay_out(wording, grid, hides(*maps))
+            layout = lay_out(wording, grid, hidden, len(bars))
         room = label_room(wording, keys, layout.label_size)
-        turned = room > layout.cell
+        turned = room > layout.cell * layout.label_step
         under = tick_height(wording, grid.ticks()[1], layout.tick_size, layout.cell)
         below = under if not layout.label_size else room if turned else LINE * layout.label_size
         figure, canvas = blank(layout.width, layout.height)
         draw_wording(canvas, layout)
         draw_axes(canvas, layout, wording, grid.axes, below)
-        draw_maps(canvas, layout, grid, rows, colours, norm)
+        draw_maps(canvas, layout, grid, rows, shades)
         if grid.held is not None:
             draw_held(canvas, layout, rows, grid.held)
         if layout.label_size:
@@ -164,9 +185,9 @@ def panel_grid(
             draw_keys(canvas, layout, rows, keys, turned)
         else:
             draw_ticks(canvas, layout, wording, rows, grid)
-        draw_bar(figure, layout, ScalarMappable(norm, colours), scale, largest > top * (1 + ROUNDING))
-        if hides(*maps):
-            left, below = layout.edge + BAR_GAP * layout.unit, layout.tops[0] + bar_height(layout)
+        draw_bars(figure, layout, bars, not grid.apart and largest > top * (1 + ROUNDING))
+        if hidden:
+            left, below = layout.edge + BAR_GAP * layout.unit, layout.tops[0] + bar_height(layout, len(bars))
             draw_hidden_sample(
                 canvas, left, below + LINE * layout.note_size / 2, BAR_WIDTH * layout.unit, layout.note_size
             )
@@ -176,10 +197,40 @@ def panel_grid(
 # --- planning -------------------------------------------------------------------------------------------
 
 
-def lay_out(wording: Wording, grid: Grid, hidden: bool) -> Layout:
+def captions_of(rows: Sequence[Sequence[Panel]]) -> list[list[str]]:
+    return [[panel.caption for panel in row] for row in rows]
+
+
+def fold(row: Sequence[Panel], wording: Wording, grid: Grid, hidden: bool, bars: int) -> list[Sequence[Panel]]:
+    """Return the panels in rows as short as their tokens' labels need, in a picture that fits on a page.
+
+    Raises RequestError where the width has no room for one panel.
+    """
+
+    def rows_of(columns: int) -> list[Sequence[Panel]]:
+        return [row[start : start + columns] for start in range(0, len(row), columns)]
+
+    found: tuple[int, list[Sequence[Panel]]] | None = None
+    for columns in range(len(row), 0, -1):
+        rows = rows_of(columns)
+        folded = replace(wording, captions=captions_of(rows))
+        try:
+            layout = lay_out(folded, grid, hidden, bars)
+        except RequestError:
+            if columns == 1 and found is None:
+                raise
+            continue
+        step = layout.label_step if layout.label_size else len(grid.tokens)
+        if layout.height <= TALLEST or found is None:
+            found = (step, rows) if found is None or step < found[0] else found
+    assert found is not None
+    return found[1]
+
+
+def lay_out(wording: Wording, grid: Grid, hidden: bool, bars: int) -> Layout:
     """Cells as large as is aimed at, or, where the width is given, as large as there is room for.
 
-    hidden: a line under the colour bar says what that looks like.
+    hidden: a line under the colour bars says what that looks like.
     """
     queries, keys = grid.labels()
     rows, columns = len(wording.captions), len(wording.captions[0])
@@ -187,11 +238,11 @@ def lay_out(wording: Wording, grid: Grid, hidden: bool) -> Layout:
     longest, across = max(len(queries), len(keys)), max(rows * len(queries), columns * len(keys))
 
     def of_cell(cell: float) -> Layout:
-        size = wording.label_size(cell)
+        size, step = wording.label_size(cell)
         wide, high = cell * len(keys), cell * len(queries)
         scale = wording.scale(cell * across)
         unit = scale * wording.paper.label / STANDARD
-        note_size = NOTE * wording.paper.label * scale
+        note_size = wording.paper.note * scale
         note, tick_size = LINE * note_size, min(note_size, wording.caption_size(scale, wide))
         numbers = grid.ticks()
         below = label_room(wording, keys, size) if size else tick_height(wording, numbers[1], tick_size, cell)
@@ -202,9 +253,9 @@ def lay_out(wording: Wording, grid: Grid, hidden: bool) -> Layout:
             else tick_room(wording, numbers[0], tick_size, cell),
             right=(BAR_GAP + BAR_WIDTH + BAR_TEXT) * unit,
             above=0.0,
-            below=(LINE * size if size and below <= cell else below) + LABEL_GAP + note,
+            below=(LINE * size if size and below <= cell * step else below) + LABEL_GAP + note,
         )
-        lowest = SHORTEST_BAR * unit + note * (2 if hidden else 0.5)
+        lowest = SHORTEST_BAR * unit * bars + note * (2 if hidden else 0.5)
         return arrange(wording, sides, wide, high, cell, scale, max(lowest, wording.widest(grid.axes[:1], note_size)))
 
     largest = LARGE_CELL if panels <= FEW else GRID_CELL
@@ -243,24 +294,27 @@ def draw_axes(canvas: Axes, layout: Layout, wording: Wording, axes: tuple[str, s
 
 
 def draw_maps(
-    canvas: Axes, layout: Layout, grid: Grid, rows: Sequence[Sequence[Panel]], colours: Colormap, norm: Normalize
+    canvas: Axes,
+    layout: Layout,
+    grid: Grid,
+    rows: Sequence[Sequence[Panel]],
+    shades: Callable[[Panel], ScalarMappable],
 ) -> None:
-    """Draw every map with a frame, and lines and weights where there is room."""
+    """Draw every map with a frame, and lines and numbers where there is room."""
     paper = grid.paper
     frames, lines = [], []
     most = most_cells(layout)
-    pooled = pool_signed if norm.vmin else pool
-    numbered = NUMBERED if paper.width is None else paper.smallest / POINTS
+    least = NUMBERED * POINTS if paper.width is None else paper.smallest
     for panel, x, y in panels_of(layout, rows):
-        if grid.apart:
-            norm = Normalize(0, largest_weight(panel.matrix) or 1.0)
+        shade = shades(panel)
+        pooled = pool_signed if shade.norm.vmin else pool
         right, bottom = x + layout.wide, y + layout.high
         if hides(panel.matrix):
             canvas.add_patch(hatched(x, y, layout.wide, layout.high))
         canvas.imshow(
             pooled(panel.matrix, *most),  # NaN is no colour: what lies under the map is seen
-            cmap=colours,
-            norm=norm,
+            cmap=shade.cmap,
+            norm=shade.norm,
             extent=(x, right, bottom, y),
             aspect="auto",
             interpolation="nearest",
@@ -270,21 +324,23 @@ def draw_maps(
             queries, keys = panel.matrix.shape
             lines += [[(x + key * layout.cell, y), (x + key * layout.cell, bottom)] for key in range(1, keys)]
             lines += [[(x, y + query * layout.cell), (right, y + query * layout.cell)] for query in range(1, queries)]
-        if layout.cell >= numbered:
-            size = min(NUMBER * paper.label, layout.cell * POINTS)
-            draw_numbers(canvas, layout.cell, size, panel.matrix, x, y, colours(norm(panel.matrix)))
+        written = [len(in_cell(value)) for value in panel.matrix[~np.isnan(panel.matrix)].tolist()]
+        room = layout.cell * POINTS * len("0.00") / max([len("0.00"), *written])
+        if room >= least:
+            size = max(min(NUMBER * paper.label, room), paper.smallest)
+            draw_numbers(canvas, layout.cell, size, panel.matrix, x, y, shade.to_rgba(panel.matrix))
     canvas.add_collection(LineCollection(lines, colors=RULES, linewidths=0.4), autolim=False)
     canvas.add_collection(LineCollection(frames, colors=FAINT, linewidths=0.6), autolim=False)
 
 
 def draw_numbers(canvas: Axes, cell: float, size: float, matrix: Floats, x: float, y: float, colours: Any) -> None:
-    """Write each weight into its cell, black or white, except those that round to 0.00."""
+    """Write each number into its cell, black or white; those that round to 0 are faint."""
     dark = dark_ink(colours)
-    for (query, key), weight in np.ndenumerate(matrix):
-        if abs(weight) >= 0.005:  # which NaN is not
-            colour = "black" if dark[query, key] else "white"
+    for (query, key), value in np.ndenumerate(matrix):
+        if not np.isnan(value):
+            strong = "black" if dark[query, key] else "white"
             place = x + (key + 0.5) * cell, y + (query + 0.5) * cell
-            write(canvas, *place, f"{weight:.2f}", size, color=colour)
+            write(canvas, *place, in_cell(float(value)), size, color=strong if abs(value) >= 0.005 else FAINT)
 
 
 def draw_held(canvas: Axes, layout: Layout, rows: Sequence[Sequence[Panel]], held: int) -> None:
@@ -303,13 +359,13 @@ def draw_keys(
 ) -> None:
     """Draw the keys under the last map of each column."""
     lowest = {x: y for _, x, y in panels_of(layout, rows)}
-    for number, text in enumerate(labels):
+    for number in named_places(layout, len(labels)):
         for left, top in lowest.items():
             write(
                 canvas,
                 left + (number + 0.5) * layout.cell,
                 top + layout.high + LABEL_GAP,
-                text,
+                labels[number],
                 layout.label_size,
                 va="top",
                 rotation=90 if turned else 0,

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -18,14 +17,13 @@ from attncli.record.grouping import merge_words
 from attncli.record.selection import check_segments, number_list, select_token, selected_places
 from attncli.report.figure.drawing import INK
 from attncli.report.figure.fonts import NO_BREAK, cut
-from attncli.report.figure.layout import Grid, Paper, paper, wrap_panels
+from attncli.report.figure.layout import Grid, wrap_panels
 from attncli.report.figure.lines import Strands, line_grid
 from attncli.report.figure.maps import COLOURS, Panel, colour_map, panel_grid
+from attncli.report.paper import Paper
 from attncli.text.tokens import Tokens
 
 # --- options ------------------------------------------------------------------------------------------
-
-LONGEST_TITLE = 500  # characters
 
 
 @dataclass(frozen=True)
@@ -59,9 +57,7 @@ class Appearance:
     style: "matrix", or "lines" between two columns of tokens, where the heads of a layer share a panel. vmax: the
     weight with the full colour; by default the largest that is drawn. scale: a scale of the page, for a matrix: "head",
     from 0 to each map's largest; "shared", from 0 to 1; "root", the square root of that; by default from 0 to `vmax`.
-    cmap: matplotlib's name of a matrix's colours. title: in place of the model, layer, head and mask; at most
-    LONGEST_TITLE characters. width: "8cm", "80mm", "3.15in", "227pt" or inches; by default the width that the maps
-    need. font, font_size: an installed family, and the points of the tokens.
+    cmap: matplotlib's name of a matrix's colours.
 
     Raises RequestError for an unknown or impossible value.
     """
@@ -70,10 +66,6 @@ class Appearance:
     vmax: float | None = None
     scale: str | None = None
     cmap: str = COLOURS
-    title: str | None = None
-    width: str | float | None = None
-    font: str | None = None
-    font_size: float | None = None
 
     def __post_init__(self) -> None:
         choices.check("style", self.style, choices.Style)
@@ -82,14 +74,6 @@ class Appearance:
         colour_map(self.cmap)
         if self.vmax is not None and not 0 < self.vmax < math.inf:
             raise RequestError(f"--vmax {self.vmax:g} is no positive number: weights are between 0 and 1")
-        if self.title is not None and len(self.title) > LONGEST_TITLE:
-            raise RequestError(f"--title has {len(self.title)} characters: at most {LONGEST_TITLE} are drawn")
-        _ = self.paper
-
-    @cached_property
-    def paper(self) -> Paper:
-        """The width and the font that the picture is planned for."""
-        return paper(self.width, self.font, self.font_size)
 
 
 # --- titles -------------------------------------------------------------------------------------------
@@ -142,8 +126,12 @@ def left_out(record: AttentionRecord, what: What) -> str:
 # --- pictures -----------------------------------------------------------------------------------------
 
 
-def heatmap(record: AttentionRecord, what: What = What(), look: Appearance = Appearance()) -> Figure:
+def heatmap(
+    record: AttentionRecord, what: What = What(), look: Appearance = Appearance(), paper: Paper = Paper()
+) -> Figure:
     """Draw the maps of a record: one large, several as a grid; of several layers and heads, layers are the rows.
+
+    The title is that of the paper, otherwise the model, layer, head and mask.
 
     Raises RequestError for a token that is not there, where nothing is left to draw, and for too small a width. A
     Notice names characters that no font on this machine has.
@@ -156,17 +144,15 @@ def heatmap(record: AttentionRecord, what: What = What(), look: Appearance = App
     weights = hide_masked(weights, record.masks[:, None])
     if len(queries) < len(record.tokens) or len(keys) < len(record.keys):
         weights = weights[:, :, queries][..., keys]
-    table = len(record.layers) > 1 and weights.shape[1] > 1
     grid = Grid(
         tokens=[record.tokens.shown[place] for place in queries],
         keys=[record.keys.shown[place] for place in keys],
         numbers=(queries, keys),
-        headings=[f"layer {number}" for number in record.layers] if table else [],
-        title=describe(record, what) if look.title is None else look.title,
+        title=describe(record, what) if paper.title is None else paper.title,
         note="; ".join(filter(None, (left_out(record, what), *notes(record)))),
         held=held,
         vmax=look.vmax if look.scale is None else 1.0,
-        paper=look.paper,
+        paper=paper,
     )
     if what.terms:
         parts = {name: np.float32(part[queries][:, keys]) for name, part in score_terms(record).items()}
@@ -200,17 +186,20 @@ def as_lines(record: AttentionRecord, weights: Floats, heads: Sequence[int], gri
 def arranged(layers: Sequence[int], heads: Sequence[int]) -> list[list[tuple[str, int, int]]]:
     """Arrange the maps in rows of panels: the words above each, and the places of its layer and head in the record.
 
-    Layers are rows and heads columns where there are several of both. Without heads there is one panel without a name.
+    Layers are rows and heads columns where there are several of both. Without heads a panel is a layer's, and one panel
+    has no name.
     """
     if len(layers) > 1 and len(heads) > 1:
         return [
-            [(f"head {number}" if layer == 0 else "", layer, head) for head, number in enumerate(heads)]
-            for layer in range(len(layers))
+            [(f"head {name}.{number}", layer, head) for head, number in enumerate(heads)]
+            for layer, name in enumerate(layers)
         ]
     if len(layers) > 1:
-        return wrap_panels([(f"layer {number}", layer, 0) for layer, number in enumerate(layers)])
+        one = f".{heads[0]}" if heads else ""
+        kind = "head" if heads else "layer"
+        return wrap_panels([(f"{kind} {number}{one}", layer, 0) for layer, number in enumerate(layers)])
     if len(heads) > 1:
-        return wrap_panels([(f"head {number}", 0, head) for head, number in enumerate(heads)])
+        return wrap_panels([(f"head {layers[0]}.{number}", 0, head) for head, number in enumerate(heads)])
     return [[("", 0, 0)]]
 
 

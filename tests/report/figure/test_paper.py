@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli import RequestError
-from attncli.report.figure.layout import SMALLEST, inches, paper
+from attncli.report.paper import SMALLEST, inches, paper
 
 
 @given(st.floats(0.1, 99))

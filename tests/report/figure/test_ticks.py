@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from pictures import check_nothing_overlaps, maps, random_record, said, written
 
-from attncli.report.figure.layout import Grid, Paper
+from attncli.report.figure.layout import Grid
 from attncli.report.figure.maps import Panel, panel_grid
+from attncli.report.paper import Paper
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 

@@ -1,0 +1,15 @@
+"""Write a number in a cell, and elsewhere."""
+
+
+def in_cell(value: float) -> str:
+    """Write a number in a cell: two decimals, "<.01" if it rounds to 0, and "0" for 0."""
+    if value == 0:
+        return "0"
+    if abs(value) < 0.005:
+        return "<.01" if value > 0 else ">-.01"
+    return f"{value:.2f}"
+
+
+def three_digits(value: float) -> str:
+    """Write a number with three significant digits."""
+    return f"{value:#.3g}".removesuffix(".")
