@@ -13,7 +13,6 @@ from attncli.record.selection import numbered_names
 from attncli.report.canvas import cut
 
 PATTERNS = 4  # heads with a clear pattern, at most
-CHANGES = 20  # changed heads, at most
 UNCHANGED = 0.0005  # less weight than this did not move: it would be displayed as 0.000
 ARROW = " → "
 
@@ -86,9 +85,7 @@ def change_findings(difference: Difference, without: Sequence[tuple[int, int]]) 
     findings = []
     for layer, head in difference.heads():
         moved = difference.of(layer, head)
-        if moved < UNCHANGED or len(findings) == CHANGES:
-            break
-        if (layer, head) in without:
+        if moved < UNCHANGED or (layer, head) in without:
             continue
         first, second = (one.map(layer, head).astype("float64") for one in (difference.first, difference.second))
         change = np.nan_to_num(second - first)

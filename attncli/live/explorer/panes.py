@@ -35,7 +35,7 @@ from attncli.record.display import describe_prediction, record_size
 from attncli.record.selection import Grouping, Input, Request, heads_list
 from attncli.report.canvas import Canvas
 from attncli.report.heads import GLYPH_WIDTHS, describe_head, glyph_cell, glyph_legend, sink_note
-from attncli.report.terminal import VALUE_WIDTH, cell_text, fold, head_grid, layout_of
+from attncli.report.terminal import VALUE_WIDTH, cell_text, fold, head_grid, layout_of, two_digits
 
 # --- the state of the screen ------------------------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ class FindingsPane(Pane):
     def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
         record, findings = answer.record, answer.findings
         every, count = len(record.layers) * len(record.heads), len(findings)
-        self.border_title = f"findings: {count} of {every} heads"
+        self.border_title = f"findings: {count} of {every} heads{' changed' if answer.found is not None else ''}"
         if answer.found is not None:
             self.border_subtitle = "largest change, and weight moved"
         elif answer.usual_texts > 1:
@@ -310,7 +310,8 @@ class HeadsPane(Pane):
             widths, below = GLYPH_WIDTHS, glyph_legend(labels, canvas)
         else:
             widths = CHANGED_WIDTHS
-            below = [Text(line) for line in fold("weight moved: 0 for an equal map, at most 1", canvas.width)]
+            most = f"{found.moved.max():.2f}" if found.moved.max() >= 0.01 else f"{found.moved.max():.4f}"
+            below = [Text(line) for line in fold(f"weight moved: dark 0, bright {most} (at most 1)", canvas.width)]
         room = max((canvas.height or 0) - len(below) - 1, 1)
         wide = layout_of(record.layers, len(record.heads), canvas.width, widths, room).cell
         inner = self.inner(answer, wide, canvas)
@@ -335,10 +336,11 @@ class HeadsPane(Pane):
 
 def moved_cell(found: Difference, wide: int, canvas: Canvas) -> Cell:
     """Return the cells of a grid of heads: how much weight moved in a head, by the places of its layer and itself."""
-    moved = found.moved.tolist()
+    moved, most = found.moved.tolist(), found.moved.max() or 1.0
 
     def cell(row: int, place: int) -> Text:
-        return Text.assemble(cell_text(moved[row][place], wide, canvas))
+        content, style = cell_text(moved[row][place] / most, wide, canvas)
+        return Text(f"{two_digits(moved[row][place]):>{wide}}" if wide == VALUE_WIDTH else content, style)
 
     return cell
 

@@ -34,7 +34,7 @@ from attncli.report.terminal import (
 ROW_KEYS = 8  # of a query, that are named at most
 FIRST_KEYS = 3  # of a query in the line about its row
 WIDTHS = (VALUE_WIDTH, 2, 1)
-CHANGE_WIDTH = 5  # columns of a change with its number in it: " +.31"
+CHANGE_WIDTH = 4  # columns of a change with its number in it: "+.31"
 CHANGE_WIDTHS = (CHANGE_WIDTH, 2, 1)
 FRAMES = {2: "[]", 1: "□"}  # the selected cell if it has no number
 Cell = Callable[[float, int], tuple[str, str]]
@@ -103,7 +103,7 @@ def changes_window(changes: Doubles, record: AttentionRecord, held: Held, canvas
 
 
 def change_text(change: float) -> str:
-    """Format a change as " +.31"; spaces if it is hidden (NaN) or below half a hundredth."""
+    """Format a change as "+.31"; spaces if it is hidden (NaN) or below half a hundredth."""
     if not abs(change) >= 0.005:
         return " " * CHANGE_WIDTH
     return f"{'+' if change > 0 else '-'}{two_digits(abs(change))}".rjust(CHANGE_WIDTH)

@@ -12,7 +12,7 @@ from exploring import PATIENCE, TEXT, explore, session_of
 from attncli import load_model
 from attncli.analysis.difference import difference
 from attncli.analysis.patterns import row_shares
-from attncli.live.explorer.panes import HeadsPane, MapPane, ScreenState, TokensPane
+from attncli.live.explorer.panes import FindingsPane, HeadsPane, MapPane, ScreenState, TokensPane
 from attncli.models.opening import Opening
 from attncli.record.grouping import merge_words
 from attncli.record.selection import Input
