@@ -282,12 +282,13 @@ class Work(Watch):
         self.show(self)
 
     @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.began
+    def long(self) -> bool:
+        """True if the screen names it, so that Esc stops it."""
+        return self.share > 0 or time.monotonic() - self.began > LONG
 
     def __str__(self) -> str:
         share = f"{self.share:.0%}, " if self.share else ""
-        return f"{self.name}: {share}{self.seconds:.0f} s; Esc stops it"
+        return f"{self.name}: {share}{time.monotonic() - self.began:.0f} s; Esc stops it"
 
 
 IDLE = 0.4  # seconds without a request until the garbage of an opened model is settled
@@ -341,7 +342,7 @@ class Explorer(App[None]):
         self.effect: tuple[tuple[int, int], tuple[int, int]] | None = None  # the selected head, and the silenced one
         self.work: Work | None = None
         self.saving: Work | None = None
-        self.settled: set[str] = set()
+        self.unsettled = False  # True if a model was opened since the last `settle`
         self.newest = Newest("attncli-explore")
         self.keeping = ThreadPoolExecutor(1, "attncli-keep")
         self.idle: Timer | None = None
@@ -378,6 +379,7 @@ class Explorer(App[None]):
 
         def answer(watch: Watch) -> Callable[[], None]:
             made = screen_content(self.session, look, before, self.pad_to, over, watch)
+            self.unsettled = self.unsettled or not opened
             return lambda: self.show_answer(made)
 
         self.newest.ask(self.then(answer, look), whose="look", watch=self.work)
@@ -415,19 +417,19 @@ class Explorer(App[None]):
     # --- long work -------------------------------------------------------------------------------
 
     def tell_share(self, work: Work) -> None:
-        if work.share > 0:
+        if work.long:
             self.post_message(Call(lambda: self.say(str(work)), work))
 
     def show_work(self) -> None:
         """Name the running work, how far it is and how long it has taken."""
         running = self.work or self.saving
-        if running is not None and running.seconds > LONG:
+        if running is not None and running.long:
             self.say(str(running))
 
     def stop_work(self) -> bool:
         """Stop the work that `show_work` names, and return to the last answer. Return False if there is none."""
         running = self.work or self.saving
-        if running is None or running.seconds <= LONG:
+        if running is None or not running.long:
             return False
         running.stopped = True
         running.dropped.set()
@@ -458,7 +460,6 @@ class Explorer(App[None]):
         """
         if self.newest.closed or self.answer is None or self.work is not None:
             return
-        name = self.look.model
         if self.usual_of(self.look) not in self.session.usuals:
             asked = self.look.session_request(self.pad_to)
 
@@ -467,8 +468,8 @@ class Explorer(App[None]):
                 return self.ask
 
             self.newest.ask(self.then(usual), whose="usual")
-        elif name not in self.settled:
-            self.settled.add(name)
+        elif self.unsettled:
+            self.unsettled = False
             settle()
 
     def show_answer(self, answer: ScreenContent) -> None:

@@ -222,7 +222,10 @@ def test_tab_goes_through_all_panes_and_shows_those_that_have_room(session, size
 def marked_lines(pane):
     """The labels that are marked as selected."""
     strips = [pane.render_line(y) for y in range(pane.size.height)]
-    marked = ["".join(part.text for part in strip if part.style and part.style.bgcolor == ORANGE).strip("\n") for strip in strips]
+    marked = [
+        "".join(part.text for part in strip if part.style and part.style.bgcolor == ORANGE).strip("\n")
+        for strip in strips
+    ]
     return [one.rstrip() for one in marked if one.strip()]
 
 
