@@ -11,7 +11,7 @@ from attncli.models.opening import Opening
 from attncli.record.selection import Input
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
-PATIENCE = 120  # seconds for an answer: only what hangs takes so long
+PATIENCE = 12  # seconds for an answer: only what hangs takes so long
 
 
 def session_of(**models):
@@ -94,7 +94,9 @@ def asked(look):
 
 
 def plain(pane: Pane) -> str:
-    return "\n".join(line.plain for line in pane.lines)
+    """The title, the lines and what stands below them."""
+    frame = [str(one) for one in (pane.border_title, pane.border_subtitle) if one]
+    return "\n".join([*frame[:1], *(line.plain for line in pane.lines), *frame[1:]])
 
 
 def explore(session, script, look=None, size=(100, 30), **options):

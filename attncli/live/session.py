@@ -40,9 +40,13 @@ class Watch:
 
     def __call__(self, share: float) -> None:
         """Report the completed share. Raises SupersededError if the task is cancelled."""
+        self.check()
+        self.tell(share)
+
+    def check(self) -> None:
+        """Raises SupersededError if the task is cancelled."""
         if self.dropped.is_set():
             raise SupersededError
-        self.tell(share)
 
 
 @dataclass
@@ -84,16 +88,21 @@ class Newest:
             drop(older)
         return task.future
 
-    def close(self) -> None:
-        """Cancel the waiting and the running task."""
+    def stop(self) -> None:
+        """Cancel the waiting and the running task. A task that never calls its watch still runs to its end."""
         with self.changed:
-            self.closed = True
             older, self.waiting = self.waiting, None
             if self.doing is not None:
                 self.doing.watch.dropped.set()
-            self.changed.notify()
         if older is not None:
             drop(older)
+
+    def close(self) -> None:
+        """Cancel the waiting and the running task, and end the thread."""
+        with self.changed:
+            self.closed = True
+            self.changed.notify()
+        self.stop()
 
     def run(self) -> None:
         while (task := self.next()) is not None:
@@ -247,9 +256,12 @@ class Session:
 
     def notable_edges(self, record: AttentionRecord, over: Usual | None) -> list[list[Edge]]:
         """Return the strong edges of the most notable heads, in order, compared with their usual weights."""
-        shares = row_shares(record)
+        return edges(row_shares(record), self.baseline(record, over))
+
+    def baseline(self, record: AttentionRecord, over: Usual | None) -> Usual:
+        """Return the usual weights for a record: over its own text, and over the sample texts if they are known."""
         stretched = record.part is not None and record.part.stretched  # stretches are not words
-        return edges(shares, Usual.with_text(shares, None if stretched else over))
+        return Usual.with_text(row_shares(record), None if stretched else over)
 
 
 def settle() -> None:

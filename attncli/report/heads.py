@@ -43,7 +43,7 @@ GLYPHS = {
 ASCII_GLYPHS = GLYPHS | {"self": "o", "previous": "<", "next": ">", "first": "^", "separator": "s", "broad": "."}
 PATTERN_COLOURS = {
     "self": "cyan", "previous": "green", "next": "yellow", "first": "magenta", "separator": "blue",
-    "punctuation": "red", "same_word": "bright_cyan", "broad": "white",
+    "punctuation": "red", "same_word": "bright_cyan", "broad": "default",
 }  # fmt: skip
 BARS = "▁▂▃▄▅▆▇█"
 GLYPH_WIDTHS = (4, 3, 2)  # columns of a head; its glyph and its bar take two

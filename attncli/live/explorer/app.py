@@ -4,8 +4,10 @@ Keys change the state of the screen (`ScreenState`). A thread computes the answe
 """
 
 import asyncio
+import re
 import shlex
 import signal
+import time
 import warnings
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +22,7 @@ from rich.text import Text
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Container, Vertical, VerticalScroll
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.timer import Timer
@@ -34,6 +36,7 @@ from attncli.base.printable import first_line, is_harmful, printable
 from attncli.live.explorer.panes import (
     HELD,
     CellPane,
+    FindingsPane,
     HeadsPane,
     MapPane,
     Pane,
@@ -45,7 +48,6 @@ from attncli.live.explorer.panes import (
 )
 from attncli.live.session import Newest, Session, SupersededError, Watch, settle
 from attncli.models.opening import Opening
-from attncli.page import Start, document
 from attncli.record import ModelInfo, save_records
 from attncli.record.display import model_name
 from attncli.record.record import SUFFIXES as RECORDS
@@ -57,50 +59,53 @@ from attncli.record.selection import heads_list, select_one
 
 # The key, the action, its name in the footer (empty: only on the page of keys), and its description.
 KEYS = (
-    ("i,slash,enter", "type", "type", "type a sentence; Enter or Esc returns to the heads"),
-    ("left,right", "head(-1),head(1)", "", "the previous head, the next head"),
-    ("up,down", "layer(-1),layer(1)", "", "the previous layer, the next layer"),
     (
-        "p,n",
-        "telling(-1),telling(1)",
-        "telling",
-        "the previous or next of the most notable heads, or of those that differ most",
+        "left,right,up,down",
+        "move(-1,0),move(1,0),move(0,-1),move(0,1)",
+        "move",
+        "move in the pane with the bright frame: findings, heads and layers, or keys and queries",
     ),
-    ("k,j", "query(-1),query(1)", "", "the previous token, the next token; Esc clears the selection"),
+    ("question_mark", "keys", "keys", "list the keys"),
+    ("q,ctrl+c,ctrl+q", "quit", "quit", "quit"),
+    ("n,p", "finding(1),finding(-1)", "findings", "the next or previous finding: a head that stands out, or changed"),
+    ("tab", "next_pane", "", "the next pane"),
+    ("x", "silence", "silence (toggle)", "silence the head and go to the head that changes most; again: restore it"),
+    ("i,slash,enter", "type", "type", "type a sentence; Enter or Esc returns to the heads"),
+    ("k,j", "query(-1),query(1)", "", "the previous token, the next token"),
     ("h,l", "key(-1),key(1)", "", "the previous key, the next key, with their weights"),
     ("o", "other_side", "", "select the row of the key's token"),
+    ("escape", "let_go", "", "stop long work, or clear the selection"),
     ("m", "mask", "mask", "the next mask"),
     ("w", "words", "words", "words or pieces"),
     ("s", "special", "", "special tokens on or off"),
     ("v", "measure", "", "weights, or norms of weight times transformed value"),
-    ("x", "silence", "silence", "silence the head and see the others change; press again to restore it"),
     ("equals_sign", "compare", "compare", "compare with the previous sentence, or stop comparing"),
     ("u", "undo", "undo", "undo"),
     ("P", "pair", "", "enter a second text"),
     ("M", "model", "", "the next model"),
     ("S", "save", "save", "save a picture, a page or a record, by the file's suffix"),
     ("y", "copy", "copy", "copy the command for this view"),
-    ("1,2,3,0", "alone(1),alone(2),alone(3),alone(0)", "", "heads, map or tokens only; all of them"),
-    ("tab", "next_pane", "", "the next of these, if there is room for only one"),
+    ("1,2,3,4,0", "alone(1),alone(2),alone(3),alone(4),alone(0)", "", "findings, heads, map or tokens only; all panes"),
     ("d", "theme", "", "light or dark"),
-    ("question_mark", "keys", "keys", "list the keys"),
-    ("q,ctrl+c,ctrl+q", "quit", "quit", "quit"),
 )
 SHOWN = {"slash": "/", "equals_sign": "=", "question_mark": "?", "left": "←", "right": "→", "up": "↑", "down": "↓",
-         "enter": "Enter", "tab": "Tab", "ctrl+c": "Ctrl-C", "ctrl+q": "Ctrl-Q"}  # fmt: skip
+         "enter": "Enter", "tab": "Tab", "escape": "Esc", "ctrl+c": "Ctrl-C", "ctrl+q": "Ctrl-Q"}  # fmt: skip
 ALWAYS = ("ctrl+c", "ctrl+q", "tab")  # while typing too
 PALETTE_HAS = ("theme", "keys", "quit")  # of its own
+TOGETHER = {"left": "←→↑↓", "n": "n p"}  # keys with one name in the footer
 
 
 def bindings() -> list[BindingType]:
     """Return every key with its action. For several keys with one action, the footer shows the first."""
     made: list[BindingType] = []
     for keys, actions, name, help in KEYS:
-        each = actions.split(",") if "(" in actions else [actions] * len(keys.split(","))
-        for number, (key, action) in enumerate(zip(keys.split(","), each, strict=True)):
+        names = keys.split(",")
+        each = re.findall(r"\w+\([^)]*\)", actions) or [actions] * len(names)
+        for number, (key, action) in enumerate(zip(names, each, strict=True)):
             first = number == 0 and bool(name)
-            made.append(Binding(key, action, name or help, show=first, priority=key in ALWAYS))
-    return [*made, Binding("escape", "let_go", "clear the selection", show=False)]
+            shown = TOGETHER.get(key) or SHOWN.get(key)
+            made.append(Binding(key, action, name or help, show=first, key_display=shown, priority=key in ALWAYS))
+    return made
 
 
 def display_keys(keys: str) -> str:
@@ -193,25 +198,24 @@ max-height: 95%; padding: 0 1; background: $panel; }"
 # --- saving --------------------------------------------------------------------------------------------
 
 
-SUFFIXES = (*PICTURES, *document.SUFFIXES, *RECORDS)
-
-
-def save(session: Session, look: ScreenState, path: Path, pad_to: int | None) -> None:
+def save(session: Session, look: ScreenState, path: Path, pad_to: int | None, watch: Watch | None = None) -> None:
     """Save a picture of the selected head, a page of all heads, or their record.
 
     Raises RequestError for another suffix, an unwritable place, and as `Session.record` does.
     """
-    suffix = check_suffix(path, SUFFIXES, "a picture, a page or a record")
+    from attncli.page import Start, document
+
+    suffix = check_suffix(path, (*PICTURES, *document.SUFFIXES, *RECORDS), "a picture, a page or a record")
     asked = look.session_request(pad_to)
     if suffix in document.SUFFIXES:
         from attncli.models.engine import NEURONS
 
         held = look.held()
-        record = row_shares(session.record(replace(asked, vectors=NEURONS)))
+        record = row_shares(session.record(replace(asked, vectors=NEURONS), watch))
         start = Start("heads", look.query, special=look.special, head=(held.layer, held.head))
         document.save_page(document.page(record, start), path)
         return
-    record = session.record(asked)
+    record = session.record(asked, watch)
     if suffix in PICTURES:
         record.figure(path, layers=look.layer, heads=look.head, special=look.special)
     else:
@@ -252,14 +256,43 @@ def command(look: ScreenState, opening: Opening, pad_to: int | None, before: Tex
 
 
 class Call(Message):
-    """A call that a thread leaves to the screen."""
+    """A call that a thread leaves to the screen. watch: that of the task, if Esc can stop it."""
 
-    def __init__(self, call: Callable[[], None]) -> None:
+    def __init__(self, call: Callable[[], None], watch: "Work | None" = None) -> None:
         super().__init__()
         self.call = call
+        self.watch = watch
 
 
-IDLE = 0.4  # seconds without a request until the usual weights are computed
+class Work(Watch):
+    """The progress of a task that Esc can stop. Its answer is ignored after that, however late it comes."""
+
+    def __init__(self, name: str, show: Callable[["Work"], None]) -> None:
+        """name: what it does, "running minilm". show: called, by the task's thread, when the share has changed."""
+        super().__init__(self.advance)
+        self.name = name
+        self.show = show
+        self.share = 0.0
+        self.began = time.monotonic()
+        self.stopped = False
+
+    def advance(self, share: float) -> None:
+        """Store the completed share and show it."""
+        self.share = share
+        self.show(self)
+
+    @property
+    def long(self) -> bool:
+        """True if the screen names it, so that Esc stops it."""
+        return self.share > 0 or time.monotonic() - self.began > LONG
+
+    def __str__(self) -> str:
+        share = f"{self.share:.0%}, " if self.share else ""
+        return f"{self.name}: {share}{time.monotonic() - self.began:.0f} s; Esc stops it"
+
+
+IDLE = 0.4  # seconds without a request until the garbage of an opened model is settled
+LONG = 0.5  # seconds after which running work is named
 
 
 def need_same_content(look: ScreenState, other: ScreenState) -> bool:
@@ -269,7 +302,11 @@ def need_same_content(look: ScreenState, other: ScreenState) -> bool:
 
 DARK, LIGHT = "textual-dark", "textual-light"
 NOTHING_YET = "there is no head to select yet"
-MIDDLE, WIDE = 72, 132  # columns: minimum widths for all panes, and for panes beside each other
+MIDDLE, WIDE = 72, 132  # columns: minimum widths for panes beside each other, and for all four of them
+LOW, HIGH = 14, 44  # lines: below LOW a narrow screen has one pane; from HIGH on tokens have room below the map
+PANES = ("findings", "heads", "map", "tokens")
+FRAME = 2  # lines of a pane's border
+LEGEND = 3  # lines below the grid of heads, at most
 
 
 class Explorer(App[None]):
@@ -299,6 +336,13 @@ class Explorer(App[None]):
         self.undone: list[ScreenState] = []
         self.notices: list[str] = []
         self.alone = 0
+        self.pane = PANES[0]  # the focused one
+        self.other = "map"  # the last focused one except the findings
+        self.follow = begin == (None, None)  # True if the next answer selects its first finding
+        self.effect: tuple[tuple[int, int], tuple[int, int]] | None = None  # the selected head, and the silenced one
+        self.work: Work | None = None
+        self.saving: Work | None = None
+        self.unsettled = False  # True if a model was opened since the last `settle`
         self.newest = Newest("attncli-explore")
         self.keeping = ThreadPoolExecutor(1, "attncli-keep")
         self.idle: Timer | None = None
@@ -306,9 +350,10 @@ class Explorer(App[None]):
     def on_mount(self) -> None:
         self.shown_before, warnings.showwarning = warnings.showwarning, self.show_warning
         self.listen_to_signals()
-        self.set_focus(None)
-        self.say(f"opening {self.look.model} ...")
+        self.panes[self.pane].focus()
         self.ask()
+        self.say(f"{self.work} ...")
+        self.set_interval(LONG, self.show_work)
 
     def listen_to_signals(self) -> None:
         """Restore the terminal also after TERM and HUP."""
@@ -329,15 +374,15 @@ class Explorer(App[None]):
             return
         self.notices.clear()
         look, before, over = self.look, self.before, self.session.usuals.get(self.usual_of(self.look))
+        opened = (look.model, "") in self.session.engines
+        self.work = Work(f"{'running' if opened else 'opening'} {look.model}", self.tell_share)
 
-        def work(watch: Watch) -> Callable[[], None]:
-            opened = (look.model, "") in self.session.engines
+        def answer(watch: Watch) -> Callable[[], None]:
             made = screen_content(self.session, look, before, self.pad_to, over, watch)
-            if not opened:
-                settle()
+            self.unsettled = self.unsettled or not opened
             return lambda: self.show_answer(made)
 
-        self.newest.ask(self.then(work, look), whose="look", watch=Watch(self.tell_share))
+        self.newest.ask(self.then(answer, look), whose="look", watch=self.work)
         if self.idle is not None:
             self.idle.stop()
         self.idle = self.set_timer(IDLE, self.ask_usual)
@@ -348,52 +393,106 @@ class Explorer(App[None]):
         """Return a function that does the work in a thread. The screen calls what it returns, or shows its failure."""
 
         def done(watch: Watch) -> None:
+            stoppable = watch if isinstance(watch, Work) else None
             try:
-                self.post_message(Call(work(watch)))
+                self.post_message(Call(work(watch), stoppable))
             except SupersededError:
                 pass
             except (RequestError, OSError, MemoryError) as error:
-                self.fail(printable(str(error) or "not enough memory"), look)
+                self.fail(printable(str(error) or "not enough memory"), look, stoppable)
             except Exception as error:  # noqa: BLE001  # no text may end the program
-                self.fail(f"a mistake in attncli: {first_line(error)}", look)
+                self.fail(f"a mistake in attncli: {first_line(error)}", look, stoppable)
 
         return done
 
-    def fail(self, said: str, look: ScreenState | None) -> None:
+    def fail(self, said: str, look: ScreenState | None, watch: Work | None = None) -> None:
         """Let the screen show an error. look: the requested state, if any."""
-        self.post_message(Call(lambda: self.show_error(said, look)))
+        self.post_message(Call(lambda: self.show_error(said, look), watch))
 
     @on(Call)
     def do(self, message: Call) -> None:
-        message.call()
+        if message.watch is None or not message.watch.stopped:
+            message.call()
 
-    def tell_share(self, share: float) -> None:
-        if share > 0:
-            self.post_message(Call(lambda: self.say(f"{self.look.model}: {share:.0%}")))
+    # --- long work -------------------------------------------------------------------------------
+
+    def tell_share(self, work: Work) -> None:
+        if work.long:
+            self.post_message(Call(lambda: self.say(str(work)), work))
+
+    def show_work(self) -> None:
+        """Name the running work, how far it is and how long it has taken."""
+        running = self.work or self.saving
+        if running is not None and running.long:
+            self.say(str(running))
+
+    def stop_work(self) -> bool:
+        """Stop the work that `show_work` names, and return to the last answer. Return False if there is none."""
+        running = self.work or self.saving
+        if running is None or not running.long:
+            return False
+        running.stopped = True
+        running.dropped.set()
+        if running is self.work:
+            self.newest.stop()
+            self.work = None
+            self.return_to_answer()
+        else:
+            self.saving = None
+        self.say(f"stopped {running.name}")
+        return True
+
+    def return_to_answer(self) -> None:
+        """Return to the state of the last answer, if there is one, with the selection unchanged."""
+        if self.answer is not None:
+            held = {name: getattr(self.look, name) for name in HELD}
+            self.look = replace(self.answer.look, **held).restrict_to(self.answer.record, self.answer.first)
+            self.follow = False
+            self.redraw()
 
     def usual_of(self, look: ScreenState) -> Hashable:
         return self.session.usual_kind(look.session_request(self.pad_to))
 
     def ask_usual(self) -> None:
-        """Compute the usual weights once for each model, mask and measure."""
-        if self.newest.closed or self.answer is None:
+        """Compute the usual weights once for each model, mask and measure. Keep an opened model from slowing the rest.
+
+        Both come after the first maps, which need neither.
+        """
+        if self.newest.closed or self.answer is None or self.work is not None:
             return
         if self.usual_of(self.look) not in self.session.usuals:
             asked = self.look.session_request(self.pad_to)
 
-            def work(_: Watch) -> Callable[[], None]:
+            def usual(_: Watch) -> Callable[[], None]:
                 self.session.usual(asked)
                 return self.ask
 
-            self.newest.ask(self.then(work), whose="usual")
+            self.newest.ask(self.then(usual), whose="usual")
+        elif self.unsettled:
+            self.unsettled = False
+            settle()
 
     def show_answer(self, answer: ScreenContent) -> None:
         first, known = self.answer is None, self.answer is not None and need_same_content(self.answer.look, answer.look)
         self.answer = answer
         self.look = self.look.restrict_to(answer.record, answer.first)
+        if need_same_content(answer.look, self.look):
+            self.work = None
+            self.select_first_finding(answer)
+        self.arrange()
         self.redraw(keep=known)
         if first:
             self.hold_first(answer.record.model)
+            self.ask_usual()
+
+    def select_first_finding(self, answer: ScreenContent) -> None:
+        """Select the first finding at the start, until a key selects something else, and after silencing a head."""
+        if not self.follow or not answer.findings:
+            return
+        finding = answer.findings[0]
+        if self.effect is not None:
+            self.effect = (finding.layer, finding.head), self.effect[1]
+        self.look = replace(self.look, **finding.selection)
 
     def hold_first(self, model: ModelInfo) -> None:
         """Select the head that was named on the command line."""
@@ -408,10 +507,9 @@ class Explorer(App[None]):
 
     def show_error(self, said: str, look: ScreenState | None) -> None:
         """Show an error, and return to the state of the last answer if the current one has none."""
-        if look is not None and self.answer is not None and need_same_content(look, self.look):
-            held = {name: getattr(self.look, name) for name in HELD}
-            self.look = replace(self.answer.look, **held).restrict_to(self.answer.record, self.answer.first)
-            self.redraw()
+        if look is not None and need_same_content(look, self.look):
+            self.work = None
+            self.return_to_answer()
         self.say(said, wrong=True)
 
     def show_warning(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -428,6 +526,7 @@ class Explorer(App[None]):
 
     def hold(self, **changes: Any) -> None:
         """Change the selection within the current answer."""
+        self.follow = False
         self.look = replace(self.look, **changes)
         self.redraw()
 
@@ -457,27 +556,34 @@ class Explorer(App[None]):
 
     # --- the selection, which needs no model ---------------------------------------------------------------
 
-    def action_head(self, step: int) -> None:
-        if self.answer is not None and self.look.head is not None:
-            self.hold(head=step_through(self.answer.record.heads, self.look.head, step))
+    def action_move(self, across: int, down: int) -> None:
+        """Move the selection of the focused pane."""
+        if self.answer is not None:
+            self.panes[self.pane].move(across, down)
 
-    def action_layer(self, step: int) -> None:
+    def move_head(self, across: int, down: int) -> None:
         if self.answer is not None and self.look.layer is not None:
-            self.hold(layer=step_through(self.answer.record.layers, self.look.layer, step))
+            layers, heads = self.answer.record.layers, self.answer.record.heads
+            layer = step_through(layers, self.look.layer, down) if down else self.look.layer
+            self.hold(layer=layer, head=step_through(heads, self.look.head, across) if across else self.look.head)
 
-    def action_telling(self, step: int) -> None:
-        """Select the next of the most notable heads, or of those that differ most, with its first edge."""
+    def move_cell(self, across: int, down: int) -> None:
+        if across:
+            self.action_key(across)
+        if down:
+            self.action_query(down)
+
+    def action_finding(self, step: int) -> None:
+        """Select the next or previous finding: its head and its cell."""
         if self.answer is None:
             return
-        order = self.answer.order
-        here = (self.look.layer, self.look.head)
-        if not order:
-            self.say("no head has word-to-word edges far above their usual weight")
+        findings = self.answer.findings
+        if not findings:
+            self.say("no map changed" if self.answer.found is not None else "no head stands out")
             return
-        layer, head = step_through(order, here, step) if here in order else order[0]
-        edges = [one for one in self.answer.telling if (one[0].layer, one[0].head) == (layer, head)]
-        cell = {"query": edges[0][0].query, "key": edges[0][0].key} if edges and self.answer.found is None else {}
-        self.hold(layer=layer, head=head, **cell)
+        here = self.look.finding(findings)
+        number = 0 if here is None else (here + step) % len(findings)
+        self.hold(**findings[number].selection)
 
     def action_query(self, step: int) -> None:
         if self.answer is not None and self.look.head is not None:
@@ -495,8 +601,10 @@ class Explorer(App[None]):
             self.hold(query=self.look.key, key=self.look.query)
 
     def action_let_go(self) -> None:
-        if self.focused is not None:
-            self.set_focus(None)
+        if self.stop_work():
+            self.show_text()
+        elif self.focused is self.field:
+            self.leave_field()
         else:
             self.hold(query=None, key=None)
 
@@ -525,7 +633,13 @@ class Explorer(App[None]):
         if self.look.layer is None or self.look.head is None:
             self.say(NOTHING_YET)
             return
-        self.change(self.look.toggle_silenced(self.look.layer, self.look.head))
+        head = self.look.layer, self.look.head
+        if self.effect is not None and self.effect[0] == head:  # pressed again: restore the head silenced before
+            head = self.effect[1]
+        silenced = self.look.toggle_silenced(*head)
+        restored = head in self.look.without
+        self.change(replace(silenced, layer=head[0], head=head[1]) if restored else silenced)
+        self.follow, self.effect = not restored, None if restored else (head, head)
 
     def action_compare(self) -> None:
         if self.look.against:
@@ -556,8 +670,8 @@ class Explorer(App[None]):
             self.choose_model(step_through(models, self.look.model, 1))
 
     def choose_model(self, name: str) -> None:
-        self.say(f"opening {name} ...")
         self.change(replace(self.look, model=name, without=(), against="", query=None, key=None))
+        self.say(f"{self.work} ...")
 
     def action_pair(self) -> None:
         def set_pair(pair: str | None) -> None:
@@ -582,12 +696,16 @@ class Explorer(App[None]):
                 return
             path, look = Path(name).expanduser(), self.look
 
-            def work(_: Watch) -> Callable[[], None]:
-                save(self.session, look, path, self.pad_to)
+            def keep(watch: Watch) -> Callable[[], None]:
+                try:
+                    save(self.session, look, path, self.pad_to, watch)
+                finally:
+                    self.saving = None if self.saving is watch else self.saving
                 return lambda: self.say(f"saved {path}")
 
+            self.saving = Work(f"saving {path}", self.tell_share)
             self.say(f"saving {path} ...")
-            self.keeping.submit(self.then(work), Watch())  # newer requests do not cancel it
+            self.keeping.submit(self.then(keep), self.saving)  # newer requests do not cancel it
 
         question = "save as: .png .svg .pdf (the head), .html (all heads), .safetensors .npz .json .csv (the record)"
         self.push_screen(Line(question, f"attention-{self.look.layer}.{self.look.head}.png"), save_as)
@@ -602,14 +720,33 @@ class Explorer(App[None]):
 
     # --- the screen ---------------------------------------------------------------------------------------
 
+    @property
+    def panes(self) -> dict[str, Pane]:
+        """Return the panes that Tab goes through."""
+        return {name: self.screen_stack[0].query_one(f"#{name}", Pane) for name in PANES}
+
     def action_alone(self, number: int) -> None:
         self.alone = number
-        self.arrange()
+        self.focus_pane(PANES[number - 1] if number else self.pane)
 
     def action_next_pane(self) -> None:
-        if self.focused is not None:
-            self.set_focus(None)
-        self.action_alone((self.alone or 1) % 3 + 1)
+        if self.focused is not self.field:
+            self.focus_pane(step_through(PANES, self.pane, 1))
+        else:
+            self.leave_field()
+
+    def focus_pane(self, name: str) -> None:
+        """Show the pane and focus it."""
+        if self.alone:
+            self.alone = PANES.index(name) + 1
+        self.note_pane(name)
+        self.panes[name].focus()
+
+    def note_pane(self, name: str) -> None:
+        """Remember the focused pane, and arrange the panes for it."""
+        self.pane = name
+        self.other = name if name != "findings" else self.other
+        self.arrange()
 
     def action_theme(self) -> None:
         self.theme = LIGHT if self.current_theme.dark else DARK
@@ -620,12 +757,13 @@ class Explorer(App[None]):
     def compose(self) -> ComposeResult:
         yield TextField(self.look.text.text, placeholder="a sentence", id="text")
         yield StatusPane(id="status")
-        with Horizontal(id="main"):
+        with Container(id="main"):
             with Vertical(id="left"):
-                yield HeadsPane()
-                yield TokensPane(id="tokens-below")
-            yield MapPane()
-            yield TokensPane(id="tokens-beside")
+                yield FindingsPane(id="findings")
+                yield HeadsPane(id="heads")
+            with Container(id="right"):
+                yield MapPane(id="map")
+                yield TokensPane(id="tokens")
         yield CellPane(id="cell")
         yield Footer(show_command_palette=False)
 
@@ -650,24 +788,33 @@ class Explorer(App[None]):
 
     @on(Input.Submitted, "#text")
     def leave_field(self) -> None:
-        self.set_focus(None)
+        self.panes[self.pane].focus()
 
     def on_resize(self) -> None:
         self.arrange()
 
     def arrange(self) -> None:
-        """Arrange the panes: all of them if there is room, else one."""
-        wide, middle = self.size.width >= WIDE, self.size.width >= MIDDLE
-        alone = self.alone or (0 if middle else 1)
+        """Show the panes that have room: all of them, or the findings with others, or the focused one alone."""
+        width, height = self.size.width, self.screen_stack[0].query_one("#main").size.height
+        wide, narrow, tall = width >= WIDE, width < MIDDLE, height >= HIGH
+        if self.alone:
+            shown = {PANES[self.alone - 1]}
+        elif narrow:
+            shown = {self.pane} if height < LOW else {"findings", self.other}
+        else:
+            shown = {"findings", "heads", "map", "tokens"} - ({"map", "tokens"} if not (wide or tall) else set())
+            shown.add("tokens" if self.other == "tokens" else "map")
+        for name, pane in self.panes.items():
+            pane.display = name in shown
         screen = self.screen_stack[0]
-        below, beside = screen.query_one("#tokens-below"), screen.query_one("#tokens-beside")
-        screen.query_one(HeadsPane).display = alone in (0, 1)
-        screen.query_one(MapPane).display = alone in (0, 2)
-        below.display = alone == 0 and not wide
-        beside.display = alone == 3 or (alone == 0 and wide)
-        screen.query_one("#left").display = alone in (0, 1)
-        screen.set_class(alone != 0, "alone")
+        left, right = shown & {"findings", "heads"}, shown & {"map", "tokens"}
+        screen.query_one("#left").display, screen.query_one("#right").display = bool(left), bool(right)
+        screen.set_class(not right, "left-alone")
         screen.set_class(wide, "wide")
+        screen.set_class(narrow, "narrow")
+        lines = FRAME + 1 + LEGEND + (len(self.answer.record.layers) if self.answer is not None else 6)
+        heads = screen.query_one("#heads")
+        heads.styles.height = "1fr" if "findings" not in shown else min(lines, max(height * 3 // 5, FRAME + 1))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Yield the commands of the palette: the actions of keys, and each mask, model and layer."""

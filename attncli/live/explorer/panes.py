@@ -14,14 +14,17 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from attncli.analysis.difference import Difference, difference
-from attncli.analysis.edges import Edge, Usual, telling_head
+from attncli.analysis.edges import Edge, Usual, edges, telling_head
 from attncli.analysis.patterns import HeadSummary, row_shares, summarise
+from attncli.live.explorer.findings import Finding, change_findings, record_findings
 from attncli.live.explorer.window import (
-    MARKED,
+    FRAMES,
     Held,
     Window,
+    around,
     cell_lines,
     changes_window,
+    mark,
     row_line,
     tokens_window,
     weights_window,
@@ -31,8 +34,8 @@ from attncli.record import AttentionRecord
 from attncli.record.display import describe_prediction, record_size
 from attncli.record.selection import Grouping, Input, Request, heads_list
 from attncli.report.canvas import Canvas
-from attncli.report.heads import GLYPH_WIDTHS, describe_head, edge_lines, glyph_cell, glyph_legend, sink_note
-from attncli.report.terminal import HEAD_WIDTH, fold, ground, head_grid
+from attncli.report.heads import GLYPH_WIDTHS, describe_head, glyph_cell, glyph_legend, sink_note
+from attncli.report.terminal import VALUE_WIDTH, cell_text, fold, head_grid, layout_of, two_digits
 
 # --- the state of the screen ------------------------------------------------------------------------------------------
 
@@ -73,6 +76,11 @@ class ScreenState:
         assert self.layer is not None and self.head is not None
         return Held(self.layer, self.head, self.query, self.key, self.special)
 
+    def finding(self, findings: Sequence[Finding]) -> int | None:
+        """Return the place of the selected head in the list of findings."""
+        heads = [(one.layer, one.head) for one in findings]
+        return heads.index((self.layer, self.head)) if (self.layer, self.head) in heads else None
+
     def restrict_to(self, record: AttentionRecord, telling: tuple[int, int]) -> "ScreenState":
         """Return the state restricted to this record's heads and tokens. `telling` replaces a missing head."""
         made = self
@@ -99,27 +107,23 @@ class ScreenContent:
     """A record with all results that are displayed.
 
     record: weights, or norms as shares of their rows. telling: the strong edges of the most notable heads, in order.
-    found: the difference from the comparison. said: the model's prediction in lines.
+    usual_texts: the number of texts of their usual weights, this one included. found: the difference from the
+    comparison. findings: the heads that stand out, or that changed. said: the model's prediction in lines.
     """
 
     look: ScreenState
     record: AttentionRecord
     summaries: Mapping[tuple[int, int], HeadSummary]
     telling: Sequence[Sequence[Edge]]
+    usual_texts: int
     found: Difference | None
+    findings: Sequence[Finding]
     said: Sequence[str]
 
     @property
     def first(self) -> tuple[int, int]:
         """Return the head that `run` names first."""
         return telling_head(self.record, self.telling)
-
-    @property
-    def order(self) -> list[tuple[int, int]]:
-        """Return the most notable heads: those that differ most, or those with strong edges in this text."""
-        if self.found is not None:
-            return self.found.heads()
-        return [(edges[0].layer, edges[0].head) for edges in self.telling]
 
     def edge(self, layer: int, head: int, query: int, key: int) -> Edge | None:
         """Return a cell's strong edge, or None."""
@@ -143,9 +147,13 @@ def screen_content(
         found = difference(whole, record)
     elif look.against == "before" and before is not None:
         found = difference(session.record(replace(look, text=before).session_request(pad_to), watch), record)
-    return ScreenContent(
-        look, record, summarise(record), session.notable_edges(record, over), found, tuple(describe_prediction(record))
-    )
+    watch.check()
+    usual = session.baseline(record, over)
+    telling = edges(record, usual)
+    watch.check()
+    findings = record_findings(record, telling) if found is None else change_findings(found, look.without)
+    said = tuple(describe_prediction(record))
+    return ScreenContent(look, record, summarise(record), telling, usual.texts, found, findings, said)
 
 
 # --- panes ---------------------------------------------------------------------------------------------
@@ -154,6 +162,7 @@ def screen_content(
 Cell = Callable[[int, int], Text]
 HEAD = "head"  # the key of a head in a style's meta
 SILENT = "×"
+CHANGED_WIDTHS = (VALUE_WIDTH, 2, 1)  # columns of a head with its number, or with its colour only
 
 
 class Explorer(Protocol):
@@ -164,6 +173,18 @@ class Explorer(Protocol):
 
     def hold(self, **changes: Any) -> None:
         """Select another layer, head, query or key."""
+
+    def move_head(self, across: int, down: int) -> None:
+        """Select another head or layer."""
+
+    def move_cell(self, across: int, down: int) -> None:
+        """Select another key or query."""
+
+    def action_finding(self, step: int) -> None:
+        """Select the next or previous finding."""
+
+    def note_pane(self, name: str) -> None:
+        """Remember the focused pane."""
 
     def settings(self) -> list[str]:
         """Return the settings in words."""
@@ -179,6 +200,9 @@ class Pane(Widget):
     lines: Sequence[Text] = ()
     strips: Sequence[Strip] = ()
 
+    def move(self, across: int, down: int) -> None:
+        """Move the selection by an arrow key: to the right or down if 1, to the left or up if -1."""
+
     def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
         """Return the lines. Lines beyond the pane's height are not visible."""
         raise NotImplementedError
@@ -192,6 +216,10 @@ class Pane(Widget):
 
     def on_resize(self) -> None:
         self.resized()
+
+    def on_focus(self) -> None:
+        if self.id is not None:
+            self.explorer.note_pane(self.id)
 
     def resized(self) -> None:
         """Redraw. A separate method, since Textual calls the handlers of all base classes."""
@@ -215,39 +243,90 @@ class Pane(Widget):
         return self.strips[y] if y < len(self.strips) else Strip.blank(self.size.width, self.rich_style)
 
 
-class HeadsPane(Pane):
-    """All heads as a grid of their patterns, or of how much their weight moved, with the most notable heads below."""
+class FindingsPane(Pane):
+    """The heads that stand out, or that changed, a line each. The border says what is usual."""
 
-    cells: "tuple[ScreenContent, bool, Cell] | None" = None  # cached drawing, which selecting a head does not change
+    can_focus = True
+    above = 0  # the number of the first finding on the screen
 
-    def inner(self, answer: "ScreenContent", canvas: Canvas) -> Cell:
-        """Return the symbol of each head, computed once per answer."""
-        if self.cells is None or self.cells[0] is not answer or self.cells[1] != canvas.colour:
-            found = answer.found
-            made = glyph_cell(answer.record, answer.summaries, canvas) if found is None else moved_cell(found, canvas)
-            self.cells = answer, canvas.colour, made
-        return self.cells[2]
+    def move(self, across: int, down: int) -> None:
+        self.explorer.action_finding(across or down)
 
     def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
-        record, found, inner = answer.record, answer.found, self.inner(answer, canvas)
+        record, findings = answer.record, answer.findings
+        every, count = len(record.layers) * len(record.heads), len(findings)
+        self.border_title = f"findings: {count} of {every} heads{' changed' if answer.found is not None else ''}"
+        if answer.found is not None:
+            self.border_subtitle = "largest change, and weight moved"
+        elif answer.usual_texts > 1:
+            self.border_subtitle = f"usual: this text, {answer.usual_texts - 1} samples"
+        else:
+            self.border_subtitle = "usual: this text alone"
+        if not findings:
+            none = "no map changed" if answer.found is not None else "no head stands out: no weight is far above usual"
+            return [Text(line) for line in fold(none, canvas.width)]
+        number = look.finding(findings)
+        shown = around(range(count), number, canvas.height or count)
+        self.above = shown[0]
+        lines = [Text(findings[one].heading(canvas.width, canvas.ellipsis), no_wrap=True) for one in shown]
+        if number is not None:
+            lines[number - self.above].stylize(mark(canvas))
+        return [*lines, *sink_note(record, canvas)]
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        answer = self.explorer.answer
+        if offset is not None and answer is not None and self.above + offset.y < len(answer.findings):
+            self.explorer.hold(**answer.findings[self.above + offset.y].selection)
+
+
+class HeadsPane(Pane):
+    """All heads as a grid of their patterns, or of how much their weight moved."""
+
+    can_focus = True
+    BORDER_TITLE = "heads"
+    cells: "tuple[tuple[ScreenContent, int, bool], Cell] | None" = None  # cached: selecting a head does not change them
+
+    def inner(self, answer: "ScreenContent", wide: int, canvas: Canvas) -> Cell:
+        """Return the symbol of each head, computed once per answer and width."""
+        same = answer, wide, canvas.colour
+        if self.cells is None or self.cells[0][0] is not answer or self.cells[0][1:] != same[1:]:
+            found = answer.found
+            made = (
+                glyph_cell(answer.record, answer.summaries, canvas)
+                if found is None
+                else moved_cell(found, wide, canvas)
+            )
+            self.cells = same, made
+        return self.cells[1]
+
+    def move(self, across: int, down: int) -> None:
+        self.explorer.move_head(across, down)
+
+    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
+        record, found = answer.record, answer.found
+        labels = {one.label for one in answer.summaries.values()}
+        if found is None:
+            widths, below = GLYPH_WIDTHS, glyph_legend(labels, canvas)
+        else:
+            widths = CHANGED_WIDTHS
+            most = f"{found.moved.max():.2f}" if found.moved.max() >= 0.01 else f"{found.moved.max():.4f}"
+            below = [Text(line) for line in fold(f"weight moved: dark 0, bright {most} (at most 1)", canvas.width)]
+        room = max((canvas.height or 0) - len(below) - 1, 1)
+        wide = layout_of(record.layers, len(record.heads), canvas.width, widths, room).cell
+        inner = self.inner(answer, wide, canvas)
 
         def cell(row: int, place: int) -> Text:
             layer, head = record.layers[row], record.heads[place]
             shown = Text(SILENT) if (layer, head) in look.without else inner(row, place)
             if (layer, head) == (look.layer, look.head):
-                shown.stylize(MARKED)
+                if found is not None and wide in FRAMES and shown.plain != SILENT:
+                    shown.plain = FRAMES[wide]
+                shown.stylize(mark(canvas) if found is None else "bold underline")
             shown.stylize(Style.from_meta({HEAD: (layer, head)}))
             return shown
 
-        labels = {one.label for one in answer.summaries.values()}
-        below = glyph_legend(labels, canvas) if found is None else [Text("moved: from 0, the same map, to 1")]
-        widths = GLYPH_WIDTHS if found is None else (HEAD_WIDTH,)
-        room = (canvas.height or 0) - len(below) - 1
-        grid = head_grid(record.layers, record.heads, cell, canvas, widths, max(room, 1))
-        rest = (
-            [] if found is not None else [*edge_lines(record, list(answer.telling), canvas), *sink_note(record, canvas)]
-        )
-        return [*grid, *below, *rest]
+        return [*head_grid(record.layers, record.heads, cell, canvas, widths, room), *below]
 
     def on_click(self, event: events.Click) -> None:
         head = event.style.meta.get(HEAD)
@@ -255,24 +334,29 @@ class HeadsPane(Pane):
             self.explorer.hold(layer=head[0], head=head[1])
 
 
-def moved_cell(found: Difference, canvas: Canvas) -> Callable[[int, int], Text]:
+def moved_cell(found: Difference, wide: int, canvas: Canvas) -> Cell:
     """Return the cells of a grid of heads: how much weight moved in a head, by the places of its layer and itself."""
-    moved = found.moved.tolist()
+    moved, most = found.moved.tolist(), found.moved.max() or 1.0
 
     def cell(row: int, place: int) -> Text:
-        return Text(f"{moved[row][place]:>{HEAD_WIDTH}.2f}", style=ground(moved[row][place], canvas))
+        content, style = cell_text(moved[row][place] / most, wide, canvas)
+        return Text(f"{two_digits(moved[row][place]):>{wide}}" if wide == VALUE_WIDTH else content, style)
 
     return cell
 
 
 class WindowPane(Pane):
-    """A window of the selected head's map, below a title line."""
+    """A window of the selected head's map."""
 
+    can_focus = True
     window = Window([], [])
-    titles = 1
+
+    def move(self, across: int, down: int) -> None:
+        self.explorer.move_cell(across, down)
 
     def on_click(self, event: events.Click) -> None:
-        query, key = self.window.at(event.x, event.y - self.titles)
+        offset = event.get_content_offset(self)
+        query, key = (None, None) if offset is None else self.window.at(offset.x, offset.y)
         if query is not None:
             self.explorer.hold(query=query, key=key)
 
@@ -282,26 +366,26 @@ class MapPane(WindowPane):
 
     def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
         held, record = look.held(), answer.record
-        inner = Canvas(canvas.width, canvas.colour, canvas.unicode, max(1, (canvas.height or 2) - self.titles))
-        what = f"layer {held.layer} head {held.head}"
         if answer.found is None:
-            self.window = weights_window(record, held, inner)
+            self.window = weights_window(record, held, canvas)
             said = describe_head(record, held.layer, held.head, True, answer.summaries[held.layer, held.head])
         else:
             first, second = (one.map(held.layer, held.head) for one in (answer.found.first, answer.found.second))
-            self.window = changes_window(second.astype("float64") - first, record, held, inner)
+            self.window = changes_window(second.astype("float64") - first, record, held, canvas)
             said = f"{answer.found.of(held.layer, held.head):.3f} moved; blue less, red more"
-        title = Text(f"{what}  {said}", canvas.strong, no_wrap=True)
-        return [title, *self.window.lines]
+        self.border_title = f"layer {held.layer} head {held.head}: {said}"
+        self.border_subtitle = "rows: queries, columns: keys"
+        return self.window.lines
 
 
 class TokensPane(WindowPane):
     """Every token with its strongest keys in the selected head."""
 
+    BORDER_TITLE = "tokens and their strongest keys"
+
     def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
-        inner = Canvas(canvas.width, canvas.colour, canvas.unicode, max(1, (canvas.height or 2) - self.titles))
-        self.window = tokens_window(answer.record, look.held(), inner)
-        return [Text("tokens and their strongest keys", canvas.strong), *self.window.lines]
+        self.window = tokens_window(answer.record, look.held(), canvas)
+        return self.window.lines
 
 
 class CellPane(Pane):

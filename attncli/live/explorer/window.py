@@ -1,7 +1,7 @@
-"""One head in a window: its map with what is held marked, and its tokens with their strongest keys.
+"""One head in a window: its map with the selection marked, and its tokens with their strongest keys.
 
-A map that has no room is a picture of all of it (`attncli.report.terminal.picture`) until something is held;
-then it is the part around that.
+A map that does not fit is drawn as a picture (`attncli.report.terminal.picture`) until a token is selected. Then it is
+the part around the selection.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,18 +22,21 @@ from attncli.report.canvas import Canvas, to_width
 from attncli.report.heads import GAP, keys_within, strongest_keys
 from attncli.report.terminal import (
     ROW_LABEL,
-    SIGNED_WIDTHS,
     VALUE_WIDTH,
     cell_text,
     largest,
     picture,
     signed_cell,
     signed_ground,
+    two_digits,
 )
 
 ROW_KEYS = 8  # of a query, that are named at most
+FIRST_KEYS = 3  # of a query in the line about its row
 WIDTHS = (VALUE_WIDTH, 2, 1)
-MARKED = "reverse"  # what is held
+CHANGE_WIDTH = 4  # columns of a change with its number in it: "+.31"
+CHANGE_WIDTHS = (CHANGE_WIDTH, 2, 1)
+FRAMES = {2: "[]", 1: "□"}  # the selected cell if it has no number
 Cell = Callable[[float, int], tuple[str, str]]
 
 
@@ -92,12 +95,18 @@ def changes_window(changes: Doubles, record: AttentionRecord, held: Held, canvas
     most = largest(changes)
 
     def cell(number: float, wide: int) -> tuple[str, str]:
-        return signed_cell(number, most, wide, canvas), "" if number != number else signed_ground(
-            number / (most or 1), canvas
-        )
+        content = change_text(number) if wide == CHANGE_WIDTH else signed_cell(number, most, wide, canvas)
+        return content, "" if number != number else signed_ground(number / (most or 1), canvas)
 
     sizes = np.abs(changes) / (most or 1)
-    return map_window(changes, record, held, canvas, SIGNED_WIDTHS, cell, sizes)
+    return map_window(changes, record, held, canvas, CHANGE_WIDTHS, cell, sizes)
+
+
+def change_text(change: float) -> str:
+    """Format a change as "+.31"; spaces if it is hidden (NaN) or below half a hundredth."""
+    if not abs(change) >= 0.005:
+        return " " * CHANGE_WIDTH
+    return f"{'+' if change > 0 else '-'}{two_digits(abs(change))}".rjust(CHANGE_WIDTH)
 
 
 def map_window(
@@ -124,15 +133,22 @@ def map_window(
     across, down = around(keys, held.key, (canvas.width - left) // wide), around(queries, held.query, room)
     lines = [key_numbers(across, left, wide, held, canvas)]
     for query in down:
-        line = Text(f"{names[query]} ", MARKED if query == held.query and held.key is None else "")
+        line = Text(f"{names[query]} ")
+        if query == held.query:
+            line.stylize(mark(canvas), 0, left - 1)
         row = numbers[query].tolist()
         for key in across:
             content, style = cell(row[key], wide)
-            line.append(content, f"{style} {MARKED} bold" if (query, key) == (held.query, held.key) else style)
-        if query == held.query:
-            line.stylize(MARKED, 0, left - 1)
+            if (query, key) == (held.query, held.key):
+                content, style = FRAMES.get(wide, content), f"{style} bold underline"
+            line.append(content, style)
         lines.append(line)
     return Window(lines, down, across, 1, left, wide)
+
+
+def mark(canvas: Canvas) -> str:
+    """Return the style of the label of a selected row, key, head or finding, readable in dark and light themes."""
+    return "bold black on rgb(255,166,43)" if canvas.colour else "bold underline"
 
 
 def key_numbers(keys: Sequence[int], left: int, wide: int, held: Held, canvas: Canvas) -> Text:
@@ -140,7 +156,7 @@ def key_numbers(keys: Sequence[int], left: int, wide: int, held: Held, canvas: C
     line = Text(" " * left)
     for key in keys:
         number = str(key)[-max(1, wide - 1) :]
-        line.append(f"{number:>{wide}}", MARKED if key == held.key else canvas.faint)
+        line.append(f"{number:>{wide}}", mark(canvas) if key == held.key else canvas.faint)
     return line
 
 
@@ -171,7 +187,10 @@ def tokens_window(record: AttentionRecord, held: Held, canvas: Canvas) -> Window
         row = np.where(out, np.float32(0), record.map(held.layer, held.head)[query])
         room = max(1, canvas.width - cell_len(names[query]) - GAP)
         named = keys_within(strongest_keys(key_names, row, ROW_KEYS), room, canvas.ellipsis)
-        lines.append(Text(f"{names[query]}{' ' * GAP}{named}", MARKED if query == held.query else "", no_wrap=True))
+        line = Text(f"{names[query]}{' ' * GAP}{named}", no_wrap=True)
+        if query == held.query:
+            line.stylize(mark(canvas), 0, len(names[query]))
+        lines.append(line)
     return Window(lines, down)
 
 
@@ -203,8 +222,11 @@ def cell_lines(
 
 
 def row_line(record: AttentionRecord, head: tuple[int, int], query: int) -> str:
-    """Describe a query's row by its entropy."""
+    """Describe a query's row by its strongest keys and its entropy."""
+    keys = keys_within(strongest_keys(numbered_names(record.keys), record.map(*head)[query], FIRST_KEYS))
     row = record.map(*head)[query].astype(np.float64)
     entropy = float(-(row[row > 0] * np.log(row[row > 0])).sum())
     most = float(np.log(max(int(record.mask_of(head[0])[query].sum()), 1)))
-    return f"{query} {visible(record.tokens.shown[query])}: entropy {abs(entropy):.2f} of at most {most:.2f} nats"
+    return (
+        f"{query} {visible(record.tokens.shown[query])} → {keys}; entropy {abs(entropy):.2f} of at most {most:.2f} nats"
+    )

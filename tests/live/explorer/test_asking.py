@@ -2,17 +2,19 @@
 
 import asyncio
 import gc
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from exploring import PATIENCE, TEXT, explore, session_of
+from exploring import PATIENCE, TEXT, asked, explore, session_of
 
 from attncli import load_model
 from attncli.analysis.difference import difference
 from attncli.analysis.patterns import row_shares
-from attncli.live.explorer.panes import HeadsPane, MapPane, ScreenState, TokensPane
+from attncli.live.explorer.panes import FindingsPane, HeadsPane, MapPane, ScreenState, TokensPane
 from attncli.models.opening import Opening
 from attncli.record.grouping import merge_words
 from attncli.record.selection import Input
@@ -46,9 +48,9 @@ def test_every_letter_is_answered_and_the_last_one_stays(session, minilm):
         same(it.answer.record, minilm.attend("cats"))
         assert "cats" in it.pane(TokensPane)
         await it.press("enter")
-        assert it.app.focused is None
+        assert it.app.focused is it.app.query_one(FindingsPane)
 
-    explore(session, script)
+    explore(session, script, size=(140, 30))
 
 
 @pytest.mark.parametrize("keys, request_", [("m", {"mask": "causal"}), ("mm", {"mask": "none"})])
@@ -87,7 +89,7 @@ def test_norms_and_words(session, minilm):
         np.testing.assert_allclose(it.answer.record.weights, expected.weights, atol=1e-6)
         assert "##" not in it.pane(TokensPane)
 
-    explore(session, script)
+    explore(session, script, size=(140, 30))
 
 
 def test_a_second_text(session, minilm):
@@ -102,7 +104,7 @@ def test_a_second_text(session, minilm):
     explore(session, script)
 
 
-def test_a_silenced_head_is_silent_and_the_others_stand_beside_the_whole_model(session, minilm):
+def test_a_silenced_head_is_silent_and_the_most_changed_head_is_shown(session, minilm):
     async def script(it):
         await it.press("x")
         without = minilm.without("1.3").attend(SAT)
@@ -110,21 +112,74 @@ def test_a_silenced_head_is_silent_and_the_others_stand_beside_the_whole_model(s
         expected = difference(minilm.attend(SAT), without)
         np.testing.assert_allclose(it.answer.found.moved, expected.moved)
         assert "without 1.3" in it.said
-        shown = it.pane(HeadsPane)
-        assert "×" in shown
-        layer, head = expected.heads()[0]
-        assert f"{expected.of(layer, head):.2f}" in shown
+        layer, head = next(one for one in expected.heads() if one != (1, 3))
+        assert layer > 1, "only later layers change"
+        assert (it.look.layer, it.look.head) == (layer, head)
+        changes = minilm.without("1.3").attend(SAT).map(layer, head) - minilm.attend(SAT).map(layer, head)
+        assert abs(changes[it.look.query, it.look.key]) == abs(changes).max() > 0
+        assert f"{layer}.{head} " in it.pane(FindingsPane)
+        assert f"{changes[it.look.query, it.look.key]:+.2f}, moved {expected.of(layer, head):.2f}" in it.pane(
+            FindingsPane
+        )
+        assert "×" in it.pane(HeadsPane)
+        backs = {str(part.style.bgcolor) for strip in it.app.query_one(MapPane).strips for part in strip if part.style}
+        assert len(backs) > 4, "the map shows changes"
         await it.press("n")
         assert (it.look.layer, it.look.head) in expected.heads()
         await it.press("u")
         same(it.answer.record, minilm.attend(SAT))
-        it.app.hold(layer=1, head=3)
-        await it.press("x", "x")
-        assert it.look.without == ()
-        assert it.answer.found is None
-        same(it.answer.record, minilm.attend(SAT))
 
     explore(session, script, look=ScreenState("minilm", Input(SAT)), begin=("1", "3"))
+
+
+def test_silencing_again_restores_the_head(session, minilm):
+    async def script(it):
+        await it.press("x", "x")
+        assert it.look.without == ()
+        assert (it.look.layer, it.look.head) == (1, 3)
+        assert it.answer.found is None
+        same(it.answer.record, minilm.attend(SAT))
+        await it.press("x", "n", "x")
+        assert len(it.look.without) == 2, "another head was chosen, so that one is silenced too"
+
+    explore(session, script, look=ScreenState("minilm", Input(SAT)), begin=("1", "3"))
+
+
+def test_escape_stops_long_work_and_returns_to_the_last_answer(session, monkeypatch):
+    whole, free = type(session).compute_records, threading.Event()
+
+    def compute_records(self, asked, watch):
+        watch(0.25)
+        free.wait(PATIENCE)
+        return whole(self, asked, watch)
+
+    async def script(it):
+        first = it.answer
+        monkeypatch.setattr(type(session), "compute_records", compute_records)
+        await it.pilot.press("m")
+
+        async def is_told():
+            return "25%" in it.said and "Esc stops it" in it.said
+
+        await it.until(is_told)
+        await it.pilot.press("escape")
+        assert "stopped running minilm" in it.said
+        assert asked(it.look) == asked(first.look)
+        free.set()
+        await it.settled()
+        assert it.answer is first, "an answer that comes too late is not shown"
+        monkeypatch.setattr(type(session), "compute_records", whole)
+        await it.press("m")
+        assert it.answer.record.mask_name == "causal"
+
+    explore(session, script, pad_to=18)
+
+
+def test_the_first_screen_imports_nothing_that_it_does_not_draw():
+    code = "import sys, attncli.live.explorer.app; print(*(name for name in sys.argv[1:] if name in sys.modules))"
+    unused = ["torch", "tokenizers", "transformers", "matplotlib", "scipy", "attncli.page", "attncli.models.engine"]
+    done = subprocess.run([sys.executable, "-c", code, *unused], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 def test_what_can_not_be_is_said_and_loses_nothing(session, minilm):
@@ -220,9 +275,6 @@ def test_undo_goes_back_step_by_step(session):
         await it.press("u")
         assert "nothing to undo" in it.said
 
-    def asked(look):
-        return replace(look, layer=0, head=0, query=None, key=None)
-
     explore(session, script, look=ScreenState("minilm", Input(SAT)))
 
 
@@ -248,7 +300,12 @@ def test_what_a_model_brings_is_not_looked_through_for_garbage_again_and_again(m
     monkeypatch.setattr(gc, "freeze", lambda: settled.append("frozen"))
 
     async def script(it):
+        async def is_settled():
+            return settled
+
+        await it.until(is_settled)
         await it.press("m")
+        await it.pilot.pause(0.6)
         assert settled == ["frozen"], "once a model"
 
     explore(session, script)
@@ -288,7 +345,7 @@ def test_what_a_text_says_is_text(session):
         assert "bold" in shown
         assert "\x1b" not in shown
 
-    explore(session, script)
+    explore(session, script, size=(140, 30))
 
 
 def test_typing_goes_on_while_a_long_text_runs(session, monkeypatch):
@@ -322,7 +379,7 @@ def test_how_far_a_long_text_is_is_told(session):
         await it.pilot.pause()
         it.app.field.value = "The cat sat on the mat. " * 40
         await it.settled()
-        assert any(one.endswith("%") for one in told), told
+        assert any("minilm: 50%" in one and "Esc stops it" in one for one in told), told
 
     explore(session, script)
 

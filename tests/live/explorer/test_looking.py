@@ -5,11 +5,13 @@ import pytest
 from exploring import TEXT, explore, session_of
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.style import Style
 
 from attncli.analysis.edges import telling_head
-from attncli.live.explorer.panes import CellPane, HeadsPane, MapPane, Pane, ScreenState, TokensPane
+from attncli.live.explorer.panes import CellPane, FindingsPane, HeadsPane, MapPane, Pane, ScreenState, TokensPane
 from attncli.record.selection import Input, Request, numbered_names
 from attncli.report.heads import keys_within, strongest_keys
+from attncli.report.terminal import colour
 
 HEADS = 12
 
@@ -19,11 +21,12 @@ def test_it_opens_on_the_head_that_run_names(session, minilm):
         from attncli.corpus.usual import usual_of
 
         async def knows_the_usual():
-            return "in → fit" in it.pane(HeadsPane)
+            return it.answer.usual_texts > 1
 
-        await it.until(knows_the_usual)  # what is usual is found out when nobody wants anything
+        await it.until(knows_the_usual)  # after the first maps
         found = session.notable_edges(it.answer.record, usual_of(minilm, Request()))
-        assert it.answer.first == telling_head(it.answer.record, found)
+        assert (it.look.layer, it.look.head) == it.answer.first == telling_head(it.answer.record, found)
+        assert (it.look.query, it.look.key) == (found[0][0].query, found[0][0].key)
 
     explore(session, script)
 
@@ -37,6 +40,7 @@ def test_its_record_is_the_models(session, minilm):
 
 def test_arrows_go_around_heads_and_layers(session):
     async def script(it):
+        await it.press("tab")
         layer, head = it.look.layer, it.look.head
         for step, key in ((1, "right"), (-1, "left")):
             await it.press(*[key] * HEADS)
@@ -46,13 +50,14 @@ def test_arrows_go_around_heads_and_layers(session):
             head = it.look.head
         await it.press("down", "down")
         assert it.look.layer == (layer + 2) % 6
-        assert f"layer {it.look.layer} head {it.look.head} " in it.pane(MapPane)
+        assert f"layer {it.look.layer} head {it.look.head}: " in it.pane(MapPane)
 
     explore(session, script)
 
 
 def test_the_tokens_are_named_with_their_strongest_keys(session):
     async def script(it):
+        await it.press("tab")
         for _ in range(3):
             await it.press("down", "right")
             record, shown = it.answer.record, it.pane(TokensPane)
@@ -65,7 +70,7 @@ def test_the_tokens_are_named_with_their_strongest_keys(session):
 
 def test_the_first_token_of_a_decoder_is_named_as_a_sink(foreign):
     async def script(it):
-        assert '(The first token, "the", is a sink' in " ".join(it.pane(HeadsPane).split())
+        assert '(The first token, "the", is a sink' in " ".join(it.pane(FindingsPane).split())
 
     look = ScreenState("gpt2", Input("the cat sat"))
     explore(session_of(gpt2=foreign("gpt2")), script, look=look, size=(150, 40))
@@ -73,7 +78,7 @@ def test_the_first_token_of_a_decoder_is_named_as_a_sink(foreign):
 
 def test_a_cell_that_is_held_has_its_numbers(session):
     async def script(it):
-        await it.press("j", "j", "j", "l", "l")
+        await it.press("escape", "j", "j", "j", "l", "l")
         assert (it.look.query, it.look.key) == (2, 1)
         record = it.answer.record
         row = record.map(it.look.layer, it.look.head)[2]
@@ -91,19 +96,57 @@ def test_a_cell_that_is_held_has_its_numbers(session):
     explore(session, script)
 
 
-def test_telling_heads_come_one_after_the_other_with_their_edges(session):
+def test_findings_are_those_of_the_record_and_come_one_after_the_other(session):
     async def script(it):
-        order = it.answer.order
-        assert len(order) > 3
-        await it.press("n")
-        start = order.index((it.look.layer, it.look.head))
-        edge = it.answer.telling[start][0]
-        assert (it.look.query, it.look.key) == (edge.query, edge.key)
-        assert f"usual {edge.usual:.2f}" in it.pane(CellPane)
-        await it.press("n", "n", "p")
-        assert (it.look.layer, it.look.head) == order[(start + 1) % len(order)]
+        findings = it.answer.findings
+        names = numbered_names(it.answer.record.tokens)
+        for place in (*range(1, len(findings)), 0):
+            await it.press("n")
+            one = findings[place]
+            assert (it.look.layer, it.look.head, it.look.query, it.look.key) == (
+                one.layer, one.head, one.query, one.key
+            )  # fmt: skip
+            if one.query is None:
+                continue
+            edge = next(
+                of_head[0]
+                for of_head in it.answer.telling
+                if of_head[0].head == one.head and of_head[0].layer == one.layer
+            )
+            weight = it.answer.record.map(one.layer, one.head)[one.query, one.key]
+            figures = f"{weight:.2f}, usual {edge.usual:.2f}"
+            assert f"{one.layer}.{one.head} {names[one.query]} → {names[one.key]} {figures}" in it.pane(FindingsPane)
+            assert f"weight {weight:.4f}" in it.pane(CellPane)
+            assert marked_lines(it.app.query_one(MapPane))[1:] == [
+                f"{one.query:>3} {it.answer.record.tokens.shown[one.query]}"
+            ]
+        await it.press("p")
+        assert it.look.finding(findings) == len(findings) - 1
+        await it.press("down")
+        assert it.look.finding(findings) == 0, "arrows do the same where findings have the frame"
 
-    explore(session, script)
+    explore(session, script, size=(120, 40))
+
+
+def test_usual_weights_of_the_text_alone_are_said_to_be_that(session, monkeypatch):
+    monkeypatch.setattr(
+        type(session), "usual", lambda self, asked: self.usuals.setdefault(self.usual_kind(asked), None)
+    )
+
+    async def script(it):
+        assert "usual: this text alone" in it.pane(FindingsPane)
+
+    explore(session_of(minilm=session.engines["minilm", ""]), script)
+
+
+def test_a_text_without_findings_says_so(session):
+    async def script(it):
+        if not it.answer.findings:
+            assert "no head stands out" in it.pane(FindingsPane)
+            await it.press("n")
+            assert "no head stands out" in it.said
+
+    explore(session, script, look=ScreenState("minilm", Input("cat")))
 
 
 def test_special_tokens_are_left_out(session):
@@ -114,56 +157,123 @@ def test_special_tokens_are_left_out(session):
         await it.press("j")
         assert it.look.query == 1
 
-    explore(session, script)
+    explore(session, script, size=(140, 30))
 
 
 def test_the_mouse_holds_heads_and_cells(session):
     async def script(it):
         record = it.answer.record
         lines = it.pane(HeadsPane).splitlines()
-        row = next(place for place, line in enumerate(lines) if line.startswith("layer 3"))
-        await it.pilot.click(HeadsPane, offset=(len("layer 3 ") + 2 * 3 + 1, row))
+        row = next(place for place, line in enumerate(lines) if line.startswith("layer 3"))  # the title is a line
+        await it.pilot.click(HeadsPane, offset=(1 + len("layer 3 ") + 2 * 3 + 1, row))
         assert it.look.layer == 3
         assert it.look.head in (2, 3)
         window = it.app.query_one(MapPane).window
-        await it.pilot.click(MapPane, offset=(window.left + 5 * window.wide, 1 + window.above + 7))
+        await it.pilot.click(MapPane, offset=(1 + window.left + 5 * window.wide, 1 + window.above + 7))
         assert (it.look.query, it.look.key) == (7, 5)
-        await it.pilot.click("#tokens-below", offset=(3, 2))
+        await it.pilot.click("#tokens", offset=(3, 2))
         assert it.look.query is not None
         assert it.look.key is None
         await it.pilot.click(MapPane, offset=(2, 0))
         assert it.look.layer == 3, "a title is nothing"
         assert len(record.tokens) == 16
+        await it.pilot.click(FindingsPane, offset=(4, 3))
+        finding = it.answer.findings[it.app.query_one(FindingsPane).above + 2]
+        assert (it.look.layer, it.look.head, it.look.query) == (finding.layer, finding.head, finding.query)
+        assert it.app.focused is it.app.query_one(FindingsPane)
 
-    explore(session, script)
+    explore(session, script, size=(140, 30))
+
+
+ALL = "FindingsPane, HeadsPane, MapPane, TokensPane"
+
+
+def seen(it):
+    return [one for one in it.app.query(ALL) if one.display and one.region.area]
 
 
 def test_every_pane_can_stand_alone(session):
     async def script(it):
-        for key, kind in (("1", HeadsPane), ("2", MapPane), ("3", TokensPane)):
+        for key, kind in (("1", FindingsPane), ("2", HeadsPane), ("3", MapPane), ("4", TokensPane)):
             await it.press(key)
-            seen = [one for one in it.app.query("HeadsPane, MapPane, TokensPane") if one.display and one.region.area]
-            assert [type(one) for one in seen] == [kind]
-            assert seen[0].region.width >= 96
+            assert [type(one) for one in seen(it)] == [kind]
+            assert it.app.focused is seen(it)[0]
+            assert seen(it)[0].region.width >= 96
         await it.press("0")
-        assert all(it.pane(kind) for kind in (HeadsPane, MapPane, TokensPane))
+        assert all(it.pane(kind) for kind in (FindingsPane, HeadsPane, TokensPane))
 
     explore(session, script)
 
 
-def test_a_narrow_screen_has_one_pane_at_a_time(session):
+@pytest.mark.parametrize("size, beside", [((140, 40), 3), ((80, 24), 2), ((60, 20), 1), ((44, 12), 0)])
+def test_tab_goes_through_all_panes_and_shows_those_that_have_room(session, size, beside):
     async def script(it):
         kinds = []
-        for _ in range(3):
-            [seen] = [one for one in it.app.query("HeadsPane, MapPane, TokensPane") if one.region.area]
-            kinds.append(type(seen))
+        for _ in range(5):
+            assert it.app.focused in seen(it)
+            assert len(seen(it)) == beside + 1
+            kinds.append(type(it.app.focused))
             await it.press("tab")
-        assert kinds == [HeadsPane, MapPane, TokensPane]
+        assert kinds == [FindingsPane, HeadsPane, MapPane, TokensPane, FindingsPane]
 
-    explore(session, script, size=(44, 20))
+    explore(session, script, size=size)
 
 
-KEYS = [*"jkhlnposwmv=ud1230", "left", "right", "up", "down", "tab", "escape"]
+def marked_lines(pane):
+    """The labels that are marked as selected."""
+    strips = [pane.render_line(y) for y in range(pane.size.height)]
+    marked = [
+        "".join(part.text for part in strip if part.style and part.style.bgcolor == ORANGE).strip("\n")
+        for strip in strips
+    ]
+    return [one.rstrip() for one in marked if one.strip()]
+
+
+ORANGE = Style.parse("on rgb(255,166,43)").bgcolor
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (100, 30), (160, 50)])
+@pytest.mark.parametrize("theme", ["textual-dark", "textual-light"])
+def test_a_selection_reverses_nothing_and_is_on_the_screen(session, size, theme):
+    async def script(it):
+        it.app.theme = theme
+        await it.press("3")
+        pane = it.app.query_one(MapPane)
+        for key in ("j", "l", "j", "n"):
+            await it.press(key)
+            record, window = it.answer.record, pane.window
+            weights = record.map(it.look.layer, it.look.head)
+            assert it.look.query in window.queries
+            for line, query in enumerate(window.queries, window.above):
+                at = window.left
+                strip = pane.render_line(line)
+                for key_ in window.keys:
+                    [part] = strip.crop(at, at + window.wide)
+                    at += window.wide
+                    assert not part.style.reverse
+                    assert part.style.bgcolor == Style.parse(f"on {colour(weights[query, key_])}").bgcolor
+        assert all(not part.style.reverse for one in it.app.query(Pane) for strip in one.strips for part in strip)
+
+    explore(session, script, size=size)
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (100, 30), (160, 50), (44, 12)])
+def test_grids_of_changes_fit_their_pane(session, size):
+    async def script(it):
+        await it.press("x", "2")
+        grid = it.app.query_one(HeadsPane)
+        names = [f"layer {layer} " for layer in it.answer.record.layers] if size[1] > 12 else ["0 ", "5 "]
+        assert all(any(name in line.plain for line in grid.lines) for name in names)
+        for number in (2, 3):
+            await it.press(str(number))
+            [pane] = seen(it)
+            assert max(line.cell_len for line in pane.lines) <= pane.size.width
+            assert len(pane.lines) <= pane.size.height
+
+    explore(session, script, size=size)
+
+
+KEYS = [*"jkhlnposwmv=ud12340", "left", "right", "up", "down", "tab", "escape"]
 
 
 @given(st.lists(st.one_of(st.sampled_from(KEYS), st.tuples(st.integers(44, 200), st.integers(20, 60))), max_size=25))

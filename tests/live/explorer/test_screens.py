@@ -51,13 +51,13 @@ class HandSession(Session):
 SCREENS = {
     "all": ((100, 30), []),
     "narrow": ((44, 20), []),
-    "narrow map": ((44, 20), ["tab"]),
-    "wide": ((150, 34), ["j", "j", "l", "l"]),
-    "cell": ((100, 30), ["right", "j", "j", "j", "l", "l"]),
+    "narrow heads": ((44, 20), ["tab"]),
+    "wide": ((150, 34), ["escape", "j", "j", "l", "l"]),
+    "cell": ((100, 30), ["tab", "right", "j", "j", "j", "l", "l"]),
     "light": ((100, 30), ["d"]),
     "keys": ((100, 34), ["question_mark"]),
     "compared": ((100, 30), ["i", *"x", "enter", "="]),
-    "special tokens": ((80, 24), ["s", "3"]),
+    "special tokens": ((80, 24), ["s", "4"]),
 }
 
 
