@@ -73,7 +73,7 @@ def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part]) -> Figu
         title=title_of(title),
         note=caption_of(parts),
         axes=(part.rows.name, part.columns.name),
-        held=part.held,
+        highlighted=part.highlighted,
         vmax=1.0 if shares else part.most,
         apart=part.apart and not part.signed,
     )

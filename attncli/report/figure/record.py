@@ -151,7 +151,7 @@ def heatmap(record: AttentionRecord, what: What = What(), look: Appearance = App
     if what.words:
         record = merge_words(record)
     queries, keys = selected_places(record.tokens, what.special, what.segments, record.keys)
-    held = None if what.query is None else held_place(what.query, record.tokens, queries)
+    highlighted = None if what.query is None else highlighted_place(what.query, record.tokens, queries)
     weights = record.weights.mean(axis=1, keepdims=True) if what.mean else record.weights
     weights = hide_masked(weights, record.masks[:, None])
     if len(queries) < len(record.tokens) or len(keys) < len(record.keys):
@@ -164,7 +164,7 @@ def heatmap(record: AttentionRecord, what: What = What(), look: Appearance = App
         headings=[f"layer {number}" for number in record.layers] if table else [],
         title=describe(record, what) if look.title is None else look.title,
         note="; ".join(filter(None, (left_out(record, what), *notes(record)))),
-        held=held,
+        highlighted=highlighted,
         vmax=look.vmax if look.scale is None else 1.0,
         paper=look.paper,
     )
@@ -214,8 +214,8 @@ def arranged(layers: Sequence[int], heads: Sequence[int]) -> list[list[tuple[str
     return [[("", 0, 0)]]
 
 
-def held_place(query: str | int, tokens: Tokens, queries: Sequence[int]) -> int:
-    """Return the place of the held query among those that are drawn. Raises RequestError when it is not there."""
+def highlighted_place(query: str | int, tokens: Tokens, queries: Sequence[int]) -> int:
+    """Return the place of the highlighted query among those drawn. Raises RequestError when it is not there."""
     token = select_token(str(query), tokens)
     if token not in queries:
         raise RequestError(
