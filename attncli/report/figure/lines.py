@@ -122,7 +122,7 @@ def line_grid(
     """Draw rows of panels over the same tokens; queries stand left of the first column, keys right of the last.
 
     A weight of `grid.vmax` or more has a line of full colour; by default that is the largest drawn, or the largest of
-    the highlighted query. The note says which. Lines too faint to be seen are left out. The lines of a highlighted query
+    the highlighted query. The note says which. Lines too faint to be seen are left out. Lines of a highlighted query
     stand out; in a single panel their weights stand beside the keys. The note says how hidden cells look.
 
     colours: the legend below everything, a colour by its name. measure: the name of the lines' strength.
