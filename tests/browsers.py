@@ -73,7 +73,7 @@ def chromium():
 
 
 def browser_path():
-    """Where the browser is, None if there is none."""
+    """Return the path of the browser, or None if there is none."""
     return os.environ.get("ATTNCLI_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
@@ -221,7 +221,7 @@ class Opened:
         return dict(parse_qsl(urlsplit(self.tab.url).fragment, keep_blank_values=True))
 
     def saved(self, kind):
-        """What the button "svg" or "png" saves: the file's name and its bytes."""
+        """Return the file that the button "svg" or "png" saves: its name and its bytes."""
         with self.tab.expect_download() as download, self.revealed(f"#save-{kind}"):
             self.tab.click(f"#save-{kind}")
         return download.value.suggested_filename, download.value.path().read_bytes()
@@ -250,7 +250,7 @@ class Opened:
         return [text for text, _, _ in self.labels()]
 
     def place(self, text, nth=0):
-        """Where the nth label of this text stands in the drawing."""
+        """Return the position of the nth label with this text in the drawing."""
         return [(x, y - 4) for label, x, y in self.labels() if label == text][nth]
 
     def pixels(self):
@@ -259,7 +259,7 @@ class Opened:
         return image(base64.b64decode(address.partition(",")[2]))
 
     def text(self, name):
-        """What an element says, by its id."""
+        """Return the text of an element, by its id."""
         return without_isolates(self.tab.inner_text(f"#{name}") or self.tab.text_content(f"#{name}"))
 
     def tip(self):

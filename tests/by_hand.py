@@ -39,7 +39,7 @@ MODULES = {
 
 
 class Said(NamedTuple):
-    """What a network gives of a text: logits and last vectors, `[token, size]` each; logits of classes `[class]`."""
+    """Return a network's logits and last vectors, `[token, size]` each; logits of classes `[class]`."""
 
     logits: Tensor
     last: Tensor
@@ -148,7 +148,7 @@ class ByHand:
         return Said(made.logits[0], states[-1][0])
 
     def written(self, ids: Sequence[int]) -> list[int]:
-        """What the decoder writes by itself, greedily, from its start token to the end."""
+        """Return the decoder's own greedy output, from its start token to the end."""
         if tuple(ids) in self.answers:
             return self.answers[tuple(ids)]
         longest = 64 if self.network.config.model_type == "t5" else self.network.config.max_position_embeddings

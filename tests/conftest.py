@@ -1,4 +1,4 @@
-"""What all tests share: one thread a worker, caches of their own, no network, and the default model."""
+"""Fixtures of all tests: one thread a worker, caches of their own, no network, and the default model."""
 
 import functools
 import gc

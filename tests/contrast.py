@@ -1,10 +1,10 @@
-"""How well one colour can be read on another, by the formula of WCAG 2.2. Colours are (red, green, blue) up to 255."""
+"""Contrast of two colours by the formula of WCAG 2.2. Colours are (red, green, blue) up to 255."""
 
 import numpy as np
 
 
 def channels(colour):
-    """Of "#3f7fe0" or "rgb(63,127,224)"."""
+    """Parse "#3f7fe0" or "rgb(63,127,224)"."""
     if colour.startswith("#"):
         return [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
     return [float(part) for part in colour.removeprefix("rgba").removeprefix("rgb").strip("()").split(",")[:3]]
@@ -22,5 +22,5 @@ def contrast(one, other):
 
 
 def mixed(colour, share, ground):
-    """What is seen of a colour that lets its ground through."""
+    """Return the visible mix of a translucent colour and its ground."""
     return share * np.array(colour) + (1 - share) * np.array(ground)

@@ -33,7 +33,7 @@ class Words:
 @dataclass(frozen=True)
 class ListedWords(Work[Words]):
     reading: Reading = field(default_factory=Reading)
-    asked: dict = field(default_factory=dict)
+    options: dict = field(default_factory=dict)
     begins: Callable[[], None] | None = None  # called where the work begins, in the process that does it
 
     @property

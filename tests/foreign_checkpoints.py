@@ -201,7 +201,7 @@ def make_foreign(directory: Path, family: str, more_numbers: int = 0) -> Path:
 
 
 def write_foreign_tokenizer(directory: Path, family: str) -> int:
-    """How many tokens it has."""
+    """Return the number of tokens."""
     if family == "bart":
         write_tokenizer(directory, "roberta", pad_id=1)
         return len(byte_vocabulary())

@@ -1,4 +1,4 @@
-"""What tests ask of a model that transformers runs."""
+"""Helpers of tests for models that transformers runs."""
 
 from foreign_checkpoints import TEXT
 

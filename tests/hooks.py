@@ -1,4 +1,4 @@
-"""The same changes done to transformers' modules by hooks: what ours are held against."""
+"""Change transformers' modules by hooks, as a reference for our changes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ def joining(model: Model) -> dict[str, list[int]]:
 
 @contextmanager
 def outputs_put(network: Any, model: Model, outputs: dict[tuple[int, int], Any]) -> Iterator[None]:
-    """What heads, (layer, head), give before the projection that joins them is something else: a number or a tensor."""
+    """Replace the outputs of heads, (layer, head), before the output projection: by a number or a tensor."""
     handles = []
     for name, layers in joining(model).items():
 
@@ -67,7 +67,7 @@ def edges_cut(edges: dict[tuple[int, int], list[tuple[int, int]]], keep_rest: bo
 
 @contextmanager
 def outputs_seen(network: Any, model: Model) -> Iterator[list[Tensor]]:
-    """What goes into the projection that joins the heads, layer by layer, `[token, head * head_dim]`."""
+    """Return the inputs of the output projection, layer by layer, `[token, head * head_dim]`."""
     seen: list[Tensor] = []
     handles = []
     for name in joining(model):

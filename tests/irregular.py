@@ -1,4 +1,4 @@
-"""What may stand under a file's name and is no regular file, and a guard for what would wait for it."""
+"""Paths that are no regular files, and a guard against waiting for one."""
 
 import os
 import signal

@@ -37,7 +37,7 @@ class Rounded(NamedTuple):
 
 
 def read(path: Path, clean: Callable[[str], str] = str) -> Any:
-    """What a file holds. `clean` takes out of every text what may differ."""
+    """Read a file. `clean` removes from every text what may differ."""
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as file:
             return {name: without_strings(file[name], clean) for name in file}
@@ -189,7 +189,7 @@ def told(*both: Any) -> str:
 
 
 def apart(one: Any, other: Any, unit: float, tolerance: float, where: str) -> Iterator[Found]:
-    """How far the numbers of two arrays are apart, which are written in steps of `unit`."""
+    """Return the distance of the numbers of two arrays, which are written in steps of `unit`."""
     if one.shape != other.shape:
         yield different(list(one.shape), list(other.shape), where)
         return

@@ -24,7 +24,7 @@ def plant(patch: pytest.MonkeyPatch, network: Network, formula: Formula, seen: C
     """In all layers. seen: what the formula is told of a mask, which is bool `[text, 1, 1 or query, key]`."""
 
     def results(block: Block) -> tuple[Tensor, Tensor]:
-        x, attention, allowed = block.given, network.layer(block.layer).attention, block.allowed()
+        x, attention, allowed = block.inputs, network.layer(block.layer).attention, block.allowed()
         projections = Projections(
             *(Linear(part.weight, part.bias) for part in (attention.query, attention.key, attention.value)), None
         )

@@ -76,7 +76,7 @@ class Served:
 
 
 def read(body):
-    """What an answer says: a description and the bytes of its chunks; or what its last line says, if it has none."""
+    """Return an answer's description and the bytes of its chunks; or its last line, if it has none."""
     while True:
         line, _, body = body.partition(b"\n")
         said = json.loads(line)

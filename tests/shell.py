@@ -24,7 +24,7 @@ class Printed(NamedTuple):
 
 
 def run_line(line: str, folder: Path) -> Printed:
-    """What a line does in a folder, with nothing on stdin."""
+    """Run a line in a folder, with nothing on stdin."""
     words = shlex.split(line)
     if words[0] == "attncli" and not SHELL & set(without_quoted(line)):
         return in_process(words[1:], folder)
@@ -43,12 +43,12 @@ def run_line(line: str, folder: Path) -> Printed:
 
 
 def without_quoted(line: str) -> str:
-    """A line without what stands in quotes."""
+    """Return a line without its quoted parts."""
     return "".join(line.replace("'", '"').split('"')[::2])
 
 
 def in_process(arguments: list[str], folder: Path) -> Printed:
-    """The same program, imported."""
+    """Run the program in this process, which is faster than a new one."""
     from attncli.cli import output
     from attncli.cli.app import main
 

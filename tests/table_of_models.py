@@ -169,7 +169,7 @@ def make_random(directory: Path, model_type: str) -> None:
 
 
 class Result(NamedTuple):
-    """What a call printed, and its exit code."""
+    """Return the output of a call and its exit code."""
 
     code: int
     out: str

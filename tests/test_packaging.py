@@ -1,4 +1,4 @@
-"""What is published: an sdist that is the whole checkout, and a wheel that has the texts too."""
+"""The published files: an sdist with the whole checkout, and a wheel that includes the texts."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What tests/same_outputs.py finds when it compares, and what it takes for rounding. No model is run."""
+"""Differences that tests/same_outputs.py finds, and those that it accepts as rounding. No model is run."""
 
 import csv
 import json

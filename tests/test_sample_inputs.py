@@ -1,4 +1,4 @@
-"""What sample_inputs/README.md says of the heads of the default model is what the model does."""
+"""The default model does what sample_inputs/README.md says of its heads."""
 
 import re
 from pathlib import Path

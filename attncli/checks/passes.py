@@ -156,7 +156,7 @@ def beside_torch(model: Model, layers: Sequence[int], mask: str) -> BothPasses:
 
         def made_by(modules: Sequence[nn.MultiheadAttention]) -> Pass:
             made = [
-                torch_attend(one, ours.given[layer].to(one.out_proj.weight.dtype), allowed)
+                torch_attend(one, ours.inputs[layer].to(one.out_proj.weight.dtype), allowed)
                 for one, layer, allowed in zip(modules, layers, taken.masks, strict=True)
             ]
             return Pass([weights for weights, _ in made], [output for _, output in made])
@@ -173,16 +173,16 @@ def beside_torch(model: Model, layers: Sequence[int], mask: str) -> BothPasses:
 class AttentionInputs(Tap):
     """Keeps what every layer's attention is given on one text, and the outputs of its heads.
 
-    given: by layer `[1, token, hidden_size]`; made: by layer `[1, head, token, head_dim]`.
+    inputs: by layer `[1, token, hidden_size]`; made: by layer `[1, head, token, head_dim]`.
     """
 
     def __init__(self, model: Model) -> None:
         self.network = model.network
-        self.given: dict[int, Tensor] = {}
+        self.inputs: dict[int, Tensor] = {}
         self.made: dict[int, Tensor] = {}
 
     def output(self, block: Block, output: Tensor) -> Tensor:
-        self.given[block.layer], self.made[block.layer] = block.given, output
+        self.inputs[block.layer], self.made[block.layer] = block.inputs, output
         return output
 
     def attention(self, layer: int) -> MultiHeadAttention:

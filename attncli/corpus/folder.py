@@ -53,7 +53,7 @@ class Local:
             raise RequestError(f"{name} is a file, and sums are kept in a folder: name another place")
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Lock the folder by a file in it. A folder that was made for it is removed at the end if it is empty."""
         is_new = not self.path.exists()
         self._make(self.path)
@@ -132,7 +132,7 @@ class Remote:
         self.name = name.rstrip("/")
         self.files, self.path = filesystem(self.name)
 
-    def held(self) -> AbstractContextManager[object]:
+    def locked(self) -> AbstractContextManager[object]:
         return nullcontext()
 
     def names(self) -> set[str]:

@@ -20,7 +20,7 @@ class OfModel(Work[Total]):
     """Work that runs a model. opening: how to open it; model: the open model in this process."""
 
     opening: Opening
-    asked: dict[str, Any]
+    options: dict[str, Any]
     model: "Engine | None" = field(default=None, kw_only=True)
     needs: ClassVar[tuple[str, ...]] = ("attncli.corpus.reducer",)  # which imports torch and our networks
 
@@ -32,7 +32,7 @@ class OfModel(Work[Total]):
 
     def open_model(self) -> "Engine":
         """Return the model. Raises RequestError as `Opening.again`."""
-        return self.opening.reopen(self.model, self.asked["model"])
+        return self.opening.reopen(self.model, self.options["model"])
 
 
 def model_options(command: str, model: "Engine", which: str | None) -> dict[str, Any]:

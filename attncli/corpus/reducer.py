@@ -344,7 +344,7 @@ class CountedHeads(OfModel[Sums]):
     @classmethod
     def of(cls, reducer: Reducer, reading: Reading, stride: int | None) -> "CountedHeads":
         model, info, counting = reducer.model, reducer.info, reducer.counting
-        asked = {
+        options = {
             **model_options("stats", model, reducer.which),
             "--stride": stride,
             "--mask": counting.mask,
@@ -354,7 +354,7 @@ class CountedHeads(OfModel[Sums]):
             **reading.option_values,
         }
         opening = Opening.of(model)
-        return cls(opening, asked, reading, stride, counting, info.layers, info.heads, reducer.pace, model=model)
+        return cls(opening, options, reading, stride, counting, info.layers, info.heads, reducer.pace, model=model)
 
     @property
     def fixed(self) -> Mapping[str, int]:

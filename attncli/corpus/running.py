@@ -169,10 +169,10 @@ def go_through(work: Work[Total], corpus: Corpus, where: Where = Where(), show: 
     if where.device is not None:
         work = work.on(where.device)
     folder = where.folder
-    with nullcontext() if folder is None else folder.held():
+    with nullcontext() if folder is None else folder.locked():
         state = None if folder is None else State(folder)
         if state is not None:
-            state.check(work.asked)
+            state.check(work.options)
         fixed = None if state is None else state.fixed
         size = _shard_bytes(where, fixed, work.shard_bytes)
         if state is not None:
@@ -183,7 +183,7 @@ def go_through(work: Work[Total], corpus: Corpus, where: Where = Where(), show: 
         except (KeyError, ValueError) as error:
             raise bad_plan(where.state, error) from error
         if state is not None:
-            state.agree(work.asked, {**work.fixed, "shard_bytes": size}, inputs)
+            state.agree(work.options, {**work.fixed, "shard_bytes": size}, inputs)
         return run(work, plan, where.engine(), folder, corpus.reading.skip_bad, show)
 
 

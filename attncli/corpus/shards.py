@@ -143,11 +143,11 @@ Counts = Callable[[Shard], Iterator[Total]]
 class Work(ABC, Generic[Total]):
     """The sums to make of each shard. It is small, and is sent to the processes that count.
 
-    asked: the request as JSON, by the names of options; another request has other sums. shard_bytes: the default size
+    options: the request as JSON, by the names of options; another request has other sums. shard_bytes: the default size
     of a shard, about a minute of a core. needs: modules that processes which count are to import before they start.
     """
 
-    asked: dict[str, Any]
+    options: dict[str, Any]
     shard_bytes: ClassVar[int] = SHARD_BYTES
     needs: ClassVar[tuple[str, ...]] = ()
 
@@ -195,7 +195,9 @@ class Work(ABC, Generic[Total]):
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(json.dumps([VERSION, self.asked, dict(self.fixed)], sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps([VERSION, self.options, dict(self.fixed)], sort_keys=True).encode()
+        ).hexdigest()
 
     def sealed(self, total: Total) -> bytes:
         """Return sums as the content of a file: a digest of the rest, then .safetensors."""

@@ -62,13 +62,13 @@ class Left(NamedTuple):
 class Question(ABC):
     """A number of the last vectors of its texts.
 
-    kind: of `choices.QuestionKind`; about: the number in words. held: places of the first text at which the question is
-    asked, so that these tokens can't be erased.
+    kind: of `choices.QuestionKind`; about: the number in words. protected: places of the first text at which the output
+    is measured, so that these tokens can't be erased.
     """
 
     kind: str
     about: str
-    held: Sequence[int] = ()
+    protected: Sequence[int] = ()
 
     def __init__(self, texts: Sequence[Unchanged]) -> None:
         self.texts = list(texts)
@@ -223,7 +223,7 @@ class Target(Predicted):
         self.kind, self.label = kind, label
         at = "" if place is None else f" at token {place} ({visible(text.tokens.spoken.shown[place])})"
         self.about = f"{kind} of {visible(_label_name(text, output, label))}{at}"
-        self.held = self.places or ()
+        self.protected = self.places or ()
 
     @property
     def rounding(self) -> float:
@@ -248,7 +248,7 @@ class TextProbability(Predicted):
 
     def __init__(self, text: Unchanged, output: Output, kind: str, labels: Sequence[int]) -> None:
         super().__init__(text, output, range(len(labels)))
-        self.kind, self.labels, self.held = kind, list(labels), range(len(labels))
+        self.kind, self.labels, self.protected = kind, list(labels), range(len(labels))
         names = "".join([*text.tokens.spoken.shown[1:], _label_name(text, output, self.labels[-1])]).strip()
         of = f"{len(self.labels)} tokens" if kind == "probability" else f"mean of {len(self.labels)} tokens, in nats"
         self.about = f"{kind} of {shorten(names, _LONGEST)} ({of})"
@@ -274,7 +274,7 @@ class Divergence(Predicted):
         at = "" if places is None else f" at {len(places)} token{'s' if len(places) > 1 else ''}"
         self.about = f"KL divergence of the predicted {output.kind}{at}, in nats"
         words = [place for place, special in enumerate(text.tokens.spoken.special) if not special]
-        self.held = () if places is None or list(places) == words else places
+        self.protected = () if places is None or list(places) == words else places
 
     @cached_property
     def before(self) -> Tensor:

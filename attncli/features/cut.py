@@ -425,7 +425,7 @@ class Scissors:
             if layer not in with_attention:  # tokens meet in another way, which is not known
                 reaching[:] = True
                 continue
-            heard = {head for head in range(model.heads) if (layer, head) not in model.silenced}
+            heard = {head for head in range(model.heads) if (layer, head) not in model.silenced_heads}
             edges = shown[layer] & reaching[:, None] & bool(heard)
             if layer in self.record.layers and heard.intersection(self.record.heads):
                 found |= edges

@@ -96,7 +96,7 @@ class Flow(RecordFeature):
             from attncli.record.grouping import merge_words
 
             record = merge_words(record)
-        held = None if self.query is None else select_token(self.query, record.tokens)
+        query = None if self.query is None else select_token(self.query, record.tokens)
 
         def followed(queries: Sequence[int]) -> Followed:
             steps = len(_chosen_layers(record, self.layer)) * len(queries) if "flow" in methods else 0
@@ -104,9 +104,9 @@ class Flow(RecordFeature):
                 return follow(record, self.layer, queries, methods, advance)
 
         every = range(len(record.tokens))
-        if held is None:
+        if query is None:
             return _every_report(followed(every), self.words)
-        return _token_report(followed([held]), self.words, lambda: followed(every))
+        return _token_report(followed([query]), self.words, lambda: followed(every))
 
     def _record(self) -> AttentionRecord:
         """Return the one record, with all layers: -l names those to start from."""
@@ -329,14 +329,14 @@ def _every_report(found: Followed, words: bool) -> Report:
 
 def _token_report(found: Followed, words: bool, every: Callable[[], Followed]) -> Report:
     """Report one token's shares of every input token. Pictures and records have all tokens; its row stands out."""
-    [held] = found.queries
+    [query] = found.queries
     title, meanings = _title(found, words), _meanings(found)
-    whose = f'token {held} "{printable(found.record.tokens.shown[held])}"'
+    whose = f'token {query} "{printable(found.record.tokens.shown[query])}"'
     return Report(
         [*title, whose],
         [*meanings, *(_Shares(found, number) for number in range(len(found.layers)))],
         found.document,
-        picture=[_Held(held, every)],
+        picture=[_QueryPicture(query, every)],
         files=dict.fromkeys(RECORDS, lambda path: every().as_record().save(path)),
         next=NextCommand("as a picture", "flow", {"output_path": "flow.svg"}),
     )
@@ -355,7 +355,7 @@ def _meanings(found: Followed) -> list[Part]:
     return [Sentence(MEANING[name], caption=True) for name in found.shares]
 
 
-def _maps(found: Followed, held: int | None = None) -> Maps:
+def _maps(found: Followed, query: int | None = None) -> Maps:
     """Return a map a method, a row of them a layer, each with its own scale: flow is spread much more than rollout."""
     axis = Axis("query", found.record.tokens.shown)
     return Maps(
@@ -365,7 +365,7 @@ def _maps(found: Followed, held: int | None = None) -> Maps:
         scale="share",
         apart=True,
         headings=[f"layer {layer}" for layer in found.layers] if len(found.layers) > 1 else [],
-        held=held,
+        highlighted=query,
     )
 
 
@@ -378,17 +378,17 @@ def _last_word(tokens: Tokens) -> str:
 
 
 @dataclass(frozen=True)
-class _Held(Part):
+class _QueryPicture(Part):
     """The picture of all tokens' maps, in which the row of one stands out."""
 
-    held: int
+    query: int
     every: Callable[[], Followed]
 
     def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
         from attncli.report.figure import maps_figure
 
         found = self.every()
-        return maps_figure(title, _maps(found, self.held), [], paper)
+        return maps_figure(title, _maps(found, self.query), [], paper)
 
 
 @dataclass(frozen=True)

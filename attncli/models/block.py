@@ -33,7 +33,7 @@ class Block(NamedTuple):
     nothing needs them. mask: the keys that these queries may attend to; None hides nothing. scale: factor of the dot
     product.
     positional: returns the scores that positions add, by name; None if they add nothing.
-    given: input of the layer's projections, `[text, token, hidden_size]`. projection: returns the output
+    inputs: those of the layer's projections, `[text, token, hidden_size]`. projection: returns the output
     projection of all heads of the layer, `[hidden_size, head, head_dim]`. shared: how many neighbouring heads have the
     same keys and values.
     softcap: bounds scores to ± this number, c tanh(s / c) (Gemma Team 2024, "Gemma 2", section 2); None for no bound.
@@ -52,7 +52,7 @@ class Block(NamedTuple):
     mask: "LayerMask | None"
     scale: float
     positional: "Callable[[Block], dict[str, Array]] | None"
-    given: Array
+    inputs: Array
     projection: "Callable[[], Array]"
     shared: int = 1
     softcap: float | None = None
@@ -103,7 +103,7 @@ class Block(NamedTuple):
             key=self.key[texts],
             value=self.value[texts],
             mask=None if self.mask is None else self.mask.some_texts(texts),
-            given=self.given[texts],
+            inputs=self.inputs[texts],
         )
 
     def some_queries(self, queries: slice) -> "Block":
@@ -117,7 +117,7 @@ class Block(NamedTuple):
     @property
     def bare(self) -> "Block":
         """Return the block without values and projection input, with only what the weights are computed from."""
-        return self._replace(value=self.key[..., :0], given=self.key[:, 0, :, :0])
+        return self._replace(value=self.key[..., :0], inputs=self.key[:, 0, :, :0])
 
 
 class Tap:

@@ -277,7 +277,7 @@ class Engine(Walker):
         named = select_heads(heads, range(part.layers), range(part.heads), part.layers, part.heads)
         if not named:
             raise RequestError("--without selects no head: omit it, or write 3.1")
-        return self.silencing(sorted({*self.silenced, *named}))
+        return self.silencing(sorted({*self.silenced_heads, *named}))
 
     def to_itself(self, which: str | None) -> str | None:
         """Return `Request.which` for code about self-attention: by default the encoder of an encoder-decoder.
@@ -409,7 +409,7 @@ class Engine(Walker):
         """Raises RequestError for requests that this engine or model can't satisfy. No other place does."""
         if request.measure == "norm" and request.vectors not in (None, "none"):
             raise RequestError("q and k belong to weights, not norms: omit --vectors, --terms or --measure norm")
-        if self.silenced:
+        if self.silenced_heads:
             self.of_part(request.which)._check_silenced(request)
         if request.predict:
             for notice in outputs.notices(self):
@@ -419,7 +419,7 @@ class Engine(Walker):
         """Raises RequestError if no requested result depends on the silenced heads."""
         last = max(self.select_layers(request.layers))
         says = request.predict and any(one.kind != "embedding" for one in self.outputs().values())
-        if min(self.silenced)[0] >= last and not says:
+        if min(self.silenced_heads)[0] >= last and not says:
             nothing = f"{self.info.changes} nothing changes in layers up to {last}"
             raise RequestError(f"{nothing}: request a later layer, or omit --without")
 

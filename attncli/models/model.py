@@ -71,9 +71,9 @@ class Model(Engine):
         self.surplus = check_shapes(checkpoint, self.network)  # unused tensors
 
     @property
-    def silenced(self) -> list[tuple[int, int]]:
+    def silenced_heads(self) -> list[tuple[int, int]]:
         """Return the heads, (layer, head), whose outputs are 0."""
-        return self.network.silenced
+        return self.network.silenced_heads
 
     def info_of(self, which: str | None) -> ModelInfo:
         return ModelInfo(
@@ -83,7 +83,7 @@ class Model(Engine):
             layers=self.config.layers,
             heads=self.config.heads,
             hidden_size=self.config.hidden_size,
-            changes=f"without {heads_list(self.silenced)}" if self.silenced else "",
+            changes=f"without {heads_list(self.silenced_heads)}" if self.silenced_heads else "",
         )
 
     @property
@@ -185,7 +185,7 @@ class Model(Engine):
         made = copy(self)
         vars(made).pop("available_outputs", None)
         made.network = copy(self.network)
-        made.network.silenced = list(heads)
+        made.network.silenced_heads = list(heads)
         return made
 
     def find_outputs(self) -> AvailableOutputs:

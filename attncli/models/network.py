@@ -291,7 +291,7 @@ class _NeighbourMix(nn.Module):
 class Network(nn.Module):
     """Embeddings, then layers, then a final norm for pre-norm layers. One layer may occur in several places.
 
-    silenced: heads, (layer, head), whose outputs are replaced with 0.
+    silenced_heads: (layer, head), whose outputs are replaced with 0.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -301,7 +301,7 @@ class Network(nn.Module):
         self.layers = nn.ModuleList(_layers_of(config))
         self.neighbours = None if config.conv is None else _NeighbourMix(config, config.conv)
         self.final_norm = layer_norm(config, config.hidden_size) if config.norm_first else None
-        self.silenced: list[tuple[int, int]] = []
+        self.silenced_heads: list[tuple[int, int]] = []
 
     def layer(self, number: int) -> Layer:
         layer = self.layers[number]

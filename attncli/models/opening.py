@@ -30,7 +30,7 @@ class Opening:
         """
         place = engine.place
         name = str(place.path.absolute()) if place.origin == "directory" else place.name
-        return cls(name, str(engine.device), engine.dtype_name, engine.name, heads_list(engine.silenced) or None)
+        return cls(name, str(engine.device), engine.dtype_name, engine.name, heads_list(engine.silenced_heads) or None)
 
     def open(self) -> "Engine":
         """Open the model. Raises RequestError as `load_model` and `Engine.without` do."""

@@ -194,7 +194,7 @@ class ProjectionInputs(Tap):
         if block.layer == self.layer and self.head in block.numbers:
             values = block.value[:, block.numbers.index(self.head)]
             first = self.head - self.head % block.shared
-            of_text = zip(block.given, values, repeat(range(first, first + block.shared)))
+            of_text = zip(block.inputs, values, repeat(range(first, first + block.shared)))
             self.kept.update(zip(block.text_numbers, of_text, strict=True))
         return block
 

@@ -167,7 +167,7 @@ class TransformersModel(Engine):
         return made
 
     @property
-    def silenced(self) -> list[tuple[int, int]]:
+    def silenced_heads(self) -> list[tuple[int, int]]:
         return self.gone
 
     @property
@@ -316,7 +316,7 @@ class TransformersModel(Engine):
         else:
             start = self.network.config.decoder_start_token_id
         first = tokens_of(pieces(self.theirs, [start]), self.fed.notation)
-        return first.then(wanted.take(range(len(wanted) - 1))), wanted.ids
+        return first.joined(wanted.take(range(len(wanted) - 1))), wanted.ids
 
     def generated_input(self, inputs: dict[str, Tensor]) -> tuple[Tokens, list[int]]:
         """Return the decoder's input for its own greedy output: the start token, and all output tokens except the last.

@@ -325,7 +325,7 @@ def block_of(
         mask=None if shown is None else LayerMask(shown, None),
         scale=size**-0.5 if scaling is None else scaling,
         positional=partial(_parts_of, terms) if terms else None,
-        given=query[:, 0],
+        inputs=query[:, 0],
         projection=_no_projection,
         shared=shared,
         softcap=more.get("softcap"),

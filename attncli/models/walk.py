@@ -72,8 +72,8 @@ def walk(
     With an `ending`, nothing is yielded after that layer. With a `beginning`, its x is yielded first. The caller
     decides on gradients (`torch.inference_mode`).
     """
-    if network.silenced:
-        taps = [*taps, Gates(dict.fromkeys(network.silenced, 0.0))]
+    if network.silenced_heads:
+        taps = [*taps, Gates(dict.fromkeys(network.silenced_heads, 0.0))]
     first = 0 if beginning is None else beginning.layer
     x = network.embeddings(rows.ids, rows.segments, rows.positions) if beginning is None else beginning.x
     positions = rows.positions
@@ -85,8 +85,8 @@ def walk(
     for number in range(first, len(network.layers)):
         layer = network.layer(number)
         last = ending if ending is not None and ending.layer == number else None
-        given = layer.before(x)
-        query, key, value = project(layer.attention, given[None], last)  # [1, head, row, head_dim] each
+        inputs = layer.before(x)
+        query, key, value = project(layer.attention, inputs[None], last)  # [1, head, row, head_dim] each
         if positions is not None:
             if layer.score not in turnings:
                 turnings[layer.score] = layer.score.turning(positions, x.dtype)
@@ -111,7 +111,7 @@ def walk(
                 mask=run.masks[number],
                 scale=layer.score.scale(query.shape[-1]),
                 positional=partial(terms, layer.score) if run.ordered and layer.score.has_terms else None,
-                given=run.tokens(given),
+                inputs=run.tokens(inputs),
                 projection=layer.attention.output_by_head,
             )
             output = meet(block, taps)  # [text, head, token, head_dim]
@@ -222,7 +222,7 @@ class Walker(ABC):
 
     @property
     @abstractmethod
-    def silenced(self) -> list[tuple[int, int]]:
+    def silenced_heads(self) -> list[tuple[int, int]]:
         """Return the heads, (layer, head), whose outputs are 0."""
 
     @abstractmethod

@@ -141,9 +141,10 @@ def build_usual(numbers: dict[str, Any], labels: Any, layers: int, heads: int) -
     """Build the usual weights of a record's heads; None if the file has none. Raises ValueError if inconsistent."""
     if "usual_texts" not in labels:
         return None
-    sums, counts = (numbers.get(name) for name in USUAL_ARRAYS)
+    missing = np.empty(0)
+    sums, counts = (numbers.get(name, missing) for name in USUAL_ARRAYS)
     for what, array, shape in (("usual_sums", sums, (layers, heads)), ("usual_counts", counts, (layers,))):
-        if array is None or array.dtype != np.float64 or array.shape[:-1] != shape:
+        if array.dtype != np.float64 or array.shape[:-1] != shape:
             raise ValueError(f"{what} do not fit {layers} layers of {heads} heads")
         if not np.isfinite(array).all() or (array < 0).any():
             raise ValueError(f"{what} contain a value that is no sum of weights")

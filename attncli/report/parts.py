@@ -126,8 +126,8 @@ class Maps(Part):
 
     rows of panels: a picture draws them as rows under each other. scale: the name and unit of the values. signed: the
     colours go from below 0 to above 0; otherwise values are weights from 0 to 1. apart: each map has a scale of its
-    own, up to its largest value. most: the value with the full colour; by default the largest one. held: the place of
-    a row that stands out in a picture.
+    own, up to its largest value. most: the value with the full colour; by default the largest one. highlighted: the
+    place of a row that stands out in a picture.
     """
 
     panels: Sequence[Sequence[Panel]]
@@ -138,7 +138,7 @@ class Maps(Part):
     apart: bool = False
     most: float | None = None
     headings: Sequence[str] = ()
-    held: int | None = None
+    highlighted: int | None = None
 
     @property
     def all_panels(self) -> list[Panel]:

@@ -197,7 +197,7 @@ def shift_tokens(piece: Piece, first: int, last: int, word: int) -> Tokens:
         offsets=[(piece.start + start, piece.start + stop) for start, stop in body.offsets],
         words=[None if number is None else number + word for number in body.words],
     )
-    return head.then(body, tail)
+    return head.joined(body, tail)
 
 
 # --- the tokenizer -------------------------------------------------------------------------------------

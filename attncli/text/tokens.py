@@ -257,7 +257,7 @@ class Tokens(Brief):
         chosen = list(places)
         return replace(self, **{name: [part[place] for place in chosen] for name, part in self.lists.items()})
 
-    def then(self, *others: "Tokens") -> "Tokens":
+    def joined(self, *others: "Tokens") -> "Tokens":
         """Return these tokens followed by the others."""
         every = [tokens.lists for tokens in (self, *others)]
         return Tokens(**{name: [entry for one in every for entry in one[name]] for name in every[0]})

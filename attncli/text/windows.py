@@ -126,7 +126,7 @@ class Body:
             tokens = next(self.stretches, None)
             if tokens is None:
                 break
-            self.tokens = self.tokens.then(tokens.take(between(tokens)))
+            self.tokens = self.tokens.joined(tokens.take(between(tokens)))
         return self.known
 
     def forget(self, number: int) -> None:
@@ -158,7 +158,7 @@ class Body:
         low = next((number for number in range(start, low, -1) if self.begins_word(number)), low)
         high = next((number for number in range(stop, high) if self.begins_word(number)), high)
         inner = self.tokens.take(range(low - self.first, high - self.first))
-        tokens = self.head.then(inner, self.tail)
+        tokens = self.head.joined(inner, self.tail)
         first, last = len(self.head) + start - low, len(self.head) + stop - low
         inside = [*range(len(self.head)), *range(first, last), *range(len(self.head) + high - low, len(tokens))]
         begin = 0 if start == 0 else counted[0] - start + len(self.head)

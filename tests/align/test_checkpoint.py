@@ -35,7 +35,7 @@ def refusal(path):
 
 
 def change(path, metadata=None, **tensors):
-    """The same file with other metadata or tensors; None takes one away."""
+    """Rewrite a file with other metadata or tensors; None removes a tensor."""
     with safe_open(path, framework="pt") as file:
         kept = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         kept_metadata = file.metadata()

@@ -23,7 +23,7 @@ def network_of(attention, seed=0):
     return build(attention, seed).double()
 
 
-def written(texts, length=6, seed=0):
+def previous_outputs(texts, length=6, seed=0):
     """START and some characters, different for each text."""
     symbols = torch.randint(4, 15, (texts, length), generator=torch.Generator().manual_seed(seed))
     symbols[:, 0] = START
@@ -46,7 +46,7 @@ def double_precision():
 
 @every_kind
 def test_a_text_in_a_batch_is_decoded_as_if_it_were_alone(attention):
-    network, previous = network_of(attention), written(len(TEXTS))
+    network, previous = network_of(attention), previous_outputs(len(TEXTS))
     together = network(sources(TEXTS), previous)
     for number, text in enumerate(TEXTS):
         alone = network(sources([text]), previous[number : number + 1])
@@ -59,7 +59,7 @@ def test_a_text_in_a_batch_is_decoded_as_if_it_were_alone(attention):
 @every_kind
 def test_weights_sum_to_1_and_none_is_on_padding(attention):
     network, texts = network_of(attention), sources(TEXTS)
-    decoded = network(texts, written(len(TEXTS)))
+    decoded = network(texts, previous_outputs(len(TEXTS)))
     for weights in decoded.maps.values():
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
     padding, cross = (texts == PAD)[:, None, None, None, :], decoded.maps["cross"]
@@ -71,7 +71,7 @@ def test_weights_sum_to_1_and_none_is_on_padding(attention):
 @settings(max_examples=15)
 def test_no_row_sees_what_is_written_after_it(attention, data):
     network = network_of(attention)
-    texts, previous = sources(TEXTS[:2]), written(2)
+    texts, previous = sources(TEXTS[:2]), previous_outputs(2)
     place = data.draw(st.integers(1, previous.shape[1] - 1))
     changed = previous.clone()
     changed[:, place] = data.draw(st.integers(4, 14).filter(lambda symbol: symbol not in previous[:, place]))
@@ -82,7 +82,7 @@ def test_no_row_sees_what_is_written_after_it(attention, data):
 
 @every_kind
 def test_shapes(attention):
-    network, previous = network_of(attention), written(len(TEXTS), length=3)
+    network, previous = network_of(attention), previous_outputs(len(TEXTS), length=3)
     decoded = network(sources(TEXTS), previous)
     keys = max(map(len, TEXTS)) + 1
     sizes = {"cross": (4, 1, 1, 3, keys)}
@@ -99,7 +99,7 @@ def test_recurrent_networks_are_the_papers_formulas_written_as_loops(attention):
     network = network_of(attention)
     encoder, decoder = network.encoder, network.decoder
     text = sources(["3.3.21"])
-    previous = written(1, length=4)
+    previous = previous_outputs(1, length=4)
     decoded = network(text, previous)
 
     x = encoder.embedding.weight[text[0]]
@@ -151,5 +151,5 @@ def energy(score, attention, s, h_j):
 @every_kind
 def test_the_order_of_a_text_matters(attention):
     network, text = network_of(attention), sources(["12.03.2021"])
-    one, turned = (network(text, written(1)).logits for text in (text, text.flip(1)))
+    one, turned = (network(text, previous_outputs(1)).logits for text in (text, text.flip(1)))
     assert not torch.allclose(one, turned)

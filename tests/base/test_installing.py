@@ -1,4 +1,4 @@
-"""How extras are installed: what is said works where the program is."""
+"""Installing extras: the command that a message names works where the program is."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""What shells are told to complete, through their own entry points, and what bash, zsh and fish make of it."""
+"""Completion through the shells' entry points, and in bash, zsh and fish."""
 
 import os
 import pty

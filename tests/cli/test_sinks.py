@@ -1,4 +1,4 @@
-"""What commands say of networks whose heads have sinks, and that a record of one is read again."""
+"""Commands on networks whose heads have sinks, and records of one, saved and loaded."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is compressed or a table and is damaged is told of, whatever of it was read; and so are rows of no text."""
+"""Damaged compressed files and tables are reported, however much was read; so are rows without a text."""
 
 import gzip
 import io

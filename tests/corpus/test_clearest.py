@@ -1,4 +1,4 @@
-"""Who does one thing most clearly, and when nobody does."""
+"""The clearest head for each pattern, and patterns without one."""
 
 from dataclasses import replace
 

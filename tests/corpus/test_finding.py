@@ -61,7 +61,7 @@ def memory():
         fsspec.filesystem("memory").rm(address, recursive=True)
 
 
-def found(*names, **options):
+def find_names(*names, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)
         return [one.name for one in find_inputs([str(name) for name in names], **options)]
@@ -78,7 +78,7 @@ def test_of_a_folder_what_is_known_is_read_and_the_rest_told_of(folder):
     assert [one.parts for one in inputs] == [(3, 3, 1), None, None, None, None]
     assert inputs[0].size == (folder / "a/a.parquet").stat().st_size
     (folder / "bank.conllu.gz").write_bytes(b"")
-    assert found(folder, kinds=TREEBANKS) == [f"{folder}/bank.conllu.gz"]
+    assert find_names(folder, kinds=TREEBANKS) == [f"{folder}/bank.conllu.gz"]
     with pytest.raises(RequestError, match=r"/a has no treebanks in it: \.conllu"):
         find_inputs([str(folder / "a")], TREEBANKS)
 
@@ -87,32 +87,32 @@ def test_a_folder_by_a_relative_name_is_found_from_anywhere(folder, monkeypatch)
     monkeypatch.chdir(folder.parent)
     [one] = find_inputs(["corpus/a.txt"])
     assert (one.name, one.at) == ("corpus/a.txt", str(folder / "a.txt"))
-    assert found("corpus/") == [f"corpus/{name}" for name in READ]
-    assert found(f"file://{folder}/a.txt") == [f"file://{folder}/a.txt"]
+    assert find_names("corpus/") == [f"corpus/{name}" for name in READ]
+    assert find_names(f"file://{folder}/a.txt") == [f"file://{folder}/a.txt"]
 
 
 def test_patterns_are_sorted_and_what_is_there_is_none(folder):
-    assert found(folder / "*.txt") == [f"{folder}/{name}" for name in ("a.txt", "b.txt")]
-    assert found(folder / "**/*.*", folder / "a.txt")[-3:] == [
+    assert find_names(folder / "*.txt") == [f"{folder}/{name}" for name in ("a.txt", "b.txt")]
+    assert find_names(folder / "**/*.*", folder / "a.txt")[-3:] == [
         f"{folder}/{name}" for name in ("b.txt", "notes.md", "a.txt")
     ]
     (folder / "c*.txt").write_text("a star in its name")
     (folder / "cat.txt").write_text("none in this one's")
     assert texts(folder / "c*.txt") == ["a star in its name"]
     with pytest.raises(RequestError, match=r"no file matches .*/x\*"):
-        found(folder / "x*")
+        find_names(folder / "x*")
     with pytest.raises(RequestError, match=r"can't read .*none\.txt: No such file or directory$"):
-        found(folder / "none.txt")
+        find_names(folder / "none.txt")
 
 
 def test_links_in_circles_are_not_followed(folder):
     (folder / "a" / "round").symlink_to(folder, target_is_directory=True)
     (folder / "link.txt").symlink_to(folder / "a.txt")
-    assert found(folder) == [f"{folder}/{name}" for name in [*READ, "link.txt"]]
-    assert found(folder / "**/*.txt") == [f"{folder}/{name}" for name in ("a.txt", "b.txt", "link.txt")]
+    assert find_names(folder) == [f"{folder}/{name}" for name in [*READ, "link.txt"]]
+    assert find_names(folder / "**/*.txt") == [f"{folder}/{name}" for name in ("a.txt", "b.txt", "link.txt")]
     (folder / "lost.txt").symlink_to(folder / "nowhere")
     with pytest.raises(RequestError, match=r"lost\.txt is a pipe, or a link"):
-        found(folder)
+        find_names(folder)
 
 
 def test_a_pipe_is_read_like_a_file_and_no_table_comes_out_of_one(tmp_path):
@@ -155,21 +155,21 @@ def test_a_dataset_that_is_none(tmp_path, state, says):
     folder = save_dataset(tmp_path / "dataset", TEXTS)
     (folder / "state.json").write_text(json.dumps(state))
     with pytest.raises(BadFile, match=says):
-        found(folder)
+        find_names(folder)
 
 
 def test_of_several_datasets_one_is_named(tmp_path):
     save_dataset(tmp_path / "all" / "train", TEXTS)
     (tmp_path / "all" / "dataset_dict.json").write_text(json.dumps({"splits": ["train", "test"]}))
     with pytest.raises(RequestError, match=r"several datasets: name one: .*/all/train"):
-        found(tmp_path / "all")
+        find_names(tmp_path / "all")
     assert texts(tmp_path / "all" / "train") == TEXTS
 
 
 def test_what_datasets_made_of_a_dataset_is_not_read_again(tmp_path):
     (tmp_path / "json-train.arrow").write_bytes(as_arrow(TEXTS))
     (tmp_path / "cache-4214f174b3a89b75.arrow").write_bytes(as_arrow(TEXTS))
-    assert found(tmp_path) == [f"{tmp_path}/json-train.arrow"]
+    assert find_names(tmp_path) == [f"{tmp_path}/json-train.arrow"]
 
 
 # --- by address -----------------------------------------------------------------------------------------------
@@ -185,12 +185,12 @@ def test_by_address_all_is_as_here(memory):
         shards = Plan(inputs, size).shards()
         assert [line.text for shard in shards for line in Reading().texts(shard.pieces)] == TEXTS * len(FORMS)
     assert texts(f"{address}/*.txt") == texts(f"{address}/a.txt") == TEXTS
-    assert len(found(f"{address}/**/*.parquet")) == 3
+    assert len(find_names(f"{address}/**/*.parquet")) == 3
     for name in (f"{address}/none.txt", f"{address}/x*"):
         with pytest.raises(RequestError, match=r"No such file|no file matches"):
-            found(name)
+            find_names(name)
     with pytest.raises(RequestError, match="Protocol not known"):
-        found("nonsense://a/b")
+        find_names("nonsense://a/b")
 
 
 def test_a_message_counts_lines_while_the_file_is_read(memory):
@@ -213,7 +213,7 @@ def test_a_garbled_table_is_refused_or_told_of(tmp_path):
     (tmp_path / "c.txt").write_text("one")
     for name in ("a.parquet", "b.arrow"):
         with pytest.raises(BadFile, match=f"can't read .*{name}: "):
-            found(tmp_path / name)
+            find_names(tmp_path / name)
     with pytest.warns(Notice, match="skipped: can't read") as notices:
         assert [one.name for one in find_inputs([str(tmp_path)], skip_bad=True)] == [f"{tmp_path}/c.txt"]
     assert len(notices) == 2
@@ -223,7 +223,7 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_bytes(as_parquet(TEXTS))
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(RequestError, match=r'needs pyarrow: pip install "\.\[corpora\]" in '):
-        found(tmp_path)
+        find_names(tmp_path)
 
 
 # --- digests --------------------------------------------------------------------------------------------------

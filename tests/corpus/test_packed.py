@@ -1,4 +1,4 @@
-"""How texts become batches: nothing is lost, nothing is padded, and nothing is too large."""
+"""Texts become batches: nothing is lost, nothing is padded, and nothing is too large."""
 
 import numpy as np
 from hypothesis import given

@@ -163,7 +163,7 @@ def wait_for_sockets(folder, process):
 
 
 def counted(process) -> int:
-    """How many words a process has counted, once it ends."""
+    """Return the number of words that a process has counted, once it ends."""
     said = process.stdout.read()
     assert process.wait() == 0
     return int(said)

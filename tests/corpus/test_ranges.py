@@ -1,4 +1,4 @@
-"""What texts have is in range, and what none has is not."""
+"""Sums of real texts are accepted, and impossible sums are refused."""
 
 from dataclasses import replace
 

@@ -139,7 +139,7 @@ def test_what_workers_have_to_say_is_said_once(plan):
 
 def go(path, reading=Reading(), work=WORK, **where):
     return go_through(
-        replace(work, reading=reading, asked={"--mask": "padding", **reading.option_values}),
+        replace(work, reading=reading, options={"--mask": "padding", **reading.option_values}),
         Corpus([str(one) for one in path], reading),
         Where(**where),
     ).total
@@ -191,7 +191,7 @@ def test_a_plan_that_says_nonsense_is_refused(plan, tmp_path):
 def test_the_second_of_two_drivers_is_refused(plan, tmp_path):
     plan()
     folder = folder_at(str(tmp_path / "state"))
-    with folder.held(), pytest.raises(RequestError, match="state is in use by another attncli: wait until it ends"):
+    with folder.locked(), pytest.raises(RequestError, match="state is in use by another attncli: wait until it ends"):
         go([tmp_path / "corpus.txt"], state=str(tmp_path / "state"))
     assert go([tmp_path / "corpus.txt"], state=str(tmp_path / "state")) == EVERY
 

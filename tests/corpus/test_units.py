@@ -1,4 +1,4 @@
-"""What is a query and a key: tokens, or words made of them."""
+"""Queries and keys are tokens, or words made of them."""
 
 from dataclasses import replace
 

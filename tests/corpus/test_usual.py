@@ -1,4 +1,4 @@
-"""What is usual of a model's heads: over the short texts that come with the program."""
+"""Usual weights of a model's heads, over the short texts that come with the program."""
 
 import numpy as np
 import pytest

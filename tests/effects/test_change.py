@@ -28,7 +28,7 @@ def last(reference, tokens, mask="padding"):
 
 
 def changed(text, changes):
-    """What comes out of the last layer under each, in their order."""
+    """Return the outputs of the last layer under each change, in order."""
     found = {}
     for numbers, [copies] in run_changes([text], changes):
         found.update(zip(numbers, copies, strict=True))

@@ -81,7 +81,7 @@ def test_a_cosine_is_that_of_pooled_last_vectors(tmp_path, name, mode):
     theirs = ByHand(tmp_path, "decoder", torch.float64)
 
     def parts(text, **changes):
-        """What each token brings to the embedding, which is their sum."""
+        """Return the contribution of each token to the embedding, which is their sum."""
         last = theirs.run(theirs.tokenizer(text).input_ids, **changes).last
         weights = torch.full((len(last), 1), 1 / len(last), dtype=last.dtype)
         if mode == "lasttoken":

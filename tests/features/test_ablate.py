@@ -119,7 +119,7 @@ def test_quantiles_of_students_distribution_are_scipys(freedom, share):
 
 
 def coverage(draw, mean):
-    """How often the interval holds the mean, over draws `[sample, draw, ...]`."""
+    """Return the share of draws `[sample, draw, ...]` whose interval contains the mean."""
     low, high = mean_interval(draw)
     return float(np.mean((low <= mean) & (mean <= high)))
 

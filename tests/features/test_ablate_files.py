@@ -128,9 +128,9 @@ def test_every_second_text_of_the_corpus_is_measured_on(work):
     rows = some_rows(work, 5)
     rows.arrays["shard"][:], rows.arrays["number"][:] = [0, 2, 2, 2, 4], [0, 0, 1, 2, 0]
     made = work.silencing.ablation(work.model.info, "padding", rows)
-    second = work.then(removal_orders(made, mean_slope(rows["slopes"])), rows)
+    second = work.with_orders(removal_orders(made, mean_slope(rows["slopes"])), rows)
     assert second.measured == {2: {0, 2}}
-    assert second.asked != work.asked and second.digest != work.digest
+    assert second.options != work.options and second.digest != work.digest
 
 
 def test_a_text_that_can_not_be_asked_is_named_or_passed_over(model, files):

@@ -31,7 +31,7 @@ def both(request, tiny):
 
 
 def moved(reference, tokens, mask, edges, keep_rest=False):
-    """How far transformers' last vectors move when edges are cut."""
+    """Return the distance that transformers' last vectors move when edges are cut."""
     before = reference.run(tokens, mask)[1][-1]
     with edges_cut(edges, keep_rest):
         after = reference.run(tokens, mask)[1][-1]

@@ -27,7 +27,7 @@ from attncli.report.figure.maps import COLOURS
 CAT, DOG = "The cat sat on the mat.", "The dog sat on the mat."
 
 
-def asked(attncli, *arguments):
+def document_of(attncli, *arguments):
     return json.loads(attncli("diff", *arguments, "--json").out)
 
 
@@ -55,19 +55,19 @@ def check(found, first, second):
     ],
 )
 def test_two_texts(attncli, minilm, options, asked_for):
-    found = asked(attncli, CAT, DOG, *options)
+    found = document_of(attncli, CAT, DOG, *options)
     check(found, *(row_shares(minilm.attend(text, **asked_for)) for text in (CAT, DOG)))
     assert (found["first"]["tokens"][2], found["second"]["tokens"][2]) == ("cat", "dog")
 
 
 def test_two_masks_on_one_text(attncli, minilm):
-    found = asked(attncli, CAT, "--masks", "padding,causal", "-H", "3")
+    found = document_of(attncli, CAT, "--masks", "padding,causal", "-H", "3")
     check(found, minilm.attend(CAT, heads=3), minilm.attend(CAT, heads=3, mask="causal"))
     assert (found["first"]["mask"], found["second"]["mask"]) == ("padding", "causal")
 
 
 def test_two_measures_on_one_text_norms_as_shares_of_their_rows(attncli, minilm):
-    found = asked(attncli, CAT, "--measures", "weight,norm", "-l", "1,4")
+    found = document_of(attncli, CAT, "--measures", "weight,norm", "-l", "1,4")
     check(found, minilm.attend(CAT, layers="1,4"), row_shares(minilm.attend(CAT, layers="1,4", measure="norm")))
     assert (found["first"]["measure"], found["second"]["measure"]) == ("weight", "share of norm")
     assert "share of norm" in attncli("diff", CAT, "--measures", "weight,norm").out
@@ -75,12 +75,12 @@ def test_two_measures_on_one_text_norms_as_shares_of_their_rows(attncli, minilm)
 
 def test_transformers_runs_what_attncli_does_not(attncli, tmp_path):
     gpt2 = str(make_foreign(tmp_path, "gpt2"))
-    found = asked(attncli, "the cat", "a cat", "-m", gpt2, "--engine", "transformers")
+    found = document_of(attncli, "the cat", "a cat", "-m", gpt2, "--engine", "transformers")
     model = load_model(gpt2, "cpu", engine="transformers")
     check(found, *model.attend_many(["the cat", "a cat"]))
-    found = asked(attncli, "the cat", "--measures", "weight,norm", "-m", gpt2)
+    found = document_of(attncli, "the cat", "--measures", "weight,norm", "-m", gpt2)
     check(found, model.attend("the cat"), row_shares(model.attend("the cat", measure="norm")))
-    found = asked(attncli, "the cat", "--masks", "causal,none", "-m", gpt2)
+    found = document_of(attncli, "the cat", "--masks", "causal,none", "-m", gpt2)
     check(found, model.attend("the cat"), model.attend("the cat", mask="none"))
     assert found["heads"][0]["moved"] > 0
 
@@ -98,19 +98,19 @@ def test_two_saved_records_are_as_the_texts_themselves(attncli, tmp_path):
     paths = [str(tmp_path / name) for name in ("a.npz", "b.safetensors")]
     for text, path in zip((CAT, DOG), paths, strict=True):
         attncli("run", text, "-l", "all", "-o", path)
-    assert asked(attncli, *paths) == asked(attncli, CAT, DOG)
-    assert {one["layer"] for one in asked(attncli, *paths, "-l", "2")["heads"]} == {2}
-    assert asked(attncli, paths[0], paths[0])["cells"] == []
+    assert document_of(attncli, *paths) == document_of(attncli, CAT, DOG)
+    assert {one["layer"] for one in document_of(attncli, *paths, "-l", "2")["heads"]} == {2}
+    assert document_of(attncli, paths[0], paths[0])["cells"] == []
 
 
 def test_the_other_way_round_it_is_the_same_but_for_the_sign(attncli):
-    there, back = asked(attncli, CAT, DOG), asked(attncli, DOG, CAT)
+    there, back = document_of(attncli, CAT, DOG), document_of(attncli, DOG, CAT)
     assert there["heads"] == back["heads"]
     assert [cell["change"] for cell in there["cells"]] == [-cell["change"] for cell in back["cells"]]
 
 
 def test_the_terminal_shows_the_numbers_of_json(attncli):
-    found = asked(attncli, CAT, DOG, "--top", "4")
+    found = document_of(attncli, CAT, DOG, "--top", "4")
     shown = attncli("diff", CAT, DOG, "--top", "4").out
     assert all(f"{one['moved']:.2f}" in shown for one in found["heads"])
     rows = [line.split() for line in shown.splitlines() if line.strip()[:2] == f"{found['heads'][0]['layer']}."]
@@ -121,7 +121,7 @@ def test_the_terminal_shows_the_numbers_of_json(attncli):
 def test_words_of_other_pieces_are_made_as_many(attncli, refused):
     texts = ("The embeddings sat.", "The big cat.")
     assert "put pieces together to words with --words" in refused("diff", *texts)
-    found = asked(attncli, *texts, "--words")
+    found = document_of(attncli, *texts, "--words")
     assert found["first"]["tokens"][2] == "embeddings" and len(found["first"]["tokens"]) == 6
 
 
@@ -138,7 +138,7 @@ def test_its_page_opens_where_they_differ_most_and_says_what_differs(attncli, tm
     path = tmp_path / "diff.html"
     assert attncli("diff", *arguments, "-l", "0,1", "-o", str(path)).out == f"{path}\n"
     held = json.loads(re.search('id="page">(.*?)</script>', path.read_text(encoding="utf-8"))[1])
-    found = asked(attncli, *arguments, "-l", "0,1")
+    found = document_of(attncli, *arguments, "-l", "0,1")
     assert [panel.get("about") for panel in held["panels"]] == [*sides, None]
     assert [held["start"][name] for name in ("layer", "head")] == [
         found["heads"][0][name] for name in ("layer", "head")
@@ -155,7 +155,7 @@ def test_a_page_of_two_models(attncli, tiny, tmp_path):
 
 
 def test_a_text_that_ends_like_a_file_is_a_text(attncli):
-    found = asked(attncli, "I saved maps.npz", "I found maps.npz", "-l", "0")
+    found = document_of(attncli, "I saved maps.npz", "I found maps.npz", "-l", "0")
     assert found["first"]["tokens"][1:3] == ["i", "saved"]
 
 
@@ -195,7 +195,8 @@ def test_a_file_of_several_texts_is_refused(attncli, refused, tmp_path):
 
 
 def test_as_a_function(attncli):
-    assert package.diff(CAT, DOG, layer="2", top=3).document() == asked(attncli, CAT, DOG, "-l", "2", "--top", "3")
+    document = document_of(attncli, CAT, DOG, "-l", "2", "--top", "3")
+    assert package.diff(CAT, DOG, layer="2", top=3).document() == document
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -252,7 +253,7 @@ def images(drawn):
     return [one for one in drawn.axes[0].get_children() if isinstance(one, AxesImage)]
 
 
-def said(drawn):
+def texts_in_picture(drawn):
     return [text.get_text() for text in drawn.findobj(Text) if text.get_text()]
 
 
@@ -274,7 +275,7 @@ def test_the_maps_are_those_of_the_heads_that_differ_most():
 
 def test_every_head_has_its_number_and_the_maps_their_names():
     found = two()
-    words = said(drawn_of(found))
+    words = texts_in_picture(drawn_of(found))
     for moved in found.moved.flat:
         assert f"{moved:.2f}" in words
     layer, head = found.heads()[0]
@@ -311,7 +312,7 @@ def test_it_is_drawn_at_any_length_and_nothing_reaches_out_of_it(tokens):
 def test_a_token_is_text_and_no_mathematics():
     found = two(1, 1, 3)
     odd = replace(found.first.tokens, shown=[], text=["[CLS]", "$x_1", "[SEP]"])
-    words = said(drawn_of(replace(found, first=replace(found.first, tokens=odd))))
+    words = texts_in_picture(drawn_of(replace(found, first=replace(found.first, tokens=odd))))
     assert "$x_1 / cat" in words
 
 

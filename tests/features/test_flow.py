@@ -24,12 +24,12 @@ CHEAP = ("raw", "rollout")
 CLOSE = 1e-6
 
 
-def asked(attncli, *arguments):
+def document_of(attncli, *arguments):
     return json.loads(attncli("flow", TEXT, "--json", *arguments).out)
 
 
 def test_json_is_what_the_definitions_say_of_the_model_s_maps(attncli, minilm):
-    found = asked(attncli, "-l", "0,2")
+    found = document_of(attncli, "-l", "0,2")
     mean = minilm.attend(TEXT).weights.mean(axis=1, dtype=np.float64)
     steps = 0.5 * mean + 0.5 * np.eye(mean.shape[-1])
     rolled = {0: steps[0], 2: steps[2] @ steps[1] @ steps[0]}
@@ -47,13 +47,13 @@ def test_json_is_what_the_definitions_say_of_the_model_s_maps(attncli, minilm):
 @pytest.mark.parametrize("extra", [(), ("-o", "flow.svg"), ("-o", "flow.npz")])
 def test_one_query_is_its_row_of_all(attncli, tmp_path, monkeypatch, extra):
     monkeypatch.chdir(tmp_path)
-    [layer] = asked(attncli, "-l", "3")["layers"]
-    [alone] = asked(attncli, "-l", "3", "--query", "mat", *extra)["layers"]
+    [layer] = document_of(attncli, "-l", "3")["layers"]
+    [alone] = document_of(attncli, "-l", "3", "--query", "mat", *extra)["layers"]
     assert alone["queries"] == [layer["queries"][6]]
 
 
 def test_the_terminal_shows_the_numbers_of_json(attncli):
-    [layer] = asked(attncli, "-l", "4", "--query", "cat")["layers"]
+    [layer] = document_of(attncli, "-l", "4", "--query", "cat")["layers"]
     [row] = layer["queries"]
     lines = attncli("flow", TEXT, "-l", "4", "--query", "cat").out.splitlines()
     table = [line.split() for line in lines if line[:4].strip().isdigit()]
@@ -71,7 +71,7 @@ def test_words_are_put_together_before_paths_are_followed(attncli):
 
 
 def test_norms_are_followed_as_shares_of_their_rows(attncli, minilm):
-    found = asked(attncli, "--measure", "norm", "--method", "raw", "-l", "1")
+    found = document_of(attncli, "--measure", "norm", "--method", "raw", "-l", "1")
     brought = minilm.attend(TEXT, measure="norm").map
     mean = np.mean([brought(1, head) for head in range(12)], axis=0, dtype=np.float64)
     raw = [row["raw"] for row in found["layers"][0]["queries"]]
@@ -97,7 +97,7 @@ def test_a_record_is_drawn_and_a_saved_one_is_followed(attncli, tmp_path):
     whole, kept, picture = (tmp_path / name for name in ("maps.npz", "flow.safetensors", "flow.png"))
     attncli("run", TEXT, "-l", "all", "-o", str(whole))
     followed = json.loads(attncli("flow", "--from", str(whole), "--json", "-l", "2", "-o", str(kept)).out)
-    assert followed == asked(attncli, "-l", "2")
+    assert followed == document_of(attncli, "-l", "2")
     record = load_record(kept)
     assert (record.model.name, record.layers, record.heads) == ("minilm (raw, rollout, flow)", [2], [0, 1, 2])
     for head, name in enumerate(("raw", "rollout", "flow")):
@@ -109,7 +109,7 @@ def test_a_record_is_drawn_and_a_saved_one_is_followed(attncli, tmp_path):
 
 def test_padding_and_masks_leave_rows_that_sum_to_1(attncli):
     for mask in ("padding", "causal", "none"):
-        [layer] = asked(attncli, "--mask", mask, "--pad-to", "11", "--method", "rollout,flow")["layers"]
+        [layer] = document_of(attncli, "--mask", mask, "--pad-to", "11", "--method", "rollout,flow")["layers"]
         for row in layer["queries"]:
             assert sum(row["rollout"]) == pytest.approx(1) and sum(row["flow"]) == pytest.approx(1)
             if mask == "causal":
@@ -165,7 +165,7 @@ def test_a_record_without_the_way_down_is_refused(attncli, refused, tmp_path):
 
 def test_as_a_function(attncli):
     report = package.flow(TEXT, query="cat", layer="4", method="raw,rollout")
-    assert report.document() == asked(attncli, "--query", "cat", "-l", "4", "--method", "raw,rollout")
+    assert report.document() == document_of(attncli, "--query", "cat", "-l", "4", "--method", "raw,rollout")
 
 
 def test_every_layer_has_its_maps_and_the_two_strongest_tokens_of_a_row(attncli):
@@ -173,7 +173,7 @@ def test_every_layer_has_its_maps_and_the_two_strongest_tokens_of_a_row(attncli)
     assert lines[0] == "minilm · layers 0,2 · mean of heads 0-11 · mask padding · 9 tokens"
     assert [line.partition(":")[0] for line in lines[1:3]] == ["rollout", "raw"]
     assert sum(line == "layer 2" for line in lines) == 2  # above its maps, and above its table
-    [layer] = asked(attncli, "-l", "2")["layers"]
+    [layer] = document_of(attncli, "-l", "2")["layers"]
     [row] = [line.split() for line in lines if line.startswith("   2 cat")][1:]
     for name, first in (("rollout", 2), ("raw", 6)):
         shares = sorted(layer["queries"][2][name], reverse=True)

@@ -16,8 +16,8 @@ from attncli.models.transformers_peer import load_reference
 A, B = "the cat sat on it, too", "the big sat on a cat"
 
 
-def apart(one, other):
-    """How far the one is from the other, as a share of the other's length."""
+def relative_distance(one, other):
+    """Return the distance of two vectors, as a share of the second's length."""
     return float(((one - other).norm(dim=-1) / other.norm(dim=-1)).mean())
 
 
@@ -52,7 +52,7 @@ def test_patches_are_those_that_hooks_put(both, by):
         before = reference.run(ours, "padding")[1][-1]
     with outputs_seen(reference.network, model) as other:
         aim = reference.run(theirs, "padding")[1][-1]
-    assert found.answer.value == pytest.approx(apart(before, aim)) and found.other == 0
+    assert found.answer.value == pytest.approx(relative_distance(before, aim)) and found.other == 0
 
     def patched(heads, token=None):
         outputs = {}
@@ -62,7 +62,7 @@ def test_patches_are_those_that_hooks_put(both, by):
             rows = slice(None) if token is None else token
             outputs[layer, head][rows] = other[layer][rows, part]
         with outputs_put(reference.network, model, outputs):
-            return apart(reference.run(ours, "padding")[1][-1], aim) - apart(before, aim)
+            return relative_distance(reference.run(ours, "padding")[1][-1], aim) - relative_distance(before, aim)
 
     if by == "head":
         expected = [[patched([(layer, head)]) for head in (2, 0)] for layer in (3, 1)]
@@ -73,7 +73,7 @@ def test_patches_are_those_that_hooks_put(both, by):
     np.testing.assert_allclose(found.effects, expected, atol=1e-10)
     assert np.abs(found.effects).max() > 1e-3
     assert found.together == pytest.approx(patched([(layer, head) for layer in (3, 1) for head in (2, 0)]), abs=1e-10)
-    np.testing.assert_allclose(found.shares, -found.effects / apart(before, aim))
+    np.testing.assert_allclose(found.shares, -found.effects / relative_distance(before, aim))
 
 
 def test_a_cosine_goes_from_that_of_a_to_that_of_b_and_the_other_text_stays(minilm):

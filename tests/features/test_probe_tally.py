@@ -1,4 +1,4 @@
-"""What heads find in a sentence: guesses in both directions, edges of trees, and sums over sentences."""
+"""Findings of heads in a sentence: guesses in both directions, edges of trees, and sums over sentences."""
 
 from collections import Counter
 from dataclasses import replace

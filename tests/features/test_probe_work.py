@@ -1,4 +1,4 @@
-"""What is kept of a shard of a treebank: all of it, and nothing that no sentences have."""
+"""Saved sums of a shard of a treebank: complete, and nothing that no sentences have is accepted."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""How the figures of a corpus are written."""
+"""Printing the figures of a corpus."""
 
 import pytest
 

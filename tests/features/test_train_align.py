@@ -18,7 +18,7 @@ def small(monkeypatch):
 
 
 def content(path):
-    """What a file says of itself, and its numbers. (Its bytes differ: the order of the metadata is left to chance.)"""
+    """Return the description and the numbers of a file. Its bytes differ: the order of the metadata is random."""
     about, network = checkpoint.load(path)
     return about, {name: tensor.tolist() for name, tensor in network.state_dict().items()}
 

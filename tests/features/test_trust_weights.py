@@ -37,7 +37,7 @@ class Watch(Tap):
 
 
 def move(before, after) -> list[int]:
-    """Where each of some numbers, all different, has gone."""
+    """Return the new place of each of some distinct numbers."""
     gone = torch.empty(len(before), dtype=torch.long)
     gone[before.argsort()] = after.argsort()
     return gone.tolist()

@@ -144,44 +144,44 @@ def test_the_chosen_heads_bring_theirs(attncli, described):
 def test_a_page_tells_how_to_make_one_that_has_q_and_k_of_a_head(attncli, described, minilm):
     """Truly: what it says can be typed. Of norms, and of maps from elsewhere, another thing is true."""
 
-    def told(*options):
+    def page_advice(*options):
         assert attncli("view", *options).code == 0
         return described()["advice"]
 
-    assert told("--vectors", "4.0", TEXT) == "attncli view --vectors {head} makes a page that has them."
-    assert "without --measure norm" in told("--measure", "norm", TEXT)
+    assert page_advice("--vectors", "4.0", TEXT) == "attncli view --vectors {head} makes a page that has them."
+    assert "without --measure norm" in page_advice("--measure", "norm", TEXT)
     minilm.attend(TEXT, layers=[1]).save("maps.npz")
-    assert "attncli run -l all --vectors {head} -o maps.safetensors TEXT" in told("--from", "maps.npz")
+    assert "attncli run -l all --vectors {head} -o maps.safetensors TEXT" in page_advice("--from", "maps.npz")
     assert attncli("run", "-l", "all", "--vectors", "1.3", "-o", "maps.safetensors", TEXT).code == 0
-    told("--from", "maps.safetensors")
+    page_advice("--from", "maps.safetensors")
     assert vectors_of(described()) == [[1, 3]]
     record_of([[1.0]], ["a"]).save("other.npz")
-    assert told("--from", "other.npz") == advice.FOREIGN
+    assert page_advice("--from", "other.npz") == advice.FOREIGN
     assert attncli("align", "3 March 2021", "-o", "date.npz").code == 0
-    assert told("--from", "date.npz") == advice.ALIGN
+    assert page_advice("--from", "date.npz") == advice.ALIGN
 
 
-def told(result):
-    """What is said of a page before it is built."""
+def size_messages(result):
+    """Return the messages about the size of a page."""
     return [line for line in result.err.splitlines() if "the page will take" in line]
 
 
 def test_a_large_page_says_its_size_before_it_is_built(attncli, folder, monkeypatch, minilm):
     """And what makes it smaller: of what was asked."""
-    assert not told(attncli("view", TEXT))
+    assert not size_messages(attncli("view", TEXT))
     monkeypatch.setattr(view, "LARGE", 1000)
-    [line] = told(attncli("view", "--vectors", "all", TEXT))
+    [line] = size_messages(attncli("view", "--vectors", "all", TEXT))
     size = (folder / "attention.html").stat().st_size
     assert line.startswith(f"attncli: the page will take about {round(size / 1e6)} MB; ")
     assert line.endswith("smaller with fewer layers (-l), heads (-H) or without q and k (--vectors none)")
     (folder / "texts.txt").write_text("A cat.\nIt rains.\n", encoding="utf-8")
     some = ("-l", "0", "-H", "0", "--vectors", "none", "-f", "texts.txt")
-    [line] = told(attncli("view", "--mask", "none,causal", *some))
+    [line] = size_messages(attncli("view", "--mask", "none,causal", *some))
     assert line.endswith("smaller with fewer texts, masks (--mask)")
-    [line] = told(attncli("view", "-l", "0", "-H", "0", "--vectors", "none", TEXT))
+    [line] = size_messages(attncli("view", "-l", "0", "-H", "0", "--vectors", "none", TEXT))
     assert line.endswith("the page will take about 0 MB")  # nothing of it can be left out
     save_records([minilm.attend(text, layers=[0, 1], heads=0, vectors="all") for text in ("A", "B")], "two.safetensors")
-    [line] = told(attncli("view", "--from", "two.safetensors"))
+    [line] = size_messages(attncli("view", "--from", "two.safetensors"))
     assert line.endswith("smaller with fewer texts, layers (-l)")
 
 
@@ -194,7 +194,7 @@ def test_a_page_that_is_given_up_was_told_of(attncli, folder, monkeypatch):
     monkeypatch.setattr(view, "LARGE", 1000)
     monkeypatch.setattr(document, "page", interrupted)
     result = attncli("view", "-l", "0", TEXT)
-    assert result.code == 130 and told(result) and not list(folder.iterdir())
+    assert result.code == 130 and size_messages(result) and not list(folder.iterdir())
 
 
 # --- saved records --------------------------------------------------------------------------------------------

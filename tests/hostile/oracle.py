@@ -26,7 +26,7 @@ SAYS_NO = {"compare"}  # commands that end with 1 where a check says no
 
 
 def wrong(case: Case, outcome: Outcome, arguments: tuple[str, ...] | None = None) -> str | None:
-    """What is wrong with what a call did; None where nothing is."""
+    """Return what is wrong with the outcome of a call; None if nothing is."""
     typed = case.arguments if arguments is None else arguments
     return (
         ended_badly(outcome)

@@ -1,4 +1,4 @@
-"""What several files share: a Hub on this machine."""
+"""Fixtures of the tests of models: a Hub on this machine."""
 
 import threading
 

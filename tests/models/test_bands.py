@@ -1,4 +1,4 @@
-"""What a layer sees through a window is computed as a band: it is the square, and takes no square's memory."""
+"""A layer with a window is computed as a band: equal to the square, without the square's memory."""
 
 import sys
 from dataclasses import replace

@@ -10,7 +10,7 @@ MOST = 75_000
 
 
 def chosen(model, *counts, masks=1, **asked):
-    """How many heads are chosen of texts of so many tokens."""
+    """Return the number of heads chosen for texts of so many tokens."""
     texts = [next(model.tokenize([Input("the")], count)) for count in counts]
     found = vectors_within(model, texts, Request(**asked), MOST, masks)
     every = [f"{layer}.{head}" for layer in range(model.config.layers) for head in range(model.config.heads)]

@@ -1,4 +1,4 @@
-"""What a configuration says of any checkpoint, believed or not, and who runs it: as it turns out when one tries."""
+"""Descriptions of checkpoints from config.json, and the engine that runs each of them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a model computes on, and in: devices, dtypes, and what is too large for one."""
+"""Devices and dtypes of a model, and sizes that are too large for one."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is kept of a long text is what its full record gives, and takes no memory for more than that."""
+"""Grouped maps of a long text equal those of its full record, and take no more memory than they need."""
 
 import sys
 from dataclasses import replace

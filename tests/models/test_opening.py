@@ -24,8 +24,8 @@ def reopened(engine: Engine) -> Engine:
 
 
 def assert_same(again: Engine, engine: Engine) -> None:
-    assert (again.name, again.sha256, again.dtype_name, again.device, again.silenced, again.info) == (
-        (engine.name, engine.sha256, engine.dtype_name, engine.device, engine.silenced, engine.info)
+    assert (again.name, again.sha256, again.dtype_name, again.device, again.silenced_heads, again.info) == (
+        (engine.name, engine.sha256, engine.dtype_name, engine.device, engine.silenced_heads, engine.info)
     )
     np.testing.assert_array_equal(again.attend(TEXT).weights, engine.attend(TEXT).weights)
 

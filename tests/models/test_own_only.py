@@ -1,4 +1,4 @@
-"""What runs on every network that can be tapped, and what is refused in words: wherever it is asked."""
+"""Features that run on every network with taps, and refusals in words for the others."""
 
 import inspect
 

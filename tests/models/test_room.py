@@ -1,4 +1,4 @@
-"""What would not fit into memory is refused before anything is computed, with what it takes and what to ask for."""
+"""Requests that exceed the memory are refused before anything is computed, with their size and a remedy."""
 
 import pytest
 

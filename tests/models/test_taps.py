@@ -1,4 +1,4 @@
-"""What happens where queries meet keys: whatever is kept does not depend on what else is, and changes are changes."""
+"""Taps where queries meet keys: what one keeps does not depend on the others, and changes have their effect."""
 
 from functools import partial
 

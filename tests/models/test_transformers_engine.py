@@ -51,7 +51,7 @@ class Theirs:
 
 
 def same(record, maps) -> bool:
-    """Whether our place inside their network gives what their own eager attention gives, up to rounding."""
+    """Check that our place in their network equals their own eager attention, up to rounding."""
     return same_weights(record.weights, torch.cat(maps))
 
 

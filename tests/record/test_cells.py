@@ -1,4 +1,4 @@
-"""What a mask hides is drawn as hidden wherever maps are drawn, never as weight 0; a legend says so."""
+"""Masked cells are drawn as hidden wherever maps are drawn, never as weight 0; a legend says so."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What stands along the axes: stretches keep all of the weight, some tokens keep theirs, and no map is there twice."""
+"""Axes of maps: stretches keep all of the weight, some tokens keep theirs, and no map is stored twice."""
 
 import sys
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a record holds of a prediction: there and back through files, between words, and held to its schema."""
+"""Predictions in a record: saved and loaded, between words, and checked against the schema."""
 
 import json
 from dataclasses import replace

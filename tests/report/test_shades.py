@@ -1,4 +1,4 @@
-"""How one weight looks: the larger, the brighter, in colour and without."""
+"""The look of one weight: the larger, the brighter, in colour and without."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -53,7 +53,7 @@ def test_a_notebook_shows_the_page_in_a_frame(record):
 
 
 def in_a_notebook(record):
-    """What an .ipynb holds of a record that a cell ends with, in bytes."""
+    """Return the size, in bytes, of a record that ends a cell of an .ipynb."""
     shown = {"text/html": record._repr_html_().splitlines(keepends=True), "text/plain": [repr(record)]}
     return len(json.dumps(shown, ensure_ascii=False, indent=1).encode())
 

@@ -1,4 +1,4 @@
-"""How a reader sees tokens, of every kind of tokenizer."""
+"""Tokens of every kind of tokenizer, as a reader sees them."""
 
 import pytest
 import tokenizers

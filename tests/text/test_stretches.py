@@ -70,7 +70,7 @@ def joined(parts: list[Tokens]) -> Tokens:
     last = parts[-1]
     inner = [part.take(between(part)) for part in parts]
     head = parts[0].take(range(between(parts[0]).start))
-    return head.then(*inner, last.take(range(between(last).stop, len(last))))
+    return head.joined(*inner, last.take(range(between(last).stop, len(last))))
 
 
 # A quarter of what is in two pieces is more than the 100 characters that a word of WordPiece has at the most.

@@ -1,4 +1,4 @@
-"""How long texts become windows: every token counts once, and words are known again."""
+"""Long texts become windows: every token counts once, and words stay whole."""
 
 import numpy as np
 import pytest

@@ -61,7 +61,7 @@ def real_layer(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -
     linears = (attention.query, attention.key, attention.value, attention.output)
     return RealLayer(
         layer,
-        tap.given[layer].reshape(-1, model.config.hidden_size).double(),
+        tap.inputs[layer].reshape(-1, model.config.hidden_size).double(),
         Projections(*map(as_double, linears)),
         model.config.heads,
         taken.weights[0].double(),

@@ -98,8 +98,8 @@ def ablate_files(
         raise RequestError(f"no text in {', '.join(files)}: put one text on a line")
     made = first.silencing.ablation(model.info, model.usual_mask(asking.mask), found.total)
     if len(found.total) > 1 and not found.partial:
-        second = first.then(removal_orders(made, mean_slope(found.total["slopes"][ORDERING])), found.total)
-        found = go_through(second, corpus, where.inside(f"curves-{second.asked[ORDER][:12]}"), show)
+        second = first.with_orders(removal_orders(made, mean_slope(found.total["slopes"][ORDERING])), found.total)
+        found = go_through(second, corpus, where.inside(f"curves-{second.options[ORDER][:12]}"), show)
         made = replace(made, curves=curves_of(second.orders, found.total["held"]))
     if not found.partial:
         return made
@@ -160,7 +160,7 @@ class AblatedTexts(OfModel[Rows]):
         """Raises RequestError for a layer or a head that does not exist."""
         silencing = Silencing.of(model, ways, layers, heads)
         others = None if ways.texts is None else _digest(list(ways.texts))
-        asked = {
+        options = {
             "command": "ablate",
             "model": model.sha256,
             "--dtype": model.dtype_name,
@@ -173,17 +173,17 @@ class AblatedTexts(OfModel[Rows]):
             **reading.option_values,
         }
         threads = torch.get_num_threads()
-        return cls(Opening.of(model), asked, reading, asking, ways, silencing, threads, model=model)
+        return cls(Opening.of(model), options, reading, asking, ways, silencing, threads, model=model)
 
-    def then(self, orders: Orders, texts: Rows) -> "HeldTexts":
+    def with_orders(self, orders: Orders, texts: Rows) -> "HeldTexts":
         """Return the second round, given the rows of the first."""
         places = np.stack([texts["shard"], texts["number"]], axis=1)[MEASURING].tolist()
         measured: dict[int, set[int]] = {}
         for shard, number in places:
             measured.setdefault(shard, set()).add(number)
-        asked = {**self.asked, ORDER: _digest([asdict(orders), places])}
+        options = {**self.options, ORDER: _digest([asdict(orders), places])}
         every = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
-        return HeldTexts(**{**every, "asked": asked}, orders=orders, measured=measured)
+        return HeldTexts(**{**every, "options": options}, orders=orders, measured=measured)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -165,7 +165,7 @@ class Compare(Feature):
         elif reference is None:
             reference = load_reference(model.place.path, model.device, model.dtype)
         if reference is not None:
-            reference.silence(model.config, model.network.silenced)
+            reference.silence(model.config, model.network.silenced_heads)
         with fitting_threads(model.config, texts):
             every_text = counted(texts, len(texts), "texts", progress)
             found = agreement.compare(model, every_text, self.mask, layers, reference)

@@ -178,7 +178,7 @@ class Sides(ABC):
 # --- attncli's own networks ---------------------------------------------------------------------------------
 
 
-class Theirs(NamedTuple):
+class PeerResult(NamedTuple):
     """The results of transformers for a text.
 
     weights `[layer, head, query, key]`; states: the vectors `[token, hidden_size]` before the first layer and after
@@ -263,25 +263,25 @@ class Both(Sides):
         layers, config = range(self.model.config.layers), self.model.config
         return {part: [config.source(f"layers.{layer}.attention.{part}") for layer in layers] for part in PROJECTIONS}
 
-    def run_theirs(self, tokens: Tokens, mask: str) -> Theirs:
+    def run_theirs(self, tokens: Tokens, mask: str) -> PeerResult:
         names = {name for sources in self.sources.values() for source in sources for name in source.names}
         with self.reference.watched(names) as made:
             weights, states = self.reference.run(tokens, mask)
         lost = lost_rows(tokens, mask, weights, states)
         if lost is None:
             parts = {part: self.heads_of(made, sources) for part, sources in self.sources.items()}
-            return Theirs(torch.stack(weights), states, parts)
+            return PeerResult(torch.stack(weights), states, parts)
         self.lost.append(lost._replace(in_float32=self.reference.dtype == torch.float64))
         if self.reference.dtype != torch.float64:
             raise NothingToCompare(str(lost))
-        found: Theirs = self.in_float32.theirs(tokens, mask)
+        found: PeerResult = self.in_float32.theirs(tokens, mask)
         return found
 
-    def their_silenced(self, heads: Sequence[tuple[int, int]], tokens: Tokens) -> Theirs:
+    def their_silenced(self, heads: Sequence[tuple[int, int]], tokens: Tokens) -> PeerResult:
         made = self.run_silenced(self.reference, heads, tokens)
         if self.reference.dtype == torch.float64 and lost_rows(tokens, self.mask, *made):
             made = self.run_silenced(self.reference.in_float32, heads, tokens)
-        return Theirs(torch.stack(made[0]), made[1], {})
+        return PeerResult(torch.stack(made[0]), made[1], {})
 
     def run_silenced(
         self, reference: Reference, heads: Sequence[tuple[int, int]], tokens: Tokens
@@ -294,7 +294,7 @@ class Both(Sides):
             for hook in hooks:
                 hook.remove()
 
-    def their_vectors(self, theirs: Theirs) -> list[Tensor]:
+    def their_vectors(self, theirs: PeerResult) -> list[Tensor]:
         return [theirs.states[layer + 1] for layer in self.layers]
 
     def our_vectors(self, model: Model, tokens: Tokens, mask: str) -> list[Tensor]:

@@ -37,7 +37,7 @@ SOME = 4  # tokens of [PAD]
 MASKS_OF_MODULES = ("attention_mask", "mask")  # what modules of attention call their mask
 
 
-class Theirs(NamedTuple):
+class EagerResult(NamedTuple):
     """The results of transformers' eager attention for a text.
 
     weights: `[layer, head, query, key]`; outputs: what comes out of each layer's attention module, `[token, size]`;
@@ -94,7 +94,7 @@ class Eager(Reference):
         shown: Mapping[int, Tensor] | None = None,
         head: bool = False,
         first: Callable[[Tensor], Tensor] | None = None,
-    ) -> Theirs:
+    ) -> EagerResult:
         """Run the network on one text.
 
         put: changes the joined heads of a layer, `[1, token, size]`. shown: by layer what may be attended to, bool
@@ -107,7 +107,7 @@ class Eager(Reference):
         def join(call: int, inputs: Tensor) -> Tensor:
             joined.append(inputs[0])
             changed = inputs if put is None else put(self.layers[call], inputs)
-            return without(changed, [self.columns(changed, head) for head in self.silenced(self.layers[call])])
+            return without(changed, [self.columns(changed, head) for head in self.silenced_in(self.layers[call])])
 
         asked_for = {} if mask == self.model.usual_mask(None) else dict(enumerate(self.visible_keys(tokens, mask)))
         asked_for |= {self.layers.index(layer): one for layer, one in (shown or {}).items()}
@@ -131,7 +131,7 @@ class Eager(Reference):
                 f"{len(self.layers)}, and {len(outputs)} modules were called: they are not the same"
             )
         after = last[0] if last else made.hidden_states[-1][0]  # OPT's head calls what is inside the stack
-        return Theirs(torch.cat(weights), outputs, joined, after, made)
+        return EagerResult(torch.cat(weights), outputs, joined, after, made)
 
     def call(self, inputs: dict[str, Tensor], head: bool) -> Any:
         """Call the network; one of one stack without its head, unless that is asked for."""
@@ -250,9 +250,9 @@ class Eager(Reference):
         with self.hooked(self.names, lambda module: module.register_forward_pre_hook(put, with_kwargs=True)):
             yield
 
-    def silenced(self, layer: int) -> list[int]:
+    def silenced_in(self, layer: int) -> list[int]:
         """Return the heads of a layer that the model silences."""
-        return [head for its, head in self.model.silenced if its == layer]
+        return [head for its, head in self.model.silenced_heads if its == layer]
 
     def columns(self, joined: Tensor, head: int) -> slice:
         """Return the columns of one head among the joined ones."""
@@ -360,14 +360,14 @@ class BesideEager(Sides):
         super().__init__(eager.model, eager, texts, mask, layers)
         self.texts_of_norms = self.plain[:1]  # each takes a pass a layer
 
-    def run_theirs(self, tokens: Tokens, mask: str) -> Theirs:
+    def run_theirs(self, tokens: Tokens, mask: str) -> EagerResult:
         with torch.inference_mode():
             return self.reference.theirs(tokens, mask, head=True)
 
     def places(self, layers: Iterable[int]) -> list[int]:
         return [self.reference.layers.index(layer) for layer in layers]
 
-    def their_silenced(self, heads: Sequence[Head], tokens: Tokens) -> Theirs:
+    def their_silenced(self, heads: Sequence[Head], tokens: Tokens) -> EagerResult:
         self.check_projections()
 
         def put(layer: int, joined: Tensor) -> Tensor:
@@ -376,7 +376,7 @@ class BesideEager(Sides):
         with torch.inference_mode():
             return self.reference.theirs(tokens, self.mask, put)
 
-    def their_vectors(self, theirs: Theirs) -> list[Tensor]:
+    def their_vectors(self, theirs: EagerResult) -> list[Tensor]:
         return [theirs.last]
 
     def our_vectors(self, model: TransformersModel, tokens: Tokens, mask: str) -> list[Tensor]:

@@ -119,7 +119,7 @@ def without(both: Sides) -> float:
     """Silence one head of each layer, another in each, and compare weights and vectors."""
     text, rows = both.texts[0], both.rows(both.texts[0])
     every = [(layer, layer % both.model.heads) for layer in both.model.select_layers("all")]
-    heads = [one for one in every if one not in both.model.silenced]
+    heads = [one for one in every if one not in both.model.silenced_heads]
     theirs, model = both.their_silenced(heads, text), both.model.without(heads)
     [one] = model.take([plain_tokens(text)], Request(both.layers, mask=both.mask))
     expected = theirs.weights[both.places(both.layers)]
@@ -430,7 +430,7 @@ def formula(both: Both) -> float:
         expected, rows = both.theirs(text, mask).weights, both.rows(text)
         for layer, allowed in zip(both.layers, one.masks, strict=True):
             with torch.inference_mode():
-                weights = kept.attention(layer)(kept.given[layer], mask=allowed).weights[0]
+                weights = kept.attention(layer)(kept.inputs[layer], mask=allowed).weights[0]
             differences.append(difference(weights[:, rows], expected[layer][:, rows]))
     return worst(differences)
 

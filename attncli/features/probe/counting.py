@@ -148,9 +148,9 @@ class CountedTrees(OfModel[Tally]):
         """Return the work on a model; which: as `Engine.to_itself` returns it."""
         check_every_layer(model, which, "probe")
         info = model.info_of(which)
-        asked = {**model_options("probe", model, which), **reading.option_values}
+        options = {**model_options("probe", model, which), **reading.option_values}
         threads = min(MOST_THREADS, torch.get_num_threads())
-        return cls(Opening.of(model), asked, reading, which, info.layers, info.heads, threads, model=model)
+        return cls(Opening.of(model), options, reading, which, info.layers, info.heads, threads, model=model)
 
     @property
     def fixed(self) -> Mapping[str, int]:

@@ -98,8 +98,8 @@ class Erasing:
 def erasable(asked: Question) -> list[int]:
     """Return the places of the tokens that may be erased."""
     tokens = asked.texts[0].tokens
-    held = asked.held if tokens.spoken is tokens else ()
-    return [place for place, added in enumerate(tokens.special) if not added and place not in held]
+    protected = asked.protected if tokens.spoken is tokens else ()
+    return [place for place, added in enumerate(tokens.special) if not added and place not in protected]
 
 
 def ways(model: Engine) -> list[str]:

@@ -75,7 +75,7 @@ def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part], paper: 
         title=title_of([*title, *alone]),
         note=caption_of(parts),
         axes=(part.rows.name, part.columns.name),
-        held=part.held,
+        highlighted=part.highlighted,
         vmax=part.most,
         apart=part.apart,
         paper=paper,

@@ -82,10 +82,10 @@ def draw_wording(canvas: Axes, layout: Layout) -> None:
             write(canvas, left + layout.wide / 2, top - CLOSE, caption, layout.caption_size, va="bottom")
 
 
-def draw_queries(canvas: Axes, layout: Layout, labels: Sequence[str], held: int | None) -> None:
-    """Draw the queries left of the first column; where one is held, the others are faint."""
+def draw_queries(canvas: Axes, layout: Layout, labels: Sequence[str], highlighted: int | None) -> None:
+    """Draw the queries left of the first column; where one is highlighted, the others are faint."""
     for top in layout.tops:
-        for number in named_places(layout, len(labels), held):
+        for number in named_places(layout, len(labels), highlighted):
             write(
                 canvas,
                 layout.lefts[0] - LABEL_GAP,
@@ -93,7 +93,7 @@ def draw_queries(canvas: Axes, layout: Layout, labels: Sequence[str], held: int 
                 labels[number],
                 layout.label_size,
                 ha="right",
-                color=INK if held in (None, number) else FAINT,
+                color=INK if highlighted in (None, number) else FAINT,
             )
 
 

@@ -26,9 +26,9 @@ class Grid:
 
     tokens: the queries, and the keys too unless there are other `keys`. headings: words to the left of each row. title,
     note: above everything. numbers: of queries and keys in the text, where not all of it is drawn; else they are
-    counted from 0. axes: the names of a panel's rows and columns. held: the place of a query that stands out. vmax: the
-    weight with the full colour; None is the largest that is drawn. apart: whether each panel has its own. paper: the
-    width and the font.
+    counted from 0. axes: the names of a panel's rows and columns. highlighted: the place of a query that stands out.
+    vmax: the weight with the full colour; None is the largest that is drawn. apart: whether each panel has its own.
+    paper: the width and the font.
     """
 
     tokens: Sequence[str]
@@ -38,7 +38,7 @@ class Grid:
     note: str = ""
     numbers: tuple[Sequence[int], Sequence[int]] | None = None
     axes: tuple[str, str] = ("query", "key")
-    held: int | None = None
+    highlighted: int | None = None
     vmax: float | None = None
     apart: bool = False
     paper: Paper = field(default_factory=Paper)

@@ -53,7 +53,7 @@ from attncli.report.figure.layout import (
 # --- the lines of a panel -----------------------------------------------------------------------------
 
 FAINTEST = 0.02  # opacity below which a line is not drawn: nobody would see it
-FADED = 0.12  # of the opacity is left to lines of queries that are not held
+FADED = 0.12  # of the opacity is left to lines of queries that are not highlighted
 MOST_LINES = 50_000  # of an SVG or PDF, at up to 200 bytes; more are drawn as pixels
 SPREAD = 0.65  # of the height of a token: the lines of all heads between the same two tokens
 THINNEST, THICKEST = 0.25, 1.6  # points
@@ -69,13 +69,13 @@ class Strands:
 
 
 def draw_strands(
-    canvas: Axes, layout: Layout, panel: Strands, x: float, y: float, top: float, held: int | None
+    canvas: Axes, layout: Layout, panel: Strands, x: float, y: float, top: float, highlighted: int | None
 ) -> None:
     """Draw the lines of one panel, the strongest above the others, and the two columns that they run between."""
     heads, queries, keys = panel.weights.shape
     opacity = np.minimum(panel.weights / top, 1.0)
-    if held is not None:
-        opacity = opacity * np.where(np.arange(queries) == held, 1.0, FADED)[:, None]
+    if highlighted is not None:
+        opacity = opacity * np.where(np.arange(queries) == highlighted, 1.0, FADED)[:, None]
     order = np.flatnonzero(opacity >= FAINTEST)  # which is not so of what is hidden (NaN)
     order = order[np.argsort(opacity.ravel()[order], kind="stable")]
     head, query, key = np.unravel_index(order, opacity.shape)
@@ -122,21 +122,21 @@ def line_grid(
     """Draw rows of panels over the same tokens; queries stand left of the first column, keys right of the last.
 
     A weight of `grid.vmax` or more has a line of full colour; by default that is the largest drawn, or the largest of
-    the query that is held. The note says which. Lines too faint to be seen are left out. The lines of a query that is
-    held stand out; in a single panel their weights stand beside the keys. The note says how hidden cells look.
+    the highlighted query. The note says which. Lines too faint to be seen are left out. Lines of a highlighted query
+    stand out; in a single panel their weights stand beside the keys. The note says how hidden cells look.
 
     colours: the legend below everything, a colour by its name. measure: the name of the lines' strength.
 
     Raises RequestError when the width is too small. A Notice names characters that no font on this machine has.
     """
     queries, keys = grid.labels()
-    held = grid.held
-    strong = slice(None) if held is None else held
+    highlighted = grid.highlighted
+    strong = slice(None) if highlighted is None else highlighted
     maps = [panel.weights for row in rows for panel in row]
     single = rows[0][0] if len(rows) == len(rows[0]) == 1 else None
-    weights = None if held is None or single is None else single.weights[:, held]  # those beside the keys
+    weights = None if highlighted is None or single is None else single.weights[:, highlighted]  # those beside the keys
     top = grid.vmax or largest_weight(*(one[:, strong] for one in maps)) or 1.0
-    others = "" if held is None else f", of other queries below {FAINTEST / FADED * top:.1g}"
+    others = "" if highlighted is None else f", of other queries below {FAINTEST / FADED * top:.1g}"
     full = f"full colour: {measure} {top:.2g}{' and more' if grid.vmax else ''}"
     notes = [grid.note, f"{full}, no line below {FAINTEST * top:.1g}{others}"]
     if hides(*(maps if weights is None else [weights])):
@@ -159,9 +159,9 @@ def line_grid(
         draw_axes(canvas, layout)
         for row, y in zip(rows, layout.tops, strict=True):
             for panel, x in zip(row, layout.lefts, strict=False):
-                draw_strands(canvas, layout, panel, x, y, top, held)
+                draw_strands(canvas, layout, panel, x, y, top, highlighted)
         if layout.label_size:
-            draw_queries(canvas, layout, queries, held)
+            draw_queries(canvas, layout, queries, highlighted)
             draw_keys(canvas, layout, keys, weights)
             if weights is not None and single is not None:
                 draw_values(canvas, layout, wording, keys, weights, single.colours, top)
@@ -238,7 +238,7 @@ def draw_axes(canvas: Axes, layout: Layout) -> None:
 
 
 def draw_keys(canvas: Axes, layout: Layout, labels: Sequence[str], weights: Floats | None) -> None:
-    """Draw the keys right of the last column; keys to which the held query gives nothing are faint."""
+    """Draw the keys right of the last column; keys to which the highlighted query gives nothing are faint."""
     for number in named_places(layout, len(labels)):
         ink = INK if weights is None or weights[:, number].max() >= 0.005 else FAINT
         for top in layout.tops:

@@ -99,7 +99,7 @@ LINED = 0.12  # the smallest cell with a line around it
 NUMBER = 0.9  # the size of a weight in its cell, of a label's
 POINTS = 24  # of a weight in a cell of an inch: "0.00" then fills four fifths of it
 MOST_BARS = 3  # colour bars
-FADED = 0.7  # of white over the rows of queries that are not held
+FADED = 0.7  # of white over the rows of queries that are not highlighted
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def panel_grid(
     Tokens stand left of the first column and below the last row, as many as can be read, and numbers in cells that
     have room for them. Up to MOST_BARS maps with scales of their own have a bar each. Hidden cells are hatched, and
     the legend under the colour bar says so. A map with more cells than a print can show is drawn with fewer, each the
-    largest of those it stands for. The row of the query that is held, if there is one, stands out.
+    largest of those it stands for. The row of the query that is highlighted, if there is one, stands out.
 
     cmap: matplotlib's name of the colours. scale: the name of the values. signed: colours go from -`grid.vmax` to
     `grid.vmax`. root: colours go by the square root of a weight.
@@ -178,10 +178,10 @@ def panel_grid(
         draw_wording(canvas, layout)
         draw_axes(canvas, layout, wording, grid.axes, below)
         draw_maps(canvas, layout, grid, rows, shades)
-        if grid.held is not None:
-            draw_held(canvas, layout, rows, grid.held)
+        if grid.highlighted is not None:
+            draw_highlighted(canvas, layout, rows, grid.highlighted)
         if layout.label_size:
-            draw_queries(canvas, layout, queries, grid.held)
+            draw_queries(canvas, layout, queries, grid.highlighted)
             draw_keys(canvas, layout, rows, keys, turned)
         else:
             draw_ticks(canvas, layout, wording, rows, grid)
@@ -343,9 +343,9 @@ def draw_numbers(canvas: Axes, cell: float, size: float, matrix: Floats, x: floa
             write(canvas, *place, in_cell(float(value)), size, color=strong if abs(value) >= 0.005 else FAINT)
 
 
-def draw_held(canvas: Axes, layout: Layout, rows: Sequence[Sequence[Panel]], held: int) -> None:
+def draw_highlighted(canvas: Axes, layout: Layout, rows: Sequence[Sequence[Panel]], highlighted: int) -> None:
     """Draw a frame around the row of one query, and a veil over all others."""
-    above, below = held * layout.cell, (held + 1) * layout.cell
+    above, below = highlighted * layout.cell, (highlighted + 1) * layout.cell
     for _, x, y in panels_of(layout, rows):
         for start, end in ((0.0, above), (below, layout.high)):
             veil = Rectangle((x, y + start), layout.wide, end - start, facecolor="white", alpha=FADED, zorder=4)

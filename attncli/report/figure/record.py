@@ -139,7 +139,7 @@ def heatmap(
     if what.words:
         record = merge_words(record)
     queries, keys = selected_places(record.tokens, what.special, what.segments, record.keys)
-    held = None if what.query is None else held_place(what.query, record.tokens, queries)
+    highlighted = None if what.query is None else highlighted_place(what.query, record.tokens, queries)
     weights = record.weights.mean(axis=1, keepdims=True) if what.mean else record.weights
     weights = hide_masked(weights, record.masks[:, None])
     if len(queries) < len(record.tokens) or len(keys) < len(record.keys):
@@ -150,7 +150,7 @@ def heatmap(
         numbers=(queries, keys),
         title=describe(record, what) if paper.title is None else paper.title,
         note="; ".join(filter(None, (left_out(record, what), *notes(record)))),
-        held=held,
+        highlighted=highlighted,
         vmax=look.vmax if look.scale is None else 1.0,
         paper=paper,
     )
@@ -203,8 +203,8 @@ def arranged(layers: Sequence[int], heads: Sequence[int]) -> list[list[tuple[str
     return [[("", 0, 0)]]
 
 
-def held_place(query: str | int, tokens: Tokens, queries: Sequence[int]) -> int:
-    """Return the place of the held query among those that are drawn. Raises RequestError when it is not there."""
+def highlighted_place(query: str | int, tokens: Tokens, queries: Sequence[int]) -> int:
+    """Return the place of the highlighted query among those drawn. Raises RequestError when it is not there."""
     token = select_token(str(query), tokens)
     if token not in queries:
         raise RequestError(

@@ -1,4 +1,4 @@
-"""Where transformers gives NaN, it is at fault, and that is told."""
+"""A NaN of transformers is its own fault, and is reported."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""How the differences of a layer are counted."""
+"""Counting the differences of a layer."""
 
 import torch
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What tests of checks share."""
+"""Fixtures of the tests of checks."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is peculiar to ALBERT: layers that are one, by groups, and what a config.json may say of them."""
+"""Peculiarities of ALBERT: layers that share weights, by groups, and the contents of its config.json."""
 
 import numpy as np
 import pytest

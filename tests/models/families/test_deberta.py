@@ -1,4 +1,4 @@
-"""What is peculiar to the first DeBERTa: one matrix by head, its biases, its vectors of offsets, and its tokenizer."""
+"""Peculiarities of the first DeBERTa: one matrix by head, its biases, its vectors of offsets, and its tokenizer."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is peculiar to EuroBERT: heads that share keys, norms without the mean, and what a config.json may say."""
+"""Peculiarities of EuroBERT: heads that share keys, norms without the mean, and its config.json."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is peculiar to GTE: the model type "new", fixed NTK scaling, a checkpoint without segments."""
+"""Peculiarities of GTE: the model type "new", fixed NTK scaling, a checkpoint without segments."""
 
 import json
 

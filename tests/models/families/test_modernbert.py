@@ -1,4 +1,4 @@
-"""What is peculiar to ModernBERT: kinds of layers, windows, bases, and what a config.json may say of them."""
+"""Peculiarities of ModernBERT: kinds of layers, windows, bases, and its config.json."""
 
 import pytest
 

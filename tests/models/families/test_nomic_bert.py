@@ -1,4 +1,4 @@
-"""What is peculiar to NomicBERT: files as they were published, in words and under names of their own."""
+"""Peculiarities of NomicBERT: files as published, in words and under names of their own."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is peculiar to RoFormer: interleaved pairs, values that are turned too, its table, and its tokenizer."""
+"""Peculiarities of RoFormer: interleaved pairs, rotated values, its table, and its tokenizer."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Where things go: nothing overlaps, whatever the words are, and a picture is as wide as it should be."""
+"""The layout of pictures: nothing overlaps, whatever the words are, and the width is the requested one."""
 
 import re
 from dataclasses import replace

@@ -32,7 +32,7 @@ def texts(drawn):
 
 
 def heights(drawn, side):
-    """Where the tokens of the column on one side stand, in inches."""
+    """Return the positions of the tokens in the column on one side, in inches."""
     return [text.get_position()[1] for text in texts(drawn) if text.get_ha() == side and text.get_va() == "center"]
 
 

@@ -1,4 +1,4 @@
-"""What can be asked of a picture, and what is refused."""
+"""Options of pictures, and the ones that are refused."""
 
 import pytest
 from pictures import maps, random_record

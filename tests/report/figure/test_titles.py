@@ -1,4 +1,4 @@
-"""What stands above a picture: the model, which heads, and what was left out."""
+"""Titles of pictures name the model, the heads and anything left out."""
 
 from dataclasses import replace
 
