@@ -284,7 +284,7 @@ class Work(Watch):
     @property
     def long(self) -> bool:
         """True if the screen names it, so that Esc stops it."""
-        return self.share > 0 or time.monotonic() - self.began > LONG
+        return time.monotonic() - self.began > LONG
 
     def __str__(self) -> str:
         share = f"{self.share:.0%}, " if self.share else ""
@@ -342,6 +342,7 @@ class Explorer(App[None]):
         self.effect: tuple[tuple[int, int], tuple[int, int]] | None = None  # the selected head, and the silenced one
         self.work: Work | None = None
         self.saving: Work | None = None
+        self.named = False  # True if the status line names work
         self.unsettled = False  # True if a model was opened since the last `settle`
         self.newest = Newest("attncli-explore")
         self.keeping = ThreadPoolExecutor(1, "attncli-keep")
@@ -351,9 +352,9 @@ class Explorer(App[None]):
         self.shown_before, warnings.showwarning = warnings.showwarning, self.show_warning
         self.listen_to_signals()
         self.panes[self.pane].focus()
-        self.ask()
-        self.say(f"{self.work} ...")
+        self.say(f"opening {self.look.model} ...")
         self.set_interval(LONG, self.show_work)
+        self.call_after_refresh(self.ask)  # importing torch, in a thread, would delay the first screen
 
     def listen_to_signals(self) -> None:
         """Restore the terminal also after TERM and HUP."""
@@ -418,13 +419,17 @@ class Explorer(App[None]):
 
     def tell_share(self, work: Work) -> None:
         if work.long:
-            self.post_message(Call(lambda: self.say(str(work)), work))
+            self.post_message(Call(lambda: self.name_work(work), work))
+
+    def name_work(self, work: Work) -> None:
+        self.named = True
+        self.say(str(work))
 
     def show_work(self) -> None:
         """Name the running work, how far it is and how long it has taken."""
         running = self.work or self.saving
         if running is not None and running.long:
-            self.say(str(running))
+            self.name_work(running)
 
     def stop_work(self) -> bool:
         """Stop the work that `show_work` names, and return to the last answer. Return False if there is none."""
@@ -461,13 +466,14 @@ class Explorer(App[None]):
         if self.newest.closed or self.answer is None or self.work is not None:
             return
         if self.usual_of(self.look) not in self.session.usuals:
-            asked = self.look.session_request(self.pad_to)
+            look = self.look
+            self.work = Work("computing usual weights", self.tell_share)
 
-            def usual(_: Watch) -> Callable[[], None]:
-                self.session.usual(asked)
+            def usual(watch: Watch) -> Callable[[], None]:
+                self.session.usual(look.session_request(self.pad_to), watch)
                 return self.ask
 
-            self.newest.ask(self.then(usual), whose="usual")
+            self.newest.ask(self.then(usual, look), whose="look", watch=self.work)
         elif self.unsettled:
             self.unsettled = False
             settle()
@@ -480,7 +486,8 @@ class Explorer(App[None]):
             self.work = None
             self.select_first_finding(answer)
         self.arrange()
-        self.redraw(keep=known)
+        self.redraw(keep=known and not self.named)
+        self.named = False
         if first:
             self.hold_first(answer.record.model)
             self.ask_usual()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
@@ -33,7 +34,7 @@ class Finding:
     key: int | None = None
 
     @property
-    def selection(self) -> dict[str, int | None]:
+    def selection(self) -> dict[str, Any]:
         """Return the head and its cell as fields of the screen's state."""
         return {"layer": self.layer, "head": self.head, "query": self.query, "key": self.key}
 

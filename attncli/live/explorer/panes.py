@@ -78,8 +78,8 @@ class ScreenState:
 
     def finding(self, findings: Sequence[Finding]) -> int | None:
         """Return the place of the selected head in the list of findings."""
-        heads = [(one.layer, one.head) for one in findings]
-        return heads.index((self.layer, self.head)) if (self.layer, self.head) in heads else None
+        here = self.layer, self.head
+        return next((place for place, one in enumerate(findings) if (one.layer, one.head) == here), None)
 
     def restrict_to(self, record: AttentionRecord, telling: tuple[int, int]) -> "ScreenState":
         """Return the state restricted to this record's heads and tokens. `telling` replaces a missing head."""

@@ -130,7 +130,7 @@ def test_findings_are_those_of_the_record_and_come_one_after_the_other(session):
 
 def test_usual_weights_of_the_text_alone_are_said_to_be_that(session, monkeypatch):
     monkeypatch.setattr(
-        type(session), "usual", lambda self, asked: self.usuals.setdefault(self.usual_kind(asked), None)
+        type(session), "usual", lambda self, asked, watch: self.usuals.setdefault(self.usual_kind(asked), None)
     )
 
     async def script(it):
