@@ -70,7 +70,8 @@ KEYS = (
     ("n,p", "finding(1),finding(-1)", "findings", "the next or previous finding: a head that stands out, or changed"),
     ("tab", "next_pane", "", "the next pane"),
     ("x", "silence", "silence (toggle)", "silence the head and go to the head that changes most; again: restore it"),
-    ("i,slash,enter", "type", "type", "type a sentence; Enter or Esc returns to the heads"),
+    ("i,slash", "type", "type", "type a sentence; Enter or Esc returns to the panes"),
+    ("enter", "show_map", "", "go to the map of the selected head"),
     ("k,j", "query(-1),query(1)", "", "the previous token, the next token"),
     ("h,l", "key(-1),key(1)", "", "the previous key, the next key, with their weights"),
     ("o", "other_side", "", "select the row of the key's token"),
@@ -140,8 +141,8 @@ class TextField(Field):
 
     BINDINGS = [  # noqa: RUF012
         Binding("escape", "app.let_go", "back to the heads", key_display="Esc"),
-        Binding("up", "app.layer(-1)", "previous layer", show=False),
-        Binding("down", "app.layer(1)", "next layer", show=False),
+        Binding("up", "app.finding(-1)", "previous finding", show=False),
+        Binding("down", "app.finding(1)", "next finding", show=False),
     ]
 
     def on_focus(self) -> None:
@@ -741,6 +742,9 @@ class Explorer(App[None]):
             self.focus_pane(step_through(PANES, self.pane, 1))
         else:
             self.leave_field()
+
+    def action_show_map(self) -> None:
+        self.focus_pane("map")
 
     def focus_pane(self, name: str) -> None:
         """Show the pane and focus it."""

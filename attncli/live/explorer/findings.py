@@ -14,7 +14,7 @@ from attncli.record.selection import numbered_names
 from attncli.report.canvas import cut
 
 PATTERNS = 4  # heads with a clear pattern, at most
-UNCHANGED = 0.0005  # less weight than this did not move: it would be displayed as 0.000
+UNCHANGED = 0.0005  # weight moved: a head with less is listed only if no head has more
 ARROW = " → "
 
 
@@ -86,8 +86,10 @@ def change_findings(difference: Difference, without: Sequence[tuple[int, int]]) 
     findings = []
     for layer, head in difference.heads():
         moved = difference.of(layer, head)
-        if moved < UNCHANGED or (layer, head) in without:
+        if (layer, head) in without or moved == 0:
             continue
+        if moved < UNCHANGED and findings:
+            break
         first, second = (one.map(layer, head).astype("float64") for one in (difference.first, difference.second))
         change = np.nan_to_num(second - first)
         query, key = (int(place) for place in np.unravel_index(np.abs(change).argmax(), change.shape))

@@ -247,6 +247,7 @@ class FindingsPane(Pane):
     """The heads that stand out, or that changed, a line each. The border says what is usual."""
 
     can_focus = True
+    BORDER_TITLE = "findings"
     above = 0  # the number of the first finding on the screen
 
     def move(self, across: int, down: int) -> None:
@@ -363,6 +364,8 @@ class WindowPane(Pane):
 
 class MapPane(WindowPane):
     """The map of the selected head, or its change."""
+
+    BORDER_TITLE = "map"
 
     def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
         held, record = look.held(), answer.record

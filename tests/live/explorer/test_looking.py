@@ -208,6 +208,9 @@ def test_every_pane_can_stand_alone(session):
 @pytest.mark.parametrize("size, beside", [((140, 40), 3), ((80, 24), 2), ((60, 20), 1), ((44, 12), 0)])
 def test_tab_goes_through_all_panes_and_shows_those_that_have_room(session, size, beside):
     async def script(it):
+        await it.press("enter")
+        assert type(it.app.focused) is MapPane
+        await it.press("tab", "tab")
         kinds = []
         for _ in range(5):
             assert it.app.focused in seen(it)
