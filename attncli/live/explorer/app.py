@@ -292,7 +292,7 @@ class Work(Watch):
         return f"{self.name}: {share}{time.monotonic() - self.began:.0f} s; Esc stops it"
 
 
-IDLE = 0.4  # seconds without a request until the garbage of an opened model is settled
+IDLE = 0.4  # seconds without a request until the usual weights are computed
 LONG = 0.5  # seconds after which running work is named
 
 
@@ -387,7 +387,6 @@ class Explorer(App[None]):
         self.newest.ask(self.then(answer, look), whose="look", watch=self.work)
         if self.idle is not None:
             self.idle.stop()
-        self.idle = self.set_timer(IDLE, self.ask_usual)
 
     def then(
         self, work: Callable[[Watch], Callable[[], None]], look: ScreenState | None = None
@@ -460,9 +459,9 @@ class Explorer(App[None]):
         return self.session.usual_kind(look.session_request(self.pad_to))
 
     def ask_usual(self) -> None:
-        """Compute the usual weights once for each model, mask and measure. Keep an opened model from slowing the rest.
+        """Compute the usual weights once for each model, mask and measure, after the first maps.
 
-        Both come after the first maps, which need neither.
+        `settle` also waits for them, since it delays drawing.
         """
         if self.newest.closed or self.answer is None or self.work is not None:
             return
@@ -472,26 +471,30 @@ class Explorer(App[None]):
 
             def usual(watch: Watch) -> Callable[[], None]:
                 self.session.usual(look.session_request(self.pad_to), watch)
+                if self.unsettled:
+                    self.unsettled = False
+                    settle()
                 return self.ask
 
             self.newest.ask(self.then(usual, look), whose="look", watch=self.work)
-        elif self.unsettled:
-            self.unsettled = False
-            settle()
 
     def show_answer(self, answer: ScreenContent) -> None:
         first, known = self.answer is None, self.answer is not None and need_same_content(self.answer.look, answer.look)
+        same_grid = self.answer is not None and self.answer.record.layers == answer.record.layers
         self.answer = answer
         self.look = self.look.restrict_to(answer.record, answer.first)
         if need_same_content(answer.look, self.look):
             self.work = None
             self.select_first_finding(answer)
-        self.arrange()
+        if not same_grid:
+            self.arrange()
         self.redraw(keep=known and not self.named)
         self.named = False
         if first:
             self.hold_first(answer.record.model)
             self.ask_usual()
+        elif self.work is None:
+            self.idle = self.set_timer(IDLE, self.ask_usual)
 
     def select_first_finding(self, answer: ScreenContent) -> None:
         """Select the first finding at the start, until a key selects something else, and after silencing a head."""
