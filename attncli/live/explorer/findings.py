@@ -83,7 +83,7 @@ def change_findings(difference: Difference, without: Sequence[tuple[int, int]]) 
     """
     record = difference.second
     queries, keys = numbered_names(record.tokens), numbered_names(record.keys)
-    findings = []
+    findings: list[Finding] = []
     for layer, head in difference.heads():
         moved = difference.of(layer, head)
         if (layer, head) in without or moved == 0:
