@@ -74,7 +74,7 @@ async def heads(app, name):
     for number in range(TIMES + 5):
         before = app.look
         began = time.perf_counter()
-        app.action_head(1) if number % 3 else app.action_layer(1)
+        app.move_head(1, 0) if number % 3 else app.move_head(0, 1)
         await until(app, lambda before=before: app.look != before)
         taken.append(time.perf_counter() - began)
         await asyncio.sleep(0.02)
@@ -99,7 +99,7 @@ async def small():
         await asyncio.sleep(1.5)
         app.action_type()
         await typing(app, pilot)
-        app.set_focus(None)
+        app.leave_field()
         await heads(app, "another head, 16 tokens")
 
 
@@ -123,7 +123,7 @@ async def large(folder):
             await asyncio.sleep(0.1)
         said("a letter in the field, 512 tokens", taken)
         print(f"  the loop is held up {1000 * longest:.0f} ms at most meanwhile")
-        app.set_focus(None)
+        app.leave_field()
         await until(app, lambda: app.newest.doing is None and app.newest.waiting is None)
         await heads(app, "another head, 512 tokens")
 

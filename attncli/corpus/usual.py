@@ -1,6 +1,7 @@
 """The usual weights of a model's heads between words, over short texts that come with the program."""
 
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from attncli.analysis.edges import Usual
@@ -14,10 +15,13 @@ from attncli.text.samples import find_sample
 FILES = ("agreement.txt", "coreference.txt", "negation.txt", "pair.txt", "words.txt")  # those of short lines
 
 
-def usual_of(engine: Engine, request: Request, words: bool = False) -> Usual | None:
+def usual_of(
+    engine: Engine, request: Request, words: bool = False, tell: Callable[[float], None] = lambda _: None
+) -> Usual | None:
     """Return the usual weights for a request, over the sample texts; `words`: between words.
 
-    None if a decoder would have to write to each text first, which takes long.
+    tell: called with the completed share before each text. It may raise to end the work. None if a decoder would have
+    to write to each text first, which takes long.
 
     Raises RequestError as `Engine.answer`.
     """
@@ -26,8 +30,16 @@ def usual_of(engine: Engine, request: Request, words: bool = False) -> Usual | N
     asked = replace(request, pad_to=None, vectors=None, target=None, predict=False, grouping=TOKENS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)  # about the sample texts
-        records = map(row_shares, engine.answer(map(Input, lines()), asked))
+        records = map(row_shares, engine.answer(map(Input, told_lines(tell)), asked))
         return Usual.of(map(merge_words, records) if words else records)
+
+
+def told_lines(tell: Callable[[float], None]) -> Iterator[str]:
+    """Yield the sample texts, after calling `tell` with the share of texts before each."""
+    texts = lines()
+    for number, text in enumerate(texts):
+        tell(number / len(texts))
+        yield text
 
 
 def lines() -> list[str]:

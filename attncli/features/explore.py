@@ -22,9 +22,10 @@ INSTEAD = "attncli run shows the same heads in lines"
 class Explore(Feature):
     """Type a sentence and see all its heads, full screen.
 
-    A grid of all heads by their patterns, the map of one head, its tokens with their strongest keys, and the numbers of
-    one cell. All of it follows what you type. ? lists the keys: choose heads and masks, merge words, silence a head,
-    compare with the sentence before, save, copy the command that gives this view. Needs the extra live:
+    It opens with findings: the heads that stand out, each with its weight and the usual weight. n and p go through
+    them, and the map shows the selected one. Other panes show all heads by their patterns, and each token with its
+    strongest keys. All of it follows what you type. ? lists the keys: choose heads and masks, merge words, silence a
+    head, compare with the previous sentence, save, copy the command for this view. Needs the extra live:
     pip install ".[live]" in a clone of attncli.
 
     \b

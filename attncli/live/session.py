@@ -235,10 +235,10 @@ class Session:
             while len(self.records_of) > 1 and sum(map(size_of, self.records_of.values())) > self.kept:
                 self.records_of.popitem(last=False)
 
-    def usual(self, asked: SessionRequest) -> Usual | None:
+    def usual(self, asked: SessionRequest, watch: Watch | None = None) -> Usual | None:
         """Return the usual weights of the model's heads in the sample texts; None if computing them would take long.
 
-        Raises RequestError as `records` does.
+        Raises RequestError and SupersededError as `records` does.
         """
         from attncli.corpus.usual import usual_of
 
@@ -246,7 +246,7 @@ class Session:
         with self.running_of(asked.model):
             if kind not in self.usuals:
                 engine = self.engine(asked.model, asked.without)
-                self.usuals[kind] = usual_of(engine, request, request.grouping.words)
+                self.usuals[kind] = usual_of(engine, request, request.grouping.words, watch or Watch())
             return self.usuals[kind]
 
     def usual_kind(self, asked: SessionRequest) -> Hashable:

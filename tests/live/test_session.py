@@ -114,3 +114,14 @@ def test_the_usual_is_found_once_and_names_the_heads_that_run_names(session, min
     assert telling_head(record, session.notable_edges(record, over)) == telling_head(record, own)
     monkeypatch.setattr(usual, "usual_of", None)
     assert session.usual(ASKED) is over
+
+
+def test_usual_weights_tell_how_far_they_are_and_are_stopped(session):
+    told = []
+    with pytest.raises(SupersededError):
+        watch = Watch(lambda share: (told.append(share), watch.dropped.set()))
+        session.usual(ASKED, watch)
+    assert told == [0] and not session.usuals
+    told.clear()
+    assert session.usual(ASKED, Watch(told.append)) is not None
+    assert told == sorted(told) and len(told) > 5 and told[-1] < 1

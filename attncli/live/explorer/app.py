@@ -70,7 +70,8 @@ KEYS = (
     ("n,p", "finding(1),finding(-1)", "findings", "the next or previous finding: a head that stands out, or changed"),
     ("tab", "next_pane", "", "the next pane"),
     ("x", "silence", "silence (toggle)", "silence the head and go to the head that changes most; again: restore it"),
-    ("i,slash,enter", "type", "type", "type a sentence; Enter or Esc returns to the heads"),
+    ("i,slash", "type", "type", "type a sentence; Enter or Esc returns to the panes"),
+    ("enter", "show_map", "", "go to the map of the selected head"),
     ("k,j", "query(-1),query(1)", "", "the previous token, the next token"),
     ("h,l", "key(-1),key(1)", "", "the previous key, the next key, with their weights"),
     ("o", "other_side", "", "select the row of the key's token"),
@@ -140,8 +141,8 @@ class TextField(Field):
 
     BINDINGS = [  # noqa: RUF012
         Binding("escape", "app.let_go", "back to the heads", key_display="Esc"),
-        Binding("up", "app.layer(-1)", "previous layer", show=False),
-        Binding("down", "app.layer(1)", "next layer", show=False),
+        Binding("up", "app.finding(-1)", "previous finding", show=False),
+        Binding("down", "app.finding(1)", "next finding", show=False),
     ]
 
     def on_focus(self) -> None:
@@ -284,14 +285,14 @@ class Work(Watch):
     @property
     def long(self) -> bool:
         """True if the screen names it, so that Esc stops it."""
-        return self.share > 0 or time.monotonic() - self.began > LONG
+        return time.monotonic() - self.began > LONG
 
     def __str__(self) -> str:
         share = f"{self.share:.0%}, " if self.share else ""
         return f"{self.name}: {share}{time.monotonic() - self.began:.0f} s; Esc stops it"
 
 
-IDLE = 0.4  # seconds without a request until the garbage of an opened model is settled
+IDLE = 0.4  # seconds without a request until the usual weights are computed
 LONG = 0.5  # seconds after which running work is named
 
 
@@ -342,6 +343,7 @@ class Explorer(App[None]):
         self.effect: tuple[tuple[int, int], tuple[int, int]] | None = None  # the selected head, and the silenced one
         self.work: Work | None = None
         self.saving: Work | None = None
+        self.named = False  # True if the status line names work
         self.unsettled = False  # True if a model was opened since the last `settle`
         self.newest = Newest("attncli-explore")
         self.keeping = ThreadPoolExecutor(1, "attncli-keep")
@@ -351,9 +353,9 @@ class Explorer(App[None]):
         self.shown_before, warnings.showwarning = warnings.showwarning, self.show_warning
         self.listen_to_signals()
         self.panes[self.pane].focus()
-        self.ask()
-        self.say(f"{self.work} ...")
+        self.say(f"opening {self.look.model} ...")
         self.set_interval(LONG, self.show_work)
+        self.call_after_refresh(self.ask)  # importing torch, in a thread, would delay the first screen
 
     def listen_to_signals(self) -> None:
         """Restore the terminal also after TERM and HUP."""
@@ -385,7 +387,6 @@ class Explorer(App[None]):
         self.newest.ask(self.then(answer, look), whose="look", watch=self.work)
         if self.idle is not None:
             self.idle.stop()
-        self.idle = self.set_timer(IDLE, self.ask_usual)
 
     def then(
         self, work: Callable[[Watch], Callable[[], None]], look: ScreenState | None = None
@@ -418,13 +419,17 @@ class Explorer(App[None]):
 
     def tell_share(self, work: Work) -> None:
         if work.long:
-            self.post_message(Call(lambda: self.say(str(work)), work))
+            self.post_message(Call(lambda: self.name_work(work), work))
+
+    def name_work(self, work: Work) -> None:
+        self.named = True
+        self.say(str(work))
 
     def show_work(self) -> None:
         """Name the running work, how far it is and how long it has taken."""
         running = self.work or self.saving
         if running is not None and running.long:
-            self.say(str(running))
+            self.name_work(running)
 
     def stop_work(self) -> bool:
         """Stop the work that `show_work` names, and return to the last answer. Return False if there is none."""
@@ -454,36 +459,42 @@ class Explorer(App[None]):
         return self.session.usual_kind(look.session_request(self.pad_to))
 
     def ask_usual(self) -> None:
-        """Compute the usual weights once for each model, mask and measure. Keep an opened model from slowing the rest.
+        """Compute the usual weights once for each model, mask and measure, after the first maps.
 
-        Both come after the first maps, which need neither.
+        `settle` also waits for them, since it delays drawing.
         """
         if self.newest.closed or self.answer is None or self.work is not None:
             return
         if self.usual_of(self.look) not in self.session.usuals:
-            asked = self.look.session_request(self.pad_to)
+            look = self.look
+            self.work = Work("computing usual weights", self.tell_share)
 
-            def usual(_: Watch) -> Callable[[], None]:
-                self.session.usual(asked)
+            def usual(watch: Watch) -> Callable[[], None]:
+                self.session.usual(look.session_request(self.pad_to), watch)
+                if self.unsettled:
+                    self.unsettled = False
+                    settle()
                 return self.ask
 
-            self.newest.ask(self.then(usual), whose="usual")
-        elif self.unsettled:
-            self.unsettled = False
-            settle()
+            self.newest.ask(self.then(usual, look), whose="look", watch=self.work)
 
     def show_answer(self, answer: ScreenContent) -> None:
         first, known = self.answer is None, self.answer is not None and need_same_content(self.answer.look, answer.look)
+        same_grid = self.answer is not None and self.answer.record.layers == answer.record.layers
         self.answer = answer
         self.look = self.look.restrict_to(answer.record, answer.first)
         if need_same_content(answer.look, self.look):
             self.work = None
             self.select_first_finding(answer)
-        self.arrange()
-        self.redraw(keep=known)
+        if not same_grid:
+            self.arrange()
+        self.redraw(keep=known and not self.named)
+        self.named = False
         if first:
             self.hold_first(answer.record.model)
             self.ask_usual()
+        elif self.work is None:
+            self.idle = self.set_timer(IDLE, self.ask_usual)
 
     def select_first_finding(self, answer: ScreenContent) -> None:
         """Select the first finding at the start, until a key selects something else, and after silencing a head."""
@@ -734,6 +745,9 @@ class Explorer(App[None]):
             self.focus_pane(step_through(PANES, self.pane, 1))
         else:
             self.leave_field()
+
+    def action_show_map(self) -> None:
+        self.focus_pane("map")
 
     def focus_pane(self, name: str) -> None:
         """Show the pane and focus it."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
@@ -13,7 +14,7 @@ from attncli.record.selection import numbered_names
 from attncli.report.canvas import cut
 
 PATTERNS = 4  # heads with a clear pattern, at most
-UNCHANGED = 0.0005  # less weight than this did not move: it would be displayed as 0.000
+UNCHANGED = 0.0005  # weight moved: a head with less is listed only if no head has more
 ARROW = " → "
 
 
@@ -33,7 +34,7 @@ class Finding:
     key: int | None = None
 
     @property
-    def selection(self) -> dict[str, int | None]:
+    def selection(self) -> dict[str, Any]:
         """Return the head and its cell as fields of the screen's state."""
         return {"layer": self.layer, "head": self.head, "query": self.query, "key": self.key}
 
@@ -82,11 +83,13 @@ def change_findings(difference: Difference, without: Sequence[tuple[int, int]]) 
     """
     record = difference.second
     queries, keys = numbered_names(record.tokens), numbered_names(record.keys)
-    findings = []
+    findings: list[Finding] = []
     for layer, head in difference.heads():
         moved = difference.of(layer, head)
-        if moved < UNCHANGED or (layer, head) in without:
+        if (layer, head) in without or moved == 0:
             continue
+        if moved < UNCHANGED and findings:
+            break
         first, second = (one.map(layer, head).astype("float64") for one in (difference.first, difference.second))
         change = np.nan_to_num(second - first)
         query, key = (int(place) for place in np.unravel_index(np.abs(change).argmax(), change.shape))

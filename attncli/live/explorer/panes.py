@@ -78,8 +78,8 @@ class ScreenState:
 
     def finding(self, findings: Sequence[Finding]) -> int | None:
         """Return the place of the selected head in the list of findings."""
-        heads = [(one.layer, one.head) for one in findings]
-        return heads.index((self.layer, self.head)) if (self.layer, self.head) in heads else None
+        here = self.layer, self.head
+        return next((place for place, one in enumerate(findings) if (one.layer, one.head) == here), None)
 
     def restrict_to(self, record: AttentionRecord, telling: tuple[int, int]) -> "ScreenState":
         """Return the state restricted to this record's heads and tokens. `telling` replaces a missing head."""
@@ -247,6 +247,7 @@ class FindingsPane(Pane):
     """The heads that stand out, or that changed, a line each. The border says what is usual."""
 
     can_focus = True
+    BORDER_TITLE = "findings"
     above = 0  # the number of the first finding on the screen
 
     def move(self, across: int, down: int) -> None:
@@ -363,6 +364,8 @@ class WindowPane(Pane):
 
 class MapPane(WindowPane):
     """The map of the selected head, or its change."""
+
+    BORDER_TITLE = "map"
 
     def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
         held, record = look.held(), answer.record

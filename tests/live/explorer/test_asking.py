@@ -14,6 +14,7 @@ from exploring import PATIENCE, TEXT, asked, explore, session_of
 from attncli import load_model
 from attncli.analysis.difference import difference
 from attncli.analysis.patterns import row_shares
+from attncli.live.explorer import app
 from attncli.live.explorer.panes import FindingsPane, HeadsPane, MapPane, ScreenState, TokensPane
 from attncli.models.opening import Opening
 from attncli.record.grouping import merge_words
@@ -371,7 +372,9 @@ def test_typing_goes_on_while_a_long_text_runs(session, monkeypatch):
     explore(session, script)
 
 
-def test_how_far_a_long_text_is_is_told(session):
+def test_how_far_a_long_text_is_is_told(session, monkeypatch):
+    monkeypatch.setattr(app, "LONG", 0)
+
     async def script(it):
         told = []
         it.app.say = lambda text, wrong=False: told.append(text)

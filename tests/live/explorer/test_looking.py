@@ -130,7 +130,7 @@ def test_findings_are_those_of_the_record_and_come_one_after_the_other(session):
 
 def test_usual_weights_of_the_text_alone_are_said_to_be_that(session, monkeypatch):
     monkeypatch.setattr(
-        type(session), "usual", lambda self, asked: self.usuals.setdefault(self.usual_kind(asked), None)
+        type(session), "usual", lambda self, asked, watch: self.usuals.setdefault(self.usual_kind(asked), None)
     )
 
     async def script(it):
@@ -208,6 +208,9 @@ def test_every_pane_can_stand_alone(session):
 @pytest.mark.parametrize("size, beside", [((140, 40), 3), ((80, 24), 2), ((60, 20), 1), ((44, 12), 0)])
 def test_tab_goes_through_all_panes_and_shows_those_that_have_room(session, size, beside):
     async def script(it):
+        await it.press("enter")
+        assert type(it.app.focused) is MapPane
+        await it.press("tab", "tab")
         kinds = []
         for _ in range(5):
             assert it.app.focused in seen(it)

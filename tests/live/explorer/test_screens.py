@@ -44,7 +44,7 @@ class HandSession(Session):
         made = record_of(weights / weights.sum(-1, keepdims=True), WORDS)
         return [made]
 
-    def usual(self, asked):
+    def usual(self, asked, watch=None):
         self.usuals[self.usual_kind(asked)] = None
 
 
