@@ -269,9 +269,10 @@ def with_terms(record: AttentionRecord) -> AttentionRecord:
 # Red, green and blue from 0 to 255: the ends of matplotlib's RdBu_r.
 BELOW, ABOVE = (33, 102, 172), (178, 24, 43)
 
-# Medium lightness, visible on white and on black.
+# Medium lightness, visible on white and on black. The first 8 are also told apart by eyes that lack one kind of cones:
+# tests/base/test_palette.py.
 HEAD_COLOURS = (
-    "#3f7fe0", "#e0760a", "#1f9e6e", "#d6498f", "#8c6bd8", "#b59a00", "#12a0b5", "#dd4b39",
+    "#5a2dff", "#b49600", "#00b4a5", "#ff4b87", "#b487ff", "#4b785a", "#c30000", "#a51e78",
     "#7c8c1c", "#b06a3b", "#5f86b3", "#a653a6", "#3ba13b", "#c9708e", "#8a7d55", "#6d78e8",
 )  # fmt: skip
 
@@ -290,9 +291,9 @@ def head_colour(head: int) -> str:
     return HEAD_COLOURS[head % len(HEAD_COLOURS)]
 
 
-def dashes(head: int) -> str:
-    """Return matplotlib's style of a head's line: with its colour it is told apart by eyes that see fewer colours."""
-    return ("-", "--", "-.", ":")[head % 4]
+def dashes(place: int) -> str:
+    """Return matplotlib's style of a line by its place among others: where colours are not told apart, dashes are."""
+    return ("-", "--", "-.", ":")[place % 4]
 
 
 SIGNED = "RdBu_r"  # among matplotlib's colour maps: blue is below 0, red above

@@ -15,7 +15,7 @@ from attncli.report.paper import Paper
 from attncli.report.parts import HeadGrid, Maps, Panel, Part, Sentence
 
 UNBROKEN = 24  # characters of a title's piece in which no line breaks
-LONGEST_PIECE = 44  # characters: longer ones are prose, which the document has
+LONGEST_PIECE = 56  # characters: longer ones are prose, which the document has
 
 
 def figure_of(title: Sequence[str], parts: Sequence[Part], paper: Paper = Paper()) -> Figure:

@@ -164,4 +164,4 @@ def wrap_line(text: str, size: float, width: float, families: Sequence[str]) -> 
         room = FILLED * width
         columns = len(line) if needed <= room else int(len(line) * room / needed)
         lines += textwrap.wrap(line, max(columns, 1), break_on_hyphens=False)
-    return [line.removesuffix(" ·").replace(NO_BREAK, " ") for line in lines]
+    return [line.removesuffix(" ·").removeprefix("· ").replace(NO_BREAK, " ") for line in lines]

@@ -71,6 +71,7 @@ def wrap_panels(panels: Sequence[T]) -> list[list[T]]:
 ROOMY = 10.0  # inches: panels that take more have larger words around them
 READABLE = 0.065  # inches: the smallest cell with a label beside it, where one can zoom in
 LABEL_LINE = 1.1 / 72  # the inches of a label, by its points
+FOLDED = 0.85  # of the room for a line: its longest word
 LONGEST_STEP = 5  # tokens from one label to the next; where there is less room, numbers stand in place of labels
 
 
@@ -131,7 +132,7 @@ class Wording:
         kind, _, number = text.partition(" ")
         if kind in ("head", "layer") and " " not in number:
             return number
-        return "\n".join(wrap_line(text, size, max(room, self.widest(text.split(), size)), self.families))
+        return "\n".join(wrap_line(text, size, max(room, self.widest(text.split(), size) / FOLDED), self.families))
 
 
 @lru_cache(maxsize=64)  # whoever looks for the largest panels asks for the same again and again

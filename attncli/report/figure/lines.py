@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from attncli.base.arrays import Floats
-from attncli.record.display import HIDDEN, hides, largest_weight
+from attncli.record.display import HIDDEN, dashes, hides, largest_weight
 from attncli.report.figure.drawing import (
     FAINT,
     INK,
@@ -93,6 +93,7 @@ def draw_strands(
         list(segments),
         colors=np.column_stack([colours, shown]),
         linewidths=(thickest * (0.4 + 0.6 * shown)).round(2),
+        linestyles=[dashes(one) for one in head],
         capstyle="butt",
         rasterized=len(order) > MOST_LINES,
         clip_on=False,
