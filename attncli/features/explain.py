@@ -448,7 +448,7 @@ class _Bars(Part):
         while (longest := bar_length(width_of, paper, SHORTEST, LONGEST)) is None:
             leaving = [step for step in steps if step.leaves]
             if not leaving:
-                raise too_narrow(paper.width or 0, width_of(SHORTEST))
+                raise too_narrow(paper, width_of(SHORTEST))
             step = min(leaving, key=lambda step: step.leaves)
             steps.remove(step)
             left_out.append(step.heading)

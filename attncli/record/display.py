@@ -269,11 +269,11 @@ def with_terms(record: AttentionRecord) -> AttentionRecord:
 # Red, green and blue from 0 to 255: the ends of matplotlib's RdBu_r.
 BELOW, ABOVE = (33, 102, 172), (178, 24, 43)
 
-# Medium lightness, visible on white and on black. The first 8 are also told apart by eyes that lack one kind of cones:
-# tests/base/test_palette.py.
+# Medium lightness, visible on white and on black. They are also told apart by eyes that lack one kind of cones, the
+# first 8 best: tests/base/test_palette.py.
 HEAD_COLOURS = (
     "#5a2dff", "#b49600", "#00b4a5", "#ff4b87", "#b487ff", "#4b785a", "#c30000", "#a51e78",
-    "#7c8c1c", "#b06a3b", "#5f86b3", "#a653a6", "#3ba13b", "#c9708e", "#8a7d55", "#6d78e8",
+    "#0087b4", "#968787", "#f08769", "#5a5a5a", "#1e5aa5", "#b4690f", "#784b3c", "#96a5d2",
 )  # fmt: skip
 
 # Weights from nothing to the largest on paper, at equal distances: white, blue, violet, nearly black. On a dark page

@@ -2,7 +2,7 @@
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
@@ -89,10 +89,19 @@ def paper(
     return Paper(None if width is None else inches(width), font, font_size, title, dpi)
 
 
-def too_narrow(width: float, needed: float) -> RequestError:
-    """Return the error about a width, both in inches, in which a picture has no room."""
-    fits = math.ceil(needed * 25.4) / 10
-    return RequestError(f"--width {width * 2.54:.1f}cm is too narrow for this picture: use --width {fits:g}cm")
+def too_narrow(paper: Paper, needed: float) -> RequestError:
+    """Return the error about a paper on which a picture has no room; needed: the inches that it takes with this font.
+
+    On a wider paper letters are larger, and need more room.
+    """
+    assert paper.width is not None
+    fits = needed
+    for _ in range(20):
+        fits = needed * replace(paper, width=fits).label / paper.label
+    millimetres = math.ceil(fits * 25.4)
+    return RequestError(
+        f"--width {paper.width * 2.54:.1f}cm is too narrow for this picture: use --width {millimetres / 10:g}cm"
+    )
 
 
 def inches(length: str | float) -> float:

@@ -1,13 +1,19 @@
-"""The colours of weights are told apart where colours are not: in grey print, and by who has no green cones."""
+"""Colours are told apart in grey print, and by eyes that lack one kind of cones."""
 
 import numpy as np
 import pytest
 
-from attncli.record.display import WEIGHTS
+from attncli.record.display import HEAD_COLOURS, WEIGHTS
 
-# Linear red, green, blue as they look without green cones: Machado, Oliveira and Fernandes 2009, table 1, severity 1.
+# Linear red, green, blue as they look without red, green or blue cones: Machado, Oliveira and Fernandes 2009, table 1, severity 1.
 DEUTERANOPIA = np.array(
     [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+)
+PROTANOPIA = np.array(
+    [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+)
+TRITANOPIA = np.array(
+    [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
 )
 TO_XYZ = np.array(
     [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
@@ -17,9 +23,16 @@ EVEN = np.linspace(0, 1, 11)  # steps of a tenth of the scale
 
 def linear(shares):
     """The map's colours at shares from 0 to 1 as linear light `[share, 3]`."""
-    table = np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in WEIGHTS]) / 255
     places = np.linspace(0, 1, len(WEIGHTS))
-    colours = np.stack([np.interp(shares, places, part) for part in table.T], axis=-1)
+    return light_of(np.stack([np.interp(shares, places, part) for part in channels(WEIGHTS).T], axis=-1))
+
+
+def channels(colours):
+    """Red, green and blue from 0 to 1, `[colour, 3]`."""
+    return np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in colours]) / 255
+
+
+def light_of(colours):
     return np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
 
 
@@ -47,3 +60,14 @@ def test_neighbouring_steps_stay_apart(seen):
     """
     falls = -np.diff(lab(seen(linear(EVEN)))[:, 0])
     assert falls.min() > 7
+
+
+@pytest.mark.parametrize(
+    "cones", [np.eye(3), PROTANOPIA, DEUTERANOPIA, TRITANOPIA], ids=["all", "red", "green", "blue"]
+)
+def test_colours_of_heads_are_told_apart(cones):
+    """Any two of the first 8 are 15 units of CIE 1976 apart, any two of all 10: 2.3 are just noticeable."""
+    seen = lab(light_of(channels(HEAD_COLOURS)) @ cones.T)
+    for count, least in ((8, 15), (len(HEAD_COLOURS), 10)):
+        distances = np.linalg.norm(seen[:count, None] - seen[None, :count], axis=-1)
+        assert distances[np.triu_indices(count, 1)].min() > least

@@ -168,7 +168,7 @@ def make_plan(
         least = left_of(0.0001) + 3 * SMALLEST_CELL * longest + 2 * GAP + bars + margin
         needed = max(least, margin + named + heads[1] * SMALLEST_SQUARE * unit + margin)
         if needed > width:
-            raise too_narrow(width, needed)
+            raise too_narrow(paper, needed)
         cell = bar_length(width_of, paper, SMALLEST_CELL, 0.0) or SMALLEST_CELL
         squares_wide = min(HEAD_WIDE, (width - left_of(cell) - margin) / heads[1])
     label_size, label_step = words.label_size(cell)

@@ -98,7 +98,7 @@ def draw_bars(document: dict[str, Any], title: Sequence[str], paper: Paper) -> F
         if (whole := bar_length(width_of, paper, SHORTEST, WHOLE)) is not None:
             break
     else:
-        raise too_narrow(paper.width or 0, width_of(SHORTEST))
+        raise too_narrow(paper, width_of(SHORTEST))
     names = [blocks[0].columns[place] for place in range(len(columns)) if place not in shown]
     notes += filter(None, [left_out_note(names)])
     rights = [bars + whole + half + sum(gap + widths[place] for place in shown[: at + 1]) for at in range(len(shown))]

@@ -51,7 +51,7 @@ def draw_atlas(part: Heads, title: Sequence[str], paper: Paper) -> Figure:
     needed = 2 * paper.margin + statistics.model.heads * max(fonts.widths(["00"], paper.note, families)) + SIDES
     width = WIDTH if paper.width is None else paper.width
     if width < needed:
-        raise too_narrow(width, needed)
+        raise too_narrow(paper, needed)
     with drawing(families):
         panels = [_draw_entropy, _draw_shares, _draw_heads, *([] if distances is None else [_draw_distances])]
         across = 2 if width >= BESIDE else 1

@@ -20,6 +20,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colorbar import Colorbar
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
@@ -305,6 +306,11 @@ def save_figure(figure: Figure, path: str | Path, dpi: int = SCREEN_DPI) -> None
             check_dots(figure, path, dpi)
             figure.savefig(drawn, format=suffix[1:], dpi=dpi, metadata=NO_DATE[suffix])
     write_whole(path, lambda file: file.write_bytes(drawn.getvalue()))
+
+
+def has_dots(figure: Figure) -> bool:
+    """Return whether parts of a picture are made of dots in an SVG or PDF too."""
+    return any(isinstance(one, AxesImage) or one.get_rasterized() for one in figure.findobj())
 
 
 def check_dots(figure: Figure, path: Path, dpi: int) -> None:

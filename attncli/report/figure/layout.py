@@ -277,15 +277,15 @@ def arrange(
     )
 
 
-def largest_panels(lay_out: Callable[[float], Layout], width: float, least: float, most: float) -> Layout:
-    """Return the layout with the largest panels that takes at most `width` inches.
+def largest_panels(lay_out: Callable[[float], Layout], paper: Paper, least: float, most: float) -> Layout:
+    """Return the layout with the largest panels that is at most as wide as the paper.
 
     lay_out: returns the layout for a size from `least` to `most`. Raises RequestError when even the smallest is too
     wide.
     """
-    layout = lay_out(least)
+    layout, width = lay_out(least), paper.width or math.inf
     if layout.needed > width:
-        raise too_narrow(width, layout.needed)
+        raise too_narrow(paper, layout.needed)
     for _ in range(20):
         middle = (least + most) / 2
         tried = lay_out(middle)

@@ -216,7 +216,7 @@ def lay_out(wording: Wording, grid: Grid, values: int) -> Layout:
         return of_size(wide, min(line, most / longest))
 
     if wording.paper.width is not None:
-        return largest_panels(of_width, wording.paper.width, SMALLEST_PRINTED, wording.paper.width)
+        return largest_panels(of_width, wording.paper, SMALLEST_PRINTED, wording.paper.width)
     cell = cell_size(longest, max(rows, columns) * longest, panels, line)
     high = cell * longest
     wide = min(max(SHAPE[0] * high, NARROW), WIDE) if few else max(SHAPE[1] * high, THUMBNAIL)

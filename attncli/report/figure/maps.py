@@ -267,7 +267,7 @@ def lay_out(wording: Wording, grid: Grid, hidden: bool, bars: Sequence[str]) -> 
 
     largest = LARGE_CELL if panels <= FEW else GRID_CELL
     if wording.paper.width is not None:
-        return largest_panels(of_cell, wording.paper.width, SMALLEST_PRINTED / longest, LARGE_CELL)
+        return largest_panels(of_cell, wording.paper, SMALLEST_PRINTED / longest, LARGE_CELL)
     cell = cell_size(longest, across, panels, largest)
     level = label_room(wording, keys, STANDARD)
     if cell < level <= LEVEL_CELL and across * level <= LEVEL_GRID:
