@@ -39,8 +39,8 @@ def command_of(feature: type[Feature]) -> Callable[..., None]:
         kind = list[Path] | None if feature.several else Path | None
         parameters.append(parameter("output_path", kind, saved, default))
     if draws(feature):
-        for name, (kind, one) in PRINTED.items():
-            parameters.append(parameter(name, kind | None, typed(one), None))
+        for name, (value, one) in PRINTED.items():
+            parameters.append(parameter(name, value | None, typed(one), None))
     if feature.json:
         parameters.append(parameter("json", bool, typed(JSON), False))
     parameters += [parameter("quiet", bool, QUIET, False), parameter("debug", bool, DEBUG, False)]

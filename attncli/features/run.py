@@ -142,7 +142,7 @@ class RecordReport(Report):
     def json(self) -> Iterator[str]:
         return document_text(self.records, self.terms)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, **printed: Any) -> None:
         """Save the records by suffix. Raises RequestError as `save_records` does."""
         records = list(self.records)
         save_records(records, path)

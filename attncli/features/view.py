@@ -174,7 +174,7 @@ class _SavedPage(Report):
     records: Sequence[AttentionRecord] = ()
     opens: bool = False
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, **printed: Any) -> None:
         from attncli.page import save_page
 
         path = Path(path)

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from attncli.base.errors import RequestError
@@ -89,16 +90,15 @@ def paper(
     return Paper(None if width is None else inches(width), font, font_size, title, dpi)
 
 
-def too_narrow(paper: Paper, needed: float) -> RequestError:
-    """Return the error about a paper on which a picture has no room; needed: the inches that it takes with this font.
+def too_narrow(paper: Paper, needed_on: Callable[[Paper], float]) -> RequestError:
+    """Return the error about a paper on which a picture has no room.
 
-    On a wider paper letters are larger, and need more room.
+    needed_on: returns the inches that the picture takes on a paper; on a wider one letters are larger.
     """
     assert paper.width is not None
-    fits = needed
-    for _ in range(20):
-        fits = needed * replace(paper, width=fits).label / paper.label
-    millimetres = math.ceil(fits * 25.4)
+    millimetres = math.floor(paper.width * 25.4)
+    while (needed := needed_on(replace(paper, width=millimetres / 25.4)) * 25.4) > millimetres:
+        millimetres = math.ceil(needed)
     return RequestError(
         f"--width {paper.width * 2.54:.1f}cm is too narrow for this picture: use --width {millimetres / 10:g}cm"
     )
@@ -113,3 +113,8 @@ def inches(length: str | float) -> float:
             f'--width {quoted(str(length))}: write it as "8cm", "80mm", "3.15in" or "227pt", up to {WIDEST:g}in'
         )
     return value
+
+
+def larger(paper: Paper, needed: float) -> Callable[[Paper], float]:
+    """Return a bound of the inches that a picture takes on other papers; needed: those on this one."""
+    return lambda other: needed * other.label / paper.label

@@ -203,7 +203,7 @@ WAYS = {
     ],
     "diff": [
         f"diff {M} @ @@", f"diff {M} --masks padding,causal @", f"diff {M} --measures weight,norm @",
-        "diff --models tiny,other @", "diff maps.npz others.npz", f"diff {M} @ @@ --json", f"diff {M} @ @@ -o a.svg",
+        "diff --models tiny,other @", "diff maps.npz others.npz", f"diff {M} @ @@ --json", f"diff {M} @ @@@ -o a.svg",
         "diff maps.npz others.npz --json", f"diff {M} @ @@ -o a.csv", f"diff {M} @ @@ -o a.json",
         f"diff {M} @ @@ -o a.html", "diff maps.npz others.npz -o a.html",
     ],

@@ -31,7 +31,7 @@ from attncli.report.figure.fonts import clean, cut, token_label, wrap_line
 from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, Wording, bar_length, step_note, tick_places
 from attncli.report.figure.maps import COLOURS
 from attncli.report.numbers import in_cell
-from attncli.report.paper import STANDARD, Paper, too_narrow
+from attncli.report.paper import STANDARD, Paper, larger, too_narrow
 
 if TYPE_CHECKING:
     from attncli.features.diff import Cell
@@ -168,7 +168,7 @@ def make_plan(
         least = left_of(0.0001) + 3 * SMALLEST_CELL * longest + 2 * GAP + bars + margin
         needed = max(least, margin + named + heads[1] * SMALLEST_SQUARE * unit + margin)
         if needed > width:
-            raise too_narrow(paper, needed)
+            raise too_narrow(paper, larger(paper, needed))
         cell = bar_length(width_of, paper, SMALLEST_CELL, 0.0) or SMALLEST_CELL
         squares_wide = min(HEAD_WIDE, (width - left_of(cell) - margin) / heads[1])
     label_size, label_step = words.label_size(cell)

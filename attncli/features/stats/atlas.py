@@ -22,7 +22,7 @@ from attncli.report.figure.drawing import FAINT, INK, drawing
 from attncli.report.figure.fonts import clean, wrap_line
 from attncli.report.figure.layout import LINE
 from attncli.report.figure.maps import COLOURS
-from attncli.report.paper import Paper, too_narrow
+from attncli.report.paper import Paper, larger, too_narrow
 
 WIDTH = 11.0  # inches
 BESIDE = 6.0  # inches: in a narrower picture the panels stand below each other
@@ -51,7 +51,7 @@ def draw_atlas(part: Heads, title: Sequence[str], paper: Paper) -> Figure:
     needed = 2 * paper.margin + statistics.model.heads * max(fonts.widths(["00"], paper.note, families)) + SIDES
     width = WIDTH if paper.width is None else paper.width
     if width < needed:
-        raise too_narrow(paper, needed)
+        raise too_narrow(paper, larger(paper, needed))
     with drawing(families):
         panels = [_draw_entropy, _draw_shares, _draw_heads, *([] if distances is None else [_draw_distances])]
         across = 2 if width >= BESIDE else 1

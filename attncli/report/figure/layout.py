@@ -277,18 +277,18 @@ def arrange(
     )
 
 
-def largest_panels(lay_out: Callable[[float], Layout], paper: Paper, least: float, most: float) -> Layout:
+def largest_panels(lay_out: Callable[[float, Paper], Layout], paper: Paper, least: float, most: float) -> Layout:
     """Return the layout with the largest panels that is at most as wide as the paper.
 
-    lay_out: returns the layout for a size from `least` to `most`. Raises RequestError when even the smallest is too
-    wide.
+    lay_out: returns the layout for a size from `least` to `most` and a paper. Raises RequestError when even the
+    smallest is too wide.
     """
-    layout, width = lay_out(least), paper.width or math.inf
+    layout, width = lay_out(least, paper), paper.width or math.inf
     if layout.needed > width:
-        raise too_narrow(paper, layout.needed)
+        raise too_narrow(paper, lambda wider: lay_out(least, wider).needed)
     for _ in range(20):
         middle = (least + most) / 2
-        tried = lay_out(middle)
+        tried = lay_out(middle, paper)
         if tried.needed <= width:
             least, layout = middle, tried
         else:

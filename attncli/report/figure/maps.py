@@ -63,7 +63,7 @@ from attncli.report.figure.layout import (
     ticks_note,
 )
 from attncli.report.numbers import in_cell
-from attncli.report.paper import STANDARD
+from attncli.report.paper import STANDARD, Paper
 
 # --- colours ------------------------------------------------------------------------------------------
 
@@ -241,29 +241,30 @@ def lay_out(wording: Wording, grid: Grid, hidden: bool, bars: Sequence[str]) -> 
     panels = sum(len(row) for row in wording.captions)
     longest, across = max(len(queries), len(keys)), max(rows * len(queries), columns * len(keys))
 
-    def of_cell(cell: float) -> Layout:
-        size, step = wording.label_size(cell)
+    def of_cell(cell: float, paper: Paper) -> Layout:
+        words = replace(wording, paper=paper)
+        size, step = words.label_size(cell)
         wide, high = cell * len(keys), cell * len(queries)
-        scale = wording.scale(cell * across)
-        unit = scale * wording.paper.label / STANDARD
-        note_size = wording.paper.note * scale
-        note, tick_size = LINE * note_size, min(note_size, wording.caption_size(scale, wide))
+        scale = words.scale(cell * across)
+        unit = scale * paper.label / STANDARD
+        note_size = paper.note * scale
+        note, tick_size = LINE * note_size, min(note_size, words.caption_size(scale, wide))
         numbers = grid.ticks()
-        below = label_room(wording, keys, size) if size else tick_height(wording, numbers[1], tick_size, cell)
+        below = label_room(words, keys, size) if size else tick_height(words, numbers[1], tick_size, cell)
         shortest = (SHORTEST_BAR - (BAR_GAP if len(bars) > 1 else 0)) * unit * FOLDED
-        lines = math.ceil(wording.widest(bars, note_size) / shortest)
-        level = size and not is_turned(wording, keys, size, cell * step)
+        lines = math.ceil(words.widest(bars, note_size) / shortest)
+        level = size and not is_turned(words, keys, size, cell * step)
         sides = Sides(
             outer=note,
-            left=label_room(wording, queries, size) + LABEL_GAP
+            left=label_room(words, queries, size) + LABEL_GAP
             if size
-            else tick_room(wording, numbers[0], tick_size, cell),
+            else tick_room(words, numbers[0], tick_size, cell),
             right=(BAR_GAP + BAR_WIDTH + BAR_TEXT) * unit + note * (lines - 1),
             above=0.0,
             below=(LINE * size if level else below) + LABEL_GAP + note,
         )
         lowest = SHORTEST_BAR * unit * len(bars) + note * (2 if hidden else 0.5)
-        return arrange(wording, sides, wide, high, cell, scale, max(lowest, wording.widest(grid.axes[:1], note_size)))
+        return arrange(words, sides, wide, high, cell, scale, max(lowest, words.widest(grid.axes[:1], note_size)))
 
     largest = LARGE_CELL if panels <= FEW else GRID_CELL
     if wording.paper.width is not None:
@@ -272,7 +273,7 @@ def lay_out(wording: Wording, grid: Grid, hidden: bool, bars: Sequence[str]) -> 
     level = label_room(wording, keys, STANDARD)
     if cell < level <= LEVEL_CELL and across * level <= LEVEL_GRID:
         cell = level
-    return of_cell(cell)
+    return of_cell(cell, wording.paper)
 
 
 def label_room(wording: Wording, labels: Sequence[str], size: float) -> float:
