@@ -5,7 +5,8 @@ import pytest
 
 from attncli.record.display import HEAD_COLOURS, WEIGHTS
 
-# Linear red, green, blue as they look without one kind of cones: Machado, Oliveira and Fernandes 2009, table 1, severity 1.
+# Linear red, green, blue as they look without one kind of cones: Machado, Oliveira and Fernandes 2009, table 1,
+# severity 1.
 DEUTERANOPIA = np.array(
     [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
 )

@@ -198,10 +198,9 @@ def draw_bars(
     for number, (colours, scale) in enumerate(bars):
         high = room - (BAR_GAP * unit if len(bars) > 1 else 0)
         place = layout.edge + BAR_GAP * unit, layout.tops[0] + number * room, BAR_WIDTH * unit, high
-        root = isinstance(colours.norm, PowerNorm)
-        ticks = (
-            [share * (colours.norm.vmax or 1) for share in ROOTS] if root else MaxNLocator(5 if len(bars) == 1 else 3)
-        )
+        ticks: Any = MaxNLocator(5 if len(bars) == 1 else 3)
+        if isinstance(colours.norm, PowerNorm):
+            ticks = [share * (colours.norm.vmax or 1) for share in ROOTS]
         name = "\n".join(fonts.wrap_line(scale, layout.note_size, high, wording.families))
         made = bar_at(figure, place, colours, name, layout.note_size, ticks=ticks, extend="max" if more else "neither")
         made.ax.tick_params(length=3 * unit)

@@ -4,7 +4,7 @@ import difflib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import matplotlib
 import numpy as np
@@ -327,7 +327,7 @@ def draw_maps(
         canvas.imshow(
             pooled(panel.matrix, *most),  # NaN is no colour: what lies under the map is seen
             cmap=shade.cmap,
-            norm=shade.norm,
+            norm=cast(Normalize, shade.norm),
             extent=(x, right, bottom, y),
             aspect="auto",
             interpolation="nearest",
