@@ -35,9 +35,9 @@ def written(drawn):
         warnings.filterwarnings("ignore", message="Glyph")
         drawn.draw(renderer)
     beyond = []  # ticks that are not drawn
-    for bar in drawn.axes[1:]:
-        low, high = bar.get_ylim()
-        beyond += [tick for tick in bar.yaxis.get_major_ticks() if not low <= tick.get_loc() <= high]
+    for axis in (axis for axes in drawn.axes for axis in (axes.xaxis, axes.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        beyond += [tick for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high]
     hidden = {text for tick in beyond for text in tick.findobj(Text)}
     texts = [text for text in drawn.findobj(Text) if text.get_visible() and text.get_text().strip()]
     texts = [text for text in texts if text not in hidden]

@@ -3,8 +3,9 @@
     python tests/readme.py
     python tests/readme.py attncli/models/README.md
 
-runs every command in their ```console blocks and writes what it printed under it, and draws the pictures; with names,
-in these documents and without the pictures. A ```python block that begins with the name of a file, as in
+runs every command in their ```console blocks and writes what it printed under it, and draws the pictures, those of
+README.md's gallery by the commands beside them; with names, in these documents and without the pictures. A ```python
+block that begins with the name of a file, as in
 "# checkpoints.py", is a script that the reader runs first: what it makes is there for the commands of the blocks after
 it. The tables of fields in attncli/cli/README.md are made of the features' FIELDS. `tests/test_readme.py` fails when
 anything would change.
@@ -30,6 +31,8 @@ PICTURE = ROOT / ".readme" / "run.svg"
 PAGE_PICTURE = ROOT / ".readme" / "view.png"
 PICTURED = ["run", "-l", "3", "-H", "0-5", "The trophy does not fit in the suitcase because it is too big."]
 
+GALLERY = re.compile(r"`(attncli [^`]*-o (\w+\.png)[^`]*)`")
+COLOURS = 128  # of a picture in the gallery, which has few
 SCRIPT = re.compile(r"```python\n(# (\w+\.py)\n.*?)```", flags=re.DOTALL)
 BLOCK = re.compile(r"```console\n(.*?)```", flags=re.DOTALL)
 MEASURED = re.compile(r"\d(\.\d+)?e[+-]\d+|(?<=right) +0\b")  # rounding errors: another processor has others
@@ -141,6 +144,18 @@ def draw_page(path: Path) -> None:
         browser.close()
 
 
+def draw_gallery(folder: Path) -> None:
+    """Draw the pictures of the gallery by their commands, in few colours."""
+    from PIL import Image
+
+    for line, name in GALLERY.findall(README.read_text(encoding="utf-8")):
+        run_line(line, ROOT)
+        drawn = ROOT / name
+        few = Image.open(drawn).convert("RGB").quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)
+        few.save(folder / name, optimize=True)
+        drawn.unlink()
+
+
 def write_anew(document: Path) -> None:
     document.write_text(regenerated(document.read_text(encoding="utf-8")), encoding="utf-8")
 
@@ -153,5 +168,6 @@ if __name__ == "__main__":
     PICTURE.parent.mkdir(exist_ok=True)
     draw_page(PAGE_PICTURE)
     PICTURE.write_text(picture(), encoding="utf-8")
+    draw_gallery(PICTURE.parent)
     for document in DOCUMENTS:
         write_anew(document)

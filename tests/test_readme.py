@@ -4,13 +4,16 @@ import re
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from readme import (
     BLOCK,
     DOCUMENTS,
     FIELDS,
+    GALLERY,
     PICTURE,
     ROOT,
     commands,
+    draw_gallery,
     picture,
     scripts,
     session,
@@ -52,6 +55,21 @@ def test_every_command_is_in_the_readme_once_in_the_groups_of_the_help():
 
 def test_the_readme_is_read_in_one_sitting():
     assert len(TEXTS["README.md"].splitlines()) <= 300
+
+
+def test_the_gallery_has_six_small_pictures_and_their_commands():
+    names = [name for _, name in GALLERY.findall(TEXTS["README.md"])]
+    assert len(names) == 6 and re.findall(r"\(.readme/(\w+\.png)\) `", TEXTS["README.md"]) == names
+    for name in names:
+        assert (ROOT / ".readme" / name).stat().st_size < 150_000
+
+
+@pytest.mark.slow
+def test_the_gallery_is_what_its_commands_draw(tmp_path):
+    draw_gallery(tmp_path)
+    for path in tmp_path.iterdir():
+        with Image.open(path) as drawn, Image.open(ROOT / ".readme" / path.name) as kept:
+            assert drawn.size == kept.size
 
 
 @pytest.mark.slow

@@ -127,7 +127,7 @@ SCALES = {
     "probability": "effect on the probability",
     "log-probability": "effect on log P (nats)",
     "divergence": "divergence (nats)",
-    "distance": "distance moved (share of the length)",
+    "distance": "distance moved",
 }  # the name of an effect's scale, by the kind of the output
 
 

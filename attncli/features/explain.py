@@ -416,7 +416,7 @@ class _Bars(Part):
         from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
         from attncli.report.figure.fonts import clean, token_label, wrap_line
         from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, bar_length, left_out_note
-        from attncli.report.paper import STANDARD, too_narrow
+        from attncli.report.paper import STANDARD, larger, too_narrow
 
         keys = self.document["keys"]
         shown = sorted(sorted(range(len(keys)), key=lambda place: -keys[place]["weight"])[:MOST_ROWS])
@@ -448,7 +448,7 @@ class _Bars(Part):
         while (longest := bar_length(width_of, paper, SHORTEST, LONGEST)) is None:
             leaving = [step for step in steps if step.leaves]
             if not leaving:
-                raise too_narrow(paper.width or 0, width_of(SHORTEST))
+                raise too_narrow(paper, larger(paper, width_of(SHORTEST)))
             step = min(leaving, key=lambda step: step.leaves)
             steps.remove(step)
             left_out.append(step.heading)

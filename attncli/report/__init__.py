@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PAGE, PICTURES, as_text, check_suffix, save_document
 from attncli.report.parts import Axis, Cell, Column, HeadGrid, Maps, Panel, Part, Sentence, Table
 
@@ -92,9 +93,11 @@ class Report:
             save_page(page_of(self.title, self.parts), path)
         else:
             from attncli.report.figure import figure_of
-            from attncli.report.figure.drawing import save_figure
+            from attncli.report.figure.drawing import has_dots, save_figure
             from attncli.report.paper import paper
 
             sheet = paper(**printed)
             drawn = figure_of(self.title, self.parts if self.picture is None else self.picture, sheet)
+            if sheet.dpi is not None and suffix != ".png" and not has_dots(drawn):
+                raise RequestError(f"--dpi has no effect on {path}: its lines have no dots; leave it out")
             save_figure(drawn, path, sheet.dots)

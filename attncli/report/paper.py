@@ -2,7 +2,8 @@
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
@@ -89,10 +90,18 @@ def paper(
     return Paper(None if width is None else inches(width), font, font_size, title, dpi)
 
 
-def too_narrow(width: float, needed: float) -> RequestError:
-    """Return the error about a width, both in inches, in which a picture has no room."""
-    fits = math.ceil(needed * 25.4) / 10
-    return RequestError(f"--width {width * 2.54:.1f}cm is too narrow for this picture: use --width {fits:g}cm")
+def too_narrow(paper: Paper, needed_on: Callable[[Paper], float]) -> RequestError:
+    """Return the error about a paper on which a picture has no room.
+
+    needed_on: returns the inches that the picture takes on a paper; on a wider one letters are larger.
+    """
+    assert paper.width is not None
+    millimetres = math.floor(paper.width * 25.4)
+    while (needed := needed_on(replace(paper, width=millimetres / 25.4)) * 25.4) > millimetres:
+        millimetres = math.ceil(needed)
+    return RequestError(
+        f"--width {paper.width * 2.54:.1f}cm is too narrow for this picture: use --width {millimetres / 10:g}cm"
+    )
 
 
 def inches(length: str | float) -> float:
@@ -104,3 +113,8 @@ def inches(length: str | float) -> float:
             f'--width {quoted(str(length))}: write it as "8cm", "80mm", "3.15in" or "227pt", up to {WIDEST:g}in'
         )
     return value
+
+
+def larger(paper: Paper, needed: float) -> Callable[[Paper], float]:
+    """Return a bound of the inches that a picture takes on other papers; needed: those on this one."""
+    return lambda other: needed * other.label / paper.label

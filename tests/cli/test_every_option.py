@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 from checkpoints import make_checkpoint
 from cli.commands import LIVE, commands, is_flag
+from matplotlib.text import Text
 from own_attention import MINE
+from pictures import check_nothing_overlaps
 from sentences import NORMALIZE, pooling, write_modules
 
 from attncli import load_model, save_records
 from attncli.cli.help import long_name
 from attncli.features.compare import ways
+from attncli.report.figure import drawing
 
 TEXT = "the cat sat on the unbelievable cat"
 OTHER = "it sat on the big cat"
@@ -200,7 +203,7 @@ WAYS = {
     ],
     "diff": [
         f"diff {M} @ @@", f"diff {M} --masks padding,causal @", f"diff {M} --measures weight,norm @",
-        "diff --models tiny,other @", "diff maps.npz others.npz", f"diff {M} @ @@ --json", f"diff {M} @ @@ -o a.svg",
+        "diff --models tiny,other @", "diff maps.npz others.npz", f"diff {M} @ @@ --json", f"diff {M} @ @@@ -o a.svg",
         "diff maps.npz others.npz --json", f"diff {M} @ @@ -o a.csv", f"diff {M} @ @@ -o a.json",
         f"diff {M} @ @@ -o a.html", "diff maps.npz others.npz -o a.html",
     ],
@@ -368,3 +371,31 @@ def test_an_option_changes_something_or_is_refused(base, option, attncli, place,
     else:
         said, said_plainly = (one.err.replace("other", "a") for one in (result, plain))
         assert (result.code, result.out, said, made) != (plain.code, plain.out, said_plainly, plain_made)
+
+
+PICTURES = [line for lines in WAYS.values() for line in lines if "-o a.svg" in line]
+
+
+def test_every_command_that_saves_a_picture_has_a_way_that_does():
+    with_width = {name for name in WAYS if "width" in {option.name for option in commands()[name].params}}
+    assert with_width == {line.split()[0] for line in PICTURES}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [8, 17])
+@pytest.mark.parametrize("line", PICTURES)
+def test_a_printed_picture_has_its_width_and_no_letter_below_six_points(line, width, attncli, place, monkeypatch):
+    monkeypatch.chdir(place)
+    figures = []
+    monkeypatch.setattr(drawing, "save_figure", lambda figure, path, dpi: figures.append((figure, dpi)))
+    assert attncli(*way(line), "--width", f"{width}cm").code == 0
+    [(figure, dpi)] = figures
+    assert dpi == 300
+    assert figure.get_size_inches()[0] == pytest.approx(width / 2.54)
+    check_nothing_overlaps(figure)
+    assert min(text.get_size() for text in figure.findobj(Text) if text.get_text().strip()) >= 6 - 1e-6
+
+
+def test_the_options_of_pictures_are_refused_where_there_is_no_picture(refused):
+    for option in (("--width", "8cm"), ("--font", "DejaVu Sans"), ("--title", "A"), ("--dpi", "40")):
+        assert f"{option[0]} has no effect without a picture: add -o FILE.pdf" in refused("mask", *option, TEXT)

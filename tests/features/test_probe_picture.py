@@ -8,8 +8,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from pictures import check_nothing_overlaps, said
 
-from attncli.features.probe import percent, relation_cells
+from attncli.features.probe import percent, relation_cells, title_of
 from attncli.features.probe.picture import COMPARED, FAINT, FOUND, INK, MOST_ROWS, UNSURE, WHOLE, draw_bars
+from attncli.report.paper import Paper
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 
@@ -62,7 +63,7 @@ def bars_of(canvas):
 @settings(max_examples=15)
 @given(documents())
 def test_bars_and_marks_stand_for_the_shares(document):
-    canvas = draw_bars(document).axes[0]
+    canvas = draw_bars(document, title_of(document, folders=False), Paper()).axes[0]
     bars = bars_of(canvas)
     marks = [line.get_xdata()[0] for line in canvas.lines if line.get_color() == COMPARED]
     left = bars[0].get_x()
@@ -77,7 +78,7 @@ def test_bars_and_marks_stand_for_the_shares(document):
 @settings(max_examples=10)
 @given(documents())
 def test_bars_are_grey_where_there_are_too_few_words_and_have_their_intervals(document):
-    canvas = draw_bars(document).axes[0]
+    canvas = draw_bars(document, title_of(document, folders=False), Paper()).axes[0]
     bars = bars_of(canvas)
     rows = document["relations"]
     silent = [bar.get_facecolor()[:3] == pytest.approx(to_rgb(UNSURE)) for bar in bars[: len(rows)]]
@@ -91,7 +92,7 @@ def test_bars_are_grey_where_there_are_too_few_words_and_have_their_intervals(do
 @settings(max_examples=15)
 @given(documents())
 def test_it_says_what_the_terminal_says(document):
-    shown = said(draw_bars(document))
+    shown = said(draw_bars(document, title_of(document, folders=False), Paper()))
     for row in document["relations"]:
         head, direction, *rest = relation_cells(row)
         assert {f"{head} {direction.replace('->', ' → ')}", *rest} <= {*shown}
@@ -103,7 +104,7 @@ def test_it_says_what_the_terminal_says(document):
 @settings(max_examples=15)
 @given(documents())
 def test_no_word_lies_on_another_or_leaves_the_picture(document):
-    drawn = draw_bars(document)
+    drawn = draw_bars(document, title_of(document, folders=False), Paper())
     check_nothing_overlaps(drawn)
 
 
@@ -113,7 +114,7 @@ def test_no_word_lies_on_another_or_leaves_the_picture(document):
 def test_relations_are_no_formulas_and_command_nothing(document):
     document["relations"][0]["relation"] = "\x1b[1m$x^2$"
     document["treebank"]["path"] = "\x1b]0;t\x07$y_1$"
-    drawn = draw_bars(document)
+    drawn = draw_bars(document, title_of(document, folders=False), Paper())
     assert not any("/" in word for word in said(drawn) if "sentence" in word)  # a file's name, not its folders
     assert not any("\x1b" in word or "\x07" in word for word in said(drawn))
     assert not any(text.get_parse_math() for text in drawn.findobj(Text) if "$" in text.get_text())
@@ -124,8 +125,10 @@ def test_relations_are_no_formulas_and_command_nothing(document):
 @given(documents(), relations())
 def test_of_many_relations_the_first_are_drawn_and_it_says_so(document, row):
     document["relations"] = [{**row, "relation": f"r{place}"} for place in range(MOST_ROWS + 1)]
-    shown = said(draw_bars(document))
+    shown = said(draw_bars(document, title_of(document, folders=False), Paper()))
     assert f"r{MOST_ROWS - 1}" in shown and f"r{MOST_ROWS}" not in shown
     assert f"the {MOST_ROWS} most frequent of {MOST_ROWS + 1} rows" in shown
     document["relations"].pop()
-    assert not any("most frequent" in word for word in said(draw_bars(document)))
+    assert not any(
+        "most frequent" in word for word in said(draw_bars(document, title_of(document, folders=False), Paper()))
+    )

@@ -16,6 +16,7 @@ from attncli.features.stats.atlas import LETTERS, draw_atlas
 from attncli.record import ModelInfo
 from attncli.record.display import head_colour
 from attncli.report.figure.drawing import save_figure
+from attncli.report.paper import Paper
 
 LAYERS, HEADS = 3, 4
 
@@ -34,7 +35,7 @@ def with_distances() -> Statistics:
 
 
 def atlas(statistics: Statistics, by: str = "entropy") -> Figure:
-    return draw_atlas(Heads(statistics, by))
+    return draw_atlas(Heads(statistics, by), [statistics.model.shown, *statistics.parts], Paper())
 
 
 def panels(figure: Figure) -> dict[str, object]:
@@ -60,7 +61,7 @@ def test_layers_that_see_differently_far_have_limits_of_their_own():
 
 
 def test_a_line_a_pattern_is_the_mean_of_each_layers_heads():
-    axes = panels(atlas(made()))["Where the weight goes (mean of a layer's heads)"]
+    axes = panels(atlas(made()))["Where the weight goes"]
     assert len(axes.lines) == len(PATTERNS)
     for line, pattern in zip(axes.lines, PATTERNS, strict=True):
         assert line.get_label() == pattern.replace("_", " ")
@@ -80,8 +81,8 @@ def test_distances_are_a_plane_with_a_colour_a_cluster_and_a_legend_of_them():
     statistics = with_distances()
     axes = panels(atlas(statistics))["Heads by their distance"]
     points, clusters = statistics.distances.embedding, np.array(statistics.distances.clusters)
-    dots = [line for line in axes.lines if line.get_marker() == "o"]
-    assert len({line.get_color() for line in dots}) == len(dots) == 3
+    dots = [line for line in axes.lines if line.get_label().startswith("cluster")]
+    assert len({line.get_color() for line in dots}) == len({line.get_marker() for line in dots}) == len(dots) == 3
     for cluster, line in enumerate(dots):
         assert np.array_equal(line.get_xydata(), points[clusters == cluster])
         assert not line.get_clip_on()

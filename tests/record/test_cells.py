@@ -16,6 +16,7 @@ from attncli.record.display import drawn_map, hide_masked, hides, largest_weight
 from attncli.record.grouping import merge_words
 from attncli.report.canvas import Canvas
 from attncli.report.heads import one_head
+from attncli.report.paper import Paper
 from attncli.report.terminal import ASCII_HATCH, GREY, HATCH, cell_text, colour, picture
 
 WIDE = Canvas(200, colour=False, unicode=True)
@@ -108,7 +109,7 @@ def test_lines_say_what_is_hidden_from_the_query_that_is_held():
 
 def test_a_difference_is_hidden_where_neither_may_look():
     near, far = long_record(1, length=8), long_record(3, length=8)
-    figure = difference_report(difference(near, far)).parts[0].figure([])
+    figure = difference_report(difference(near, far)).parts[0].figure(["A: one", "B: other"], Paper())
     first, second, change = (np.isnan(one.get_array()[..., 0]) | (one.get_array()[..., 3] == 0) for one in maps(figure))
     assert np.array_equal(first, ~near.mask) and np.array_equal(second, ~far.mask)
     assert np.array_equal(change, ~(near.mask | far.mask)) and said(figure).count("hidden") == 1

@@ -31,7 +31,7 @@ from attncli.report.figure.fonts import clean, cut, token_label, wrap_line
 from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, Wording, bar_length, step_note, tick_places
 from attncli.report.figure.maps import COLOURS
 from attncli.report.numbers import in_cell
-from attncli.report.paper import STANDARD, Paper, too_narrow
+from attncli.report.paper import STANDARD, Paper, larger, too_narrow
 
 if TYPE_CHECKING:
     from attncli.features.diff import Cell
@@ -46,7 +46,7 @@ MAPS = "Where most did; in frames: the cells that differ most"
 # Inches, for text of the usual size.
 HEAD_WIDE, HEAD_HIGH = 0.42, 0.26  # a head's square
 SMALLEST_MAP, LARGEST_MAP, TOKEN = 2.2, 7.0, 0.17  # the side of a map, and what a token of it should have
-BAR_WIDTH, BAR_ROOM = 0.13, 0.75
+BAR_WIDTH, BAR_ROOM = 0.13, 0.85
 ROOM_FOR_TICKS, LONGEST_BARS = 0.6, 2.5  # of a colour bar, and of both together
 SMALLEST_CELL, SMALLEST_SQUARE = 0.01, 0.1  # of a token and of a head, where the width is given
 
@@ -149,7 +149,7 @@ def make_plan(
     words = Wording([], [], "", "", tuple(families), paper)
     longest = max(len(queries), len(keys))
     caption, line = LINE * size + LABEL_GAP, LINE * size + 2 * LABEL_GAP
-    bars = BAR_ROOM * unit
+    bars = BAR_WIDTH + BAR_ROOM * unit
     named = words.widest(["layer 00"], size) + LABEL_GAP
 
     def left_of(cell: float) -> float:
@@ -168,7 +168,7 @@ def make_plan(
         least = left_of(0.0001) + 3 * SMALLEST_CELL * longest + 2 * GAP + bars + margin
         needed = max(least, margin + named + heads[1] * SMALLEST_SQUARE * unit + margin)
         if needed > width:
-            raise too_narrow(width, needed)
+            raise too_narrow(paper, larger(paper, needed))
         cell = bar_length(width_of, paper, SMALLEST_CELL, 0.0) or SMALLEST_CELL
         squares_wide = min(HEAD_WIDE, (width - left_of(cell) - margin) / heads[1])
     label_size, label_step = words.label_size(cell)

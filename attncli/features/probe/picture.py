@@ -21,7 +21,7 @@ from attncli.report.figure import fonts, title_of
 from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
 from attncli.report.figure.fonts import clean, token_label, wrap_line
 from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, bar_length, left_out_note
-from attncli.report.paper import STANDARD, Paper, too_narrow
+from attncli.report.paper import STANDARD, Paper, larger, too_narrow
 
 MOST_ROWS = 60
 
@@ -98,7 +98,7 @@ def draw_bars(document: dict[str, Any], title: Sequence[str], paper: Paper) -> F
         if (whole := bar_length(width_of, paper, SHORTEST, WHOLE)) is not None:
             break
     else:
-        raise too_narrow(paper.width or 0, width_of(SHORTEST))
+        raise too_narrow(paper, larger(paper, width_of(SHORTEST)))
     names = [blocks[0].columns[place] for place in range(len(columns)) if place not in shown]
     notes += filter(None, [left_out_note(names)])
     rights = [bars + whole + half + sum(gap + widths[place] for place in shown[: at + 1]) for at in range(len(shown))]

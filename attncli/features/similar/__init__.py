@@ -343,7 +343,7 @@ SHARED = (
     "convention"
 )
 HUNDREDTHS = 100  # the unit of contributions
-UP = "above 0 a pair makes the two texts more alike, below 0 less"
+UP = "above 0: the pair makes the texts more alike"
 
 
 def _report(found: Similarity, top: int, following: NextCommand | None) -> Report:

@@ -22,11 +22,12 @@ from attncli.report.figure.drawing import FAINT, INK, drawing
 from attncli.report.figure.fonts import clean, wrap_line
 from attncli.report.figure.layout import LINE
 from attncli.report.figure.maps import COLOURS
-from attncli.report.paper import Paper, too_narrow
+from attncli.report.paper import Paper, larger, too_narrow
 
 WIDTH = 11.0  # inches
 BESIDE = 6.0  # inches: in a narrower picture the panels stand below each other
 PANEL = 0.75  # the height of a panel, as a share of its width
+SMALL = 0.7  # of the labels' size
 TINY = 5.5  # points: names of heads, where one can zoom in
 ABOVE = 0.8  # the length of a line above a layer, as a share of the way to the next
 SIDES = 1.0  # inches that the numbers and the colour bar beside the heads need
@@ -50,7 +51,7 @@ def draw_atlas(part: Heads, title: Sequence[str], paper: Paper) -> Figure:
     needed = 2 * paper.margin + statistics.model.heads * max(fonts.widths(["00"], paper.note, families)) + SIDES
     width = WIDTH if paper.width is None else paper.width
     if width < needed:
-        raise too_narrow(width, needed)
+        raise too_narrow(paper, larger(paper, needed))
     with drawing(families):
         panels = [_draw_entropy, _draw_shares, _draw_heads, *([] if distances is None else [_draw_distances])]
         across = 2 if width >= BESIDE else 1
@@ -91,7 +92,7 @@ def _draw_entropy(axes: Axes, part: Heads, paper: Paper) -> None:
     axes.set_ylim(0, statistics.entropy_limit.max() * 1.08)
     _dress(axes, "Entropy of each head", "layer", "entropy (nats)", paper)
     _mark(axes.xaxis, len(layers))
-    _draw_legend(axes, paper, 2)
+    _draw_legend(axes, paper, 1)
 
 
 def _draw_limit(axes: Axes, limit: Doubles) -> None:
@@ -125,16 +126,16 @@ def _draw_heads(axes: Axes, part: Heads, paper: Paper) -> None:
     picture = axes.imshow(values, cmap=COLOURS, vmin=0, vmax=top, aspect="auto")
     for one in statistics.heads:
         colour = "white" if values[one.layer, one.head] > 0.55 * top else INK
-        axes.text(one.head, one.layer, LETTERS[one.label], size=paper.note, color=colour, ha="center", va="center")
+        axes.text(one.head, one.layer, LETTERS[one.label], size=_small(paper), color=colour, ha="center", va="center")
     letters = [f"{letter} {name.replace('_', ' ')}" for name, letter in LETTERS.items() if letter] + ["nothing: broad"]
     lines = "\n".join("   ".join(letters[start : start + 3]) for start in range(0, len(letters), 3))
     _dress(axes, f"All heads by {by.replace('_', ' ')}", f"head\n{lines}", "layer", paper)
     _mark(axes.xaxis, statistics.model.heads)
     _mark(axes.yaxis, statistics.model.layers)
     bar = axes.figure.colorbar(picture, ax=axes)
-    bar.ax.tick_params(labelsize=paper.note, colors=INK)
+    bar.ax.tick_params(labelsize=_small(paper), colors=INK)
     bar.set_ticks([0, top], labels=["0", figure_text(top, by)])
-    style: Any = {"size": paper.note, "color": FAINT, "rotation": 90, "va": "center", "transform": bar.ax.transAxes}
+    style: Any = {"size": _small(paper), "color": FAINT, "rotation": 90, "va": "center", "transform": bar.ax.transAxes}
     bar.ax.text(1.3, 0.5, _unit_of(by), **style)
 
 
@@ -153,13 +154,14 @@ def _draw_distances(axes: Axes, part: Heads, paper: Paper) -> None:
     axes.set_xticks([])
     axes.set_yticks([])
     axes.set_aspect("equal", adjustable="datalim")
-    _draw_legend(axes, paper, 2 if paper.width is not None else 3)
+    _draw_legend(axes, paper, 2)
 
 
 def _draw_legend(axes: Axes, paper: Paper, columns: int) -> None:
     """Draw the legend of a panel below it."""
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.02 if not axes.get_xlabel() else -0.22)}
-    axes.legend(fontsize=paper.note, frameon=False, ncols=columns, columnspacing=1.0, **below)
+    lines = 3.8 if axes.get_xlabel() else 1.5  # between the panel and the legend
+    below: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": lines}
+    axes.legend(fontsize=_small(paper), frameon=False, ncols=columns, columnspacing=1.0, **below)
 
 
 def _name_heads(figure: Figure, axes: Axes, distances: Distances, heads: int, paper: Paper) -> None:
@@ -193,7 +195,7 @@ def _name_heads(figure: Figure, axes: Axes, distances: Distances, heads: int, pa
     missing = len(names) - sum(text is not None for text in drawn[2])
     if missing:
         note = f"no room for {missing} of {len(names)} names"
-        axes.text(1, 1, note, size=paper.note, color=FAINT, transform=axes.transAxes, ha="right", va="bottom")
+        axes.text(0.5, -0.01, note, size=_small(paper), color=FAINT, transform=axes.transAxes, ha="center", va="top")
 
 
 def _unit_of(by: str) -> str:
@@ -207,6 +209,11 @@ def _unit_of(by: str) -> str:
     )
 
 
+def _small(paper: Paper) -> float:
+    """Return the points of the words in a panel."""
+    return max(SMALL * paper.label, paper.smallest)
+
+
 def _mark(axis: Axis, count: int) -> None:
     """Number layers or heads, as many as have room."""
     axis.set_major_locator(MaxNLocator(min(count, MOST_NUMBERS), integer=True))
@@ -214,9 +221,9 @@ def _mark(axis: Axis, count: int) -> None:
 
 def _dress(axes: Axes, title: str, across: str, up: str, paper: Paper) -> None:
     """Set the title, the names of the axes and the lines that all panels share."""
-    axes.set_title(title, size=paper.label, color=INK)
-    axes.set_xlabel(across, size=paper.note, color=INK)
-    axes.set_ylabel(up, size=paper.note, color=INK)
-    axes.tick_params(labelsize=paper.note, colors=INK, width=0.6)
+    axes.set_title(title, size=paper.note, color=INK)
+    axes.set_xlabel(across, size=_small(paper), color=INK)
+    axes.set_ylabel(up, size=_small(paper), color=INK)
+    axes.tick_params(labelsize=_small(paper), colors=INK, width=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set(linewidth=0.6, edgecolor=FAINT)

@@ -9,13 +9,14 @@ from attncli.base.errors import RequestError
 from attncli.record.display import SIGNED
 from attncli.report.figure.fonts import NO_BREAK
 from attncli.report.figure.layout import Grid, wrap_panels
-from attncli.report.figure.maps import COLOURS, panel_grid
+from attncli.report.figure.maps import COLOURS, MOST_BARS, panel_grid
 from attncli.report.figure.maps import Panel as DrawnPanel
+from attncli.report.numbers import three_digits
 from attncli.report.paper import Paper
 from attncli.report.parts import HeadGrid, Maps, Panel, Part, Sentence
 
 UNBROKEN = 24  # characters of a title's piece in which no line breaks
-LONGEST_PIECE = 44  # characters: longer ones are prose, which the document has
+LONGEST_PIECE = 56  # characters: longer ones are prose, which the document has
 
 
 def figure_of(title: Sequence[str], parts: Sequence[Part], paper: Paper = Paper()) -> Figure:
@@ -54,11 +55,15 @@ def caption_lines(panel: Panel) -> str:
 
 
 def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part], paper: Paper) -> Figure:
-    """Draw maps of weights in their colours, or signed maps in colours around 0."""
+    """Draw maps of weights in their colours, or signed maps in colours around 0.
+
+    Captions name the largest values of maps that have scales of their own and are too many for a colour bar each.
+    """
+    many = part.apart and len(part.all_panels) > MOST_BARS
     panels = [
         [
             DrawnPanel(
-                caption_lines(panel),
+                f"{panel.name}, up to {three_digits(panel.largest)}" if many else caption_lines(panel),
                 np.float32(panel.values),
                 panel.name if panel.weights else f"{panel.name}, {part.scale}".removeprefix(", "),
                 panel.weights,

@@ -20,13 +20,14 @@ from matplotlib.collections import LineCollection
 from matplotlib.colorbar import Colorbar
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.base.errors import Notice, RequestError
 from attncli.base.files import LATEX, PICTURES, check_suffix, write_whole
-from attncli.record.display import HIDDEN
+from attncli.record.display import HIDDEN, dashes
 from attncli.report.figure import fonts
 from attncli.report.figure.layout import CLOSE, LABEL_GAP, LINE, TICK, Layout, Wording, tick_places
 from attncli.report.paper import SCREEN_DPI
@@ -186,7 +187,9 @@ BAR_GAP, BAR_WIDTH, BAR_TEXT = 0.25, 0.16, 0.75  # for text of 10 points
 SHORTEST_BAR, LONGEST_BAR = 1.2, 4.0
 
 
-def draw_bars(figure: Figure, layout: Layout, bars: Sequence[tuple[ScalarMappable, str]], more: bool) -> None:
+def draw_bars(
+    figure: Figure, layout: Layout, wording: Wording, bars: Sequence[tuple[ScalarMappable, str]], more: bool
+) -> None:
     """Draw colour bars with their names right of the maps, below each other; they end in a point if there is `more`
     weight than they reach to.
     """
@@ -195,11 +198,11 @@ def draw_bars(figure: Figure, layout: Layout, bars: Sequence[tuple[ScalarMappabl
     for number, (colours, scale) in enumerate(bars):
         high = room - (BAR_GAP * unit if len(bars) > 1 else 0)
         place = layout.edge + BAR_GAP * unit, layout.tops[0] + number * room, BAR_WIDTH * unit, high
-        root = isinstance(colours.norm, PowerNorm)
-        ticks = (
-            [share * (colours.norm.vmax or 1) for share in ROOTS] if root else MaxNLocator(5 if len(bars) == 1 else 3)
-        )
-        made = bar_at(figure, place, colours, scale, layout.note_size, ticks=ticks, extend="max" if more else "neither")
+        ticks: Any = MaxNLocator(5 if len(bars) == 1 else 3)
+        if isinstance(colours.norm, PowerNorm):
+            ticks = [share * (colours.norm.vmax or 1) for share in ROOTS]
+        name = "\n".join(fonts.wrap_line(scale, layout.note_size, high, wording.families))
+        made = bar_at(figure, place, colours, name, layout.note_size, ticks=ticks, extend="max" if more else "neither")
         made.ax.tick_params(length=3 * unit)
 
 
@@ -215,7 +218,7 @@ def bar_at(
     (left, top, across, down), (wide, high) = place, figure.get_size_inches()
     axes = figure.add_axes((left / wide, 1 - (top + down) / high, across / wide, down / high))
     bar = figure.colorbar(colours, cax=axes, **how)
-    bar.set_label(name, size=size, color=FAINT)
+    bar.set_label(name, size=size, color=FAINT, linespacing=1.0)
     bar.ax.tick_params(labelsize=size, colors=INK, width=0.6, length=2)
     bar.outline.set(linewidth=0.6, edgecolor=FAINT)
     return bar
@@ -261,7 +264,7 @@ def legend_rows(wording: Wording, layout: Layout, texts: Sequence[str]) -> list[
 def draw_legend(
     canvas: Axes, layout: Layout, rows: Sequence[Sequence[tuple[float, str]]], colours: Mapping[str, str]
 ) -> None:
-    """Draw a short line of each colour with its name, below everything."""
+    """Draw a short line of each colour, and of its dashes, with its name, below everything."""
     samples, inks = [], []
     y = layout.height - layout.margin - (len(rows) - 0.5) * LINE * layout.note_size
     for row in rows:
@@ -271,7 +274,8 @@ def draw_legend(
             inks.append(colours[text])
             write(canvas, end + LABEL_GAP * layout.unit, y, text, layout.note_size, ha="left")
         y += LINE * layout.note_size
-    canvas.add_collection(LineCollection(samples, colors=inks, linewidths=2.0), autolim=False)
+    styles = [dashes(place) for place in range(len(samples))]
+    canvas.add_collection(LineCollection(samples, colors=inks, linewidths=2.0, linestyles=styles), autolim=False)
 
 
 # --- files -------------------------------------------------------------------------------------------
@@ -301,6 +305,11 @@ def save_figure(figure: Figure, path: str | Path, dpi: int = SCREEN_DPI) -> None
             check_dots(figure, path, dpi)
             figure.savefig(drawn, format=suffix[1:], dpi=dpi, metadata=NO_DATE[suffix])
     write_whole(path, lambda file: file.write_bytes(drawn.getvalue()))
+
+
+def has_dots(figure: Figure) -> bool:
+    """Return whether parts of a picture are made of dots in an SVG or PDF too."""
+    return any(isinstance(one, AxesImage) or one.get_rasterized() for one in figure.findobj())
 
 
 def check_dots(figure: Figure, path: Path, dpi: int) -> None:

@@ -28,7 +28,7 @@ def families(texts: Iterable[str], first: str | None = None) -> list[str]:
     fonts of this machine: the font with most of them is taken, until nothing is missing. A Notice names characters that
     no font has. Raises RequestError if `first` is not installed.
     """
-    first = None if first is None else installed_family(first)
+    first = first if first in (None, DEFAULT) else installed_family(str(first))
     chosen = list(dict.fromkeys([first or DEFAULT, DEFAULT]))
     shapes = list(dict.fromkeys(character for text in texts for character in text if has_shape(character)))
     missing = set(shapes) - glyphs(default_file(), shapes)
@@ -164,4 +164,4 @@ def wrap_line(text: str, size: float, width: float, families: Sequence[str]) -> 
         room = FILLED * width
         columns = len(line) if needed <= room else int(len(line) * room / needed)
         lines += textwrap.wrap(line, max(columns, 1), break_on_hyphens=False)
-    return [line.removesuffix(" ·").replace(NO_BREAK, " ") for line in lines]
+    return [line.removesuffix(" ·").removeprefix("· ").replace(NO_BREAK, " ") for line in lines]

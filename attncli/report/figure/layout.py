@@ -71,6 +71,7 @@ def wrap_panels(panels: Sequence[T]) -> list[list[T]]:
 ROOMY = 10.0  # inches: panels that take more have larger words around them
 READABLE = 0.065  # inches: the smallest cell with a label beside it, where one can zoom in
 LABEL_LINE = 1.1 / 72  # the inches of a label, by its points
+FOLDED = 0.85  # of the room for a line: its longest word
 LONGEST_STEP = 5  # tokens from one label to the next; where there is less room, numbers stand in place of labels
 
 
@@ -131,7 +132,7 @@ class Wording:
         kind, _, number = text.partition(" ")
         if kind in ("head", "layer") and " " not in number:
             return number
-        return "\n".join(wrap_line(text, size, max(room, self.widest(text.split(), size)), self.families))
+        return "\n".join(wrap_line(text, size, max(room, self.widest(text.split(), size) / FOLDED), self.families))
 
 
 @lru_cache(maxsize=64)  # whoever looks for the largest panels asks for the same again and again
@@ -276,18 +277,18 @@ def arrange(
     )
 
 
-def largest_panels(lay_out: Callable[[float], Layout], width: float, least: float, most: float) -> Layout:
-    """Return the layout with the largest panels that takes at most `width` inches.
+def largest_panels(lay_out: Callable[[float, Paper], Layout], paper: Paper, least: float, most: float) -> Layout:
+    """Return the layout with the largest panels that is at most as wide as the paper.
 
-    lay_out: returns the layout for a size from `least` to `most`. Raises RequestError when even the smallest is too
-    wide.
+    lay_out: returns the layout for a size from `least` to `most` and a paper. Raises RequestError when even the
+    smallest is too wide.
     """
-    layout = lay_out(least)
+    layout, width = lay_out(least, paper), paper.width or math.inf
     if layout.needed > width:
-        raise too_narrow(width, layout.needed)
+        raise too_narrow(paper, lambda wider: lay_out(least, wider).needed)
     for _ in range(20):
         middle = (least + most) / 2
-        tried = lay_out(middle)
+        tried = lay_out(middle, paper)
         if tried.needed <= width:
             least, layout = middle, tried
         else:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from attncli.base.arrays import Floats
-from attncli.record.display import HIDDEN, hides, largest_weight
+from attncli.record.display import HIDDEN, dashes, hides, largest_weight
 from attncli.report.figure.drawing import (
     FAINT,
     INK,
@@ -49,6 +49,7 @@ from attncli.report.figure.layout import (
     tick_room,
     ticks_note,
 )
+from attncli.report.paper import Paper
 
 # --- the lines of a panel -----------------------------------------------------------------------------
 
@@ -93,6 +94,7 @@ def draw_strands(
         list(segments),
         colors=np.column_stack([colours, shown]),
         linewidths=(thickest * (0.4 + 0.6 * shown)).round(2),
+        linestyles=[dashes(one) for one in head],
         capstyle="butt",
         rasterized=len(order) > MOST_LINES,
         clip_on=False,
@@ -188,15 +190,16 @@ def lay_out(wording: Wording, grid: Grid, values: int) -> Layout:
     longest = max(len(queries), len(keys))
     line = LINE * wording.paper.label
 
-    def of_size(wide: float, cell: float) -> Layout:
-        size, _ = wording.label_size(cell)
-        scale = wording.scale(columns * wide)
-        note = wording.paper.note * scale
-        tick_size = min(note, wording.caption_size(scale, wide))
+    def of_size(wide: float, cell: float, paper: Paper) -> Layout:
+        words = replace(wording, paper=paper)
+        size, _ = words.label_size(cell)
+        scale = words.scale(columns * wide)
+        note = paper.note * scale
+        tick_size = min(note, words.caption_size(scale, wide))
         beside = [
             max(
-                wording.widest(labels, size) + LABEL_GAP if size else tick_room(wording, numbers, tick_size, cell),
-                wording.widest([name], note) + LABEL_GAP,
+                words.widest(labels, size) + LABEL_GAP if size else tick_room(words, numbers, tick_size, cell),
+                words.widest([name], note) + LABEL_GAP,
             )
             + LABEL_GAP
             for labels, numbers, name in zip((queries, keys), grid.ticks(), ("query", "key"), strict=True)
@@ -204,22 +207,22 @@ def lay_out(wording: Wording, grid: Grid, values: int) -> Layout:
         sides = Sides(
             outer=0.0,
             left=beside[0],
-            right=beside[1] + (values * value_room(wording, values, size, cell) if size else 0.0),
+            right=beside[1] + (values * value_room(words, values, size, cell) if size else 0.0),
             above=LINE * note,
             below=0.0,
         )
-        return arrange(wording, sides, wide, cell * longest, cell, scale)
+        return arrange(words, sides, wide, cell * longest, cell, scale)
 
-    def of_width(wide: float) -> Layout:
+    def of_width(wide: float, paper: Paper) -> Layout:
         most = TALLEST / rows if few else wide / SHAPE[1]
-        return of_size(wide, min(line, most / longest))
+        return of_size(wide, min(LINE * paper.label, most / longest), paper)
 
     if wording.paper.width is not None:
-        return largest_panels(of_width, wording.paper.width, SMALLEST_PRINTED, wording.paper.width)
+        return largest_panels(of_width, wording.paper, SMALLEST_PRINTED, wording.paper.width)
     cell = cell_size(longest, max(rows, columns) * longest, panels, line)
     high = cell * longest
     wide = min(max(SHAPE[0] * high, NARROW), WIDE) if few else max(SHAPE[1] * high, THUMBNAIL)
-    return of_size(wide, cell)
+    return of_size(wide, cell, wording.paper)
 
 
 def value_room(wording: Wording, heads: int, size: float, cell: float) -> float:

@@ -1,9 +1,10 @@
 """Draw maps as matrices of colour: queries down, keys across, one colour scale for all of them."""
 
 import difflib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import matplotlib
 import numpy as np
@@ -42,6 +43,7 @@ from attncli.report.figure.drawing import (
 )
 from attncli.report.figure.layout import (
     FEW,
+    FOLDED,
     LABEL_GAP,
     LINE,
     SMALLEST_PRINTED,
@@ -61,7 +63,7 @@ from attncli.report.figure.layout import (
     ticks_note,
 )
 from attncli.report.numbers import in_cell
-from attncli.report.paper import STANDARD
+from attncli.report.paper import STANDARD, Paper
 
 # --- colours ------------------------------------------------------------------------------------------
 
@@ -155,13 +157,13 @@ def panel_grid(
     bars = [(shades(panel), panel.scale) for panel in panels] if grid.apart else [(shades(panels[0]), scale)]
     if len(bars) > MOST_BARS:
         bars = [(ScalarMappable(Normalize(0, 1), colours), f"{scale} / the map's largest")]
-    hidden = hides(*maps)
-    wording = Wording.of(grid, captions_of(rows), [*queries, *keys])
+    hidden, names = hides(*maps), [name for _, name in bars]
+    wording = Wording.of(grid, captions_of(rows), [*queries, *keys, *names])
     with drawing(wording.families):
         if grid.paper.width is not None and len(rows) == 1 and not grid.headings:
-            rows = fold(rows[0], wording, grid, hidden, len(bars))
+            rows = fold(rows[0], wording, grid, hidden, names)
             wording = replace(wording, captions=Wording.of(grid, captions_of(rows), []).captions)
-        layout = lay_out(wording, grid, hidden, len(bars))
+        layout = lay_out(wording, grid, hidden, names)
         notes = [
             pooling_note(layout, len(queries), len(keys)),
             shortened_note(layout, wording),
@@ -169,9 +171,9 @@ def panel_grid(
         ]
         if any(notes):
             wording = replace(wording, note="; ".join(filter(None, [wording.note, *notes])))
-            layout = lay_out(wording, grid, hidden, len(bars))
+            layout = lay_out(wording, grid, hidden, names)
         room = label_room(wording, keys, layout.label_size)
-        turned = room > layout.cell * layout.label_step
+        turned = is_turned(wording, keys, layout.label_size, layout.cell * layout.label_step)
         under = tick_height(wording, grid.ticks()[1], layout.tick_size, layout.cell)
         below = under if not layout.label_size else room if turned else LINE * layout.label_size
         figure, canvas = blank(layout.width, layout.height)
@@ -185,7 +187,7 @@ def panel_grid(
             draw_keys(canvas, layout, rows, keys, turned)
         else:
             draw_ticks(canvas, layout, wording, rows, grid)
-        draw_bars(figure, layout, bars, not grid.apart and largest > top * (1 + ROUNDING))
+        draw_bars(figure, layout, wording, bars, not grid.apart and largest > top * (1 + ROUNDING))
         if hidden:
             left, below = layout.edge + BAR_GAP * layout.unit, layout.tops[0] + bar_height(layout, len(bars))
             draw_hidden_sample(
@@ -201,8 +203,11 @@ def captions_of(rows: Sequence[Sequence[Panel]]) -> list[list[str]]:
     return [[panel.caption for panel in row] for row in rows]
 
 
-def fold(row: Sequence[Panel], wording: Wording, grid: Grid, hidden: bool, bars: int) -> list[Sequence[Panel]]:
-    """Return the panels in rows as short as their tokens' labels need, in a picture that fits on a page.
+def fold(
+    row: Sequence[Panel], wording: Wording, grid: Grid, hidden: bool, bars: Sequence[str]
+) -> list[Sequence[Panel]]:
+    """Return the panels in the longest rows in which every token has its label, if such a picture fits on a page; else
+    in the longest that have room.
 
     Raises RequestError where the width has no room for one panel.
     """
@@ -210,67 +215,75 @@ def fold(row: Sequence[Panel], wording: Wording, grid: Grid, hidden: bool, bars:
     def rows_of(columns: int) -> list[Sequence[Panel]]:
         return [row[start : start + columns] for start in range(0, len(row), columns)]
 
-    found: tuple[int, list[Sequence[Panel]]] | None = None
+    longest: list[Sequence[Panel]] | None = None
     for columns in range(len(row), 0, -1):
         rows = rows_of(columns)
-        folded = replace(wording, captions=captions_of(rows))
         try:
-            layout = lay_out(folded, grid, hidden, bars)
+            layout = lay_out(replace(wording, captions=captions_of(rows)), grid, hidden, bars)
         except RequestError:
-            if columns == 1 and found is None:
+            if columns == 1 and longest is None:
                 raise
             continue
-        step = layout.label_step if layout.label_size else len(grid.tokens)
-        if layout.height <= TALLEST or found is None:
-            found = (step, rows) if found is None or step < found[0] else found
-    assert found is not None
-    return found[1]
+        if layout.label_size and layout.label_step == 1 and layout.height <= TALLEST:
+            return rows
+        longest = longest or rows
+    assert longest is not None
+    return longest
 
 
-def lay_out(wording: Wording, grid: Grid, hidden: bool, bars: int) -> Layout:
+def lay_out(wording: Wording, grid: Grid, hidden: bool, bars: Sequence[str]) -> Layout:
     """Cells as large as is aimed at, or, where the width is given, as large as there is room for.
 
-    hidden: a line under the colour bars says what that looks like.
+    hidden: a line under the colour bars says what that looks like. bars: their names.
     """
     queries, keys = grid.labels()
     rows, columns = len(wording.captions), len(wording.captions[0])
     panels = sum(len(row) for row in wording.captions)
     longest, across = max(len(queries), len(keys)), max(rows * len(queries), columns * len(keys))
 
-    def of_cell(cell: float) -> Layout:
-        size, step = wording.label_size(cell)
+    def of_cell(cell: float, paper: Paper) -> Layout:
+        words = replace(wording, paper=paper)
+        size, step = words.label_size(cell)
         wide, high = cell * len(keys), cell * len(queries)
-        scale = wording.scale(cell * across)
-        unit = scale * wording.paper.label / STANDARD
-        note_size = wording.paper.note * scale
-        note, tick_size = LINE * note_size, min(note_size, wording.caption_size(scale, wide))
+        scale = words.scale(cell * across)
+        unit = scale * paper.label / STANDARD
+        note_size = paper.note * scale
+        note, tick_size = LINE * note_size, min(note_size, words.caption_size(scale, wide))
         numbers = grid.ticks()
-        below = label_room(wording, keys, size) if size else tick_height(wording, numbers[1], tick_size, cell)
+        below = label_room(words, keys, size) if size else tick_height(words, numbers[1], tick_size, cell)
+        shortest = (SHORTEST_BAR - (BAR_GAP if len(bars) > 1 else 0)) * unit * FOLDED
+        lines = math.ceil(words.widest(bars, note_size) / shortest)
+        level = size and not is_turned(words, keys, size, cell * step)
         sides = Sides(
             outer=note,
-            left=label_room(wording, queries, size) + LABEL_GAP
+            left=label_room(words, queries, size) + LABEL_GAP
             if size
-            else tick_room(wording, numbers[0], tick_size, cell),
-            right=(BAR_GAP + BAR_WIDTH + BAR_TEXT) * unit,
+            else tick_room(words, numbers[0], tick_size, cell),
+            right=(BAR_GAP + BAR_WIDTH + BAR_TEXT) * unit + note * (lines - 1),
             above=0.0,
-            below=(LINE * size if size and below <= cell * step else below) + LABEL_GAP + note,
+            below=(LINE * size if level else below) + LABEL_GAP + note,
         )
-        lowest = SHORTEST_BAR * unit * bars + note * (2 if hidden else 0.5)
-        return arrange(wording, sides, wide, high, cell, scale, max(lowest, wording.widest(grid.axes[:1], note_size)))
+        lowest = SHORTEST_BAR * unit * len(bars) + note * (2 if hidden else 0.5)
+        return arrange(words, sides, wide, high, cell, scale, max(lowest, words.widest(grid.axes[:1], note_size)))
 
     largest = LARGE_CELL if panels <= FEW else GRID_CELL
     if wording.paper.width is not None:
-        return largest_panels(of_cell, wording.paper.width, SMALLEST_PRINTED / longest, LARGE_CELL)
+        return largest_panels(of_cell, wording.paper, SMALLEST_PRINTED / longest, LARGE_CELL)
     cell = cell_size(longest, across, panels, largest)
     level = label_room(wording, keys, STANDARD)
     if cell < level <= LEVEL_CELL and across * level <= LEVEL_GRID:
         cell = level
-    return of_cell(cell)
+    return of_cell(cell, wording.paper)
 
 
 def label_room(wording: Wording, labels: Sequence[str], size: float) -> float:
     """Return the inches that the widest label takes along the text; keys whose labels have no room are turned."""
     return (wording.widest(labels, STANDARD) + 2 * LABEL_GAP) * size / STANDARD
+
+
+def is_turned(wording: Wording, keys: Sequence[str], size: float, room: float) -> bool:
+    """Return whether the labels of keys have no room beside each other, and are turned."""
+    return wording.widest(keys, size) + LABEL_GAP / 2 > room
 
 
 def panels_of(layout: Layout, rows: Sequence[Sequence[Panel]]) -> Iterator[tuple[Panel, float, float]]:
@@ -314,7 +327,7 @@ def draw_maps(
         canvas.imshow(
             pooled(panel.matrix, *most),  # NaN is no colour: what lies under the map is seen
             cmap=shade.cmap,
-            norm=shade.norm,
+            norm=cast(Normalize, shade.norm),
             extent=(x, right, bottom, y),
             aspect="auto",
             interpolation="nearest",

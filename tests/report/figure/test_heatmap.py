@@ -34,13 +34,10 @@ def test_layers_are_rows_and_heads_columns():
     places = {}
     for text, box in written(drawn):
         places.setdefault(text, []).append(box)
-    for number in range(12):
-        assert len(places[f"layer {number}"]) == len(places[f"head {number}"]) == 1
-    middles = [places[f"layer {number}"][0].y0 for number in range(12)]
-    assert middles == sorted(middles, reverse=True)
-    assert [places[f"head {number}"][0].x0 for number in range(12)] == sorted(
-        places[f"head {number}"][0].x0 for number in range(12)
-    )
+    tops = [[places[f"head {layer}.{head}"][0].y0 for layer in range(12)] for head in range(12)]
+    lefts = [[places[f"head {layer}.{head}"][0].x0 for head in range(12)] for layer in range(12)]
+    assert all(column == sorted(column, reverse=True) for column in tops)
+    assert all(row == sorted(row) for row in lefts)
 
 
 def test_mean_is_over_the_heads_of_each_layer():

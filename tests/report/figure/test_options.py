@@ -4,7 +4,6 @@ import pytest
 from pictures import maps, random_record
 
 from attncli import RequestError
-from attncli.report.figure.record import Appearance
 
 
 def test_vmax_is_the_end_of_the_scale():
@@ -23,8 +22,6 @@ def test_vmax_is_the_end_of_the_scale():
         ({"font_size": 0}, "font-size"),
     ],
 )
-def test_what_is_no_look_is_refused_before_there_is_a_record(options, says):
-    with pytest.raises(RequestError, match=says):
-        Appearance(**options)
+def test_what_is_no_look_is_refused(options, says):
     with pytest.raises(RequestError, match=says):
         random_record(1, 1, 4).figure(**options)

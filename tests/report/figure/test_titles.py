@@ -11,7 +11,7 @@ def test_numbers_are_the_models_and_not_places_in_the_record():
     record = replace(random_record(1, 2, 5), layers=[7], heads=[3, 9])
     texts = said(record.figure())
     assert "made-up · layer 7 · heads 3,9 · mask padding" in texts
-    assert {"head 3", "head 9"} < set(texts)
+    assert {"head 7.3", "head 7.9"} < set(texts)
 
 
 @pytest.mark.slow
