@@ -3,8 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields, replace
-from functools import partial
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -112,8 +111,7 @@ def deliver(
     elif not paths or report.partial:
         from attncli.report.terminal import lines_of
 
-        canvas = replace(output.canvas(), typed=partial(hints.next_line, context))
-        output.show(*lines_of(report.title, report.parts, canvas))
+        output.show(*lines_of(report.title, report.parts, output.canvas()))
     sys.stdout.flush()
     if report.partial:
         raise typer.Exit(output.INTERRUPTED)
