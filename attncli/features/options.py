@@ -292,7 +292,9 @@ Dtype = Annotated[
 PRINTED = {
     "width": (
         str,
-        option(OUTPUT, "--width", metavar="LENGTH", help="A picture for print: 8cm, 80mm, 3.15in or 227pt wide."),
+        option(
+            OUTPUT, "--width", rare=True, metavar="LENGTH", help="A picture for print: 8cm, 80mm, 3.15in or 227pt wide."
+        ),
     ),
     "font": (str, option(OUTPUT, "--font", rare=True, metavar="NAME", help="A font of this machine, for a picture.")),
     "font_size": (

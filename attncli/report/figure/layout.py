@@ -126,12 +126,12 @@ class Wording:
         return (size, step) if step <= LONGEST_STEP else (0.0, 1)
 
     def shortened(self, text: str, room: float, size: float) -> str:
-        """Shorten "head 3.1" to "3.1", and fold other words, where the width is given and leaves no room for more."""
-        if self.paper.width is None or self.widest(text.split("\n"), size) <= room:
-            return text
+        """Shorten "head 3.1" to "3.1", and fold other words that have no room."""
         kind, _, number = text.partition(" ")
         if kind in ("head", "layer") and " " not in number:
             return number
+        if self.widest(text.split("\n"), size) <= room:
+            return text
         return "\n".join(wrap_line(text, size, max(room, self.widest(text.split(), size) / FOLDED), self.families))
 
 
@@ -229,7 +229,12 @@ def arrange(
     unit = scale * paper.label / STANDARD
     title_size, note_size = paper.heading * scale, paper.note * scale
     caption_size = wording.caption_size(scale, wide)
-    captions = [[wording.shortened(caption, wide, caption_size) for caption in row] for row in wording.captions]
+    captions = wording.captions
+    longest = wording.widest(
+        [line for row in captions for caption in row for line in caption.split("\n")], caption_size
+    )
+    if paper.width is not None and longest > wide:
+        captions = [[wording.shortened(caption, wide, caption_size) for caption in row] for row in captions]
     label_size, label_step = wording.label_size(cell)
 
     gap = GAP * unit if paper.width is None else min(GAP * unit, CLOSE + wide / 8)
