@@ -3,7 +3,8 @@
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -111,7 +112,8 @@ def deliver(
     elif not paths or report.partial:
         from attncli.report.terminal import lines_of
 
-        output.show(*lines_of(report.title, report.parts, output.canvas()))
+        canvas = replace(output.canvas(), typed=partial(hints.next_line, context))
+        output.show(*lines_of(report.title, report.parts, canvas))
     sys.stdout.flush()
     if report.partial:
         raise typer.Exit(output.INTERRUPTED)

@@ -1,6 +1,7 @@
 """Hints: the command to type next, made from the last one, for a person at a terminal."""
 
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from typer import Context
@@ -31,6 +32,12 @@ def offer(context: Context, what: str, command: str, **options: Any) -> None:
     if not context.params.get("json"):
         lines = typed(context, command, options)
         output.hint(*(f"{begin}: {line}" for line in lines for begin in (what, "next")))
+
+
+def next_line(context: Context, command: str, options: Mapping[str, Any]) -> str | None:
+    """Return the line that runs `command` on the same text and model; None if it can't, or with --quiet."""
+    lines = [] if output.QUIET else typed(context, command, dict(options))
+    return lines[0] if lines else None
 
 
 def typed(context: Context, command: str, options: dict[str, Any]) -> list[str]:

@@ -59,11 +59,8 @@ def shows_progress() -> bool:
     return not QUIET and sys.stderr.isatty()
 
 
-MOST_LINES = 3  # of a hint
-
-
 def hint(*texts: str) -> None:
-    """Show the first of these commands that fits into MOST_LINES of the terminal, which folds it: so it can be pasted.
+    """Show the first of these commands that fits into a line of the terminal.
 
     Only a person at a terminal gets it: not with --quiet, and not if stdout or stderr goes elsewhere.
     """
@@ -74,13 +71,11 @@ def hint(*texts: str) -> None:
     from rich.text import Text
 
     target = Console(stderr=True)
-    fitting = (text for text in map(printable, texts) if cell_len(text) <= MOST_LINES * target.width)
+    fitting = (text for text in map(printable, texts) if cell_len(text) <= target.width)
     text = next(fitting, None)
     if text is not None:
         sys.stdout.flush()
-        target.print(
-            Text(text, style="dim" if target.color_system is not None and not target.no_color else ""), soft_wrap=True
-        )
+        target.print(Text(text, style="dim" if target.color_system is not None and not target.no_color else ""))
 
 
 def data(text: str) -> None:

@@ -32,7 +32,7 @@ from attncli.record import AttentionRecord, Request
 from attncli.record.display import hide_masked, model_name, record_size
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import Selection, number_list, numbered_names, select_token
-from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report import Axis, Maps, NextCommand, Panel, Part, Report, Sentence
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -319,30 +319,12 @@ def _every_report(found: Followed, words: bool) -> Report:
     meanings, maps = _meanings(found), _maps(found)
     return Report(
         _title(found, words),
-        [*meanings, maps, *(_layers_tables(found) if len(found.layers) > 1 else [_Strongest(found, 0)])],
+        [*meanings, maps, *(_Strongest(found, number) for number in range(len(found.layers)))],
         found.document,
         picture=[maps],
         files=dict.fromkeys(RECORDS, found.as_record().save),
         next=NextCommand("one token, with numbers", "flow", {"query": _last_word(found.record.tokens)}),
     )
-
-
-def _layers_tables(found: Followed) -> list[Table]:
-    """Return a table a method: a row a token, and in the column of each layer its strongest input token there."""
-    names = numbered_names(found.record.tokens)
-    columns = [Column("token"), *(Column(f"layer {layer}", "name", n + 1) for n, layer in enumerate(found.layers))]
-
-    def row(place: int, query: int, shares: Doubles) -> list[str]:
-        best = [strongest(one[place].astype(np.float32), 1) for one in shares]
-        cells = [f"{names[one[0][0]]} {one[0][1]:.3f}" if one else "(nothing)" for one in best]
-        return [f"{query:>3} {visible(found.record.tokens.shown[query])}", *cells]
-
-    return [
-        Table(
-            columns, [row(place, query, shares) for place, query in enumerate(found.queries)], f"{method}: the largest"
-        )
-        for method, shares in found.shares.items()
-    ]
 
 
 def _token_report(found: Followed, words: bool, every: Callable[[], Followed]) -> Report:

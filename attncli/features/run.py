@@ -106,7 +106,7 @@ class Run(RecordFeature):
                 yield _terms_report(record)
             elif overview or (len(record.layers) > 1 and self.head is None):
                 self.refuse("where no keys are named: give one layer (-l)", "top_k")
-                yield _overview_report(record, usual, len(source) == 1)
+                yield _overview_report(record, usual)
             elif len(record.layers) == len(record.heads) == 1:
                 yield _head_report(record, self.top_k, len(source) == 1)
             else:
@@ -214,22 +214,16 @@ class _Heads(Part):
         return replace(canvas, height=canvas.height - sum(len(list(fold(line, canvas.width))) for line in above))
 
 
-def _overview_report(record: AttentionRecord, usual: "Callable[[], Usual | None]", alone: bool) -> RecordReport:
-    """Report all heads, and those with edges far above their usual weight over sample texts.
-
-    alone: whether it is the only text, so that a next command fits it.
-    """
-    from attncli.analysis.edges import Usual, edges, telling_head
+def _overview_report(record: AttentionRecord, usual: "Callable[[], Usual | None]") -> RecordReport:
+    """Report all heads, and those with edges far above their usual weight over sample texts."""
+    from attncli.analysis.edges import Usual, edges
     from attncli.analysis.patterns import row_shares
     from attncli.record.display import in_stretches, title_of_record
 
     record = row_shares(record)
     over = Usual.with_text(record, None if in_stretches(record) else usual())
     title = title_of_record(record, f"{len(record.layers)} layers x {len(record.heads)} heads")
-    found = edges(record, over)
-    layer, head = telling_head(record, found)
-    next = NextCommand("Next", "run", {"layer": layer, "head": head}) if alone else None
-    return _text_report(_Overview(record, title, found, over), next)
+    return _text_report(_Overview(record, title, edges(record, over), over))
 
 
 @dataclass(frozen=True)
@@ -243,9 +237,20 @@ class _Overview(_Heads):
     over: "Usual"
 
     def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
+        """Draw the heads; a terminal ends with commands that look at one head, at its layer, and at everything."""
+        from attncli.analysis.edges import telling_head
         from attncli.report.heads import first_look
 
-        return [*first_look(self.record, self.found, self.over, self.below(canvas))]
+        layer, head = telling_head(self.record, self.found)
+        commands: list[str | None] = []
+        if canvas.height is not None and canvas.typed is not None:
+            commands = [
+                canvas.typed("run", {"layer": layer, "head": head}),
+                canvas.typed("run", {"layer": layer, "head": None}),
+                canvas.typed("view", {"layer": None, "head": None}),
+            ]
+        there = [line for line in commands if line is not None]
+        return [*first_look(self.record, self.found, self.over, self.below(canvas), there)]
 
 
 def _layers_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordReport:

@@ -1,6 +1,8 @@
 """A canvas: the size and abilities of a terminal or a pipe, and text in a width of it."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rich.cells import cell_len
 
@@ -10,13 +12,14 @@ class Canvas:
     """A terminal or a pipe.
 
     width: its columns. colour: True if it shows colour. unicode: True if it can encode blocks. height: its lines; None
-    for a pipe.
+    for a pipe. typed: writes the next command from its name and options; None if nobody reads it.
     """
 
     width: int
     colour: bool
     unicode: bool
     height: int | None = None
+    typed: Callable[[str, Mapping[str, Any]], str | None] | None = None
 
     @property
     def strong(self) -> str:

@@ -1,9 +1,8 @@
 """The heads of a record in the terminal: all of them as glyphs, some as small maps, or one as a large map."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from rich.cells import cell_len
@@ -26,8 +25,6 @@ from attncli.report.terminal import (
     head_grid,
     in_rows,
     key_legend,
-    key_numbers,
-    layout_of,
     legends,
     panel_lines,
     picture,
@@ -48,36 +45,25 @@ PATTERN_COLOURS = {
     "self": "cyan", "previous": "green", "next": "yellow", "first": "magenta", "separator": "blue",
     "punctuation": "red", "same_word": "bright_cyan", "broad": "default",
 }  # fmt: skip
-MARK = "*"  # before a head that is listed below
 BARS = "▁▂▃▄▅▆▇█"
 GLYPH_WIDTHS = (4, 3, 2)  # columns of a head; its glyph and its bar take two
 
 
-def glyph_table(
-    record: AttentionRecord,
-    canvas: Canvas,
-    lines: int | None = None,
-    listed: Collection[tuple[int, int]] = (),
-) -> list[Text]:
+def glyph_table(record: AttentionRecord, canvas: Canvas, lines: int | None = None) -> list[Text]:
     """Return a line per layer with a glyph per head, then the legend of the glyphs.
 
     A glyph is the pattern that takes most of the head's weight; the bar beside it is the head's entropy. lines: the
-    lines that there is room for; where there are more layers, they stand beside each other (`head_grid`). listed: the
-    heads, as (layer, head), that are marked, where a cell has room for a mark.
+    lines that there is room for; where there are more layers, they stand beside each other (`head_grid`).
     """
     summaries = summarise(record)
-    below = glyph_legend({summary.label for summary in summaries.values()}, canvas, bool(listed))
+    cell = glyph_cell(record, summaries, canvas)
+    below = glyph_legend({summary.label for summary in summaries.values()}, canvas)
     room = None if lines is None else lines - len(below) - 1
-    layout = layout_of(record.layers, len(record.heads), canvas.width, GLYPH_WIDTHS, room)
-    cell = glyph_cell(record, summaries, canvas, listed if layout.cell > min(GLYPH_WIDTHS) else ())
     return [*head_grid(record.layers, record.heads, cell, canvas, GLYPH_WIDTHS, room), *below]
 
 
 def glyph_cell(
-    record: AttentionRecord,
-    summaries: Mapping[tuple[int, int], HeadSummary],
-    canvas: Canvas,
-    listed: Collection[tuple[int, int]],
+    record: AttentionRecord, summaries: Mapping[tuple[int, int], HeadSummary], canvas: Canvas
 ) -> Callable[[int, int], Text]:
     """Return a function that draws a head, given the places of its layer and itself: its glyph and its entropy."""
     glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
@@ -86,20 +72,16 @@ def glyph_cell(
     def cell(row: int, place: int) -> Text:
         summary = summaries[record.layers[row], record.heads[place]]
         style = PATTERN_COLOURS[summary.label] if canvas.colour else ""
-        height = bar(summary.entropy / most[row], canvas)
-        mark = MARK if (record.layers[row], record.heads[place]) in listed else ""
-        return Text.assemble((mark, canvas.strong), (glyphs[summary.label], style), (height, canvas.faint))
+        return Text.assemble((glyphs[summary.label], style), bar(summary.entropy / most[row], canvas))
 
     return cell
 
 
-def glyph_legend(labels: set[str], canvas: Canvas, marks: bool = False) -> list[Text]:
-    """Return the meaning of the glyphs of these labels, of the bars, and of the mark of listed heads."""
+def glyph_legend(labels: set[str], canvas: Canvas) -> list[Text]:
+    """Return the meaning of the glyphs of these labels, and of the bars."""
     glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
     meant = "  ".join(f"{glyph} {label.replace('_', ' ')}" for label, glyph in glyphs.items() if label in labels)
-    return _folded(
-        f"{meant}  entropy {bar(0, canvas)} low {bar(1, canvas)} high{f'  {MARK} listed' if marks else ''}", canvas
-    )
+    return _folded(f"{meant}  entropy {bar(0, canvas)} low {bar(1, canvas)} high", canvas)
 
 
 def possible_keys(record: AttentionRecord, layer: int) -> int:
@@ -121,54 +103,47 @@ def bar(share: float, canvas: Canvas) -> str:
 
 LEAST_NAMED, MOST_NAMED = 4, 8  # heads with strong edges: layers stand beside each other so that 4 have room
 EDGES = 4  # edges of a head, or patterns, that are named
-PROMPT = 3  # lines of a terminal: an empty one, the command to type next, and the prompt
-WIDE, LEFT, APART = 160, 80, 3  # columns of a terminal with a map beside the heads, of what stands left, and between
+PROMPT = 2  # lines of a terminal: an empty one, and the prompt
 
 
-def first_look(record: AttentionRecord, found: Sequence[Sequence[Edge]], over: Usual, canvas: Canvas) -> list[Text]:
+def first_look(
+    record: AttentionRecord, found: Sequence[Sequence[Edge]], over: Usual, canvas: Canvas, commands: Sequence[str]
+) -> list[Text]:
     """Return all heads as glyphs, then those with edges far above their usual weight, in the lines of the canvas.
 
-    A wide terminal has the map of the first of these heads beside them.
-
-    found: the edges, as `attncli.analysis.edges.edges` returns them. over: the texts of the usual weights.
+    found: the edges, as `attncli.analysis.edges.edges` returns them. over: the texts of the usual weights. commands:
+    what to type next; a terminal shows as many as it has room for, and the first in any case.
     """
-    if found and canvas.height is not None and canvas.width >= WIDE:
-        edge = found[0][0]
-        left = _look(record, found, over, replace(canvas, width=LEFT))
-        right = _map_beside(record, edge, replace(canvas, width=canvas.width - LEFT - APART))
-        return [_beside(*lines) for lines in zip_longest(left, right, fillvalue=Text())]
-    return _look(record, found, over, canvas)
-
-
-def _look(record: AttentionRecord, found: Sequence[Sequence[Edge]], over: Usual, canvas: Canvas) -> list[Text]:
     clear = _clear_patterns(record, canvas)
     rest = [*(clear if canvas.height is None else clear[:1]), *_how_chosen(record, over, canvas)]
-    room = None
-    heads = found[:MOST_NAMED]
-    if canvas.height is not None:
-        lines = canvas.height - len(rest) - len(_count_line(record, found, MOST_NAMED, canvas)) - PROMPT
-        room = lines - min(LEAST_NAMED, len(found))
-        heads = found[: min(max(lines - len(glyph_table(record, canvas, room)), 1), MOST_NAMED)]
-    listed = {(edges[0].layer, edges[0].head) for edges in heads}
+    if canvas.height is None:
+        heads = found[:MOST_NAMED]
+        grid, shown = glyph_table(record, canvas), []
+    else:
+        room = canvas.height - len(rest) - len(_count_line(record, found, MOST_NAMED, canvas)) - PROMPT
+        room -= sum(_height(command, canvas) for command in commands[:1])
+        grid = glyph_table(record, canvas, room - min(LEAST_NAMED, len(found)))
+        room -= len(grid)
+        heads = found[: min(max(room, 1), MOST_NAMED)]
+        room -= len(heads)
+        shown = [*commands[:1], *_texts_that_fit(commands[1:], room, canvas)]
     return [
-        *glyph_table(record, canvas, room, listed), Text(), *_count_line(record, found, len(heads), canvas),
-        *edge_lines(record, heads, canvas), *rest,
+        *grid, Text(), *_count_line(record, found, len(heads), canvas), *edge_lines(record, heads, canvas), *rest,
+        *(Text(one, no_wrap=True, overflow="ignore") for one in shown),  # the terminal folds them, so that they paste
     ]  # fmt: skip
 
 
-def _beside(left: Text, right: Text) -> Text:
-    """Return a line with two parts, the right one at its own column."""
-    return Text.assemble(left, " " * (LEFT + APART - left.cell_len), right) if right else left
+def _texts_that_fit(texts: Sequence[str], room: int, canvas: Canvas) -> Iterator[str]:
+    """Yield texts from the first on, as many as fit into `room` lines."""
+    for text in texts:
+        room -= _height(text, canvas)
+        if room >= 0:
+            yield text
 
 
-def _map_beside(record: AttentionRecord, edge: Edge, canvas: Canvas) -> list[Text]:
-    """Return the map of the head of an edge, with numbers where they fit; nothing if it does not fit at all."""
-    view = _LargeMap.of(record, edge.layer, edge.head, canvas, 1)
-    fitting = [cell for cell in CELL_WIDTHS if view.room(cell) >= -GAP]
-    lines = view.map(fitting[0], beside=False) if fitting else []
-    if not lines or canvas.height is None or len(lines) > canvas.height - PROMPT - 1:
-        return []
-    return [Text(f"head {edge.layer}.{edge.head}", canvas.strong), *lines]
+def _height(text: str, canvas: Canvas) -> int:
+    """Return the number of lines that a terminal folds a text into."""
+    return -(-cell_len(text) // canvas.width)
 
 
 def _count_line(record: AttentionRecord, found: Sequence[Sequence[Edge]], listed: int, canvas: Canvas) -> list[Text]:
@@ -361,7 +336,9 @@ class _LargeMap:
             most = LINES if self.canvas.height is None else max(1, self.canvas.height - BELOW - len(self.above()) - 1)
             return picture(self.weights, self.canvas, min(length, self.canvas.width), min(LINES, most))
         lines = []
-        lines.append(Text(" " * self.left + key_numbers(range(length), cell), style=self.canvas.faint))
+        if cell == VALUE_WIDTH:
+            numbers = "".join(f"{key:>{cell}}" for key in range(length))
+            lines.append(Text(" " * self.left + numbers, style=self.canvas.faint))
         for label, row, keys in zip(self.labels, self.weights.tolist(), self.keys, strict=True):
             line = Text(label + " ")
             for weight in row:

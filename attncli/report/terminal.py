@@ -324,8 +324,9 @@ def signed_map(
     room = canvas.width - len(labels[0]) - 1
     wide = next((cell for cell in SIGNED_WIDTHS if cell * part.shape[1] <= room), SIGNED_WIDTHS[-1])
     lines = []
-    numbers = key_numbers(range(part.shape[1]) if keys is None else keys, wide)
-    lines.append(Text(" " * (len(labels[0]) + 1) + numbers, style=canvas.faint))
+    if wide == SIGNED_WIDTH:
+        numbers = "".join(f"{key:>{wide}}" for key in (range(part.shape[1]) if keys is None else keys))
+        lines.append(Text(" " * (len(labels[0]) + 1) + numbers, style=canvas.faint))
     for label, row in zip(labels, part.tolist(), strict=True):
         line = Text(f"{label} ")
         for number in row:
@@ -337,13 +338,6 @@ def signed_map(
             line.rstrip()
         lines.append(line)
     return lines
-
-
-def key_numbers(keys: Sequence[int], wide: int) -> str:
-    """Return the numbers above the columns of a map; where a column has no room for all digits, the last one."""
-    if wide > len(str(max(keys, default=0))):
-        return "".join(f"{key:>{wide}}" for key in keys)
-    return "".join(f"{key % 10:>{wide}}" for key in keys)
 
 
 def signed_cell(number: float, most: float, wide: int, canvas: Canvas) -> str:
@@ -740,7 +734,7 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
         ) -> Text:  # fmt: skip
             value = float(values[row, place])
             style = signed_ground(value / most, canvas) if part.signed else ground(value / most, canvas)
-            return Text(f"{round(value / unit, digits) + 0.0:>{wide}.{digits}f}", style=style)  # no "-0.00"
+            return Text(f"{value / unit:>{wide}.{digits}f}", style=style)
 
         yield Text()
         if panel.heading:
