@@ -226,20 +226,15 @@ class _Overview(_Heads):
     over: "Usual"
 
     def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
-        """Draw the heads; a terminal ends with commands that look at one head, at its layer, and at everything."""
+        """Draw the heads; a terminal ends with a command that looks at the first head."""
         from attncli.analysis.edges import telling_head
         from attncli.report.heads import first_look
 
         layer, head = telling_head(self.record, self.found)
-        commands: list[str | None] = []
+        command = None
         if canvas.height is not None and canvas.typed is not None:
-            commands = [
-                canvas.typed("run", {"layer": layer, "head": head}),
-                canvas.typed("run", {"layer": layer, "head": None}),
-                canvas.typed("view", {"layer": None, "head": None}),
-            ]
-        there = [line for line in commands if line is not None]
-        return [*first_look(self.record, self.found, self.over, self.below(canvas), there)]
+            command = canvas.typed("run", {"layer": layer, "head": head})
+        return [*first_look(self.record, self.found, self.over, self.below(canvas), command)]
 
 
 def _layers_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordReport:
