@@ -50,12 +50,12 @@ def test_the_legend_names_the_patterns_that_are_there_and_no_others(record):
 
 # --- the first look
 
-COMMANDS = ["attncli run -l 3 -H 1 'The cat sat.'", "attncli run -l 3 'The cat sat.'", "attncli view 'The cat sat.'"]
+COMMAND = "attncli run -l 3 -H 1 'The cat sat.'"
 
 
-def shown_look(record, canvas, over=None, commands=COMMANDS):
+def shown_look(record, canvas, over=None, command=COMMAND):
     over = Usual.of_text(record) if over is None else over
-    return [line.plain for line in first_look(record, edges(record, over), over, canvas, commands)]
+    return [line.plain for line in first_look(record, edges(record, over), over, canvas, command)]
 
 
 def model_of(layers, heads, length=16):
