@@ -418,10 +418,10 @@ def _by_layer(found: Followed, method: str) -> Table:
         row = [f"{query:>3} {shown[query]}"]
         for number in range(len(found.layers)):
             strong = strongest(found.shares[method][number, place].astype(np.float32), 1)
-            row.append(f"{names[strong[0][0]]} {strong[0][1]:.2f}" if strong else "none")
+            row.append(f"{strong[0][1]:.2f} {names[strong[0][0]]}" if strong else "none")
         rows.append(row)
     columns = [Column("token"), *(Column(f"layer {layer}", "name") for layer in found.layers)]
-    return Table(columns, rows, f"{method}: the strongest token and its share")
+    return Table(columns, rows, f"{method}: the largest share, and its token")
 
 
 @dataclass(frozen=True)

@@ -375,7 +375,8 @@ FIELDS = """
 model | model
 records | [record] | | one per text, in order; for an encoder-decoder the attention of `--which`
 findings | [object]? | | the word-to-word edges at least 0.3 above their usual weight, of the layers in `records`. The
-    head with the edge farthest above comes first. Missing with `-l`, `-H` or `--terms`. A text of more than 512 tokens has none
+    head with the edge farthest above comes first. Missing with `-l`, `-H` or `--terms`. A text of more than 512 tokens
+    has none
 findings.text | int | | number of the record, from 0
 findings.layer | int
 findings.head | int
