@@ -8,6 +8,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from attncli.cli.output import fold_line
 from attncli.features.options import GROUPS, MORE
 
 HELP_NAMES = ["-h", "--help", "--help-all"]
@@ -39,8 +40,10 @@ class InGroups:
         return super().parse_args(ctx, args)  # type: ignore[misc]
 
     def get_help(self, ctx: Any) -> str:
-        ctx.terminal_width = max(NARROWEST, min(shutil.get_terminal_size().columns, 80) - 2)
-        return str(super().get_help(ctx)).replace(NO_BREAK, " ")  # type: ignore[misc]
+        columns = shutil.get_terminal_size().columns
+        ctx.terminal_width = max(NARROWEST, min(columns, 80) - 2)
+        text = str(super().get_help(ctx)).replace(NO_BREAK, " ")  # type: ignore[misc]
+        return "\n".join(fold_line(line, columns) for line in text.split("\n"))
 
     def get_short_help_str(self, limit: int = 0) -> str:
         """Return the first sentence, not shortened."""

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,17 @@ def error(text: str) -> None:
     if len(line) > LONGEST_ERROR:
         half = (LONGEST_ERROR - len(CUT)) // 2
         line = line[:half] + CUT + line[-half:]
+    if sys.stderr.isatty():
+        line = fold_line(line, shutil.get_terminal_size().columns)
     print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def fold_line(line: str, columns: int) -> str:
+    """Fold a line between words where it is longer than the terminal is wide."""
+    if len(line) <= columns:
+        return line
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(line, columns, subsequent_indent=f"{indent}  ", break_long_words=False, break_on_hyphens=False)
 
 
 def shows_progress() -> bool:

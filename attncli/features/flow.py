@@ -32,7 +32,7 @@ from attncli.record import AttentionRecord, Request
 from attncli.record.display import hide_masked, model_name, record_size
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import Selection, number_list, numbered_names, select_token
-from attncli.report import Axis, Maps, NextCommand, Panel, Part, Report, Sentence
+from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ def _every_report(found: Followed, words: bool) -> Report:
     meanings, maps = _meanings(found), _maps(found)
     return Report(
         _title(found, words),
-        [*meanings, maps, *(_Strongest(found, number) for number in range(len(found.layers)))],
+        [*meanings, maps, *_strongest_tables(found)],
         found.document,
         picture=[maps],
         files=dict.fromkeys(RECORDS, found.as_record().save),
@@ -389,6 +389,27 @@ class _QueryPicture(Part):
 
         found = self.every()
         return maps_figure(title, _maps(found, self.query), [], paper)
+
+
+def _strongest_tables(found: Followed) -> list[Part]:
+    """Return the strongest tokens: a column a method for one layer, a table a method for several."""
+    if len(found.layers) == 1:
+        return [_Strongest(found, 0)]
+    return [_by_layer(found, method) for method in found.shares]
+
+
+def _by_layer(found: Followed, method: str) -> Table:
+    """Return the strongest token of every query by one method: a row a query, a column a layer."""
+    names, shown = numbered_names(found.record.tokens), found.record.tokens.shown
+    rows = []
+    for place, query in enumerate(found.queries):
+        row = [f"{query:>3} {shown[query]}"]
+        for number in range(len(found.layers)):
+            strong = strongest(found.shares[method][number, place].astype(np.float32), 1)
+            row.append(f"{strong[0][1]:.2f} {names[strong[0][0]]}" if strong else "none")
+        rows.append(row)
+    columns = [Column("token"), *(Column(f"layer {layer}", "name") for layer in found.layers)]
+    return Table(columns, rows, f"{method}: the largest share, and its token")
 
 
 @dataclass(frozen=True)

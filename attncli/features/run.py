@@ -5,7 +5,7 @@ everywhere. So edges between words are compared with their usual weight (`attncl
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from attncli.analysis.edges import Edge, Usual
     from attncli.report.canvas import Canvas
 
+LONGEST_SEARCHED = 512  # tokens of a text whose strong edges a document has
 ENDLESS = 10_000  # columns of a large map in a pipe
 
 
@@ -97,10 +98,14 @@ class Run(RecordFeature):
             kept = list(counted(records, len(source), "texts", progress))
             yield _saved_report(_with_usual(kept, source, self), self)
             return
-        if not self.shown:
-            yield _saved_report(records, self)
-            return
         usual = cache(lambda: source.usual(self.words))
+        if not self.shown:
+            findings: list[dict[str, Any]] | None = None
+            if self.head is None and self.layer is None and not self.terms:
+                findings = []
+                records = _with_findings(records, usual, findings)
+            yield _report(["records"], [], records, self.terms, findings=findings)
+            return
         for record in records:
             if self.terms:
                 yield _terms_report(record)
@@ -133,14 +138,15 @@ class Run(RecordFeature):
 class RecordReport(Report):
     """The report of records, whose document is written map by map: all heads of 512 tokens take hundreds of MB.
 
-    terms: whether the document holds the terms of the scores.
+    terms: whether the document holds the terms of the scores. findings: the strong edges of a first look.
     """
 
     records: Iterable[AttentionRecord] = ()
     terms: bool = False
+    findings: Sequence[Mapping[str, Any]] | None = None
 
     def json(self) -> Iterator[str]:
-        return document_text(self.records, self.terms)
+        return document_text(self.records, self.terms, self.findings)
 
     def save(self, path: str | Path, **printed: Any) -> None:
         """Save the records by suffix. Raises RequestError as `save_records` does."""
@@ -158,11 +164,12 @@ def _report(
     records: Iterable[AttentionRecord],
     terms: bool = False,
     next: NextCommand | None = None,
+    findings: Sequence[Mapping[str, Any]] | None = None,
 ) -> RecordReport:
     def document() -> dict[str, Any]:
-        return json.loads("".join(document_text(records, terms)))
+        return json.loads("".join(document_text(records, terms, findings)))
 
-    return RecordReport(title, parts, document, next=next, records=records, terms=terms)
+    return RecordReport(title, parts, document, next=next, records=records, terms=terms, findings=findings)
 
 
 def _with_usual(records: list[AttentionRecord], source: Source, asked: Run) -> list[AttentionRecord]:
@@ -177,7 +184,7 @@ def _with_usual(records: list[AttentionRecord], source: Source, asked: Run) -> l
 
 
 def _saved_report(records: Iterable[AttentionRecord], asked: Run) -> RecordReport:
-    """Report records that are saved or printed as JSON, and offer to look at a file that can be read again."""
+    """Report records that are saved, and offer to look at a file that can be read again."""
     next = None
     if asked.path is not None and asked.path.suffix.lower() in READ:
         others = dict.fromkeys(name for name in options_of(Run) if name != "saved")
@@ -188,12 +195,14 @@ def _saved_report(records: Iterable[AttentionRecord], asked: Run) -> RecordRepor
 # --- reports of a text ----------------------------------------------------------------------------------
 
 
-def _text_report(part: "_Heads", next: NextCommand | None = None) -> RecordReport:
+def _text_report(
+    part: "_Heads", next: NextCommand | None = None, findings: Sequence[Mapping[str, Any]] | None = None
+) -> RecordReport:
     """Report a text: its title, the model's prediction, and some of its heads."""
     from attncli.record.display import describe_prediction
 
     prediction = [Sentence(line, "strong") for line in describe_prediction(part.record)]
-    return _report(part.title, [*prediction, part], [part.record], next=next)
+    return _report(part.title, [*prediction, part], [part.record], next=next, findings=findings)
 
 
 @dataclass(frozen=True)
@@ -216,14 +225,56 @@ class _Heads(Part):
 
 def _overview_report(record: AttentionRecord, usual: "Callable[[], Usual | None]") -> RecordReport:
     """Report all heads, and those with edges far above their usual weight over sample texts."""
-    from attncli.analysis.edges import Usual, edges
     from attncli.analysis.patterns import row_shares
-    from attncli.record.display import in_stretches, title_of_record
+    from attncli.record.display import title_of_record
 
     record = row_shares(record)
-    over = Usual.with_text(record, None if in_stretches(record) else usual())
+    found, over = _strong_edges(record, usual)
     title = title_of_record(record, f"{len(record.layers)} layers x {len(record.heads)} heads")
-    return _text_report(_Overview(record, title, edges(record, over), over))
+    return _text_report(_Overview(record, title, found, over), findings=_findings(0, record, found))
+
+
+def _strong_edges(
+    record: AttentionRecord, usual: "Callable[[], Usual | None]"
+) -> "tuple[Sequence[Sequence[Edge]], Usual]":
+    """Return the strong edges of every head that has any, and the texts of their usual weights."""
+    from attncli.analysis.edges import Usual, edges
+    from attncli.record.display import in_stretches
+
+    over = Usual.with_text(record, None if in_stretches(record) else usual())
+    return edges(record, over), over
+
+
+def _with_findings(
+    records: Iterable[AttentionRecord], usual: "Callable[[], Usual | None]", findings: list[dict[str, Any]]
+) -> Iterator[AttentionRecord]:
+    """Yield records, and add the strong edges of each to `findings`."""
+    from attncli.analysis.patterns import row_shares
+
+    for number, record in enumerate(records):
+        if len(record.tokens) <= LONGEST_SEARCHED:
+            shares = row_shares(record)
+            findings += _findings(number, shares, _strong_edges(shares, usual)[0])
+        yield record
+
+
+def _findings(text: int, record: AttentionRecord, found: "Sequence[Sequence[Edge]]") -> list[dict[str, Any]]:
+    """Return the strong edges of the record with this number as the document has them."""
+    return [
+        {
+            "text": text,
+            "layer": edge.layer,
+            "head": edge.head,
+            "query": edge.query,
+            "query_token": record.tokens.text[edge.query],
+            "key": edge.key,
+            "key_token": record.keys.text[edge.key],
+            "weight": edge.weight,
+            "usual": edge.usual,
+        }
+        for edges in found
+        for edge in edges
+    ]
 
 
 @dataclass(frozen=True)
@@ -237,20 +288,15 @@ class _Overview(_Heads):
     over: "Usual"
 
     def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
-        """Draw the heads; a terminal ends with commands that look at one head, at its layer, and at everything."""
+        """Draw the heads; a terminal ends with a command that looks at the first head."""
         from attncli.analysis.edges import telling_head
         from attncli.report.heads import first_look
 
         layer, head = telling_head(self.record, self.found)
-        commands: list[str | None] = []
+        command = None
         if canvas.height is not None and canvas.typed is not None:
-            commands = [
-                canvas.typed("run", {"layer": layer, "head": head}),
-                canvas.typed("run", {"layer": layer, "head": None}),
-                canvas.typed("view", {"layer": None, "head": None}),
-            ]
-        there = [line for line in commands if line is not None]
-        return [*first_look(self.record, self.found, self.over, self.below(canvas), there)]
+            command = canvas.typed("run", {"layer": layer, "head": head})
+        return [*first_look(self.record, self.found, self.over, self.below(canvas), command)]
 
 
 def _layers_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordReport:
@@ -339,6 +385,19 @@ FIELDS = """
 
 model | model
 records | [record] | | one per text, in order; for an encoder-decoder the attention of `--which`
+findings | [object]? | | the word-to-word edges at least 0.3 above their usual weight, of the layers in `records`. The
+    head with the edge farthest above comes first. Missing with `-l`, `-H` or `--terms`. A text of more than 512 tokens
+    has none
+findings.text | int | | number of the record, from 0
+findings.layer | int
+findings.head | int
+findings.query | int | | position of the token that attends, in `tokens`
+findings.query_token | str
+findings.key | int | | position of the token that is attended to, in `key_tokens` or else `tokens`
+findings.key_token | str
+findings.weight | float
+findings.usual | float | weight | the larger of the head's mean at that distance in this text and sample texts, and the
+    mean that other words give that key
 
 `.csv`: a row per cell: `text,layer,head,query,key,query_token,key_token,weight,hidden`. `text` is the number of the
 record. `hidden` is 1 if the layer's mask hides the key, so that its weight is 0.

@@ -1,7 +1,7 @@
 """AttentionRecord: everything that one run yields for one text. Records do not need torch."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -340,12 +340,18 @@ def save_records(records: Iterable[AttentionRecord], path: str | Path) -> None:
         write_whole(path, lambda temporary: write([record.contents() for record in records], temporary))
 
 
-def document_text(records: Iterable[AttentionRecord], terms: bool = False) -> Iterator[str]:
-    """Yield the output of `run --json` in pieces, optionally with `terms`: the model once, then every text's record."""
+def document_text(
+    records: Iterable[AttentionRecord], terms: bool = False, findings: Sequence[Mapping[str, Any]] | None = None
+) -> Iterator[str]:
+    """Yield the output of `run --json` in pieces: the model once, then the record of every text.
+
+    terms: include the terms of the scores. findings: strong edges, written last, so that a list may grow until then.
+    """
     for number, record in enumerate(records):
         yield f'{{"model": {json.dumps(record.model.document())}, "records": [' if number == 0 else ", "
         yield from record.document_text(terms)
-    yield "]}\n"
+    yield "]" if findings is None else f'], "findings": {json.dumps(findings)}'
+    yield "}\n"
 
 
 def check_record_count(path: Path, count: int) -> None:

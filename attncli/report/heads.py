@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import numpy as np
 from rich.cells import cell_len
@@ -21,6 +22,7 @@ from attncli.report.terminal import (
     VALUE_WIDTH,
     PanelSize,
     cell_text,
+    column_numbers,
     fold,
     head_grid,
     in_rows,
@@ -45,43 +47,59 @@ PATTERN_COLOURS = {
     "self": "cyan", "previous": "green", "next": "yellow", "first": "magenta", "separator": "blue",
     "punctuation": "red", "same_word": "bright_cyan", "broad": "default",
 }  # fmt: skip
+MARK = "*"  # before a listed head
 BARS = "▁▂▃▄▅▆▇█"
 GLYPH_WIDTHS = (4, 3, 2)  # columns of a head; its glyph and its bar take two
 
 
-def glyph_table(record: AttentionRecord, canvas: Canvas, lines: int | None = None) -> list[Text]:
+def glyph_table(
+    record: AttentionRecord, canvas: Canvas, lines: int | None = None, listed: Sequence[tuple[int, int]] = ()
+) -> list[Text]:
     """Return a line per layer with a glyph per head, then the legend of the glyphs.
 
     A glyph is the pattern that takes most of the head's weight; the bar beside it is the head's entropy. lines: the
-    lines that there is room for; where there are more layers, they stand beside each other (`head_grid`).
+    lines that there is room for; where there are more layers, they stand beside each other (`head_grid`). listed: the
+    heads that are marked.
     """
     summaries = summarise(record)
-    cell = glyph_cell(record, summaries, canvas)
-    below = glyph_legend({summary.label for summary in summaries.values()}, canvas)
+    cell = glyph_cell(record, summaries, canvas, listed)
+    below = glyph_legend({summary.label for summary in summaries.values()}, canvas, bool(listed))
     room = None if lines is None else lines - len(below) - 1
-    return [*head_grid(record.layers, record.heads, cell, canvas, GLYPH_WIDTHS, room), *below]
+    widths = GLYPH_WIDTHS[:2] if listed else GLYPH_WIDTHS  # the mark takes a column
+    return [*head_grid(record.layers, record.heads, cell, canvas, widths, room), *below]
 
 
 def glyph_cell(
-    record: AttentionRecord, summaries: Mapping[tuple[int, int], HeadSummary], canvas: Canvas
+    record: AttentionRecord,
+    summaries: Mapping[tuple[int, int], HeadSummary],
+    canvas: Canvas,
+    listed: Sequence[tuple[int, int]] = (),
 ) -> Callable[[int, int], Text]:
-    """Return a function that draws a head, given the places of its layer and itself: its glyph and its entropy."""
+    """Return a function that draws a head, given the places of its layer and itself: its glyph and its entropy.
+
+    listed: the heads with a mark before the glyph.
+    """
     glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
     most = [math.log(max(possible_keys(record, layer), 2)) for layer in record.layers]
 
     def cell(row: int, place: int) -> Text:
-        summary = summaries[record.layers[row], record.heads[place]]
+        layer, head = record.layers[row], record.heads[place]
+        summary = summaries[layer, head]
         style = PATTERN_COLOURS[summary.label] if canvas.colour else ""
-        return Text.assemble((glyphs[summary.label], style), bar(summary.entropy / most[row], canvas))
+        mark = (MARK, canvas.strong) if (layer, head) in listed else ""
+        return Text.assemble(
+            mark, (glyphs[summary.label], style), (bar(summary.entropy / most[row], canvas), canvas.faint)
+        )
 
     return cell
 
 
-def glyph_legend(labels: set[str], canvas: Canvas) -> list[Text]:
-    """Return the meaning of the glyphs of these labels, and of the bars."""
+def glyph_legend(labels: set[str], canvas: Canvas, marked: bool = False) -> list[Text]:
+    """Return the meaning of the glyphs of these labels, of the bars, and of the mark where there is one."""
     glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
     meant = "  ".join(f"{glyph} {label.replace('_', ' ')}" for label, glyph in glyphs.items() if label in labels)
-    return _folded(f"{meant}  entropy {bar(0, canvas)} low {bar(1, canvas)} high", canvas)
+    mark = f"  {MARK} listed below" if marked else ""
+    return _folded(f"{meant}  entropy {bar(0, canvas)} low {bar(1, canvas)} high{mark}", canvas)
 
 
 def possible_keys(record: AttentionRecord, layer: int) -> int:
@@ -103,42 +121,77 @@ def bar(share: float, canvas: Canvas) -> str:
 
 LEAST_NAMED, MOST_NAMED = 4, 8  # heads with strong edges: layers stand beside each other so that 4 have room
 EDGES = 4  # edges of a head, or patterns, that are named
+WIDE, LIST_WIDTH = 160, 96  # columns from which on a map has room beside the list, and columns of the list then
 PROMPT = 2  # lines of a terminal: an empty one, and the prompt
 
 
 def first_look(
-    record: AttentionRecord, found: Sequence[Sequence[Edge]], over: Usual, canvas: Canvas, commands: Sequence[str]
+    record: AttentionRecord, found: Sequence[Sequence[Edge]], over: Usual, canvas: Canvas, command: str | None
 ) -> list[Text]:
     """Return all heads as glyphs, then those with edges far above their usual weight, in the lines of the canvas.
 
-    found: the edges, as `attncli.analysis.edges.edges` returns them. over: the texts of the usual weights. commands:
-    what to type next; a terminal shows as many as it has room for, and the first in any case.
+    A terminal of WIDE columns has the first head's map beside them.
+
+    found: the edges, as `attncli.analysis.edges.edges` returns them. over: the texts of the usual weights. command:
+    what to type next.
     """
-    clear = _clear_patterns(record, canvas)
-    rest = [*(clear if canvas.height is None else clear[:1]), *_how_chosen(record, over, canvas)]
-    if canvas.height is None:
-        heads = found[:MOST_NAMED]
-        grid, shown = glyph_table(record, canvas), []
-    else:
-        room = canvas.height - len(rest) - len(_count_line(record, found, MOST_NAMED, canvas)) - PROMPT
-        room -= sum(_height(command, canvas) for command in commands[:1])
-        grid = glyph_table(record, canvas, room - min(LEAST_NAMED, len(found)))
-        room -= len(grid)
-        heads = found[: min(max(room, 1), MOST_NAMED)]
-        room -= len(heads)
-        shown = [*commands[:1], *_texts_that_fit(commands[1:], room, canvas)]
-    return [
-        *grid, Text(), *_count_line(record, found, len(heads), canvas), *edge_lines(record, heads, canvas), *rest,
-        *(Text(one, no_wrap=True, overflow="ignore") for one in shown),  # the terminal folds them, so that they paste
-    ]  # fmt: skip
+    wide = canvas.height is not None and canvas.width >= WIDE and bool(found)
+    part = replace(canvas, width=LIST_WIDTH) if wide else canvas
+    clear = _clear_patterns(record, part)
+    rest = [*(clear if part.height is None else clear[:1]), *_how_chosen(record, over, part)]
+    next_line = "" if command is None else f"Next: {command}"
+    available, most = None, MOST_NAMED
+    if part.height is not None:
+        room = part.height - len(rest) - len(_count_line(record, found, MOST_NAMED, part)) - PROMPT
+        room -= _height(next_line, canvas)
+        available = room - min(LEAST_NAMED, len(found))
+        room -= len(glyph_table(record, part, available, _heads_of(found[:MOST_NAMED])))
+        most = min(max(room, 1), MOST_NAMED)
+    heads = found[:most]
+    lines = [
+        *glyph_table(record, part, available, _heads_of(heads)),
+        Text(),
+        *_count_line(record, found, len(heads), part),
+        *edge_lines(record, heads, part),
+        *rest,
+    ]
+    if wide:
+        lines = _beside(lines, _map_beside(record, heads[0][0], canvas), LIST_WIDTH)
+    if next_line:  # the terminal folds it, so that it can be pasted
+        lines.append(Text(next_line, canvas.faint, no_wrap=True, overflow="ignore"))
+    return lines
 
 
-def _texts_that_fit(texts: Sequence[str], room: int, canvas: Canvas) -> Iterator[str]:
-    """Yield texts from the first on, as many as fit into `room` lines."""
-    for text in texts:
-        room -= _height(text, canvas)
-        if room >= 0:
-            yield text
+def _map_beside(record: AttentionRecord, edge: Edge, canvas: Canvas) -> list[Text]:
+    """Return the map of an edge's head under its name, with a row per query, or pooled where it has more rows."""
+    layer, head = edge.layer, edge.head
+    room = replace(canvas, width=canvas.width - LIST_WIDTH - GAP)
+    name = f"head {layer}.{head}: weights, queries down and keys across"
+    view = _LargeMap.of(record, layer, head, room, 1)
+    fitting = [cell for cell in CELL_WIDTHS if view.room(cell) >= -GAP]
+    lines = (canvas.height or 0) - BELOW - 2
+    if fitting and len(record.tokens) < lines:
+        return [Text(name, canvas.strong), *view.map(fitting[0], beside=False)]
+    size = PanelSize.of(len(record.keys), room.width, min(LINES, lines))
+    pooled = [Text(POOLED, canvas.faint)] if size.pools(record, canvas) else []
+    return [*panel_lines(name, view.weights, size, canvas, canvas.strong), *pooled]
+
+
+def _beside(left: Sequence[Text], right: Sequence[Text], width: int) -> list[Text]:
+    """Return lines of `width` columns with others to their right."""
+    lines = []
+    for one, other in zip_longest(left, right):
+        line = Text() if one is None else one.copy()
+        if other is not None and other.cell_len:
+            line.pad_right(width + GAP - line.cell_len)
+            line.append_text(other)
+        lines.append(line)
+    return lines
+
+
+def _heads_of(found: Sequence[Sequence[Edge]]) -> list[tuple[int, int]]:
+    """Return the heads of these edges."""
+    return [(edges[0].layer, edges[0].head) for edges in found]
 
 
 def _height(text: str, canvas: Canvas) -> int:
@@ -336,9 +389,7 @@ class _LargeMap:
             most = LINES if self.canvas.height is None else max(1, self.canvas.height - BELOW - len(self.above()) - 1)
             return picture(self.weights, self.canvas, min(length, self.canvas.width), min(LINES, most))
         lines = []
-        if cell == VALUE_WIDTH:
-            numbers = "".join(f"{key:>{cell}}" for key in range(length))
-            lines.append(Text(" " * self.left + numbers, style=self.canvas.faint))
+        lines.append(Text(" " * self.left + column_numbers(range(length), cell), style=self.canvas.faint))
         for label, row, keys in zip(self.labels, self.weights.tolist(), self.keys, strict=True):
             line = Text(label + " ")
             for weight in row:

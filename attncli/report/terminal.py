@@ -324,9 +324,8 @@ def signed_map(
     room = canvas.width - len(labels[0]) - 1
     wide = next((cell for cell in SIGNED_WIDTHS if cell * part.shape[1] <= room), SIGNED_WIDTHS[-1])
     lines = []
-    if wide == SIGNED_WIDTH:
-        numbers = "".join(f"{key:>{wide}}" for key in (range(part.shape[1]) if keys is None else keys))
-        lines.append(Text(" " * (len(labels[0]) + 1) + numbers, style=canvas.faint))
+    numbers = column_numbers(range(part.shape[1]) if keys is None else keys, wide)
+    lines.append(Text(" " * (len(labels[0]) + 1) + numbers, style=canvas.faint))
     for label, row in zip(labels, part.tolist(), strict=True):
         line = Text(f"{label} ")
         for number in row:
@@ -338,6 +337,11 @@ def signed_map(
             line.rstrip()
         lines.append(line)
     return lines
+
+
+def column_numbers(keys: Sequence[int], width: int) -> str:
+    """Return the numbers above a map's columns; the last digits of those wider than a cell."""
+    return "".join(f"{str(key)[-width:]:>{width}}" for key in keys)
 
 
 def signed_cell(number: float, most: float, wide: int, canvas: Canvas) -> str:
@@ -725,8 +729,7 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
         most = part.most or largest or 1.0
         unit, words = in_units(largest) if part.digits is None else (1.0, "")
         digits = 1 if part.digits is None else part.digits
-        widths = (SIGNED_WIDTH, SIGNED_WIDTH - 1) if part.signed else (HEAD_WIDTH,)
-        wide = min(widths)
+        wide = 1 + max(len(f"{float(value) / unit:.{digits}f}") for value in panel.values.flat)
 
         def cell(
             row: int, place: int, values: Any = values, unit: float = unit, digits: int = digits, wide: int = wide,
@@ -741,7 +744,7 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
             yield Prose(panel.heading, canvas.strong)
         if words:
             yield Text(words, style=canvas.faint)
-        yield from head_grid(part.layers, part.heads, cell, canvas, widths)
+        yield from head_grid(part.layers, part.heads, cell, canvas, (wide,))
 
 
 def text_of(heading: Sequence[str], parts: Sequence[Part]) -> str:

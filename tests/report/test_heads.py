@@ -50,12 +50,12 @@ def test_the_legend_names_the_patterns_that_are_there_and_no_others(record):
 
 # --- the first look
 
-COMMANDS = ["attncli run -l 3 -H 1 'The cat sat.'", "attncli run -l 3 'The cat sat.'", "attncli view 'The cat sat.'"]
+COMMAND = "attncli run -l 3 -H 1 'The cat sat.'"
 
 
-def shown_look(record, canvas, over=None, commands=COMMANDS):
+def shown_look(record, canvas, over=None, command=COMMAND):
     over = Usual.of_text(record) if over is None else over
-    return [line.plain for line in first_look(record, edges(record, over), over, canvas, commands)]
+    return [line.plain for line in first_look(record, edges(record, over), over, canvas, command)]
 
 
 def model_of(layers, heads, length=16):
@@ -68,7 +68,7 @@ def test_a_model_of_any_usual_size_fits_80_columns_and_24_lines_with_the_prompt(
     for layers, heads in ((1, 1), (2, 2), (6, 12), (12, 12), (12, 4), (24, 16), (6, 8)):
         lines = shown_look(model_of(layers, heads), Canvas(80, colour=True, unicode=True, height=24))
         assert len(lines) <= 23 and all(cell_len(line) <= 80 for line in lines), (layers, heads)
-        assert "attncli run -l 3 -H 1 'The cat sat.'" in lines
+        assert f"Next: {COMMAND}" in lines
 
 
 @given(attention_records() | cross_records(), st.integers(44, 200), st.none() | st.integers(24, 60), st.booleans())
