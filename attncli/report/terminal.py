@@ -737,7 +737,7 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
         ) -> Text:  # fmt: skip
             value = float(values[row, place])
             style = signed_ground(value / most, canvas) if part.signed else ground(value / most, canvas)
-            return Text(f"{value / unit:>{wide}.{digits}f}", style=style)
+            return Text(f"{round(value / unit, digits) + 0.0:>{wide}.{digits}f}", style=style)  # no "-0.00"
 
         yield Text()
         if panel.heading:
