@@ -164,6 +164,7 @@ class Followed:
             measure="weight" if record.measure == "weight" else "share of norm",
             model=replace(record.model, name=f"{record.model.name} ({', '.join(self.shares)})", heads=len(self.shares)),
             vectors=None,
+            usual=None,
             sinks=False,
         )
 

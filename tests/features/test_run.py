@@ -196,6 +196,11 @@ def known():
     return {}
 
 
+def unmarked(shown):
+    """Return the lines of a first look without the marks of listed heads."""
+    return shown.replace("*", " ").splitlines()
+
+
 @pytest.mark.parametrize("suffix", [".npz", ".json", ".safetensors"])
 def test_a_saved_record_is_shown_as_its_text_would_be(suffix, attncli, known, tmp_path):
     text, path = "The unbelievable cat sat.", tmp_path / f"maps{suffix}"
@@ -204,8 +209,8 @@ def test_a_saved_record_is_shown_as_its_text_would_be(suffix, attncli, known, tm
         if str(options) not in known:
             known[str(options)] = attncli("run", text, *options)
         shown, computed = attncli("run", "--from", path, *options), known[str(options)]
-        if "all" in options:  # what is usual is known of a model, and of a file in this text alone
-            shown, computed = ([*one.out.splitlines()[:8], one.code, one.err] for one in (shown, computed))
+        if "all" in options and suffix == ".json":  # which does not keep what is usual of the heads
+            shown, computed = ([*unmarked(one.out)[:8], one.code, one.err] for one in (shown, computed))
         assert shown == computed
 
 
