@@ -46,8 +46,6 @@ class Mechanisms(Feature):
     \b
     Examples:
       attncli mechanisms "The cat sat on the mat." -l 2 -H 9 --temperature 0.5
-      attncli mechanisms -l 4 -H 3 --all
-      attncli mechanisms -l 4 -H 3 -o mechanisms.png
       attncli mechanisms "The cat sat on the mat." -l 4 -H 3 --design alibi
     """
 
@@ -76,9 +74,7 @@ class Mechanisms(Feature):
     ] = False
     everything: Annotated[
         bool,
-        options.option(
-            options.OUTPUT, "--all", help="Show the figures of every claim, all scores and all designs.", use="terminal"
-        ),
+        options.option(options.OUTPUT, "--all", help="Show all figures, scores and designs.", use="terminal"),
     ] = False
     reach: Annotated[
         int,
@@ -122,7 +118,7 @@ class Mechanisms(Feature):
         if self.mistakes:
             return _report(measure_mistakes(model, taken))
         found = measure(model, taken, self.temperature, self.seed, self.reach, self.design)
-        return _report(found, self.everything or bool(self.given & {"temperature", "seed", "reach"}))
+        return _report(found, self.everything or any(map(self.is_given, ("temperature", "seed", "reach"))))
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -285,7 +281,8 @@ def _report(found: Measured, everything: bool = False) -> Report:
         holding = sum(claim.holds for claim in found.claims)
         verdicts = Sentence(f"{holding} of {len(found.claims)} claims hold here")
         more = Sentence("Figures of every claim, all scores and all designs: --all. Known mistakes: --mistakes.")
-        parts = [verdicts, _verdicts(found.claims), more]
+        left_out = [] if found.projections else [Sentence(LEFT_OUT)]
+        parts = [verdicts, _verdicts(found.claims), more, *left_out]
         every: list[Part] = [
             verdicts,
             _claims(found.claims),
@@ -298,7 +295,7 @@ def _report(found: Measured, everything: bool = False) -> Report:
             _variants(found.variants, found.temperature),
             Sentence(FIGURES),
             *([_designs(found.own, found.designs), Sentence(CONTROLS)] if found.designs else []),
-            *([] if found.projections else [Sentence(LEFT_OUT)]),
+            *left_out,
         ]
         parts = every if everything else parts
         picture = [*captions, maps]
@@ -475,7 +472,7 @@ def _harm(moved: "Moved") -> tuple[str, str]:
 
 def _verdicts(claims: "Sequence[Claim]") -> Table:
     """Return the verdict on each claim."""
-    rows = [
+    rows: list[list[str | Cell]] = [
         [Cell("yes") if claim.holds else Cell("NO", "wrong"), claim.statement.partition(": ")[0]] for claim in claims
     ]
     return Table([Column("holds here"), Column("claim", "prose")], rows)
