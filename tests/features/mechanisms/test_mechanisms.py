@@ -134,7 +134,7 @@ def test_a_network_of_transformers_has_what_needs_no_projections(attncli, foreig
     where = ["-m", foreign(family).place.path, "-l", "1", "-H", "1", *which, "the cat sat on a mat"]
     document = json.loads(attncli("mechanisms", *where, "--json").out)
     assert len(document["variants"]) == len(SCORES) * len(NORMALISERS)
-    shown = attncli("mechanisms", *where)
+    shown = attncli("mechanisms", *where, "--all")
     assert shown.code == 0 and "Left out: claims and designs that need a layer's input and projections" in shown.out
     assert ("the head's own score" in shown.out) == (family != "t5")  # which does not divide by √d_k
     assert ("window of 2, causal" in shown.out) == (more != ("t5",))
