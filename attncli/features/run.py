@@ -89,7 +89,7 @@ class Run(RecordFeature):
             raise RequestError(f"there are {len(source)} texts and one is needed: reports() yields one for each")
         if self.path is not None:
             check_record_count(self.path, len(source))
-        records = map(notify_about, source.records(together=self.path is not None))
+        records: Iterable[AttentionRecord] = map(notify_about, source.records(together=self.path is not None))
         if self.terms:
             from attncli.record.display import with_terms
 

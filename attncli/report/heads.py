@@ -62,11 +62,16 @@ def glyph_table(
     heads that are marked.
     """
     summaries = summarise(record)
-    cell = glyph_cell(record, summaries, canvas, listed)
+    cell = glyph_cell(record, summaries, canvas)
+    marked = glyph_cell(record, summaries, canvas, listed)
     below = glyph_legend({summary.label for summary in summaries.values()}, canvas, bool(listed))
     room = None if lines is None else lines - len(below) - 1
-    widths = GLYPH_WIDTHS[:2] if listed else GLYPH_WIDTHS  # the mark takes a column
-    return [*head_grid(record.layers, record.heads, cell, canvas, widths, room), *below]
+    if listed:  # a mark takes a column of its own
+        grid = head_grid(record.layers, record.heads, marked, canvas, GLYPH_WIDTHS[:2], room)
+        if room is None or len(grid) <= room + 1:  # its first line has the numbers of heads
+            return [*grid, *below]
+        below = glyph_legend({summary.label for summary in summaries.values()}, canvas)
+    return [*head_grid(record.layers, record.heads, cell, canvas, GLYPH_WIDTHS, room), *below]
 
 
 def glyph_cell(

@@ -149,7 +149,7 @@ WAYS = {
     "mechanisms": [
         f"mechanisms {M} --json @", f"mechanisms {M} @", f"mechanisms {M} -o a.csv @",
         f"mechanisms {M} --design alibi --json @", f"mechanisms {M} --design window @",
-        f"mechanisms {M} --design grouped -o a.csv @", f"mechanisms {M} --mistakes @",
+        f"mechanisms {M} --design grouped -o a.csv @", f"mechanisms {M} --mistakes @", f"mechanisms {M} --all @",
         f"mechanisms {M} --mistakes -o a.csv @", f"mechanisms {M} --mistakes -o a.svg @",
     ],
     "align": ["align", "align --json", "align -o a.npz", "align --attention transformer -o a.svg", "align -o a.html",

@@ -27,6 +27,7 @@ COMMANDS = {
     "flow of a token": ["flow", "--query", "1", LONG],
     "mask": ["mask", TEXT],
     "mechanisms": ["mechanisms", TEXT],
+    "mechanisms, all": ["mechanisms", "--all", TEXT],
     "mechanisms of a design": ["mechanisms", "--design", "relative", TEXT],
     "models": ["models"],
     "samples": ["samples"],
@@ -96,7 +97,7 @@ def test_in_a_pipe_nothing_is_wider_than_120_columns(attncli, name):
 
 
 def test_verdicts_come_first(attncli):
-    lines = attncli("mechanisms", TEXT).out.splitlines()
+    lines = attncli("mechanisms", TEXT, "--all").out.splitlines()
     count = next(place for place, line in enumerate(lines) if "claims hold here" in line)
     verdicts = [place for place, line in enumerate(lines) if line.startswith((" holds", " DOES NOT"))]
     assert count < verdicts[0] and verdicts[-1] < lines.index("the head's own map")

@@ -46,7 +46,6 @@ class Mechanisms(Feature):
     \b
     Examples:
       attncli mechanisms "The cat sat on the mat." -l 2 -H 9 --temperature 0.5
-      attncli mechanisms -l 4 -H 3 -o mechanisms.png
       attncli mechanisms "The cat sat on the mat." -l 4 -H 3 --design alibi
     """
 
@@ -73,6 +72,10 @@ class Mechanisms(Feature):
     mistakes: Annotated[
         bool, options.option(options.MODEL, "--mistakes", help="Only the effects of known mistakes on it.")
     ] = False
+    everything: Annotated[
+        bool,
+        options.option(options.OUTPUT, "--all", help="Show all figures, scores and designs.", use="terminal"),
+    ] = False
     reach: Annotated[
         int,
         options.option(
@@ -94,7 +97,9 @@ class Mechanisms(Feature):
     def report(self, progress: Progress = silent) -> Report:
         if self.mistakes:
             why = "with --mistakes, which are made in the head as it is"
-            self.refuse(why, "design", "temperature", "reach", "seed")
+            self.refuse(why, "design", "temperature", "reach", "seed", "everything")
+        if self.design is not None:
+            self.refuse("with --design, which is shown in full", "everything")
         if self.design is not None and self.design not in WINDOWS:
             self.refuse(f"with --design {self.design}, which is no window", "reach")
         if self.design in SHARED:
@@ -112,7 +117,8 @@ class Mechanisms(Feature):
         taken = head_of_text(model, inputs[0], request)
         if self.mistakes:
             return _report(measure_mistakes(model, taken))
-        return _report(measure(model, taken, self.temperature, self.seed, self.reach, self.design))
+        found = measure(model, taken, self.temperature, self.seed, self.reach, self.design)
+        return _report(found, self.everything or any(map(self.is_given, ("temperature", "seed", "reach"))))
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -250,8 +256,8 @@ LEFT_OUT = (
 )
 
 
-def _report(found: Measured) -> Report:
-    """Report mistakes only, one design only, or everything else."""
+def _report(found: Measured, everything: bool = False) -> Report:
+    """Report mistakes only, one design only, the verdicts on all claims, or everything except mistakes."""
     record = found.record
     [layer], [head] = record.layers, record.heads
     title = [
@@ -273,8 +279,12 @@ def _report(found: Measured) -> Report:
     else:
         maps, captions = _variant_maps(found), [Sentence(words, caption=True) for words in _captions(found)]
         holding = sum(claim.holds for claim in found.claims)
-        parts = [
-            Sentence(f"{holding} of {len(found.claims)} claims hold here"),
+        verdicts = Sentence(f"{holding} of {len(found.claims)} claims hold here")
+        more = Sentence("Figures of every claim, all scores and all designs: --all. Known mistakes: --mistakes.")
+        left_out = [] if found.projections else [Sentence(LEFT_OUT)]
+        parts = [verdicts, _verdicts(found.claims), more, *left_out]
+        every: list[Part] = [
+            verdicts,
             _claims(found.claims),
             *captions,
             replace(
@@ -285,8 +295,9 @@ def _report(found: Measured) -> Report:
             _variants(found.variants, found.temperature),
             Sentence(FIGURES),
             *([_designs(found.own, found.designs), Sentence(CONTROLS)] if found.designs else []),
-            *([] if found.projections else [Sentence(LEFT_OUT)]),
+            *left_out,
         ]
+        parts = every if everything else parts
         picture = [*captions, maps]
     return Report(
         title,
@@ -457,6 +468,14 @@ def _harm(moved: "Moved") -> tuple[str, str]:
 
 
 # --- claims ---------------------------------------------------------------------------------------------
+
+
+def _verdicts(claims: "Sequence[Claim]") -> Table:
+    """Return the verdict on each claim."""
+    rows: list[list[str | Cell]] = [
+        [Cell("yes") if claim.holds else Cell("NO", "wrong"), claim.statement.partition(": ")[0]] for claim in claims
+    ]
+    return Table([Column("holds here"), Column("claim", "prose")], rows)
 
 
 def _claims(claims: "Sequence[Claim]") -> Table:
