@@ -168,20 +168,6 @@ def test_as_a_function(attncli):
     assert report.document() == document_of(attncli, "--query", "cat", "-l", "4", "--method", "raw,rollout")
 
 
-<<<<<<< HEAD
-def test_every_layer_has_its_maps_and_every_method_a_table_of_the_strongest_tokens(attncli):
-    lines = attncli("flow", TEXT, "-l", "0,2", "--method", "rollout,raw").out.splitlines()
-    assert lines[0] == "minilm · layers 0,2 · mean of heads 0-11 · mask padding · 9 tokens"
-    assert [line.partition(":")[0] for line in lines[1:3]] == ["rollout", "raw"]
-    assert sum(line == "layer 2" for line in lines) == 1  # above its maps
-    tables = [line.partition(":")[0] for line in lines if "the largest share" in line]
-    assert tables == ["rollout", "raw"]
-    layers = document_of(attncli, "-l", "0,2")["layers"]
-    rows = [line.split() for line in lines if line.startswith("   2 cat")]
-    for row, name in zip(rows, tables, strict=True):
-        best = [max(layer["queries"][2][name]) for layer in layers]
-        assert row[2::2] == [f"{share:.2f}" for share in best]
-=======
 def test_several_layers_have_a_table_a_method_with_a_column_a_layer(attncli):
     lines = attncli("flow", TEXT, "-l", "0,2", "--method", "rollout,raw").out.splitlines()
     assert lines[0] == "minilm · layers 0,2 · mean of heads 0-11 · mask padding · 9 tokens"
@@ -200,7 +186,6 @@ def test_one_layer_has_the_two_strongest_tokens_of_a_row(attncli):
     for name, first in (("rollout", 2), ("raw", 6)):
         shares = sorted(layer["queries"][2][name], reverse=True)
         assert row[first + 1 : first + 4 : 2] == [f"{share:.3f}" for share in shares[:2]]
->>>>>>> h-terminal
 
 
 def test_a_row_that_attends_to_nothing_says_so(tmp_path):

@@ -209,15 +209,8 @@ def test_a_saved_record_is_shown_as_its_text_would_be(suffix, attncli, known, tm
         if str(options) not in known:
             known[str(options)] = attncli("run", text, *options)
         shown, computed = attncli("run", "--from", path, *options), known[str(options)]
-<<<<<<< HEAD
         if "all" in options and suffix == ".json":  # which does not keep what is usual of the heads
             shown, computed = ([*unmarked(one.out)[:8], one.code, one.err] for one in (shown, computed))
-=======
-        if "all" in options:  # a file has no usual weights over sample texts, so that it lists and marks other heads
-            shown, computed = (
-                [*one.out.replace("*", " ").splitlines()[:8], one.code, one.err] for one in (shown, computed)
-            )
->>>>>>> h-terminal
         assert shown == computed
 
 

@@ -11,12 +11,7 @@ CELLS = np.array([[1.0, -1.0, 0.5], [0.0, np.nan, np.nan]])
 def test_cells_without_numbers_have_their_colour_to_the_end_of_the_line():
     lines = signed_map(CELLS, 1.0, ["a", "b"], Canvas(9, colour=True, unicode=True))
     assert [line.plain for line in lines] == ["   0 1 2", "a       ", "b       "]
-<<<<<<< HEAD
-    lines = lines[1:]
-    grounds = [[(span.start, str(span.style)) for span in line.spans] for line in lines]
-=======
     grounds = [[(span.start, str(span.style)) for span in line.spans] for line in lines[1:]]
->>>>>>> h-terminal
     assert grounds[0] == [
         (2, "white on rgb(178,24,43)"),
         (4, "white on rgb(33,102,172)"),
