@@ -172,7 +172,7 @@ def test_several_layers_have_a_table_a_method_with_a_column_a_layer(attncli):
     lines = attncli("flow", TEXT, "-l", "0,2", "--method", "rollout,raw").out.splitlines()
     assert lines[0] == "minilm · layers 0,2 · mean of heads 0-11 · mask padding · 9 tokens"
     assert [line.partition(":")[0] for line in lines[1:3]] == ["rollout", "raw"]
-    layers = asked(attncli, "-l", "0,2")["layers"]
+    layers = document_of(attncli, "-l", "0,2")["layers"]
     rows = [line.split() for line in lines if line.startswith("   2 cat")]
     assert len(rows) == 2
     for name, row in zip(("rollout", "raw"), rows, strict=True):
@@ -181,7 +181,7 @@ def test_several_layers_have_a_table_a_method_with_a_column_a_layer(attncli):
 
 def test_one_layer_has_the_two_strongest_tokens_of_a_row(attncli):
     lines = attncli("flow", TEXT, "-l", "2", "--method", "rollout,raw").out.splitlines()
-    [layer] = asked(attncli, "-l", "2")["layers"]
+    [layer] = document_of(attncli, "-l", "2")["layers"]
     [row] = [line.split() for line in lines if line.startswith("   2 cat")]
     for name, first in (("rollout", 2), ("raw", 6)):
         shares = sorted(layer["queries"][2][name], reverse=True)
