@@ -47,7 +47,7 @@ function describe({ heads, count, texts }) {
   const usual = texts > 1 ? `this text and ${texts - 1} sample texts` : "this text alone";
   if (count === 0) return `No head gives a word far more weight than usual in ${usual}.`;
   const shown = heads.length < count ? ` The first ${heads.length}:` : "";
-  return `${count} of ${page.layers.length * page.heads.length} heads give a word far more weight than usual (the mean over ${usual}).${shown}`;
+  return `${count} of ${page.layers.length * page.heads.length} heads give a word far more weight than usual. In brackets: usual, over ${usual}.${shown}`;
 }
 
 function entry(finding) {
@@ -55,7 +55,7 @@ function entry(finding) {
   const [from, to] = [tokensOf(state.text, "query").tokens[query], tokensOf(state.text, "key").tokens[key]].map(isolated);
   const button = document.createElement("button");
   button.type = "button";
-  const parts = [`${layer}.${head}`, `${from} → ${to}`, value(weight), `usual ${value(usual)}`].map((text) => {
+  const parts = [`${layer}.${head}`, `${from} → ${to}`, value(weight), `(${value(usual)})`].map((text) => {
     const part = document.createElement("span");
     part.textContent = text;
     return part;

@@ -90,7 +90,6 @@ def small_masks(record: AttentionRecord, side: int) -> Bools:
 LONGEST_TITLE = 60
 LONG, THUMBNAIL = 256, 96  # tokens; decoding all heads of longer texts takes longer than looking at them all may
 VECTORS = "vectors"  # how the names of chunks of q and k begin
-COLOURS = 8  # of heads: more than these can't be told apart well, so dashes help
 MOST_FINDINGS = 24  # heads that stand out
 NO_VECTORS: dict[str, Any] = {"heads": [], "size": 0, "terms": []}
 
@@ -159,7 +158,7 @@ def describe(
         "layers": numbers[0],
         "heads": numbers[1],
         "measure": measure,
-        "colours": list(HEAD_COLOURS[:COLOURS]),
+        "colours": list(HEAD_COLOURS),
         "ramp": list(WEIGHTS),
         "texts": texts,
         "start": start,

@@ -269,12 +269,9 @@ def with_terms(record: AttentionRecord) -> AttentionRecord:
 # Red, green and blue from 0 to 255: the ends of matplotlib's RdBu_r.
 BELOW, ABOVE = (33, 102, 172), (178, 24, 43)
 
-# Visible on white and on black, and told apart with normal vision, protanopia, deuteranopia and tritanopia, the first 8
-# best: tests/base/test_palette.py.
-HEAD_COLOURS = (
-    "#2d69b4", "#ff3c1e", "#00a52d", "#960fff", "#d27878", "#c30f78", "#5a693c", "#ff2df0",
-    "#bb99cc", "#5533bb", "#992200", "#990088", "#99aaaa", "#6699ff", "#cc9966", "#cc11bb",
-)  # fmt: skip
+# Visible on white and on black (3:1), and told apart with normal vision, protanopia, deuteranopia and tritanopia:
+# tests/base/test_palette.py.
+HEAD_COLOURS = ("#2d69b4", "#ff3c1e", "#00a52d", "#960fff", "#d27878", "#c30f78", "#5a693c", "#ff2df0")
 
 # Weights from nothing to the largest on paper, at equal distances: white, blue, violet, nearly black. On a dark page
 # they go the other way. CIE lightness falls in even steps, 100 to 8, so that neither grey print nor an eye that
@@ -286,14 +283,14 @@ WEIGHTS = (
 )  # fmt: skip
 
 
-def head_colour(head: int) -> str:
-    """Return the colour of a head. After the last colour they start again."""
-    return HEAD_COLOURS[head % len(HEAD_COLOURS)]
+def head_colour(place: int) -> str:
+    """Return the colour of a head by its place among those that are drawn. After the last colour they start again."""
+    return HEAD_COLOURS[place % len(HEAD_COLOURS)]
 
 
 def dashes(place: int) -> str:
     """Return matplotlib's style of a line by its place among others: where colours are not told apart, dashes are."""
-    return ("-", "--", "-.", ":")[place % 4]
+    return ("-", "--", "-.", ":")[(place + place // len(HEAD_COLOURS)) % 4]
 
 
 SIGNED = "RdBu_r"  # among matplotlib's colour maps: blue is below 0, red above

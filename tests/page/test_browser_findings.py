@@ -43,13 +43,13 @@ def place(page):
 def test_heads_that_stand_out_are_listed_with_their_edges_as_python_finds_them(opened, record, found, as_shown):
     page = opened(record)
     expected = [
-        [f"{one.layer}.{one.head}", WORDS[one.query], "→", WORDS[one.key], one.weight, "usual", one.usual]
+        [f"{one.layer}.{one.head}", WORDS[one.query], "→", WORDS[one.key], one.weight, one.usual]
         for one in found
     ]
     rows = [[text.strip("\u2068\u2069") for text in row] for row in listed(page)]
     assert [row[:4] for row in rows] == [row[:4] for row in expected]
-    numbers = [[float(row[4]), float(row[6])] for row in rows]
-    assert np.array(numbers) == pytest.approx(np.array([[row[4], row[6]] for row in expected]), abs=2e-3)
+    numbers = [[float(row[4]), float(row[5].strip("()"))] for row in rows]
+    assert np.array(numbers) == pytest.approx(np.array([[row[4], row[5]] for row in expected]), abs=2e-3)
     assert page.text("findings-note").startswith(f"{len(found)} of 12 heads")
     assert "this text alone" in page.text("findings-note")
 

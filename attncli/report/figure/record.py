@@ -171,7 +171,7 @@ def heatmap(
 
 def as_lines(record: AttentionRecord, weights: Floats, heads: Sequence[int], grid: Grid) -> Figure:
     """Draw the heads of one layer in one panel, each in its colour; several layers as a grid."""
-    colours = [head_colour(number) for number in heads] or [INK]
+    colours = [head_colour(place) for place in range(len(heads))] or [INK]
     if len(record.layers) > 1:
         strands = [
             [Strands(caption, weights[layer, [head]], [colours[head]]) for caption, layer, head in row]

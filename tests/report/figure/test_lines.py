@@ -49,7 +49,7 @@ def found(drawn, record):
     """(head, query, key) -> opacity, read off the picture: by colour, and by the tokens that lines begin and end at."""
     [bundle] = bundles(drawn)
     queries, keys = heights(drawn, "right"), heights(drawn, "left")
-    colours = [to_rgb(head_colour(head)) for head in record.heads]
+    colours = [to_rgb(head_colour(place)) for place in range(len(record.heads))]
     places = {}
     for (start, end), colour in zip(bundle.get_segments(), bundle.get_colors(), strict=True):
         head = int(np.argmin([np.abs(np.subtract(colour[:3], one)).sum() for one in colours]))
