@@ -301,9 +301,30 @@ def test_a_long_text_shows_how_far_it_is_and_gives_way(live, served, monkeypatch
     page.tab.wait_for_function("document.getElementById('progress').value > 0.05")
     page.type("A dog ran.", tokens=6)
     assert page.tab.is_hidden("#progress") and "ran" in page.texts()
+    page.tab.fill("#typed", "the cat sat on it " * 41)
+    page.tab.wait_for_selector("#progress[value]:visible")
+    page.tab.click("#stop")
+    assert page.text("problem").startswith("Stopped.") and page.tab.is_hidden("#progress") and "ran" in page.texts()
     going.set()
     page.type("the cat sat on it " * 40, tokens=202)
     assert page.tab.is_hidden("#progress")
+
+
+def test_an_empty_field_empties_the_drawing_until_something_is_typed(live):
+    page = live()
+    page.type("A dog ran.", tokens=6)
+    page.tab.fill("#typed", "")
+    page.tab.wait_for_selector("main", state="hidden")
+    assert page.tab.is_hidden("#sentence") and page.tab.is_hidden("#problem")
+    page.type("A dog ran.", tokens=6)
+    assert page.tab.is_visible("main") and page.sentence()[1:4] == ["a", "dog", "ran"]
+
+
+@pytest.mark.slow
+def test_a_text_that_is_cut_says_so_beside_it(live):
+    page = live()
+    page.type("word " * 600, tokens=512)
+    assert page.text("note") == "only the first 512 tokens: this model takes no more"
 
 
 @pytest.mark.slow
