@@ -98,9 +98,9 @@ def content(
     """Return the description of a page, and its chunks by name. Raises RequestError as `page` does."""
     records = [row_shares(one) for one in records]
     state = start.state(records[0] if records else None)
-    if records:
-        state["opening"] = kept.opening() if kept is not None else start.opening(records[0])
     description, chunks = payload(records, state, kept)
+    findings = description["texts"][0]["masks"][0]["findings"]["heads"]
+    state["opening"] = start.opening(records[0], findings) if kept is None else kept.opening()
     description["advice"] = of_record(records[0]) if advice is None else advice
     return description, chunks
 

@@ -1,9 +1,9 @@
 """The state in which a page opens."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attncli.analysis.edges import Usual, edges, telling_head
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
@@ -54,15 +54,18 @@ class Start:
                 found["token"] = select_token(str(self.query), record.tokens)
         return found
 
-    def opening(self, record: AttentionRecord) -> dict[str, Any]:
-        """Return the state where an address says nothing: that one head, and the query that makes it stand out.
+    def opening(self, record: AttentionRecord, findings: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """Return the state where an address says nothing: one head, and the query that makes it stand out.
 
-        Raises RequestError when the record does not have it.
+        findings: of the record, as the page lists them (`attncli.page.payload.findings_entry`). Where there are none it
+        is the first head of the last layer. Raises RequestError when the record does not have the head.
         """
-        found = edges(record, Usual.of_text(record)) if self.head is None else []
-        layer, head = self.head or telling_head(record, found)
+        if self.head is None and findings:
+            layer, head, query, *_ = findings[0]
+            token = {"token": query} if self.query is None else {}
+            return {"layer": layer, "head": head, "heads": [head], **token}
+        layer, head = self.head or (record.layers[-1], record.heads[0])
         if layer not in record.layers or head not in record.heads:
             here = f"layers are {number_list(record.layers)}, heads {number_list(record.heads)}"
             raise RequestError(f"head {layer}.{head} is not in this record: {here}")
-        token = {"token": found[0][0].query} if found and self.query is None else {}
-        return {"layer": layer, "head": head, "heads": [head], **token}
+        return {"layer": layer, "head": head, "heads": [head]}

@@ -43,8 +43,7 @@ def place(page):
 def test_heads_that_stand_out_are_listed_with_their_edges_as_python_finds_them(opened, record, found, as_shown):
     page = opened(record)
     expected = [
-        [f"{one.layer}.{one.head}", WORDS[one.query], "→", WORDS[one.key], one.weight, one.usual]
-        for one in found
+        [f"{one.layer}.{one.head}", WORDS[one.query], "→", WORDS[one.key], one.weight, one.usual] for one in found
     ]
     rows = [[text.strip("\u2068\u2069") for text in row] for row in listed(page)]
     assert [row[:4] for row in rows] == [row[:4] for row in expected]

@@ -9,6 +9,7 @@ from records import record_of
 from attncli.analysis.edges import Usual, edges
 from attncli.base.errors import RequestError
 from attncli.page import Start
+from attncli.page.payload import findings_entry
 
 RECORD = record_of(np.full((5, 5), 0.2))
 
@@ -40,23 +41,27 @@ def test_a_token_is_found_by_its_name_and_segments_in_any_case():
     assert Start(segments="ab").state(None)["segments"] == "AB"
 
 
+def opening(start, record):
+    return start.opening(record, findings_entry(record)["heads"])
+
+
 def test_it_opens_on_the_head_that_run_would_put_first(random_maps):
     record = record_of(random_maps(3, 4, 9))
     first = edges(record, Usual.of_text(record))[0][0]
     assert (first.layer, first.head) != (0, 0)
-    assert Start().opening(record) == {
+    assert opening(Start(), record) == {
         "layer": first.layer,
         "head": first.head,
         "heads": [first.head],
         "token": first.query,
     }
-    assert Start(head=(2, 3)).opening(record) == {"layer": 2, "head": 3, "heads": [3]}
+    assert opening(Start(head=(2, 3)), record) == {"layer": 2, "head": 3, "heads": [3]}
 
 
 def test_where_no_head_stands_out_it_opens_on_the_first_of_the_last_layer():
-    assert Start().opening(record_of(np.full((2, 3, 5, 5), 0.2))) == {"layer": 1, "head": 0, "heads": [0]}
+    assert opening(Start(), record_of(np.full((2, 3, 5, 5), 0.2))) == {"layer": 1, "head": 0, "heads": [0]}
 
 
 def test_a_head_that_is_not_there_is_refused():
     with pytest.raises(RequestError, match=re.escape("head 1.0 is not in this record: layers are 0, heads 0")):
-        Start(head=(1, 0)).opening(RECORD)
+        opening(Start(head=(1, 0)), RECORD)

@@ -185,8 +185,10 @@ def answer(site: Site, wish: Wish, watch: Watch) -> bytes:
     Raises RequestError as `Session.records` does, and SupersededError as the watch does.
     """
     records = records_of(site, wish, watch)
-    start = {"opening": Start().opening(records[0])} if wish.fresh else {}
-    description, chunks = plain_payload(records, start, f"{next(numbers)}-")
+    description, chunks = plain_payload(records, {}, f"{next(numbers)}-")
+    if wish.fresh:
+        findings = description["texts"][0]["masks"][0]["findings"]["heads"]
+        description["start"] = {"opening": Start().opening(records[0], findings)}
     description["advice"] = advised(site, wish, records[0])
     description["texts"][0]["note"] = "; ".join(
         filter(None, [description["texts"][0]["note"], left_out(site, wish, records[0])])
