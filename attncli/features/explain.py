@@ -30,7 +30,7 @@ from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_shown
 from attncli.record.selection import select_one, select_token
-from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
+from attncli.report import Cell, Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -310,6 +310,12 @@ class _Step(NamedTuple):
     sink: str = ""
     leaves: int = 0
 
+    def cell(self, place: int) -> Cell:
+        """Return the number of a key, on the colour of its share of the step's largest, as long as its bar."""
+        most = max(map(abs, self.values), default=0) or 1
+        share = None if self.texts[place] == HIDDEN else self.values[place] / most
+        return Cell(self.texts[place], share=share, signed=self.kind == SCORES)
+
 
 def _steps(document: Mapping[str, Any]) -> list[_Step]:
     """Return the columns: from q·k to the scores, then exp, the weights, and where values are known what they bring."""
@@ -374,16 +380,12 @@ def _table(document: Mapping[str, Any]) -> Table:
     """Return a row a key, then the sink's, if there is one, and the sums."""
     steps = _steps(document)
     names = [f"{key['index']:>3} {visible(key['shown'])}" for key in document["keys"]]
+    rows: list[Sequence[str | Cell] | None] = [
+        [name, *(step.cell(place) for step in steps)] for place, name in enumerate(names)
+    ]
     sink = [["    sink", *(step.sink for step in steps)]] if "sink" in document else []
-    return Table(
-        [Column("key"), *(Column(step.heading, leaves=step.leaves) for step in steps)],
-        [
-            *([name, *(step.texts[place] for step in steps)] for place, name in enumerate(names)),
-            None,
-            *sink,
-            ["    sum", *(step.total for step in steps)],
-        ],
-    )
+    rows += [None, *sink, ["    sum", *(step.total for step in steps)]]
+    return Table([Column("key"), *(Column(step.heading, leaves=step.leaves) for step in steps)], rows)
 
 
 # --- the picture ----------------------------------------------------------------------------------------

@@ -62,10 +62,16 @@ class Column(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A cell of a table with a style of its own."""
+    """A cell of a table with a style of its own.
+
+    share: of its column's largest number, which a terminal with colour shows behind the text: as of a weight, from 0 to
+    1, or where it is `signed` around 0, from -1 to 1. None has no colour.
+    """
 
     text: str
     style: Style = ""
+    share: float | None = None
+    signed: bool = False
 
 
 @dataclass(frozen=True)

@@ -619,7 +619,7 @@ def part_lines(part: Part, canvas: Canvas) -> list[RenderableType]:
         return [Prose(printable(part.text), style_of(part.style, canvas)) if part.text else Text()]
     if isinstance(part, ReportTable):
         heading = [Text(part.title, style=canvas.strong)] if part.title else []
-        return [*heading, table_of(part)]
+        return [*heading, table_of(part, canvas)]
     if isinstance(part, Maps):
         return [*(signed_maps(part, canvas) if part.signed else weight_maps(part, canvas))]
     if isinstance(part, HeadGrid):
@@ -632,8 +632,8 @@ def style_of(style: Style, canvas: Canvas) -> str:
     return {"": "", "strong": canvas.strong, "faint": canvas.faint, "wrong": WRONG if canvas.colour else ""}[style]
 
 
-def table_of(table: ReportTable) -> FittedTable:
-    """Return a report's table as one that fits where it is printed."""
+def table_of(table: ReportTable, canvas: Canvas) -> FittedTable:
+    """Return a report's table as one that fits where it is printed, its cells on the colours of their shares."""
     first, *others = table.columns
     leaving = sorted((one for one in table.columns if one.leaves), key=lambda one: one.leaves)
     made = plain_table(
@@ -648,8 +648,15 @@ def table_of(table: ReportTable) -> FittedTable:
             made.add_section()
             continue
         cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
-        made.add_row(*(Text(printable_lines(cell.text), RICH_STYLES[cell.style]) for cell in cells))
+        made.add_row(*(Text(printable_lines(cell.text), cell_style(cell, canvas)) for cell in cells))
     return made
+
+
+def cell_style(cell: Cell, canvas: Canvas) -> str:
+    """Return the style of a table's cell; its colour comes from its share."""
+    if cell.share is None:
+        return RICH_STYLES[cell.style]
+    return signed_ground(cell.share, canvas) if cell.signed else ground(cell.share, canvas)
 
 
 def printable_lines(text: str) -> str:

@@ -28,7 +28,7 @@ from attncli.features.explain import (
 )
 from attncli.models.head import OneHead
 from attncli.record import Vectors
-from attncli.report import Table
+from attncli.report import Cell, Table
 from attncli.report.figure import figure_of
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
@@ -239,8 +239,10 @@ def document(head, query):
 
 
 def table_of(explained):
+    """Return the table of a row, with cells as plain text."""
     [table] = [part for part in row_report(explained).parts if isinstance(part, Table)]
-    return table
+    rows = [row and [cell.text if isinstance(cell, Cell) else cell for cell in row] for row in table.rows]
+    return replace(table, rows=rows)
 
 
 def drawn_of(explained):
@@ -330,6 +332,16 @@ def test_the_picture_has_every_cell_and_bars_as_long_as_their_numbers(head, quer
     for step, found in zip(STEPS, lengths, strict=True):
         numbers = np.array([key[step] for key in explained["keys"]])
         np.testing.assert_allclose(found * np.abs(numbers).max(), numbers * np.abs(found).max(), atol=1e-6)
+
+
+def test_a_terminal_colours_numbers_as_long_as_their_bars():
+    explained = document(made_up(), 2)
+    [table] = [part for part in row_report(explained).parts if isinstance(part, Table)]
+    for row, key in zip(table.rows, explained["keys"], strict=False):
+        for cell, step in zip(row[1:], STEPS, strict=True):
+            if cell.text != HIDDEN:
+                most = max(abs(one[step]) for one in explained["keys"])
+                assert cell.share == pytest.approx(key[step] / most) and cell.signed == (step in ("score", "scaled"))
 
 
 def test_masked_keys_are_faint_and_the_querys_own_row_stands_out():

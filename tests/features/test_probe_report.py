@@ -3,6 +3,7 @@
 from rich.console import Console
 
 from attncli.features.probe import _relation_table, explain_verdicts, percent, title_of
+from attncli.report.canvas import Canvas
 from attncli.report.terminal import table_of
 
 TREEBANK = {"path": "/of/me/a.conllu", "sentences": 40}
@@ -30,7 +31,8 @@ def row(relation="det", accuracy=0.5, verdict="unclear"):
 def printed(rows, width=200, colours=None):
     console = Console(width=width, markup=False, force_terminal=True, color_system=colours)
     with console.capture() as captured:
-        console.print(table_of(_relation_table({"relations": rows})))
+        canvas = Canvas(width, colours is not None, unicode=True)
+        console.print(table_of(_relation_table({"relations": rows}), canvas))
     return captured.get()
 
 
