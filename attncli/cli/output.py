@@ -70,8 +70,11 @@ def shows_progress() -> bool:
     return not QUIET and sys.stderr.isatty()
 
 
+HINT_LINES = 3  # at most
+
+
 def hint(*texts: str) -> None:
-    """Show the first of these commands that fits into a line of the terminal.
+    """Show the first of these commands that fits into a few lines of the terminal, which folds it so that it pastes.
 
     Only a person at a terminal gets it: not with --quiet, and not if stdout or stderr goes elsewhere.
     """
@@ -82,11 +85,12 @@ def hint(*texts: str) -> None:
     from rich.text import Text
 
     target = Console(stderr=True)
-    fitting = (text for text in map(printable, texts) if cell_len(text) <= target.width)
+    fitting = (text for text in map(printable, texts) if cell_len(text) <= HINT_LINES * target.width)
     text = next(fitting, None)
     if text is not None:
         sys.stdout.flush()
-        target.print(Text(text, style="dim" if target.color_system is not None and not target.no_color else ""))
+        style = "dim" if target.color_system is not None and not target.no_color else ""
+        target.print(Text(text, style), soft_wrap=True)
 
 
 def data(text: str) -> None:
