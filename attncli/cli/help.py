@@ -4,6 +4,7 @@ The text is made without rich, which takes longer to import than everything else
 """
 
 import shutil
+from collections.abc import Iterator
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -43,7 +44,7 @@ class InGroups:
         columns = shutil.get_terminal_size().columns
         ctx.terminal_width = max(NARROWEST, min(columns, 80) - 2)
         text = str(super().get_help(ctx)).replace(NO_BREAK, " ")  # type: ignore[misc]
-        return "\n".join(fold_line(line, columns) for line in text.split("\n"))
+        return "\n".join(folded(text.split("\n"), columns))
 
     def get_short_help_str(self, limit: int = 0) -> str:
         """Return the first sentence, not shortened."""
@@ -69,6 +70,14 @@ class InGroups:
             formatter.write_text(
                 f"More: {ctx.command_path} {HELP_NAMES[-1]} shows every option ({len(self.rare)} more)."
             )
+
+
+def folded(lines: list[str], columns: int) -> Iterator[str]:
+    """Yield lines folded between words, but those of examples as they are, so that they can be pasted."""
+    pasted = False
+    for line in lines:
+        pasted = bool(line.strip()) and (pasted or line.strip() in ("Example:", "Examples:"))
+        yield line if pasted else fold_line(line, columns)
 
 
 def as_written(ctx: Any, value: Any) -> Any:

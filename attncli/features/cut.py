@@ -561,7 +561,10 @@ def _single_report(found: EdgeEffects, top: int) -> Report:
 
 
 def _title(found: _Cuts, *more: str) -> list[str]:
-    return [model_name(found.record.model.shown), describe_output(found.answer), f"mask {found.answer.mask}", *more]
+    record = found.record
+    layers = f"layer{'s' if len(record.layers) > 1 else ''} {number_list(record.layers)}"
+    part = [layers] if len(record.layers) < record.model.layers else []
+    return [model_name(record.model.shown), *part, describe_output(found.answer), f"mask {found.answer.mask}", *more]
 
 
 def _axis(name: str, tokens: Tokens, places: Sequence[int]) -> Axis:

@@ -48,7 +48,8 @@ COMMANDS = {
 DRAWN = set("▀░▒▓█▁▂▃▄▅▆▇─")
 # What only a narrow terminal says.
 SAID = """no room for what is left out: a wider terminal or --json has it; | less -S longer than turns pages
-all strongest keys the numbers in cells a cell is largest of weights shares that fall into of them: The weight."""
+all strongest keys the numbers in cells --words has fewer rows
+a cell is largest of weights shares that fall into of them: The weight."""
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +74,10 @@ def words(lines) -> set[str]:
         found = re.findall(r"[^\s,]+", line)
         there |= {word.rstrip(",:;") for word in (found[1:] if path else found)}  # a path goes on at the head of a line
         path = bool(found) and "/" in found[-1]
-    return {word for word in there if not DRAWN & set(word) and "…" not in word and "/" not in word}
+    numbers = re.compile(r"\d{3,}")  # of the columns of a map, a digit each
+    return {
+        word for word in there if not DRAWN & set(word) and not {"…", "/"} & set(word) and not numbers.fullmatch(word)
+    }
 
 
 QUICK = ("run", "find", "stats", "models")

@@ -19,7 +19,6 @@ import attncli as package
 from attncli import record_of
 from attncli.features.explain import (
     BAND,
-    BAR,
     HIDDEN,
     HIDDEN_BAR,
     MOST_ROWS,
@@ -28,6 +27,7 @@ from attncli.features.explain import (
 )
 from attncli.models.head import OneHead
 from attncli.record import Vectors
+from attncli.record.display import HEAD_COLOURS
 from attncli.report import Cell, Table
 from attncli.report.figure import figure_of
 
@@ -327,7 +327,9 @@ def test_the_picture_has_every_cell_and_bars_as_long_as_their_numbers(head, quer
     assert {one.name for one in table.columns[1:]} <= set(shown)
     for row in filter(None, table.rows):
         assert set(filter(None, row[1:])) <= set(shown)
-    bars = [one for one in drawn.axes[0].patches if isinstance(one, Rectangle) and np.isclose(one.get_height(), BAR)]
+    inks = [to_rgb(colour) for colour in (*HEAD_COLOURS, HIDDEN_BAR)]
+    patches = [one for one in drawn.axes[0].patches if isinstance(one, Rectangle)]
+    bars = [one for one in patches if any(np.allclose(one.get_facecolor()[:3], ink) for ink in inks)]
     lengths = np.array([one.get_width() for one in bars]).reshape(len(STEPS), len(head.x))
     for step, found in zip(STEPS, lengths, strict=True):
         numbers = np.array([key[step] for key in explained["keys"]])
@@ -365,7 +367,7 @@ def test_of_many_keys_the_strongest_are_drawn_in_the_order_of_the_text():
     share = sum(key["weight"] for key in strongest)
     labels = [f"{key['index']} {key['shown']}" for key in sorted(strongest, key=lambda key: key["index"])]
     assert [text for text in shown if text in set(labels)] == labels
-    assert f"the 60 of 90 keys that have the largest weights, together {share:.3f}; sums are of all" in shown
+    assert f"the 60 of 90 keys with the largest weights, together {share:.3f}" in shown
     assert not any(line.startswith("the 60 of") for line in said(drawn_of(document(made_up(tokens=60), 0))))
 
 

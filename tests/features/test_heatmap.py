@@ -66,7 +66,7 @@ def test_without_a_selection_all_heads_of_the_last_layer(attncli):
 def test_all_layers_and_heads(attncli):
     attncli("heatmap", "-l", "all", "-o", "out.svg", TEXT)
     texts = written("out.svg")
-    assert {f"{layer}.{head}" for layer in range(6) for head in range(12)} < set(texts)
+    assert {f"head {layer}.{head}" for layer in range(6) for head in range(12)} < set(texts)
     assert texts.count("attention weight") == 1
 
 

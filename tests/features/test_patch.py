@@ -159,7 +159,7 @@ def test_pictures_say_what_they_show(attncli, tmp_path, by):
     path = tmp_path / "a.svg"
     attncli("patch", "--by", by, "-l", "4,5", CAT, DOG, "-o", str(path))
     drawn = " ".join(re.findall(">([^<>]+)</text>", path.read_text(encoding="utf-8")))
-    assert "for the first text, 0 for the second" in drawn and ("dog" in drawn) == (by == "token")
+    assert "0: the first text's output, 1: the second's" in drawn and ("dog" in drawn) == (by == "token")
     attncli("patch", "--by", by, "-l", "4,5", CAT, DOG, "-o", str(tmp_path / "a.csv"))
     rows = (tmp_path / "a.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 1 + 2 * {"head": 12, "layer": 1, "token": 9}[by]

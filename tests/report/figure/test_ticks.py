@@ -45,13 +45,12 @@ def test_numbers_are_those_of_the_text_where_not_all_of_it_is_drawn():
 @pytest.mark.slow
 @pytest.mark.parametrize("style", ["matrix", "lines"])
 def test_thumbnails_say_what_they_leave_out(style):
-    """72 heads in a column of a paper: rows and columns are numbers, and 14 tokens have no labels."""
-    drawn = random_record(6, 12, 14).figure(style=style, width="8cm")
+    """72 heads in a narrow picture: maps have short names, and 14 tokens of a matrix have no labels."""
+    drawn = random_record(6, 12, 14).figure(style=style, width="11cm")
     check_nothing_overlaps(drawn)
     words = " ".join(said(drawn))
-    for one in ("rows: layer", "columns: head", "no room for 14 x 14 labels"):
-        assert one in words
-    assert {str(number) for number in range(12)} <= set(said(drawn))
+    assert "above each map: its head" in words and ("no room for 14 x 14 labels" in words) == (style == "matrix")
+    assert {f"{layer}.{head}" for layer in range(6) for head in range(12)} <= set(said(drawn))
 
 
 @pytest.mark.parametrize("width", [None, 3.15, 6.7])
