@@ -531,6 +531,8 @@ class Explorer(App[None]):
 
     def redraw(self, keep: bool = False) -> None:
         """Redraw all panes. keep: leave the status line unchanged."""
+        if not self.screen_stack:
+            return  # an answer came while the explorer ended
         for pane in self.screen_stack[0].query(Pane):
             if not (keep and isinstance(pane, StatusPane)):
                 pane.redraw()

@@ -137,7 +137,10 @@ def reordered(random: Random, place: Place) -> Case:
     axis = random.choice(("layers", "heads"))
     order = shuffled(list(range(len(named[axis]))))
     named[axis] = named[axis][order]
-    named["weights"] = named["weights"][order] if axis == "layers" else named["weights"][:, order]
+    for name in ("weights", "usual_sums"):
+        named[name] = named[name][order] if axis == "layers" else named[name][:, order]
+    if axis == "layers":
+        named["usual_counts"] = named["usual_counts"][order]
     line = random.choice(("stats --from {} --json", "find cat sat --from {} --json"))
     return case(
         line.format("lie.npz"), "lie.npz", archive_of(named), f"{axis} in another order", line.format("maps.npz")
