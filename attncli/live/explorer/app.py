@@ -412,7 +412,8 @@ class Explorer(App[None]):
 
     @on(Call)
     def do(self, message: Call) -> None:
-        if message.watch is None or not message.watch.stopped:
+        has_ended = not self.screen_stack
+        if not has_ended and (message.watch is None or not message.watch.stopped):
             message.call()
 
     # --- long work -------------------------------------------------------------------------------
@@ -531,8 +532,6 @@ class Explorer(App[None]):
 
     def redraw(self, keep: bool = False) -> None:
         """Redraw all panes. keep: leave the status line unchanged."""
-        if not self.screen_stack:
-            return  # an answer came while the explorer ended
         for pane in self.screen_stack[0].query(Pane):
             if not (keep and isinstance(pane, StatusPane)):
                 pane.redraw()
