@@ -85,10 +85,11 @@ class View(RecordFeature):
 
             names = [None] if self.masks is None else choices.several("mask", self.masks, choices.Mask)
             texts = under_masks(source.engine, source.inputs, source.request, names, NEURONS, COPIES)
+            every = list(counted(texts, len(source), "texts", progress))
             usual = [source.asking(mask=name).usual() for name in names]
             found = [
                 record if in_stretches(record) else with_usual(record, over)
-                for by_mask in counted(texts, len(source), "texts", progress)
+                for by_mask in every
                 for record, over in zip(by_mask, usual, strict=True)
             ]
         else:
