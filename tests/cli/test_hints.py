@@ -106,14 +106,16 @@ def test_a_file_is_named_and_what_was_piped_in_is_not(place, hinted, monkeypatch
 
 
 @pytest.mark.slow
-def test_a_line_at_a_terminal_that_fits_it(place):
+def test_a_command_at_a_terminal_that_fits_into_three_lines_of_it(place):
     command = ("explain", "-m", "tiny", "-l", "0", TEXT)
     code, shown = at_a_terminal(command, place)
     assert code == 0
     assert shown.splitlines()[-1] == f"\x1b[2mall rows of this head: attncli run -m tiny -l 0 -H 0 '{TEXT}'\x1b[0m"
     _, shown = at_a_terminal(command, place, columns=50, NO_COLOR="1")
-    assert shown.splitlines()[-1] == "next: attncli run -m tiny -l 0 -H 0 TEXT"
-    _, shown = at_a_terminal(command, place, columns=30)
+    assert shown.splitlines()[-1] == f"all rows of this head: attncli run -m tiny -l 0 -H 0 '{TEXT}'"  # it folds
+    _, shown = at_a_terminal(command, place, columns=20, NO_COLOR="1")
+    assert shown.splitlines()[-1] == f"next: attncli run -m tiny -l 0 -H 0 '{TEXT}'"
+    _, shown = at_a_terminal(command, place, columns=12)
     assert "attncli" not in shown
 
 
