@@ -49,7 +49,7 @@ class Alignment:
 
     @property
     def ended(self) -> bool:
-        """Whether the model wrote [END]."""
+        """Return whether the model wrote [END]."""
         return self.emitted[-1] == SPECIAL[END]
 
     @property

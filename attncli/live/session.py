@@ -11,12 +11,13 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from attncli.analysis.edges import Edge, Usual, edges
+from attncli.analysis.edges import Usual
 from attncli.analysis.patterns import row_shares
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord
+from attncli.record.display import in_stretches
 from attncli.record.selection import Input, Request
 
 if TYPE_CHECKING:
@@ -254,14 +255,9 @@ class Session:
         request = asked.request
         return asked.model, asked.without, asked.masks[0], request.measure, request.which, request.grouping.words
 
-    def notable_edges(self, record: AttentionRecord, over: Usual | None) -> list[list[Edge]]:
-        """Return the strong edges of the most notable heads, in order, compared with their usual weights."""
-        return edges(row_shares(record), self.baseline(record, over))
-
     def baseline(self, record: AttentionRecord, over: Usual | None) -> Usual:
         """Return the usual weights for a record: over its own text, and over the sample texts if they are known."""
-        stretched = record.part is not None and record.part.stretched  # stretches are not words
-        return Usual.with_text(row_shares(record), None if stretched else over)
+        return Usual.with_text(row_shares(record), None if in_stretches(record) else over)  # which are not words
 
 
 def settle() -> None:

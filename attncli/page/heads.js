@@ -2,12 +2,12 @@
 
 import { pointAway } from "./away.js";
 import { headColour, headDash } from "./colour.js";
-import { page, tokensOf, wholeHeads } from "./data.js";
+import { page, wholeHeads } from "./data.js";
 import { drawnHeads, linesOf } from "./lines.js";
 import { cut, textWidth } from "./paint.js";
 import { partnersOf, strongest } from "./partners.js";
 import { state } from "./state.js";
-import { axes, placeOf, unitOf } from "./units.js";
+import { axes, beginsText, placeOf, unitOf } from "./units.js";
 import { opacityOf, opaque } from "./scale.js";
 import { caption, hatching, headName, isolated, layerName, value } from "./captions.js";
 
@@ -159,11 +159,9 @@ function drawPartners(painter, place, partners, side, largest, colours) {
 /** A line where a second text begins. */
 function drawBorders(painter, { y, height }, { row, left, right, from, to, middle }, { queries, keys }, colours) {
   for (const [units, side, start, end] of [[queries, "query", from - GAP - left, from], [keys, "key", to, to + GAP + right]]) {
-    const { segments } = tokensOf(state.text, side);
-    units.forEach((unit, place) => {
-      const begins = place > 0 && segments[unit.members[0]] !== segments[units[place - 1].members[0]];
+    units.forEach((_, place) => {
       const at = middle(place) - row / 2;
-      if (begins && at > y && at < y + height) painter.line(start, at, end, at, { stroke: colours.ink, data: { border: side } });
+      if (beginsText(units, place, side) && at > y && at < y + height) painter.line(start, at, end, at, { stroke: colours.ink, data: { border: side } });
     });
   }
 }

@@ -7,9 +7,9 @@ import { cut, picture, textWidth } from "./paint.js";
 import { partnersOf, strongest } from "./partners.js";
 import { drawBar, largestOf, shareOf } from "./scale.js";
 import { state } from "./state.js";
-import { axes, isHidden, placeOf, pooled, shownWeights, unitOf } from "./units.js";
+import { axes, beginsText, isHidden, placeOf, pooled, shownWeights, unitOf } from "./units.js";
 import { brief, isolated, value } from "./captions.js";
-import { isWhole, tokensOf } from "./data.js";
+import { isWhole } from "./data.js";
 
 const CAPTION = 26;
 const GAP = 6;
@@ -94,9 +94,8 @@ export function drawMap(painter, box, origin, laid, { said, pointed, of = state 
   /** Lines where a second text begins. */
   function drawBorders() {
     for (const [units, side] of [[queries, "query"], [keys, "key"]]) {
-      const { segments } = tokensOf(state.text, side);
-      units.forEach((unit, place) => {
-        if (place === 0 || segments[unit.members[0]] === segments[units[place - 1].members[0]]) return;
+      units.forEach((_, place) => {
+        if (!beginsText(units, place, side)) return;
         const [x1, y1, x2, y2] = side === "query" ? [first, highest + place * cell, first + wide, highest + place * cell] : [first + place * cell, highest, first + place * cell, highest + high];
         painter.line(x1, y1, x2, y2, { stroke: colours.paper, lineWidth: 3 });
         painter.line(x1, y1, x2, y2, { stroke: colours.ink, data: { border: side } });

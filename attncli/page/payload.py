@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attncli.analysis.edges import Usual, edges
-from attncli.analysis.patterns import row_shares, summarise
+from attncli.analysis.patterns import summarise
 from attncli.base import __version__
 from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
@@ -285,7 +285,7 @@ def findings_entry(record: AttentionRecord, kept: FullHeads | None = None) -> di
     full. count: the number of heads with such an edge. texts: the number of texts that the usual weight is a mean over.
     """
     over = Usual.of_text(record)
-    found = [edge for edge, *_ in edges(row_shares(record), over)]
+    found = [edge for edge, *_ in edges(record, over)]
     shown = [edge for edge in found if kept is None or (edge.layer, edge.head) in kept.heads]
     return {
         "heads": [

@@ -5,7 +5,7 @@ import { page, tokensOf } from "./data.js";
 import { drawnHeads } from "./lines.js";
 import { partnersOf } from "./partners.js";
 import { change, state } from "./state.js";
-import { axes } from "./units.js";
+import { axes, beginsText } from "./units.js";
 
 const STRONGEST = 55; // per cent of the accent's colour that a weight of 1 has behind it: the text stays readable
 
@@ -52,7 +52,7 @@ function isOn(button, side, token) {
 
 /** The units of a line as buttons; pieces of a word touch each other, and a second segment begins a new line. */
 function line(units, side) {
-  const { words, segments } = tokensOf(state.text, side ?? "query");
+  const { words } = tokensOf(state.text, side ?? "query");
   const inner = new Set(words.flatMap(([, members]) => members.slice(1)));
   return units.flatMap((unit, place) => {
     const [token] = unit.members;
@@ -64,7 +64,7 @@ function line(units, side) {
     button.classList.toggle("special", unit.special);
     button.title = `Hold token ${token}`;
     button.addEventListener("click", () => hold(token, side));
-    const begins = place > 0 && segments[token] !== segments[units[place - 1].members[0]];
+    const begins = beginsText(units, place, side ?? "query");
     const isFirst = place === 0 && side === "key";
     return [...(begins || isFirst ? [document.createElement("hr")] : []), ...(inner.has(token) && !state.words ? [] : [" "]), button];
   });

@@ -88,6 +88,12 @@ export function isHidden(weight) {
   return Number.isNaN(weight);
 }
 
+/** Whether a second text begins with the unit at this place of an axis. */
+export function beginsText(units, place, side) {
+  const { segments } = tokensOf(state.text, side);
+  return place > 0 && segments[units[place].members[0]] !== segments[units[place - 1].members[0]];
+}
+
 /** The place on an axis of the unit that holds a token; -1 where the filters left it out. */
 export function placeOf(units, token) {
   return token === null ? -1 : units.findIndex((unit) => unit.members.includes(token));

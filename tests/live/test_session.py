@@ -111,7 +111,7 @@ def test_the_usual_is_found_once_and_names_the_heads_that_run_names(session, min
     over = session.usual(ASKED)
     beside = Usual.with_text(record, usual.usual_of(minilm, Request()))
     own = edges(record, beside)
-    assert telling_head(record, session.notable_edges(record, over)) == telling_head(record, own)
+    assert telling_head(record, edges(record, session.baseline(record, over))) == telling_head(record, own)
     monkeypatch.setattr(usual, "usual_of", None)
     assert session.usual(ASKED) is over
 

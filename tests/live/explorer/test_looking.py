@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from attncli.analysis.edges import telling_head
+from attncli.analysis.edges import edges, telling_head
 from attncli.live.explorer.panes import CellPane, FindingsPane, HeadsPane, MapPane, Pane, ScreenState, TokensPane
 from attncli.record.selection import Input, Request, numbered_names
 from attncli.report.heads import keys_within, strongest_keys
@@ -24,7 +24,7 @@ def test_it_opens_on_the_head_that_run_names(session, minilm):
             return it.answer.usual_texts > 1
 
         await it.until(knows_the_usual)  # after the first maps
-        found = session.notable_edges(it.answer.record, usual_of(minilm, Request()))
+        found = edges(it.answer.record, session.baseline(it.answer.record, usual_of(minilm, Request())))
         assert (it.look.layer, it.look.head) == it.answer.first == telling_head(it.answer.record, found)
         assert (it.look.query, it.look.key) == (found[0][0].query, found[0][0].key)
 
