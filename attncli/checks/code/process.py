@@ -82,8 +82,10 @@ class Checking:
             start_new_session=True,  # so that Ctrl-C reaches only this process, and killpg all that the child starts
         )
         self.came: Queue[bytes | Exception] = Queue(1000)
-        for target in (self.read, self.listen):  # in threads: what the child leaves behind may hold its pipes open
-            Thread(target=target, daemon=True).start()
+        # In threads: what the child leaves behind may hold its pipes open.
+        Thread(target=self.read, daemon=True).start()
+        self.listener = Thread(target=self.listen, daemon=True)
+        self.listener.start()
 
     def __enter__(self) -> "Checking":
         return self
@@ -151,6 +153,7 @@ class Checking:
                 self.child.wait(GRACE)
         late, code = time.monotonic() >= self.until, self.child.returncode
         self.kill()
+        self.listener.join(GRACE)  # it may have its last words still to read
         line = line_in(self.dying.read_bytes()[-KEPT:].decode(errors="replace"), self.file)
         thing = "the model" if self.doing == "loaded" else "it"
         where = f"{f'line {line}, ' if line else ''}while {thing} was being {self.doing}"
