@@ -8,12 +8,12 @@ from checkpoints import make_config, make_network
 from torch import Tensor
 
 from attncli.models.config import ModelConfig
+from attncli.models.model import as_rows, load_parameters
 from attncli.models.network import Network, empty_network
-from attncli.models.rows import as_rows
 from attncli.models.taps import Maps, QueriesAndKeys
 from attncli.models.transformers_peer import Reference
 from attncli.models.walk import Ending, walk
-from attncli.models.weights import Checkpoint, StateDict, check_shapes, load_parameters
+from attncli.models.weights import Checkpoint, StateDict, check_shapes
 from attncli.text.tokens import Tokens
 
 CPU = torch.device("cpu")

@@ -18,6 +18,15 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
+def as_numpy(array: Any) -> npt.NDArray[Any]:
+    """Return an array of numpy, or a torch tensor as one; half precision in float32. torch is not imported."""
+    if isinstance(array, np.ndarray):
+        return array
+    halves = array.dtype.is_floating_point and array.dtype.itemsize < 4
+    numbers: npt.NDArray[Any] = (array.float() if halves else array).cpu().numpy()
+    return numbers
+
+
 def largest_first(numbers: Doubles) -> list[tuple[int, ...]]:
     """Return the places of numbers, those of the largest sizes first; equal ones as they stand."""
     order = np.argsort(-np.abs(numbers), axis=None, kind="stable")

@@ -15,12 +15,14 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attncli.base.printable import first_line
 
 if TYPE_CHECKING:  # reading a configuration does not need numpy
+    import numpy as np
     import numpy.typing as npt
 
 LONGEST_JSON = 2**30  # bytes: fits the output of `run --json` for all heads and 1,024 tokens
@@ -198,11 +200,14 @@ def check_bools(name: str, array: "npt.NDArray[Any]") -> None:
 
 # --- .safetensors ---------------------------------------------------------------------------------------
 
+FLOATS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
+
 
 class Tensors:
     """A .safetensors file mapped into memory. Tensors are read one at a time.
 
-    framework: the library of the tensors, "numpy" or "pt". metadata: the file's metadata. shapes: of its tensors, by
+    framework: the library of the tensors, "numpy" or "pt", or "mapped": NumPy arrays of floats that are not copied from
+    the file. metadata: the file's metadata. shapes: of its tensors, by
     name.
 
     Raises ValueError if it is damaged, and OSError as `open_regular` does.
@@ -213,10 +218,10 @@ class Tensors:
 
         check_regular(path)
 
-        self.framework = framework
+        self.path, self.framework = path, framework
         self.damage = (SafetensorError, *GARBLED, AttributeError)  # AttributeError: a dtype that numpy lacks
         try:
-            self.file = safe_open(str(path), framework=framework)
+            self.file = safe_open(str(path), framework="numpy" if framework == "mapped" else framework)
             self.metadata: Mapping[str, str] = self.file.metadata() or {}
             self.shapes: Mapping[str, tuple[int, ...]] = {
                 name: tuple(self.file.get_slice(name).get_shape())
@@ -230,9 +235,33 @@ class Tensors:
         if name not in self.shapes:
             raise ValueError(f"it has no {name}")
         try:
+            if self.framework == "mapped":
+                return self._map(name)
             tensor = self.file.get_tensor(name)
             if self.framework == "numpy":
                 check_bools(name, tensor)
             return tensor
         except self.damage as error:
             raise ValueError(f"{name}: {first_line(error)}") from error
+
+    @cached_property
+    def _mapped(self) -> "tuple[npt.NDArray[np.uint8], dict[str, Any]]":
+        """The file's bytes after its header, and the header."""
+        import numpy as np
+
+        whole = np.memmap(self.path, np.uint8, "r")
+        start = 8 + int.from_bytes(whole[:8].tobytes(), "little")
+        return whole[start:], json.loads(whole[8:start].tobytes())
+
+    def _map(self, name: str) -> "npt.NDArray[Any]":
+        """Return a view of a tensor in the file, whose header safetensors has checked. bfloat16 becomes float32."""
+        import numpy as np
+
+        content, header = self._mapped
+        kind, (start, stop) = header[name]["dtype"], header[name]["data_offsets"]
+        stored = content[start:stop]
+        if kind == "BF16":  # the upper half of a float32
+            return (stored.view("<u2").astype("<u4") << 16).view("<f4").reshape(self.shapes[name])
+        if kind not in FLOATS:
+            raise ValueError(f"it is {kind}, not a float of 16 to 64 bits")
+        return np.asarray(stored).view(FLOATS[kind]).reshape(self.shapes[name])

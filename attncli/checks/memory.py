@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from attncli.models.taken import STORAGE
+from attncli.models.devices import STORAGE
 
 STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 

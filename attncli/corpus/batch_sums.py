@@ -19,10 +19,10 @@ from attncli.base.arrays import Doubles
 from attncli.corpus.sums import FIGURES, LINEAR, Counting, Sums, divergence_sums, factors
 from attncli.models.block import Block, Tap, bands
 from attncli.models.engine import Engine
-from attncli.models.meeting import weigh
 from attncli.models.rows import LayerMask, Rows
 from attncli.models.taps import transformed_lengths
 from attncli.models.walk import Ending
+from attncli.models.weighing import weigh
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.windows import Window
 

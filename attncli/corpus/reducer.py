@@ -27,11 +27,11 @@ from attncli.corpus.statistics import Statistics, check_sums
 from attncli.corpus.sums import USUAL, Counting, Sums, plain_part
 from attncli.corpus.texts import Reading
 from attncli.models import rows
+from attncli.models.devices import BATCH_TOKENS
 from attncli.models.engine import Engine, check_every_layer, check_model, tapped
 from attncli.models.model import OFTEN, Model
 from attncli.models.network import lay_out
 from attncli.models.opening import Opening
-from attncli.models.walk import BATCH_TOKENS
 from attncli.record import AttentionRecord, ModelInfo, Request
 from attncli.record.grouping import merge_words
 from attncli.text.tokens import Unreadable

@@ -32,9 +32,9 @@ from attncli.effects.asking import OPTIONS, Asking, MeasuredOutput
 from attncli.effects.change import Change, Unchanged, run_changes
 from attncli.models.engine import Engine
 from attncli.models.output import SIGMOID, Output
-from attncli.models.outputs import last_real, manner_of, masked, output_of
+from attncli.models.outputs import last_real, manner_of, output_of
 from attncli.record.selection import select_token
-from attncli.text.tokens import Fed, Read, Tokens
+from attncli.text.tokens import Fed, Read, Tokens, masked
 
 _LONGEST = 40  # characters of a written text, in a sentence
 

@@ -416,7 +416,7 @@ class Scissors:
         text = self.asked.texts[0]
         model, length = text.model, len(self.record.tokens)
         [run] = model.rows([text.tokens], text.mask).runs
-        shown = of_layers(text.masks, run, model.device)[0].cpu().numpy()
+        shown = of_layers(text.masks, run, model.device)[0]
         reaching, found = np.zeros(length, dtype=bool), np.zeros((length, run.keys), dtype=bool)
         reaching[:] = text.tokens.spoken is not text.tokens  # a decoder reads all that its encoder makes
         reaching[list(self.asked.reads) if text.tokens.spoken is text.tokens else []] = True

@@ -221,7 +221,7 @@ class Texts(Source):
     @cached_property
     def engine(self) -> "Engine":
         """The open model. Raises RequestError as `load_model` does."""
-        return self.opening.open()
+        return self.opening.open_for_answers()
 
     def records(self, together: bool = False, copies: float = 0) -> "Iterator[AttentionRecord]":
         return self.engine.answer(self.inputs, self.request, together, copies)

@@ -2,18 +2,41 @@
 
 A `Block` is one layer's attention over some texts. `attncli.models.meeting.meet` computes each block once and offers it
 to a flat list of taps, in order. Taps do not nest and do not know each other. This module does not import torch, so
-that features can define taps without it.
+that features can define taps without it. Arrays are torch's, or NumPy's where `attncli.models.instant` computes them.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 if TYPE_CHECKING:
     from attncli.attention import Window
     from attncli.models.rows import LayerMask, Run
 
 
-Array: TypeAlias = Any  # a torch.Tensor
+Array: TypeAlias = Any  # a torch.Tensor, or a NumPy array
+
+
+def library(array: Array) -> Any:
+    """Return an array's library, numpy or torch. Only functions that both have under the same name are called."""
+    return np if isinstance(array, np.ndarray) else sys.modules["torch"]
+
+
+def empty(shape: Sequence[int], like: Array) -> Array:
+    """Return an array of this shape, with undefined values, in the library, dtype and device of another."""
+    return np.empty(shape, like.dtype) if isinstance(like, np.ndarray) else like.new_empty(shape)
+
+
+def cast(array: Array, like: Array) -> Array:
+    """Return an array in the dtype of another; the array itself if it has that dtype."""
+    return array.astype(like.dtype, copy=False) if isinstance(array, np.ndarray) else array.to(like.dtype)
+
+
+def on_cpu(array: Array) -> bool:
+    """Return True if an array is in the memory of the processor."""
+    return isinstance(array, np.ndarray) or array.device.type == "cpu"
 
 
 def widened(array: Array) -> Array:
@@ -70,7 +93,7 @@ class Block(NamedTuple):
 
     def allowed(self) -> Array | None:
         """Return the allowed cells, bool `[1 or text, 1 or head, 1 or query, key]`; None if all are allowed."""
-        return None if self.mask is None else self.mask.of(self.queries, self.keys, self.query.device)
+        return None if self.mask is None else self.mask.of(self.queries, self.keys, getattr(self.query, "device", None))
 
     def terms(self) -> dict[str, Array]:
         """Return the scores that positions add, by name. Each broadcasts to `[text, head, query, key]`."""

@@ -29,6 +29,7 @@ from attncli.models.families.family import (
 )
 from attncli.models.hub import CONFIG_FILE, LONGEST_SETTINGS, TOKENIZER_FILES, own_code
 
+TABLE = "embeddings.tokens"  # the token embeddings in our network
 _WORDS: dict[type[Positions], str] = {Turned: "rotary", Biased: "relative biases", Disentangling: "disentangled"}
 
 

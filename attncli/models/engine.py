@@ -1,25 +1,20 @@
-"""Engine: runs a Request on attncli's own networks or those of transformers. Devices, memory limits and refusals."""
+"""Engine: runs a Request on attncli's own networks or those of transformers. Memory limits and refusals."""
 
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from attncli.base import choices
 from attncli.base.choices import check_instance, check_optional_text, check_text, check_texts
 from attncli.base.errors import Notice, RequestError
-from attncli.base.printable import printable, quoted
-from attncli.models import outputs
+from attncli.base.printable import printable
 from attncli.models.block import Tap
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import NoEncoder
 from attncli.models.hub import CONFIG_FILE, Place
-from attncli.models.output import Numbers, Output, Prediction
 from attncli.models.rows import batches, read_ahead
 from attncli.models.taken import Selected, TextResult, as_record, take_batch
 from attncli.models.walk import Walker
@@ -40,39 +35,8 @@ from attncli.record.selection import (
 )
 from attncli.text.tokens import Tokens
 
-# --- devices and dtypes --------------------------------------------------------------------------------
-
-
-DTYPES = {name: getattr(torch, name) for name in choices.names(choices.Dtype)}
-
-
-def pick_dtype(name: str) -> torch.dtype:
-    """Return the dtype of this name. Raises RequestError for an unknown name."""
-    choices.check("dtype", name, choices.Dtype)
-    return DTYPES[name]
-
-
-def pick_device(name: str) -> torch.device:
-    """Return the device of this name; "auto" is a GPU if there is one. Raises RequestError if it is not available."""
-    counts: dict[str, Callable[[], int]] = {
-        "cuda": torch.cuda.device_count,
-        "mps": lambda: int(torch.backends.mps.is_available()),
-        "cpu": lambda: 1,
-    }
-    if name == "auto":
-        name = next(kind for kind, count in counts.items() if count())
-    kind = name.partition(":")[0]
-    try:
-        device = torch.device(name)
-        count = counts[kind]()
-    except (RuntimeError, KeyError) as error:
-        raise RequestError(
-            f"no device {quoted(name)}: it is one of {', '.join(choices.names(choices.Device))}"
-        ) from error
-    if (device.index or 0) >= count:
-        raise RequestError(f"device {quoted(name)} is not on this machine; --device auto selects an available one")
-    return device
-
+if TYPE_CHECKING:
+    from attncli.models.output import Numbers, Output, Prediction
 
 # --- memory --------------------------------------------------------------------------------------------
 
@@ -412,7 +376,9 @@ class Engine(Walker):
         if self.silenced_heads:
             self.of_part(request.which)._check_silenced(request)
         if request.predict:
-            for notice in outputs.notices(self):
+            from attncli.models.outputs import notices
+
+            for notice in notices(self):
                 warnings.warn(notice, Notice, stacklevel=2)
 
     def _check_silenced(self, request: Request) -> None:
@@ -482,7 +448,7 @@ class Engine(Walker):
 
     # --- outputs
 
-    def outputs(self) -> dict[str, Output]:
+    def outputs(self) -> "dict[str, Output]":
         """Return the checkpoint's outputs by name: "classes", "tokens", "span", "embedding", "words", "next", or others
         of its family.
 
@@ -497,7 +463,7 @@ class Engine(Walker):
         output: str | None = None,
         mask: str | None = None,
         pad_to: int | None = None,
-    ) -> Prediction:
+    ) -> "Prediction":
         """Return the prediction for a text or a pair from the output of this name.
 
         By default, that is "words" if there is a [MASK], else the first output. Raises RequestError if the checkpoint
@@ -506,15 +472,19 @@ class Engine(Walker):
         check_text("text", text, "predict each text separately")
         check_optional_text("pair", pair)
         part = self.of_part(None)
-        return outputs.predict(part, part.ready(self.tokenizer.encode(text, pair, pad_to)), output, mask)
+        from attncli.models.outputs import predict
 
-    def embed(self, texts: Sequence[str]) -> Numbers:
+        return predict(part, part.ready(self.tokenizer.encode(text, pair, pad_to)), output, mask)
+
+    def embed(self, texts: Sequence[str]) -> "Numbers":
         """Return sentence embeddings, `[text, size]`, as sentence-transformers computes them.
 
         Raises RequestError if the checkpoint's files do not define them, and as `attend` does.
         """
         check_texts("texts", texts)
-        return outputs.embed(self.of_part("encoder" if len(self.parts) > 1 else None), texts)
+        from attncli.models.outputs import embed
+
+        return embed(self.of_part("encoder" if len(self.parts) > 1 else None), texts)
 
 
 def check_model(model: object) -> None:

@@ -2,14 +2,17 @@
 
 import os
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attncli.base import choices
 from attncli.base.choices import check_text
 from attncli.base.errors import Notice, RequestError
 from attncli.models.config import ModelConfig, native, read_config
-from attncli.models.engine import Engine, pick_device, pick_dtype, why_no_encoder
+from attncli.models.encoder import Encoder
+from attncli.models.engine import Engine, why_no_encoder
 from attncli.models.families.family import NoEncoder
 from attncli.models.hub import (
     CONFIG_FILE,
@@ -21,9 +24,14 @@ from attncli.models.hub import (
     weight_files,
     weights_sha256,
 )
-from attncli.models.model import Model
 from attncli.models.weights import open_checkpoint, some_of
 from attncli.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from attncli.models.instant import Instant
+    from attncli.models.model import Model
+
+E = TypeVar("E", bound="Encoder")
 
 
 def load_model(
@@ -45,6 +53,8 @@ def load_model(
     check_text("device", device, f"write one of {', '.join(choices.names(choices.Device))}, or cuda:1")
     check_text("dtype", dtype, f"write one of {', '.join(choices.names(choices.Dtype))}")
     choices.check("engine", engine, choices.Engine)
+    from attncli.models.devices import pick_device, pick_dtype
+
     pick_device(device), pick_dtype(dtype)  # raises errors before anything is fetched
     return load_from(locate(name), device, dtype, engine)
 
@@ -64,7 +74,7 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
             warnings.warn(notice, Notice, stacklevel=3)
         return loaded
     try:
-        return _load_own(place, device, dtype)
+        return _load_in_torch(place, device, dtype)
     except NoEncoder as error:
         code = own_code(read_config(place.path / CONFIG_FILE))
         note = "" if code is None else f", if it can without the model's own code (auto_map: {code})"
@@ -86,13 +96,34 @@ def _tokenizer_of_transformers(directory: Path) -> Any:
     return peer_tokenizer(directory).backend_tokenizer
 
 
-def _load_own(place: Place, device: str, dtype: str) -> Model:
-    """Load a model with attncli's own engine. Raises NoEncoder for a model without an attncli encoder."""
+def load_instant(place: Place, awake: "Callable[[], Engine]") -> "Instant | None":
+    """Load a model's network in NumPy; None if there is none for it. awake: opens the model in torch.
+
+    Raises RequestError as `load_model` does.
+    """
+    from attncli.models.instant import Instant, why_not
+
+    if why_no_encoder(place) is not None or why_not(ModelConfig.from_file(place.path / CONFIG_FILE)) is not None:
+        return None
+    if any(path.suffix != ".safetensors" for path in weight_files(place.path)):
+        return None
+    return _load_own(place, partial(Instant, awake=awake), "mapped")
+
+
+def _load_in_torch(place: Place, device: str, dtype: str) -> "Model":
+    """Load a model with attncli's own network in torch. Raises NoEncoder for a model without an attncli encoder."""
+    from attncli.models.devices import pick_device, pick_dtype
+    from attncli.models.model import Model
+
     chosen, number = pick_device(device), pick_dtype(dtype)
+    return _load_own(place, partial(Model, device=chosen, dtype=number), "pt")
+
+
+def _load_own(place: Place, make: "Callable[..., E]", framework: str) -> "E":
+    """Load a model with attncli's own network. make: the model's class. framework: as for `open_checkpoint`."""
     config_file = place.path / CONFIG_FILE
     config = ModelConfig.from_file(config_file)
-    paths = weight_files(place.path)
-    sha256 = weights_sha256(paths)
+    sha256 = weights_sha256(weight_files(place.path))
     check_sha256(place, sha256)
     tokenizer = Tokenizer.from_directory(
         place.path,
@@ -102,9 +133,9 @@ def _load_own(place: Place, device: str, dtype: str) -> Model:
         _tokenizer_of_transformers,
         config.family.tokenizer,
     )
-    checkpoint = open_checkpoint(place.path, config.family.prefixes)
+    checkpoint = open_checkpoint(place.path, config.family.prefixes, framework)
     with left_aside(place.name, native(read_config(config_file))) as code:
-        model = Model(place, config, tokenizer, checkpoint, sha256, chosen, number)
+        model = make(place, config, tokenizer, checkpoint, sha256)
         if model.surplus and code is not None:
             raise RequestError(f"{config.model_type} has no {some_of(model.surplus)}")
     if model.surplus:

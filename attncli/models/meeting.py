@@ -1,122 +1,21 @@
 """Compute attention in one place for every network: where a head's queries meet its keys.
 
 block ──► taps: begin ──► parts ──► weigh ──► taps: weights ──► outputs of all heads ──► taps: output
-                                      │
-                                      ├── attend          the formula without in-place operations, for gradients
-                                      ├── attend_into     weights written to final memory, for heads that taps need
-                                      └── attend_output   torch's fused kernel, for the other heads
 
-`attend_into` and `attend_output` give the same numbers as `attncli.attention.attend` with `formula_of`. Tests and
-`attncli compare` check that the three are equal.
+`weigh` is the softmax of the scores times the values, in torch (`attncli.models.weighing`) or NumPy
+(`attncli.models.instant`).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+from attncli.models.block import Array, Block, Tap, bands, cast, empty
 
-from attncli.attention import attend
-from attncli.attention.attend import Normaliser, check_shapes, masked_softmax
-from attncli.attention.scores import ScoreFunction
-from attncli.models.block import Block, Tap, bands
+# Outputs `[text, head, query, head_dim]` and weights `[text, head, query, key]` of a part, given the memory for its
+# weights, whether gradients are needed, and whether the weights are.
+Weigh = Callable[[Block, Array | None, bool, bool], tuple[Array, Array | None]]
 
 
-def attend_output(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, scale: float | None = None
-) -> Tensor:
-    """Return the output of `attend` with the scaled dot product, without weights, from torch's fused kernel.
-
-    Same shapes and rules as `attend`. scale: of the dot product, by default 1 / sqrt(d_k). Returns `[..., query, d_v]`.
-    """
-    check_shapes(key, value, mask)
-    if mask is None:
-        return F.scaled_dot_product_attention(query, key, value, scale=scale)
-    mask = mask[(None,) * (2 - mask.dim())]  # some of torch's kernels require two dimensions
-    output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
-    return output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)  # some of torch's kernels return NaN there
-
-
-def attend_into(
-    weights: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None = None,
-    scale: float | None = None,
-    terms: Iterable[Tensor] = (),
-    softcap: float | None = None,
-    sinks: Tensor | None = None,
-) -> Tensor:
-    """Compute `attend` with the scaled dot product, write its weights into `weights`, and return the output.
-
-    Same shapes and rules as `attend`, with one leading dimension (the heads). For inference only: gradients are not
-    recorded. A map is written once, to its final memory, and multiplied with the values while it is in the processor's
-    cache. The dtype of `weights` is used throughout: if it is wider than the queries', only the output is rounded.
-
-    scale: of the dot product, by default 1 / sqrt(d_k). softcap: bounds the scaled scores, c tanh(s / c). terms: added
-    afterwards, broadcast to `weights`. sinks: an extra score per head, `[head]`, whose weight is left out, so that rows
-    sum to less than 1.
-    """
-    check_shapes(key, value, mask)
-    queries, keys, values = (part.to(weights.dtype) for part in (query, key, value))
-    scaled = queries / query.shape[-1] ** 0.5 if scale is None else queries * scale
-    torch.matmul(scaled, keys.transpose(-2, -1), out=weights)
-    if softcap is not None:
-        weights.div_(softcap).tanh_().mul_(softcap)
-    for term in terms:
-        weights += term
-    if mask is not None:
-        weights.masked_fill_(~mask, -torch.inf)
-    if sinks is None:
-        torch.softmax(weights, dim=-1, out=weights)
-    else:
-        sink = sinks.to(weights.dtype)[:, None, None]
-        most = torch.maximum(weights.amax(dim=-1, keepdim=True), sink)
-        weights.sub_(most).exp_()
-        weights.div_(weights.sum(dim=-1, keepdim=True) + (sink - most).exp())
-    if mask is not None:
-        weights.masked_fill_(~mask, 0.0)
-    return (weights @ values).to(query.dtype)
-
-
-def formula_of(
-    scale: float, terms: Iterable[Tensor] = (), softcap: float | None = None, sinks: Tensor | None = None
-) -> tuple[ScoreFunction, Normaliser]:
-    """Return the score and the normaliser with which `attend` computes the same as `attend_into`.
-
-    Nothing is changed in place, so gradients are recorded.
-    """
-
-    def score(q: Tensor, k: Tensor) -> Tensor:
-        scores = scale * (q @ k.mT)
-        if softcap is not None:
-            scores = softcap * torch.tanh(scores / softcap)
-        return sum(terms, scores)
-
-    def normalise(scores: Tensor, allowed: Tensor | None) -> Tensor:
-        assert sinks is not None
-        sink = sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
-        if allowed is not None:
-            scores = scores.masked_fill(~allowed, -torch.inf)
-        return torch.cat([scores, sink], dim=-1).softmax(dim=-1)[..., :-1]
-
-    return score, masked_softmax if sinks is None else normalise
-
-
-def map_dtype(like: Tensor) -> torch.dtype:
-    """Return the dtype of maps of these vectors: their own, but on a CPU at least the float32 of records.
-
-    Float32 rounds less and avoids a copy. On CPUs without half-precision instructions it is several times as fast.
-    """
-    halves = like.device.type == "cpu" and like.dtype.itemsize < torch.float32.itemsize
-    return torch.float32 if halves else like.dtype
-
-
-CACHED = 2**20  # weights that stay in a processor's cache until they are multiplied with the values
-
-
-def meet(block: Block, taps: Sequence[Tap]) -> Tensor:
+def meet(block: Block, taps: Sequence[Tap], weigh: Weigh) -> Array:
     """Compute a block once and offer it to the taps in order.
 
     Weights are computed for heads that a tap needs; other heads use the fused kernel. Returns the outputs of all heads,
@@ -134,52 +33,17 @@ def meet(block: Block, taps: Sequence[Tap]) -> Tensor:
                 if (changed := tap.weights(part, weights)) is not None:
                     weights = changed
             if changing:
-                made = (weights @ part.value.to(weights.dtype)).to(part.value.dtype)
+                made = cast(weights @ cast(part.value, weights), part.value)
         if made.shape[:3] == block.query.shape[:3]:  # the part is the whole block
             output = made
             break
         if output is None:
-            output = made.new_empty(*block.query.shape[:3], made.shape[-1])
+            output = empty((*block.query.shape[:3], made.shape[-1]), made)
         output[where(part, block)] = made
     assert output is not None
     for tap in taps:
         output = tap.output(block, output)
     return output
-
-
-def weigh(
-    part: Block, room: Tensor | None = None, formula: bool = False, seen: bool = True
-) -> tuple[Tensor, Tensor | None]:
-    """Compute outputs `[text, head, query, head_dim]` and weights `[text, head, query, key]` of a part.
-
-    room: memory for the weights; by default new memory. formula: avoid in-place operations even if no input has a
-    gradient. seen: return the weights; else return None for them.
-    """
-    query, key, value, mask = part.query, part.key, part.value, part.allowed()
-    plain = part.positional is None and part.softcap is None and part.sinks is None
-    if plain and not seen and not formula:
-        return attend_output(query, key, value, mask, part.scale), None
-    if formula or (torch.is_grad_enabled() and any(one.requires_grad for one in (query, key, value))):
-        score, normalise = formula_of(part.scale, part.terms().values(), part.softcap, _sinks_of(part))
-        made = attend(query, key, value, mask, score, normalise)
-        return made.output, (made.weights if room is None else room.copy_(made.weights)) if seen else None
-    if room is None and seen:
-        room = query.new_empty(*query.shape[:3], key.shape[2], dtype=map_dtype(query))
-    outputs = [
-        attend_into(
-            weights,
-            some.query,
-            some.key,
-            some.value,
-            some.allowed(),
-            some.scale,
-            some.terms().values(),
-            some.softcap,
-            _sinks_of(some),
-        )
-        for some, weights in cached(part, room)
-    ]
-    return (outputs[0] if len(outputs) == 1 else torch.cat(outputs)), room
 
 
 # --- loops over parts ---------------------------------------------------------------------------------------
@@ -223,36 +87,9 @@ def steps(block: Block) -> Iterable[tuple[slice, slice]]:
     return bands(block.window, block.queries, block.keys)
 
 
-def cached(part: Block, room: Tensor | None) -> Iterator[tuple[Block, Tensor]]:
-    """Divide a part into groups of texts that fit a CPU's cache. Yield each group with memory for its weights.
-
-    The memory is in `room` if that is contiguous. Otherwise it is reused, and copied to `room` if there is one.
-    """
-    texts, maps = len(part.query), part.query.shape[1] * part.query.shape[2] * part.key.shape[2]
-    together = max(1, CACHED // max(maps, 1)) if part.query.device.type == "cpu" else texts
-    dtype = map_dtype(part.query) if room is None else room.dtype
-    scratch: Tensor | None = None
-    for start in range(0, texts, together):
-        some = part.some_texts(slice(start, start + together))
-        place = None if room is None else room[start : start + together]
-        if place is not None and place.is_contiguous():
-            yield some, place
-            continue
-        if scratch is None or len(scratch) != len(some.query):
-            scratch = part.query.new_empty(*some.query.shape[:3], part.key.shape[2], dtype=dtype)
-        yield some, scratch
-        if place is not None:
-            place.copy_(scratch)
-
-
 def where(part: Block, block: Block) -> tuple[slice, slice | list[int], slice]:
     """Return the place of a part's outputs among the block's: all texts, its heads, its queries."""
     places = [block.numbers.index(number) for number in part.numbers]
     neighbours = places == list(range(places[0], places[0] + len(places)))
     heads = slice(places[0], places[-1] + 1) if neighbours else places
     return slice(None), heads, slice(part.queries.start - block.queries.start, part.queries.stop - block.queries.start)
-
-
-def _sinks_of(block: Block) -> Tensor | None:
-    """Return the sinks of a block's heads, `[head]`; None if there are none."""
-    return None if block.sinks is None else block.sinks[list(block.numbers)]

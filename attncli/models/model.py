@@ -1,20 +1,21 @@
 """Model: attncli's own network of a checkpoint, with its tokenizer."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from attncli.attention import RotaryScore
-from attncli.base import choices
+from attncli.attention import MASKS, RotaryScore, Window, self_mask
+from attncli.attention.masks import no_padding
+from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
-from attncli.models.block import Tap
-from attncli.models.config import ModelConfig, read_config, values_of
+from attncli.models.config import TABLE, ModelConfig, read_config
+from attncli.models.devices import InTorch
+from attncli.models.encoder import Encoder, find_heads
 from attncli.models.engine import Engine, check_model, refuse_theirs
 from attncli.models.families.family import EACH, FIRST, LATE, Head, whole
 from attncli.models.families.family import MEAN as MEAN_OF_ALL
@@ -22,7 +23,6 @@ from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.network import Network, empty_network, lay_out
 from attncli.models.output import CLS, MEAN, AvailableOutputs, Output
 from attncli.models.outputs import (
-    TABLE,
     HeadNetwork,
     empty_head,
     function_of,
@@ -31,22 +31,19 @@ from attncli.models.outputs import (
     sentence_embedding,
     sources_of,
 )
-from attncli.models.rows import OwnRows, Rows, as_rows, every_text
-from attncli.models.walk import Beginning, Ending, walk
-from attncli.models.weights import Checkpoint, check_shapes, load_parameters
-from attncli.record import ModelInfo, Request
+from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
+from attncli.models.weights import Checkpoint, check_shapes, read_parameters
 from attncli.record.parts import Turning
-from attncli.record.selection import heads_list
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
 
-_USUAL = "padding"
 OFTEN = 8  # walks: packing weights takes as long as this many walks lose without it (Xeon: 40 ms, and 5 ms each)
 
 
-class Model(Engine):
-    """An encoder of the BERT family. Layers are read from the checkpoint when a request first needs them."""
+class Model(Encoder, InTorch):
+    """An encoder of the BERT family in torch."""
 
+    name = "attncli"
     network: Network
 
     def __init__(
@@ -59,51 +56,11 @@ class Model(Engine):
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
-        self.place = place
-        self.config = config
-        self.tokenizer = tokenizer
-        self.checkpoint = checkpoint
-        self.sha256 = sha256
+        super().__init__(place, config, tokenizer, checkpoint, sha256)
         self.device = device
         self.dtype = dtype
         self.network = empty_network(config)
-        self.needed: Counter[str] = Counter()  # number of uses by module; the first use reads it
         self.surplus = check_shapes(checkpoint, self.network)  # unused tensors
-
-    @property
-    def silenced_heads(self) -> list[tuple[int, int]]:
-        """Return the heads, (layer, head), whose outputs are 0."""
-        return self.network.silenced_heads
-
-    def info_of(self, which: str | None) -> ModelInfo:
-        return ModelInfo(
-            name=self.place.name,
-            path=str(self.place.path),
-            sha256=self.sha256,
-            layers=self.config.layers,
-            heads=self.config.heads,
-            hidden_size=self.config.hidden_size,
-            changes=f"without {heads_list(self.silenced_heads)}" if self.silenced_heads else "",
-        )
-
-    @property
-    def layers(self) -> int:
-        return self.config.layers
-
-    @property
-    def heads(self) -> int:
-        return self.config.heads
-
-    @property
-    def head_dim(self) -> int:
-        return self.config.head_dim
-
-    def term_names(self, layer: int) -> Sequence[str]:
-        return self.network.layer(layer).score.names
-
-    def term_numbers(self, layer: int, tokens: Tokens) -> int:
-        score = self.network.layer(layer).score
-        return len(score.names) * (2 * len(tokens) - 1 if score.by_offset else len(tokens) ** 2)
 
     def turning(self, heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
         """Return the rotation of these heads. All heads of a network rotate the same pairs."""
@@ -117,27 +74,6 @@ class Model(Engine):
             if isinstance(score, RotaryScore):
                 rates[number] = score.rotary.rates(torch.float64)
         return Turning(rates, pairs, places, places)
-
-    def usual_mask(self, mask: str | None) -> str:
-        """Return the mask's name, by default the encoder's training mask, which hides [PAD]."""
-        if mask is None:
-            return _USUAL
-        choices.check("mask", mask, choices.Mask)
-        return mask
-
-    def walk(
-        self,
-        rows: Rows,
-        taps: Sequence[Tap] = (),
-        ending: Ending | None = None,
-        beginning: Beginning | None = None,
-    ) -> Iterator[Tensor]:
-        """Walk through the network (`attncli.models.walk.walk`), whose layers have already been read (`need`).
-
-        Yields x before the first layer and after every layer.
-        """
-        assert isinstance(rows, OwnRows)
-        return walk(self.network, rows, taps, ending, beginning)
 
     def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:
         self.need(self.layers)
@@ -154,48 +90,67 @@ class Model(Engine):
     ) -> OwnRows:
         return as_rows(batch, self.config, self.usual_mask(mask), self.device, positions, together)
 
-    def need(self, layers: int) -> None:
-        """Read the embeddings and the first `layers` layers if necessary. With all layers, also read the modules after
-        them.
+    def read(self, module: str) -> None:
+        with torch.inference_mode(False):  # tensors read in inference mode can't have a gradient later
+            load_parameters(self.checkpoint, self.network, module, self.dtype, self.device)
 
-        Modules that are used OFTEN are packed then (`attncli.models.network`).
+    def need(self, layers: int) -> None:
+        """Read the parts for the first `layers` layers if necessary, and pack those that are used OFTEN
+        (`attncli.models.network`).
         """
+        super().need(layers)
         for module in self.network.parts_of(layers):
-            if not self.needed[module]:
-                with torch.inference_mode(False):  # tensors read in inference mode can't have a gradient later
-                    load_parameters(self.checkpoint, self.network, module, self.dtype, self.device)
-            self.needed[module] += 1
             if self.needed[module] == OFTEN:
                 lay_out(self.network.get_submodule(module))
-
-    # --- requests
-
-    name = "attncli"
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return ("encoder",)
-
-    def of_part(self, which: str | None) -> "Model":
-        if which not in (None, "encoder"):
-            raise RequestError(f"--which is for encoder-decoders, but {self.place.name} is an encoder: omit it")
-        return self
-
-    def silencing(self, heads: Sequence[tuple[int, int]]) -> "Model":
-        made = copy(self)
-        vars(made).pop("available_outputs", None)
-        made.network = copy(self.network)
-        made.network.silenced_heads = list(heads)
-        return made
 
     def find_outputs(self) -> AvailableOutputs:
         return find_outputs(self)
 
-    def check(self, request: Request) -> None:
-        for option, value in (("--which", request.which), ("--target", request.target)):
-            if value is not None:
-                raise RequestError(f"{option} is for encoder-decoders, but {self.place.name} is an encoder: omit it")
-        super().check(request)
+
+def as_rows(
+    texts: Sequence[Tokens],
+    config: ModelConfig,
+    mask: str,
+    device: torch.device,
+    positions: bool = True,
+    together: Callable[[int], int] = every_text,
+) -> OwnRows:
+    """Return the batch of these texts under a mask of MASKS (`attncli.models.rows.arrange`)."""
+
+    def put(array: npt.NDArray[Any]) -> Tensor:
+        return torch.tensor(array, device=device)
+
+    def masks(real: Bools) -> list[LayerMask | None]:
+        return layer_masks(put(real), config, mask)
+
+    return arrange(texts, config, masks, put, no_padding in MASKS[mask], positions, together)
+
+
+def layer_masks(real: Tensor, config: ModelConfig, name: str) -> list[LayerMask | None]:
+    """Return for each layer the mask of this name combined with the layer's window; None if everything is allowed.
+
+    real: False at [PAD], bool `[text, token]`. Layers with the same window share a mask, and so do texts without [PAD].
+    """
+    length = real.shape[1]
+    real = real[:1] if bool(real.all()) else real
+    mask = self_mask(real, *MASKS[name])
+    shown = None if bool(mask.all()) else mask
+    windows = [None if reach is None or reach >= length - 1 else Window(reach) for reach in config.reach]
+    made = {window: LayerMask(shown, window) for window in set(windows)}
+    return [None if window is None and shown is None else made[window] for window in windows]
+
+
+def load_parameters(
+    checkpoint: Checkpoint, network: Network, module: str, dtype: torch.dtype, device: torch.device
+) -> None:
+    """Read one part of the network ("embeddings", "layers.3") from the checkpoint.
+
+    Raises RequestError if a tensor has a number that is not finite.
+    """
+    part = network.get_submodule(module)
+    names = [name for name, _ in part.named_parameters()]
+    read = read_parameters(checkpoint, network.config, module, names, dtype)
+    part.load_state_dict({name: value.to(device) for name, value in read.items()}, assign=True)
 
 
 def require_own(model: object) -> Model:
@@ -223,18 +178,17 @@ def find_outputs(model: Model) -> AvailableOutputs:
         return found
     data = read_config(model.place.path / CONFIG_FILE)
     try:
-        family, values = values_of(data)
-        heads = family.heads(values)
+        heads = find_heads(model, data)
     except RequestError as error:
         found.refused["heads"] = str(error)
         heads = {}
     for name, head in heads.items():
-        if not head.alone and _is_named(head, data):
+        if not head.alone:
             _add_output(found, name, partial(_head_output, model, head, data))
     if (model.place.path / MODULES_FILE).is_file():
         _add_output(found, "embedding", partial(sentence_embedding, model))
     for name, head in heads.items():
-        if head.alone and (_is_named(head, data) or _has_own_scores(head, model)):
+        if head.alone:
             _add_output(found, name, partial(_head_output, model, head, data))
     return found
 
@@ -245,20 +199,6 @@ def _add_output(found: AvailableOutputs, name: str, make: Callable[[], Output]) 
         found.outputs[name] = make()
     except RequestError as error:
         found.refused[name] = str(error)
-
-
-def _is_named(head: Head, data: Mapping[str, Any]) -> bool:
-    """Return True if config.json says that the checkpoint is for this task."""
-    classes = data.get("architectures")
-    named = [one for one in classes if isinstance(one, str)] if isinstance(classes, list) else []
-    return any(name.endswith(head.architecture) for name in named)
-
-
-def _has_own_scores(head: Head, model: Model) -> bool:
-    """Return True if the checkpoint has a tensor that only such a head has."""
-    own = (f"{head.scores.name}.weight", f"{head.scores.name}.bias", *(head.scores.biases or ()))
-    tables = {f"{name}.weight" for name in model.config.source(TABLE).names}
-    return any(name in model.checkpoint.shapes and name not in tables for name in own)
 
 
 def _head_output(model: Model, head: Head, data: Mapping[str, Any]) -> Output:

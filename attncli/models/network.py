@@ -16,7 +16,7 @@ which reaches about half of oneDNN's rate on processors that are not Intel's (12
 4096 x 768 x 3072 on an AMD EPYC 9005, and the same factor from 1 token to 4096). The numbers agree to the last bits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 import torch
@@ -38,6 +38,8 @@ from attncli.attention import (
 from attncli.attention.positions import PROJECTIONS
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Biased, Conv, Disentangling, Positions, Turned
+from attncli.models.walk import Ending
+from attncli.models.weighing import weigh
 
 # torch.compile uses the same operator for frozen weights. It has no gradient.
 ONEDNN_LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
@@ -249,6 +251,23 @@ class Layer(nn.Module):
         assert isinstance(score, PositionalScore)
         return score
 
+    def project(self, x: Tensor, ending: Ending | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return query, key and value, `[batch, head, token, head_dim]`, of all heads or of those where the walk ends.
+
+        Unneeded values have a width of 0, so that their weighted sum costs nothing.
+        """
+        attention = self.attention
+        if ending is None:
+            return attention.project(x)
+        parts = [attention.query, attention.key, *([attention.value] if ending.values else [])]
+        projected = [_some_heads(attention, part, x, ending.heads) for part in parts]
+        query, key = projected[:2]
+        return query, key, projected[2] if ending.values else key[..., :0]
+
+    def output_by_head(self) -> Tensor:
+        """Return the output projection divided by head, `[hidden_size, head, head_dim]`."""
+        return self.attention.output_by_head()
+
     def before(self, x: Tensor) -> Tensor:
         """Return the attention's input; x `[row, hidden_size]`."""
         given: Tensor = self.attention_norm(x) if self.norm_first else x
@@ -263,6 +282,23 @@ class Layer(nn.Module):
         x = self.attention_norm(x + attended)
         x = self.feed_forward_norm(x + self.feed_forward(x))
         return x
+
+
+def _some_heads(attention: MultiHeadAttention, part: nn.Linear, x: Tensor, heads: Sequence[int]) -> Tensor:
+    """Project x for some heads, `[batch, head, token, head_dim]`. Shared projections are computed once.
+
+    For queries, head i has the rows i * head_dim to (i + 1) * head_dim. For keys and values, its key head i does.
+    """
+    own = list(heads) if part is attention.query else [attention.key_head(head) for head in heads]
+    needed = list(dict.fromkeys(own))
+    weight = part.weight.unflatten(0, (-1, attention.head_dim))
+    if needed == list(range(len(weight))):
+        made = part(x)
+    else:
+        bias = None if part.bias is None else part.bias.unflatten(0, (-1, attention.head_dim))[needed].flatten()
+        made = F.linear(x, weight[needed].flatten(0, 1), bias)
+    by_head = attention.split_heads(made)
+    return by_head if needed == own else by_head[:, [needed.index(one) for one in own]]
 
 
 class _NeighbourMix(nn.Module):
@@ -294,6 +330,8 @@ class Network(nn.Module):
     silenced_heads: (layer, head), whose outputs are replaced with 0.
     """
 
+    weigh = staticmethod(weigh)
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
@@ -307,6 +345,10 @@ class Network(nn.Module):
         layer = self.layers[number]
         assert isinstance(layer, Layer)
         return layer
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the parameters, by name."""
+        return {name: tuple(parameter.shape) for name, parameter in self.named_parameters()}
 
     def parts_of(self, layers: int) -> list[str]:
         """Return the modules needed for the first `layers` layers. With all layers, include the modules after them."""

@@ -1,6 +1,6 @@
 """A model to open and its options, passed from a command or to another process."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from attncli.base.errors import RequestError
@@ -41,6 +41,21 @@ class Opening:
 
         loaded = load_from(place, self.device, self.dtype, self.engine)
         return loaded if self.without is None else loaded.without(self.without)
+
+    def open_for_answers(self) -> "Engine":
+        """Open the model for records of short texts: in NumPy, without importing torch, if it can be.
+
+        What else is asked of it opens the model in torch then. Raises RequestError as `open` does.
+        """
+        if (self.engine, self.dtype) != ("auto", "float32") or self.device not in ("auto", "cpu"):
+            return self.open()
+        from attncli.models.hub import locate
+        from attncli.models.loading import load_instant
+
+        instant = load_instant(locate(self.name), replace(self, without=None).open)
+        if instant is None:
+            return self.open()
+        return instant if self.without is None else instant.without(self.without)
 
     def reopen(self, opened: "Engine | None", sha256: str) -> "Engine":
         """Return the already open model, or open it. Raises RequestError as `open` does, and if the weights have

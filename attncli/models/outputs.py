@@ -20,7 +20,7 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, quoted
 from attncli.base.schema import LONGEST_NAME, Check, anything, fields, flag, list_of, maybe, text
 from attncli.base.untrusted import read_json
-from attncli.models.config import ModelConfig
+from attncli.models.config import TABLE, ModelConfig
 from attncli.models.families.family import Dense, Head, Norm, whole
 from attncli.models.hub import (
     CONFIG_FILE,
@@ -37,7 +37,7 @@ from attncli.models.walk import Walker
 from attncli.models.weights import Checkpoint, open_checkpoint
 from attncli.record.parts import Answer, PredictionSummary
 from attncli.text.tokenizer import Tokenizer
-from attncli.text.tokens import Fed, Notation, Read, Tokens, text_between
+from attncli.text.tokens import Fed, Notation, Read, Tokens, masked, text_between
 
 _MOST_LABELS = 10**6
 FUNCTIONS = {"regression": None, "single_label_classification": SOFTMAX, "multi_label_classification": SIGMOID}
@@ -79,9 +79,6 @@ def function_of(data: Mapping[str, Any], head: Head, count: int) -> str | None:
     if not isinstance(stated, str) or stated not in FUNCTIONS:
         raise RequestError(f"problem_type is {reprlib.repr(stated)}, not one of {', '.join(FUNCTIONS)}")
     return FUNCTIONS[stated]
-
-
-TABLE = "embeddings.tokens"  # the token embeddings in our network
 
 
 class HeadNetwork(nn.Module):
@@ -393,14 +390,8 @@ def _load_dense(model: Walker, module: Module, made: Linear) -> Linear:
     return made
 
 
-MASKS = ("[MASK]", "<mask>", "<|mask|>")  # names of the mask token in vocabularies
 MOST = 20  # labels of a text
 _BEST = 3  # words for a [MASK], spans
-
-
-def masked(tokens: Tokens) -> list[int]:
-    """Return the places of [MASK]."""
-    return [place for place, token in enumerate(tokens.text) if token in MASKS]
 
 
 def last_real(tokens: Tokens) -> list[int]:

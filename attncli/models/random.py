@@ -16,7 +16,8 @@ from torch import Tensor
 
 from attncli.models.aliases import find_alias
 from attncli.models.config import ModelConfig, read_config
-from attncli.models.engine import check_own, pick_device, pick_dtype
+from attncli.models.devices import pick_device, pick_dtype
+from attncli.models.engine import check_own
 from attncli.models.hub import CONFIG_FILE, NotOnThisMachine, Place, locate
 from attncli.models.model import Model
 from attncli.models.network import empty_network

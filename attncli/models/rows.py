@@ -4,18 +4,21 @@ Computations per token (projections, the feed-forward part) run on all rows in o
 texts of equal length at a time. A single text is a batch of one.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from attncli.attention import MASKS, Window, self_mask
-from attncli.attention.masks import no_padding
+from attncli.base.arrays import Bools, Ints, as_numpy
+from attncli.models.block import Array
 from attncli.models.config import ModelConfig
 from attncli.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from attncli.attention import Window
 
 T = TypeVar("T")
 
@@ -32,10 +35,10 @@ class LayerMask:
     window: the layer's own, computed only for the needed queries and keys; None if the layer sees everything.
     """
 
-    shown: Tensor | None
-    window: Window | None
+    shown: Array | None
+    window: "Window | None"
 
-    def of(self, queries: slice, keys: slice, device: torch.device | None = None) -> Tensor | None:
+    def of(self, queries: slice, keys: slice, device: Any = None) -> Array | None:
         """Return the mask of some queries and keys: bool `[1 or text, 1 or head, 1 or query, key]`; None if nothing is
         hidden.
         """
@@ -76,17 +79,18 @@ class Run:
     rows: slice
     length: int
     masks: list["LayerMask | None"]
-    shown: Tensor | None
+    shown: Array | None
     ordered: bool
     keys: int
 
-    def tokens(self, rows: Tensor) -> Tensor:
+    def tokens(self, rows: Array) -> Array:
         """Return the run's part of `[row, size]` as `[text, token, size]`."""
-        return rows[self.rows].unflatten(0, (len(self.texts), self.length))
+        return rows[self.rows].reshape(len(self.texts), self.length, rows.shape[-1])
 
-    def heads(self, rows: Tensor) -> Tensor:
+    def heads(self, rows: Array) -> Array:
         """Return the run's part of `[1, head, row, head_dim]` as `[text, head, token, head_dim]`."""
-        return rows[0, :, self.rows].unflatten(1, (len(self.texts), self.length)).transpose(0, 1)
+        heads, size = rows.shape[1], rows.shape[-1]
+        return rows[0, :, self.rows].reshape(heads, len(self.texts), self.length, size).swapaxes(0, 1)
 
 
 @dataclass(frozen=True)
@@ -95,11 +99,11 @@ class Rows:
 
     runs: list[Run]
 
-    def texts(self, rows: Tensor) -> list[Tensor]:
+    def texts(self, rows: Array) -> list[Array]:
         """Return each text's part of `[row, size]` as `[token, size]`, in the original order of the texts."""
         return self.in_order(run.tokens(rows) for run in self.runs)
 
-    def last(self, rows: Tensor) -> list[Tensor]:
+    def last(self, rows: Array) -> list[Array]:
         """Return each text's part of the last layer's output, whose tokens are `Tokens.spoken`."""
         return self.texts(rows)
 
@@ -118,9 +122,9 @@ class OwnRows(Rows):
     positions: None if the network does not receive the order of the tokens. idle: the number of unused rows at the end.
     """
 
-    ids: Tensor
-    segments: Tensor
-    positions: Tensor | None
+    ids: Array
+    segments: Array
+    positions: Array | None
     idle: int
 
 
@@ -160,84 +164,68 @@ def read_ahead(texts: Iterable[Tokens], maps: int, together: int) -> Iterator[li
 
 def every_text(length: int) -> int:
     """Put all texts of the same length into one run."""
-    return torch.iinfo(torch.int64).max
+    return sys.maxsize
 
 
-def as_rows(
+def arrange(
     texts: Sequence[Tokens],
     config: ModelConfig,
-    mask: str,
-    device: torch.device,
+    masks: Callable[[Bools], list[LayerMask | None]],
+    put: Callable[[Any], Array],
+    hides_padding: bool,
     positions: bool = True,
     together: Callable[[int], int] = every_text,
 ) -> OwnRows:
-    """Return the batch of these texts under a mask of MASKS, the shortest first.
+    """Return the batch of these texts, the shortest first.
 
-    positions: the network receives the order of the tokens. together: the maximum number of texts in a run, by length.
+    masks: returns each layer's mask from False at [PAD], bool `[text, token]`. put: converts a NumPy array to the
+    network's library and device. hides_padding: the masks hide [PAD]. positions: the network receives the order of the
+    tokens. together: the maximum number of texts in a run, by length.
     """
     order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
-    parts: list[tuple[Tensor, Tensor, Tensor]] = []
+    parts: list[tuple[Ints, Ints, Ints]] = []
     runs: list[Run] = []
     row = 0
     for length, same in groupby(order, key=lambda number: len(texts[number])):
         numbers = list(same)
         for start in range(0, len(numbers), most := max(1, together(length))):
             some = numbers[start : start + most]
-            ids, segments, real = numbers_of([texts[number] for number in some], config, device)
-            rows = slice(row, row + ids.numel())
-            masks = layer_masks(real, config, mask)
-            hides = no_padding in MASKS[mask] and not bool(real.all())
-            runs.append(
-                Run(len(runs), some, rows, length, masks, real[..., None] if hides else None, positions, length)
-            )
-            parts.append((ids.flatten(), segments.flatten(), _position_numbers(ids, config).flatten()))
+            ids, segments, real = _numbers_of([texts[number] for number in some], config)
+            rows = slice(row, row + ids.size)
+            shown = put(real[..., None]) if hides_padding and not real.all() else None
+            runs.append(Run(len(runs), some, rows, length, masks(real), shown, positions, length))
+            parts.append((ids.ravel(), segments.ravel(), _position_numbers(ids, config).ravel()))
             row = rows.stop
-    joined_ids, joined_segments, joined_positions = (torch.cat(part) for part in zip(*parts, strict=True))
+    joined_ids, joined_segments, joined_positions = (put(np.concatenate(part)) for part in zip(*parts, strict=True))
     idle = -row % ROWS if len(texts) > 1 else 0
     return OwnRows(runs, joined_ids, joined_segments, joined_positions if positions else None, idle)
 
 
-def numbers_of(texts: Sequence[Tokens], config: ModelConfig, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+def _numbers_of(texts: Sequence[Tokens], config: ModelConfig) -> tuple[Ints, Ints, Bools]:
     """Return ids, segments, and False at [PAD], `[text, token]`. Some networks receive one segment only."""
-    ids = torch.tensor([tokens.ids for tokens in texts], device=device)
-    real = torch.tensor([[not padding for padding in tokens.padding] for tokens in texts], device=device)
+    ids = np.array([tokens.ids for tokens in texts], np.int64)
+    real = ~np.array([tokens.padding for tokens in texts], bool)
     if config.tells_segments and config.segments > 1:
-        return ids, torch.tensor([tokens.segments for tokens in texts], device=device), real
-    return ids, torch.zeros_like(ids), real
+        return ids, np.array([tokens.segments for tokens in texts], np.int64), real
+    return ids, np.zeros_like(ids), real
 
 
-def _position_numbers(ids: Tensor, config: ModelConfig) -> Tensor:
+def _position_numbers(ids: Ints, config: ModelConfig) -> Ints:
     """Return positions `[text, token]`: 0, 1, 2, ...; in RoBERTa [PAD] has its own number, and real tokens count on
     from there.
     """
     if config.padding_position is None:
-        return torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-    real = (ids != config.padding_position).long()
-    return real.cumsum(dim=1) * real + config.padding_position
+        return np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
+    real = (ids != config.padding_position).astype(np.int64)
+    return real.cumsum(axis=1) * real + config.padding_position
 
 
-def layer_masks(real: Tensor, config: ModelConfig, name: str) -> list[LayerMask | None]:
-    """Return for each layer the mask of this name combined with the layer's window; None if everything is allowed.
-
-    real: False at [PAD], bool `[text, token]`. Layers with the same window share a mask, and so do texts without [PAD].
-    """
-    length = real.shape[1]
-    real = real[:1] if bool(real.all()) else real
-    mask = self_mask(real, *MASKS[name])
-    shown = None if bool(mask.all()) else mask
-    windows = [None if reach is None or reach >= length - 1 else Window(reach) for reach in config.reach]
-    made = {window: LayerMask(shown, window) for window in set(windows)}
-    return [None if window is None and shown is None else made[window] for window in windows]
-
-
-def of_layers(masks: Sequence[LayerMask | None], run: Run, device: torch.device) -> Tensor:
+def of_layers(masks: Sequence[LayerMask | None], run: Run, device: Any = None) -> Bools:
     """Expand the masks of a run's layers: bool `[text, layer, query, key]`, a view of one if layers share it."""
-    everything = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
     shape = len(run.texts), 1, run.length, run.keys
-    queries, keys = slice(0, run.length), slice(0, run.keys)
-    made = {id(mask): None if mask is None else mask.of(queries, keys, device) for mask in masks}
-    shown = [made[id(mask)] for mask in masks]
-    whole = [(everything if mask is None else mask).expand(shape) for mask in shown]
-    if all(mask is masks[0] for mask in masks):
-        return whole[0].expand(len(run.texts), len(masks), run.length, run.keys)
-    return torch.cat(whole, dim=1)
+    every = slice(0, run.length), slice(0, run.keys)
+    made = {id(mask): True if mask is None else as_numpy(mask.of(*every, device)) for mask in masks}
+    if len(made) == 1:
+        [shown] = made.values()
+        return np.broadcast_to(shown, (len(run.texts), len(masks), run.length, run.keys))
+    return np.concatenate([np.broadcast_to(made[id(mask)], shape) for mask in masks], axis=1)

@@ -14,9 +14,7 @@ from itertools import repeat
 from math import inf
 from typing import TYPE_CHECKING
 
-import torch
-
-from attncli.models.block import Array, Block, Tap, select_numbers, widened
+from attncli.models.block import Array, Block, Tap, cast, empty, library, select_numbers, widened
 from attncli.record.grouping import Axes, between_units
 
 if TYPE_CHECKING:
@@ -61,7 +59,7 @@ class Maps(Tap):
         ours, where = select_numbers(part, self.heads)
         if part.layer in self.layers and ours and weights is not self.lent:
             kept = self.storage(part, where)
-            kept[:, where, part.queries, part.keys] = weights[:, ours].to(kept.dtype)
+            kept[:, where, part.queries, part.keys] = cast(weights[:, ours], kept)
 
     def storage(self, part: Block, where: Sequence[int] | slice) -> Array:
         """Return a layer's maps of the texts of a part, `[text, head, query, key]`.
@@ -163,7 +161,7 @@ class Lengths(Tap):
         ours, where = select_numbers(block, self.heads)
         if block.layer in self.layers and ours:
             kept = self.kept[block.run.number][block.texts, self.layers.index(block.layer)]
-            kept[:, where] = transformed_lengths(block.only(ours)).to(kept.dtype)
+            kept[:, where] = cast(transformed_lengths(block.only(ours)), kept)
         return block
 
 
@@ -175,7 +173,8 @@ def transformed_lengths(block: Block) -> Array:
     """
     projection = block.projection()
     transformed = (block.value[:, place] @ projection[:, head].T for place, head in enumerate(block.numbers))
-    return torch.stack([one.norm(dim=-1) for one in transformed], dim=1)
+    xp = library(projection)
+    return xp.stack([xp.linalg.norm(one, axis=-1) for one in transformed], 1)
 
 
 class ProjectionInputs(Tap):
@@ -228,11 +227,14 @@ class Gates(Tap):
         if not any((block.layer, number) in self.gates for number in block.numbers):
             return output
         factors = [self.factors((block.layer, number), block.text_numbers, output) for number in block.numbers]
-        return output * torch.stack(factors, dim=1)[..., None, None]
+        return output * library(output).stack(factors, 1)[..., None, None]
 
     def factors(self, head: tuple[int, int], texts: Sequence[int], like: Array) -> Array:
         """Return the factor of a head in each text, `[text]`."""
-        gate = torch.as_tensor(self.gates.get(head, 1.0), dtype=like.dtype, device=like.device)
+        gate = self.gates.get(head, 1.0)
+        if isinstance(gate, int | float):
+            return library(like).full_like(empty((len(texts),), like), gate)
+        gate = library(like).as_tensor(gate, dtype=like.dtype, device=like.device)
         return gate.expand(len(texts)) if gate.dim() == 0 else gate[list(texts)]
 
 
@@ -302,7 +304,7 @@ class GroupedMaps(Tap):
         weights = weights[:, ours]
         if self.norms:
             heads = [self.lengths[part.numbers[place]][part.texts, part.keys] for place in ours]
-            weights = weights * torch.stack(heads, dim=1)[..., None, :]
+            weights = weights * library(weights).stack(heads, 1)[..., None, :]
         layer = self.layers.index(part.layer)
         for text, of_text in zip(part.text_numbers, widened(weights), strict=True):
             units, key_units, sums = between_units(self.axes[text], part.queries, part.keys, of_text)

@@ -21,7 +21,8 @@ from attncli.attention import self_mask
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.models.block import Tap
-from attncli.models.engine import Engine, closed, pick_device, pick_dtype, why_no_encoder
+from attncli.models.devices import InTorch, pick_device, pick_dtype
+from attncli.models.engine import closed, why_no_encoder
 from attncli.models.hub import Place, check_sha256, weight_files, weights_sha256
 from attncli.models.output import AvailableOutputs
 from attncli.models.rows import Rows, Run, every_text
@@ -84,7 +85,7 @@ class _TheirRows(Rows):
         return self.in_order(part.unflatten(0, (len(run.texts), -1)) for run, part in parts)
 
 
-class TransformersModel(Engine):
+class TransformersModel(InTorch):
     """A network of transformers with its tokenizer, ready to compute the attention of texts.
 
     theirs: transformers' own tokenizer. part: the tapped attention.

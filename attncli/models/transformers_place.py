@@ -26,6 +26,7 @@ from attncli.base.errors import RequestError
 from attncli.models.block import Block, Tap
 from attncli.models.meeting import meet
 from attncli.models.rows import LayerMask, Run
+from attncli.models.weighing import weigh
 
 _KINDS = ("layer_types", "attention_layers")  # keys of a configuration for the kind of every layer's attention
 
@@ -256,7 +257,7 @@ def _meet_theirs(
     layer = current.places.layer(module, current) if isinstance(current, Pass) else None
     block = block_of(module, query, key, value, attention_mask, scaling, more)
     if not isinstance(current, Pass) or layer is None:
-        output = meet(block, ()).transpose(1, 2).contiguous()
+        output = meet(block, (), weigh).transpose(1, 2).contiguous()
         if isinstance(current, Trial):
             current.calls.append(Call(module, block, output.flatten(2)))
         return output, None
@@ -270,7 +271,7 @@ def _meet_theirs(
     )
     if layer == current.last and not current.values:
         block = block._replace(value=block.value[..., :0])
-    output = meet(block, current.taps)
+    output = meet(block, current.taps, weigh)
     current.run.masks[layer] = block.mask
     if layer == current.last:
         raise _PassEnded

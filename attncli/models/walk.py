@@ -15,21 +15,14 @@ A `Walker` is a network with its tokenizer that can be walked: attncli's own, or
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
-
-from attncli.attention import MultiHeadAttention, PositionalScore, Where
-from attncli.attention.positions import Turning as Turned
 from attncli.base.errors import RequestError
-from attncli.models.block import Array, Block, Tap
+from attncli.models.block import Array, Block, Tap, empty, library, on_cpu
 from attncli.models.hub import Place
-from attncli.models.meeting import map_dtype, meet
-from attncli.models.network import Network
-from attncli.models.output import AvailableOutputs
+from attncli.models.meeting import meet
 from attncli.models.rows import OwnRows, Rows, every_text
 from attncli.models.taps import Gates
 from attncli.record import ModelInfo
@@ -37,6 +30,9 @@ from attncli.record.parts import Turning
 from attncli.record.selection import Selection, select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from attncli.models.output import AvailableOutputs
 
 CACHED_ROWS = 2048  # rows whose vectors within a layer fit a processor's cache
 
@@ -56,18 +52,19 @@ class Beginning(NamedTuple):
     """The start of a walk: this layer with the input x `[row, hidden_size]`, as yielded by another walk."""
 
     layer: int
-    x: Tensor
+    x: Array
 
 
 def walk(
-    network: Network,
+    network: Any,
     rows: OwnRows,
     taps: Sequence[Tap] = (),
     ending: Ending | None = None,
     beginning: Beginning | None = None,
-) -> Iterator[Tensor]:
+) -> Iterator[Array]:
     """Walk through the network. Yields x `[row, hidden_size]` before the first layer and after every layer.
 
+    network: an `attncli.models.network.Network` in torch, or an `attncli.models.instant.Network` in NumPy.
     taps: read or change each layer's blocks, in order. The network's silenced heads are silenced last.
     With an `ending`, nothing is yielded after that layer. With a `beginning`, its x is yielded first. The caller
     decides on gradients (`torch.inference_mode`).
@@ -78,15 +75,15 @@ def walk(
     x = network.embeddings(rows.ids, rows.segments, rows.positions) if beginning is None else beginning.x
     positions = rows.positions
     if rows.idle:
-        x = F.pad(x, (0, 0, 0, rows.idle))
-        positions = None if positions is None else F.pad(positions, (0, rows.idle))
+        x = with_idle(x, rows.idle)
+        positions = None if positions is None else with_idle(positions, rows.idle)
     yield x
-    turnings: dict[PositionalScore, Turned] = {}  # by score, which layers share
+    turnings: dict[Any, Callable[[Array], Array]] = {}  # by score, which layers share
     for number in range(first, len(network.layers)):
         layer = network.layer(number)
         last = ending if ending is not None and ending.layer == number else None
         inputs = layer.before(x)
-        query, key, value = project(layer.attention, inputs[None], last)  # [1, head, row, head_dim] each
+        query, key, value = layer.project(inputs[None], last)  # [1, head, row, head_dim] each
         if positions is not None:
             if layer.score not in turnings:
                 turnings[layer.score] = layer.score.turning(positions, x.dtype)
@@ -94,8 +91,9 @@ def walk(
             query, key = turn(query), turn(key)
             if "value" in layer.score.turned and value.shape[-1]:
                 value = turn(value)
-        numbers = range(layer.attention.heads) if last is None else last.heads
-        attended = x.new_zeros(len(x), len(numbers) * value.shape[-1])
+        numbers = range(query.shape[1]) if last is None else last.heads
+        attended = empty((len(x), len(numbers) * value.shape[-1]), x)
+        attended[len(x) - rows.idle :] = 0
         for run in rows.runs:
             every = slice(0, run.length)
             block = Block(
@@ -112,73 +110,51 @@ def walk(
                 scale=layer.score.scale(query.shape[-1]),
                 positional=partial(terms, layer.score) if run.ordered and layer.score.has_terms else None,
                 inputs=run.tokens(inputs),
-                projection=layer.attention.output_by_head,
+                projection=layer.output_by_head,
             )
-            output = meet(block, taps)  # [text, head, token, head_dim]
-            run.tokens(attended).unflatten(-1, (len(numbers), -1)).copy_(output.transpose(1, 2))
+            output = meet(block, taps, network.weigh)  # [text, head, token, head_dim]
+            of_run = attended[run.rows].reshape(len(run.texts), run.length, len(numbers), output.shape[-1])
+            of_run[...] = output.swapaxes(1, 2)
         if last is not None:
             return
         after = by_rows(layer.after, x, attended)
         if number == 0 and network.neighbours is not None:
             for run in rows.runs:
                 of_run = run.tokens(after)
-                of_run.copy_(network.neighbours(run.tokens(x), of_run, run.shown))
+                of_run[...] = network.neighbours(run.tokens(x), of_run, run.shown)
         x = after
         if number == len(network.layers) - 1 and network.final_norm is not None:
             x = network.final_norm(x)
         yield x
 
 
-def terms(score: PositionalScore, block: Block) -> dict[str, Array]:
+def with_idle(rows: Array, idle: int) -> Array:
+    """Return rows followed by as many rows of zeros."""
+    padded = empty((len(rows) + idle, *rows.shape[1:]), rows)
+    padded[: len(rows)], padded[len(rows) :] = rows, 0
+    return padded
+
+
+def terms(score: Any, block: Block) -> dict[str, Array]:
     """Return the terms that a score adds for a block's positions, by name. Each broadcasts to `[text, head, query,
     key]`.
     """
+    from attncli.attention import Where
+
     return score.terms(block.query, block.key, Where(block.numbers, block.queries, block.keys))
 
 
-def by_rows(function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+def by_rows(function: Callable[..., Array], *rows: Array) -> Array:
     """Apply a function that treats each row of `[row, size]` independently.
 
     On a CPU, apply it to as many rows as fit the cache, so that intermediate results of all rows never exist together.
     """
-    some = CACHED_ROWS if rows[0].device.type == "cpu" else len(rows[0])
-    made = [function(*part) for part in zip(*(one.split(some) for one in rows), strict=True)]
-    return made[0] if len(made) == 1 else torch.cat(made)
-
-
-def project(attention: MultiHeadAttention, x: Tensor, ending: Ending | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return query, key and value, `[batch, head, token, head_dim]`, of all heads or of those where the walk ends.
-
-    Unneeded values have a width of 0, so that their weighted sum costs nothing.
-    """
-    if ending is None:
-        return attention.project(x)
-    parts = [attention.query, attention.key, *([attention.value] if ending.values else [])]
-    projected = [_some_heads(attention, part, x, ending.heads) for part in parts]
-    query, key = projected[:2]
-    return query, key, projected[2] if ending.values else key[..., :0]
-
-
-def _some_heads(attention: MultiHeadAttention, part: nn.Linear, x: Tensor, heads: Sequence[int]) -> Tensor:
-    """Project x for some heads, `[batch, head, token, head_dim]`. Shared projections are computed once.
-
-    For queries, head i has the rows i * head_dim to (i + 1) * head_dim. For keys and values, its key head i does.
-    """
-    own = list(heads) if part is attention.query else [attention.key_head(head) for head in heads]
-    needed = list(dict.fromkeys(own))
-    weight = part.weight.unflatten(0, (-1, attention.head_dim))
-    if needed == list(range(len(weight))):
-        made = part(x)
-    else:
-        bias = None if part.bias is None else part.bias.unflatten(0, (-1, attention.head_dim))[needed].flatten()
-        made = F.linear(x, weight[needed].flatten(0, 1), bias)
-    by_head = attention.split_heads(made)
-    return by_head if needed == own else by_head[:, [needed.index(one) for one in own]]
-
-
-# Tokens in a batch. On a CPU more are not faster, since the vectors between two layers should fit the cache. With half
-# as many, short texts take 7% longer (Xeon, 33 MB of cache).
-BATCH_TOKENS = {"cpu": 2048, "cuda": 16384, "mps": 8192}
+    count = len(rows[0])
+    some = CACHED_ROWS if on_cpu(rows[0]) else max(count, 1)
+    if count <= some:
+        return function(*rows)
+    parts = [slice(start, start + some) for start in range(0, count, some)]
+    return library(rows[0]).concatenate([function(*(one[part] for one in rows)) for part in parts])
 
 
 class Walker(ABC):
@@ -191,8 +167,8 @@ class Walker(ABC):
     place: Place
     sha256: str
     tokenizer: Tokenizer
-    device: torch.device
-    dtype: torch.dtype
+    device: Any  # a torch.device, or "cpu"
+    dtype: Any  # a torch.dtype, or NumPy's
     network: Any
     part: str = "encoder"
     resumes = True
@@ -253,7 +229,7 @@ class Walker(ABC):
         taps: Sequence[Tap] = (),
         ending: Ending | None = None,
         beginning: Beginning | None = None,
-    ) -> Iterator[Tensor]:
+    ) -> Iterator[Array]:
         """Walk through the network. Yields x `[row, hidden_size]`: first the input of the first layer, last the output
         of the last layer (`Rows.texts`, `Rows.last`). Arguments as for `attncli.models.walk.walk`.
         """
@@ -263,11 +239,11 @@ class Walker(ABC):
         """Read the embeddings and the first `layers` layers if necessary."""
 
     @abstractmethod
-    def find_outputs(self) -> AvailableOutputs:
+    def find_outputs(self) -> "AvailableOutputs":
         """Find the checkpoint's outputs."""
 
     @abstractmethod
-    def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:
+    def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Array]:
         """Return the vectors `[token, hidden_size]` of a text after the embeddings and after every layer."""
 
     @abstractmethod
@@ -287,7 +263,7 @@ class Walker(ABC):
         return select(layers, self.layers, "layer")
 
     @cached_property
-    def available_outputs(self) -> AvailableOutputs:
+    def available_outputs(self) -> "AvailableOutputs":
         """Return the checkpoint's outputs, found at the first access."""
         return self.find_outputs()
 
@@ -296,15 +272,24 @@ class Walker(ABC):
         return str(self.dtype).removeprefix("torch.")
 
     @property
-    def map_dtype(self) -> torch.dtype:
+    @abstractmethod
+    def map_dtype(self) -> Any:
         """Return the dtype of maps."""
-        return map_dtype(torch.empty(0, dtype=self.dtype, device=self.device))
 
     @property
+    @abstractmethod
     def batch_tokens(self) -> int:
-        return BATCH_TOKENS.get(self.device.type, BATCH_TOKENS["cpu"])
+        """Return the number of tokens in a batch."""
 
-    def last_hidden(self, texts: Sequence[Tokens], mask: str | None = None, taps: Sequence[Tap] = ()) -> list[Tensor]:
+    @abstractmethod
+    def array(self, shape: Sequence[int], zeros: bool = False, maps: bool = False) -> Array:
+        """Return an array with undefined values, or zeros, in the dtype of the network or of maps."""
+
+    @abstractmethod
+    def inference(self) -> AbstractContextManager[Any]:
+        """Return a context in which no gradients are recorded."""
+
+    def last_hidden(self, texts: Sequence[Tokens], mask: str | None = None, taps: Sequence[Tap] = ()) -> list[Array]:
         """Return each text's vectors `[token, hidden_size]` after the last layer, from one walk through all texts.
 
         They have a gradient if anything in the walk does, unless the caller has disabled gradients.

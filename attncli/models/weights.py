@@ -9,19 +9,22 @@ import pickle
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from attncli.base.arrays import as_numpy
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.base.untrusted import Tensors, check_regular
+from attncli.models.block import Array, library
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Source, whole
 from attncli.models.hub import weight_files
-from attncli.models.network import Network
+
+if TYPE_CHECKING:
+    from attncli.models import instant
+    from attncli.models.network import Network
 
 # --- names ----------------------------------------------------------------------------------------------
 
@@ -60,45 +63,46 @@ class TensorFile(Protocol):
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]: ...
 
-    def read(self, name: str) -> Tensor: ...
+    def read(self, name: str) -> Array: ...
 
 
 class SafetensorsFile:
-    """One .safetensors file, mapped into memory."""
+    """One .safetensors file, mapped into memory. framework: the library of its tensors, as in `Tensors`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, framework: str = "pt") -> None:
         self.path = path
         try:
-            self.file = Tensors(path, "pt")
+            self.file = Tensors(path, framework)
         except (ValueError, OSError) as error:
             raise RequestError(f"{path} is damaged: {first_line(error)}") from error
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         return self.file.shapes
 
-    def read(self, name: str) -> Tensor:
+    def read(self, name: str) -> Array:
         try:
-            tensor: Tensor = self.file.read(name)
+            return self.file.read(name)
         except (ValueError, OSError) as error:
             raise RequestError(f"{self.path} is damaged at {first_line(error)}") from error
-        return tensor
 
 
 class StateDict:
     """Tensors in memory: a model's `state_dict()`, or the content of a .bin file."""
 
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+    def __init__(self, tensors: Mapping[str, Array]) -> None:
         self.tensors = tensors
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         return {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
 
-    def read(self, name: str) -> Tensor:
+    def read(self, name: str) -> Array:
         return self.tensors[name]
 
 
 def read_pickle(path: Path) -> StateDict:
     """Read a pytorch_model.bin. Raises RequestError if it is damaged or tries to run code."""
+    import torch
+
     try:
         check_regular(path)
         try:
@@ -114,23 +118,21 @@ def read_pickle(path: Path) -> StateDict:
         raise RequestError(f"{path} is damaged: {first_line(error)}") from error
     if not isinstance(tensors, dict) or not tensors:
         raise RequestError(f"{path} holds no tensors by name")
-    return StateDict({str(name): value for name, value in tensors.items() if isinstance(value, Tensor)})
+    return StateDict({str(name): value for name, value in tensors.items() if isinstance(value, torch.Tensor)})
 
 
-_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+_FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 
-def _all_finite(tensor: Tensor) -> bool:
+def _all_finite(tensor: Array) -> bool:
     """Return True if every number is finite. A finite sum proves it, and is cheaper than checking each number.
 
     Uses numpy on one thread. On a busy machine, torch's threads would wait for each other at every tensor.
     """
-    if tensor.dtype in (torch.float32, torch.float64):
-        with np.errstate(all="ignore"):
-            total = float(np.sum(tensor.numpy()))
-    else:
-        total = float(tensor.sum(dtype=torch.float32))
-    return math.isfinite(total) or bool(tensor.isfinite().all())
+    xp = library(tensor)
+    with np.errstate(all="ignore"):
+        total = float(np.sum(as_numpy(tensor)) if tensor.dtype.itemsize >= 4 else xp.sum(tensor, dtype=xp.float32))
+        return math.isfinite(total) or bool(xp.isfinite(tensor).all())
 
 
 class Checkpoint:
@@ -146,38 +148,39 @@ class Checkpoint:
                 self.files[plain] = (file, name)
                 self.shapes[plain] = shape
 
-    def read(self, name: str, source: Source, dtype: torch.dtype) -> Tensor:
+    def read(self, name: str, source: Source, dtype: Any) -> Array:
         """Return the part of a tensor that a source selects, in this dtype; a view of the file if nothing changes.
 
         Raises RequestError if the tensor is not of floating point, or not every number is finite.
         """
         file, own_name = self.files[name]
         stored = file.read(own_name)
-        if stored.dtype not in _FLOATS:
+        if str(stored.dtype).removeprefix("torch.") not in _FLOATS:
             raise RequestError(f"{self.where}: {own_name} is {stored.dtype}, not a float of 16 to 64 bits")
-        matrix = stored.t() if source.transposed else stored
+        matrix = stored.T if source.transposed and stored.ndim == 2 else stored
         part = source.cut(matrix)
-        tensor = part.to(dtype).contiguous()
+        tensor = np.ascontiguousarray(part, dtype) if isinstance(part, np.ndarray) else part.to(dtype).contiguous()
         if not _all_finite(tensor):
             raise RequestError(f"{self.where}: {own_name} has a number that is {_describe_flaw(part, dtype)}")
         return tensor
 
 
-def _describe_flaw(stored: Tensor, dtype: torch.dtype) -> str:
+def _describe_flaw(stored: Array, dtype: Any) -> str:
     """Return why a tensor of a file is not finite in this dtype."""
-    if stored.isnan().any():
+    xp = library(stored)
+    if xp.isnan(stored).any():
         return "NaN"
-    return "infinite" if stored.isinf().any() else f"too large for {dtype}"
+    return "infinite" if xp.isinf(stored).any() else f"too large for {dtype}"
 
 
-def open_checkpoint(directory: Path, prefixes: Collection[str] = ()) -> Checkpoint:
+def open_checkpoint(directory: Path, prefixes: Collection[str] = (), framework: str = "pt") -> Checkpoint:
     """Open the weights in a directory. Raises RequestError if there are none, or they can't be read.
 
-    prefixes: the family's (`Family.prefixes`).
+    prefixes: the family's (`Family.prefixes`). framework: the library of the tensors, "pt" or "mapped".
     """
     paths = weight_files(directory)
     files: list[TensorFile] = [
-        SafetensorsFile(path) if path.suffix == ".safetensors" else read_pickle(path) for path in paths
+        SafetensorsFile(path, framework) if path.suffix == ".safetensors" else read_pickle(path) for path in paths
     ]
     return Checkpoint(files, str(directory), prefixes)
 
@@ -190,7 +193,7 @@ def _as_stored(checkpoint: Checkpoint, config: ModelConfig) -> ModelConfig:
     return replace(config, family=config.family.stored(checkpoint.shapes))
 
 
-def check_shapes(checkpoint: Checkpoint, network: Network) -> list[str]:
+def check_shapes(checkpoint: Checkpoint, network: "Network | instant.Network") -> list[str]:
     """Compare the checkpoint's names and shapes with the network's, without reading values.
 
     Returns the names of the encoder's tensors that this network does not use, without those of heads for other tasks.
@@ -198,9 +201,9 @@ def check_shapes(checkpoint: Checkpoint, network: Network) -> list[str]:
     """
     expected: dict[str, tuple[int, ...]] = {}
     config = _as_stored(checkpoint, network.config)
-    for name, parameter in network.named_parameters():
+    for name, shape in network.shapes().items():
         source = _source_of(name, config)
-        expected.update(dict.fromkeys(source.names, source.shape(tuple(parameter.shape))))
+        expected.update(dict.fromkeys(source.names, source.shape(shape)))
     missing = [name for name in expected if name not in checkpoint.shapes]
     if missing:
         raise RequestError(f"{checkpoint.where} lacks {some_of(missing)}")
@@ -217,25 +220,21 @@ def check_shapes(checkpoint: Checkpoint, network: Network) -> list[str]:
     ]
 
 
-def load_parameters(
-    checkpoint: Checkpoint, network: Network, module: str, dtype: torch.dtype, device: torch.device
-) -> None:
-    """Read one part of the network ("embeddings", "layers.3") from the checkpoint.
+def read_parameters(
+    checkpoint: Checkpoint, config: ModelConfig, module: str, names: Iterable[str], dtype: Any
+) -> dict[str, Array]:
+    """Read the parameters of these names of one part of the network ("embeddings", "layers.3") from the checkpoint.
 
     Raises RequestError if a tensor has a number that is not finite.
     """
-    part, config = network.get_submodule(module), _as_stored(checkpoint, network.config)
-    read = {
-        name: _read_parameter(checkpoint, _source_of(f"{module}.{name}", config), dtype).to(device)
-        for name, _ in part.named_parameters()
-    }
-    part.load_state_dict(read, assign=True)
+    config = _as_stored(checkpoint, config)
+    return {name: _read_parameter(checkpoint, _source_of(f"{module}.{name}", config), dtype) for name in names}
 
 
-def _read_parameter(checkpoint: Checkpoint, source: Source, dtype: torch.dtype) -> Tensor:
+def _read_parameter(checkpoint: Checkpoint, source: Source, dtype: Any) -> Array:
     """Build a parameter from a checkpoint's tensors as its `Source` defines. Raises as `Checkpoint.read` does."""
     tensors = [checkpoint.read(name, source, dtype) for name in source.names]
-    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+    return tensors[0] if len(tensors) == 1 else library(tensors[0]).concatenate(tensors)
 
 
 def some_of(names: list[str], most: int = 3) -> str:

@@ -513,3 +513,11 @@ def encoded(encoding: Any) -> Tokens:
     padding = [not seen for seen in encoding.attention_mask]
     segments = [0 if pad else segment for pad, segment in zip(padding, tokens.segments, strict=True)]
     return replace(tokens, padding=padding, segments=segments)
+
+
+MASK_TOKENS = ("[MASK]", "<mask>", "<|mask|>")  # names of the mask token in vocabularies
+
+
+def masked(tokens: Tokens) -> list[int]:
+    """Return the places of [MASK]."""
+    return [place for place, token in enumerate(tokens.text) if token in MASK_TOKENS]

@@ -14,7 +14,7 @@ from attncli.base.choices import check, names, several
 from attncli.checks.tolerance import TOLERANCES
 from attncli.corpus.sums import FIGURES, LINEAR, MEANING
 from attncli.features.compare.agreement import THEIR_OWN
-from attncli.models.engine import DTYPES
+from attncli.models.devices import DTYPES
 
 EVERY = {name: choice for name, choice in vars(choices).items() if get_origin(choice) is choices.Literal}
 

@@ -96,7 +96,7 @@ def test_numbers_of_a_large_size_are_not_taken_for_a_mistake(tmp_path):
 
 
 def scaled_by(monkeypatch, factor):
-    monkeypatch.setattr(walk, "meet", lambda block, taps: meet(block._replace(scale=block.scale * factor), taps))
+    monkeypatch.setattr(walk, "meet", lambda block, *more: meet(block._replace(scale=block.scale * factor), *more))
 
 
 @pytest.mark.parametrize("family", ["bert", *FALSE_ALARMS])

@@ -32,7 +32,7 @@ def kept():
 def read_once(kept, monkeypatch):
     """The default model is read once and not at each call; others are."""
     from attncli.models import loading
-    from attncli.models.engine import pick_device
+    from attncli.models.devices import pick_device
 
     load = loading.load_from
 

@@ -48,7 +48,7 @@ def contestants(request, tmp_path_factory):
 
 
 def test_all_contestants_compute_the_same_thing(contestants, monkeypatch):
-    monkeypatch.setattr("attncli.models.walk.BATCH_TOKENS", {"cpu": 24})  # five texts in three groups
+    monkeypatch.setattr("attncli.models.devices.BATCH_TOKENS", {"cpu": 24})  # five texts in three groups
     runs = contestants.runs(random_texts(contestants.config, Shape(5, 12, 1, 1)))
     results = {name: run() for name, run in runs.items()}
     [eager] = results[EAGER]

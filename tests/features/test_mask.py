@@ -30,7 +30,7 @@ from attncli.features.mask import (
     reaches,
 )
 from attncli.models import model as encoder
-from attncli.models import rows, transformers_place
+from attncli.models import transformers_place
 from attncli.models.families import FAMILIES
 from attncli.models.model import Model
 from attncli.record import Input, Request
@@ -274,7 +274,7 @@ def test_they_hold_for_real_weights_in_every_precision(dtype):
 
 
 def test_a_model_that_ignores_its_masks_breaks_them(minilm, monkeypatch):
-    monkeypatch.setattr(rows, "layer_masks", lambda real, config, name: [None] * config.layers)
+    monkeypatch.setattr(encoder, "layer_masks", lambda real, config, name: [None] * config.layers)
     laws = laws_of(minilm)
     assert laws["padding"].holds is False
     assert laws["causal"].holds is False
@@ -396,10 +396,10 @@ def test_beyond_the_reach_nothing_changes_and_within_something(model, own, dtype
 
 @pytest.mark.parametrize("ignored", [{1}, {2}, {1, 2}])
 def test_a_network_that_forgets_a_window_breaks_the_law(model, monkeypatch, ignored):
-    made, masks = model(None, 2, 1, None), rows.layer_masks
+    made, masks = model(None, 2, 1, None), encoder.layer_masks
     tokens = made.tokenizer.encode(LONG)
     forgotten = lambda *asked: [None if layer in ignored else mask for layer, mask in enumerate(masks(*asked))]  # noqa: E731
-    monkeypatch.setattr(rows, "layer_masks", forgotten)
+    monkeypatch.setattr(encoder, "layer_masks", forgotten)
     found = measure_windows(made, tokens)
     assert found.law.holds is False and found.law.deviation > 1e-3
 

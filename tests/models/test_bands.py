@@ -19,7 +19,8 @@ from attncli.corpus.sums import Counting
 from attncli.models import block, meeting
 from attncli.models.config import ModelConfig
 from attncli.models.families import FAMILIES
-from attncli.models.rows import LayerMask, as_rows
+from attncli.models.model import as_rows
+from attncli.models.rows import LayerMask
 from attncli.models.taps import Lengths, Maps, QueriesAndKeys
 from attncli.models.walk import walk
 from attncli.text.windows import Window as Stretch

@@ -7,7 +7,7 @@ from checkpoints import make_checkpoint, make_config, make_network
 from vectors import OTHER, TEXT, vectors_make_the_maps
 
 from attncli import RequestError, load_model
-from attncli.models.loading import pick_device
+from attncli.models.devices import pick_device
 
 
 @pytest.mark.parametrize(("dtype", "near"), [("float64", 1e-5), ("float16", 0.02), ("bfloat16", 0.15)])

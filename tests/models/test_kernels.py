@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncli.attention import attend
-from attncli.models.meeting import attend_into, attend_output, formula_of
+from attncli.models.weighing import attend_into, attend_output, formula_of
 
 
 @given(cases())

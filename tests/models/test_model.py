@@ -97,7 +97,7 @@ def test_texts_are_read_ahead_up_to_so_many_tokens_and_weights(tokens, weights, 
     """But never fewer than go through the network together; of each four tokens and four maps."""
     monkeypatch.setattr("attncli.models.rows.AHEAD_TOKENS", tokens)
     monkeypatch.setattr("attncli.models.rows.AHEAD_WEIGHTS", weights // 4)
-    monkeypatch.setattr("attncli.models.walk.BATCH_TOKENS", {"cpu": 12})
+    monkeypatch.setattr("attncli.models.devices.BATCH_TOKENS", {"cpu": 12})
     model = load_model(str(tiny("bert")), "cpu")
     texts = list(model.tokenize([("the cat", None)] * 9, None))
     assert [len(group) for group in read_ahead(iter(texts), maps=4, together=model.batch_tokens)] == sizes

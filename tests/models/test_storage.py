@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncli.models import taken as storage
-from attncli.models.taken import LARGE, Storage
+from attncli.models import devices as storage
+from attncli.models.devices import LARGE, Storage
 
 LIKE = torch.empty(0)
 ENOUGH = LARGE // 4  # float32 numbers

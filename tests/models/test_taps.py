@@ -15,7 +15,7 @@ from attncli.attention import MASKS
 from attncli.corpus.batch_sums import BatchSums, BlockSums
 from attncli.corpus.sums import Counting
 from attncli.effects.change import Changed, Put
-from attncli.models.rows import as_rows
+from attncli.models.model import as_rows
 from attncli.models.taps import Gates, GroupedMaps, Lengths, Maps, Outputs, ProjectionInputs, QueriesAndKeys, Terms
 from attncli.models.walk import walk
 from attncli.record.grouping import axes_of

@@ -27,7 +27,7 @@ from attncli.checks.machine import processor
 from attncli.checks.memory import peak_added
 from attncli.checks.timing import Run, median_seconds
 from attncli.models.config import ModelConfig
-from attncli.models.engine import pick_device
+from attncli.models.devices import pick_device
 from attncli.models.model import Model
 from attncli.models.network import lay_out
 from attncli.models.random import architecture, random_model

@@ -40,11 +40,11 @@ from attncli.features.compare.beside import (
 from attncli.features.compare.eager import BesideEager
 from attncli.models.head import one_head
 from attncli.models.hub import VOCABULARY_FILES
-from attncli.models.meeting import CACHED
 from attncli.models.model import Model
 from attncli.models.taken import TextResult, as_record, take_batch
 from attncli.models.transformers_peer import Reference, peer_tokenizer
 from attncli.models.walk import CACHED_ROWS
+from attncli.models.weighing import CACHED
 from attncli.record import Request
 from attncli.record.grouping import axes_of
 from attncli.record.selection import Grouping

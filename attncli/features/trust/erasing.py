@@ -35,9 +35,8 @@ from attncli.base.errors import RequestError
 from attncli.effects.asking import FROM_NOTHING
 from attncli.effects.question import Left, Question
 from attncli.models.engine import Engine
-from attncli.models.outputs import MASKS
 from attncli.models.rows import batches
-from attncli.text.tokens import Tokens
+from attncli.text.tokens import MASK_TOKENS, Tokens
 
 MASKED, DELETED = "mask", "deletion"
 
@@ -109,7 +108,7 @@ def ways(model: Engine) -> list[str]:
 
 def _mask_token(model: Engine) -> tuple[str, int]:
     """Return the vocabulary's [MASK] and its number; "" where it has none."""
-    numbers = {name: model.tokenizer.backend.token_to_id(name) for name in MASKS}
+    numbers = {name: model.tokenizer.backend.token_to_id(name) for name in MASK_TOKENS}
     return next(((name, number) for name, number in numbers.items() if number is not None), ("", 0))
 
 

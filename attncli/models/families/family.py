@@ -6,14 +6,11 @@
 import reprlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from attncli.base.choices import Output
 from attncli.base.errors import RequestError
 from attncli.models.hub import needs_its_code, own_code
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -343,12 +340,15 @@ class Source(NamedTuple):
         there = (own[0] * self.parts // (len(self.names) * len(self.taken)), *own[1:])
         return there[::-1] if self.transposed else there
 
-    def cut(self, whole: "Tensor", dim: int = 0) -> "Tensor":
-        """Return the selected parts of the rows along this dimension; a view if it is one part."""
-        parts = whole.unflatten(dim, (self.heads, self.parts, -1))
-        if len(self.taken) == 1:
-            return parts.select(dim + 1, self.taken[0]).flatten(dim, dim + 1)
-        return parts.movedim(dim + 1, 0)[list(self.taken)].movedim(0, dim + 1).flatten(dim, dim + 2)
+    def cut(self, whole: Any, dim: int = 0) -> Any:
+        """Return the selected parts of the rows along this dimension; a view if it is one part.
+
+        whole: a torch tensor or a NumPy array.
+        """
+        before, after = whole.shape[:dim], whole.shape[dim + 1 :]
+        parts = whole.reshape(*before, self.heads, self.parts, whole.shape[dim] // (self.heads * self.parts), *after)
+        taken = self.taken[0] if len(self.taken) == 1 else list(self.taken)
+        return parts[(slice(None),) * (dim + 1) + (taken,)].reshape(*before, -1, *after)
 
 
 def whole(name: str) -> Source:

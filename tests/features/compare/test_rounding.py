@@ -23,7 +23,7 @@ def loaded(directory, dtype):
 
 
 def scaled_by(monkeypatch, factor):
-    monkeypatch.setattr(walk, "meet", lambda block, taps: meet(block._replace(scale=block.scale * factor), taps))
+    monkeypatch.setattr(walk, "meet", lambda block, *more: meet(block._replace(scale=block.scale * factor), *more))
 
 
 # --- no false alarms ------------------------------------------------------------------------------------

@@ -1,0 +1,166 @@
+"""Encoder: a checkpoint of the BERT family, whose network is attncli's own, in torch (`Model`) or NumPy (`Instant`)."""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from typing import Any
+
+from attncli.base import choices
+from attncli.base.errors import RequestError
+from attncli.models.block import Array, Tap
+from attncli.models.config import TABLE, ModelConfig, values_of
+from attncli.models.engine import Engine
+from attncli.models.families.family import Head
+from attncli.models.hub import Place
+from attncli.models.rows import OwnRows, Rows
+from attncli.models.walk import Beginning, Ending, walk
+from attncli.models.weights import Checkpoint
+from attncli.record import ModelInfo, Request
+from attncli.record.selection import heads_list
+from attncli.text.tokenizer import Tokenizer
+from attncli.text.tokens import Tokens
+
+_USUAL = "padding"
+
+
+class Encoder(Engine):
+    """An encoder of the BERT family. Layers are read from the checkpoint when a request first needs them.
+
+    surplus: the checkpoint's tensors that the network does not use.
+    """
+
+    surplus: list[str]
+
+    def __init__(
+        self, place: Place, config: ModelConfig, tokenizer: Tokenizer, checkpoint: Checkpoint, sha256: str
+    ) -> None:
+        self.place = place
+        self.config = config
+        self.tokenizer = tokenizer
+        self.checkpoint = checkpoint
+        self.sha256 = sha256
+        self.needed: Counter[str] = Counter()  # number of uses by module; the first use reads it
+
+    @property
+    def silenced_heads(self) -> list[tuple[int, int]]:
+        """Return the heads, (layer, head), whose outputs are 0."""
+        heads: list[tuple[int, int]] = self.network.silenced_heads
+        return heads
+
+    def info_of(self, which: str | None) -> ModelInfo:
+        return ModelInfo(
+            name=self.place.name,
+            path=str(self.place.path),
+            sha256=self.sha256,
+            layers=self.config.layers,
+            heads=self.config.heads,
+            hidden_size=self.config.hidden_size,
+            changes=f"without {heads_list(self.silenced_heads)}" if self.silenced_heads else "",
+        )
+
+    @property
+    def layers(self) -> int:
+        return self.config.layers
+
+    @property
+    def heads(self) -> int:
+        return self.config.heads
+
+    @property
+    def head_dim(self) -> int:
+        return self.config.head_dim
+
+    def usual_mask(self, mask: str | None) -> str:
+        """Return the mask's name, by default the encoder's training mask, which hides [PAD]."""
+        if mask is None:
+            return _USUAL
+        choices.check("mask", mask, choices.Mask)
+        return mask
+
+    def walk(
+        self,
+        rows: Rows,
+        taps: Sequence[Tap] = (),
+        ending: Ending | None = None,
+        beginning: Beginning | None = None,
+    ) -> Iterator[Array]:
+        """Walk through the network (`attncli.models.walk.walk`), whose layers have already been read (`need`).
+
+        Yields x before the first layer and after every layer.
+        """
+        assert isinstance(rows, OwnRows)
+        return walk(self.network, rows, taps, ending, beginning)
+
+    @abstractmethod
+    def read(self, module: str) -> None:
+        """Read one part of the network from the checkpoint: "embeddings", "layers.3"."""
+
+    def need(self, layers: int) -> None:
+        """Read the embeddings and the first `layers` layers if necessary. With all layers, also read the modules after
+        them.
+        """
+        for module in self.network.parts_of(layers):
+            if not self.needed[module]:
+                self.read(module)
+            self.needed[module] += 1
+
+    def term_names(self, layer: int) -> Sequence[str]:
+        return self.network.layer(layer).score.names
+
+    def term_numbers(self, layer: int, tokens: Tokens) -> int:
+        score = self.network.layer(layer).score
+        return len(score.names) * (2 * len(tokens) - 1 if score.by_offset else len(tokens) ** 2)
+
+    def silencing(self, heads: Sequence[tuple[int, int]]) -> "Encoder":
+        made = copy(self)
+        vars(made).pop("available_outputs", None)
+        made.network = copy(self.network)
+        made.network.silenced_heads = list(heads)
+        return made
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return ("encoder",)
+
+    def of_part(self, which: str | None) -> "Encoder":
+        if which not in (None, "encoder"):
+            raise RequestError(f"--which is for encoder-decoders, but {self.place.name} is an encoder: omit it")
+        return self
+
+    def check(self, request: Request) -> None:
+        for option, value in (("--which", request.which), ("--target", request.target)):
+            if value is not None:
+                raise RequestError(f"{option} is for encoder-decoders, but {self.place.name} is an encoder: omit it")
+        super().check(request)
+
+
+# --- the heads of a checkpoint ----------------------------------------------------------------------------
+
+
+def find_heads(model: Encoder, data: Mapping[str, Any]) -> dict[str, Head]:
+    """Return the heads for tasks that a checkpoint has, by the names of their outputs: those that its config.json names
+    first, then those that its tensors reveal. data: its config.json.
+
+    Raises RequestError if that can't be read.
+    """
+    family, values = values_of(data)
+    heads = family.heads(values)
+    named = {name: head for name, head in heads.items() if not head.alone and _is_named(head, data)}
+    alone = {name: head for name, head in heads.items() if head.alone}
+    shown = {name: head for name, head in alone.items() if _is_named(head, data) or _has_own_scores(head, model)}
+    return {**named, **shown}
+
+
+def _is_named(head: Head, data: Mapping[str, Any]) -> bool:
+    """Return True if config.json says that the checkpoint is for this task."""
+    classes = data.get("architectures")
+    named = [one for one in classes if isinstance(one, str)] if isinstance(classes, list) else []
+    return any(name.endswith(head.architecture) for name in named)
+
+
+def _has_own_scores(head: Head, model: Encoder) -> bool:
+    """Return True if the checkpoint has a tensor that only such a head has."""
+    own = (f"{head.scores.name}.weight", f"{head.scores.name}.bias", *(head.scores.biases or ()))
+    tables = {f"{name}.weight" for name in model.config.source(TABLE).names}
+    return any(name in model.checkpoint.shapes and name not in tables for name in own)

@@ -1,0 +1,473 @@
+"""Instant: the network of an encoder in NumPy, so that short texts are answered before torch is imported.
+
+Importing torch takes longer than everything else that a short text needs. The walk through the layers
+(`attncli.models.walk.walk`), the place where queries meet keys (`attncli.models.meeting.meet`) and the taps are the
+same as in torch. This file has what they call: embeddings, a layer's parts, the softmax. The weights are mapped from
+the checkpoint, by the same names (`attncli.models.families`).
+
+Encoders with learned or rotary positions have one, in float32. For everything else `Instant` opens the model in torch:
+long texts, predictions, gradients.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from attncli.base.arrays import Bools, Floats, Ints
+from attncli.base.errors import RequestError
+from attncli.models.block import Block, Tap
+from attncli.models.config import ModelConfig, read_config
+from attncli.models.encoder import Encoder, find_heads
+from attncli.models.families.family import Turned
+from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
+from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
+from attncli.models.walk import Ending
+from attncli.models.weights import Checkpoint, check_shapes, read_parameters
+from attncli.record import AttentionRecord, Request
+from attncli.record.parts import Turning
+from attncli.text.tokenizer import Tokenizer
+from attncli.text.tokens import Tokens, masked
+
+if TYPE_CHECKING:
+    from attncli.models.engine import Engine
+    from attncli.models.output import AvailableOutputs
+
+# --- functions ------------------------------------------------------------------------------------------
+
+
+def erf(x: Floats) -> Floats:
+    """Return 2/√π ∫ exp(-t²) dt from 0 to x, with an error below 2e-7.
+
+    In float64, since float32 would round to three times that error near 0.
+
+    Source: Abramowitz and Stegun 1964, formula 7.1.26.
+    """
+    wide = x.astype(np.float64)
+    t = 1.0 / (1.0 + 0.3275911 * np.abs(wide))
+    powers = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    return np.copysign(1.0 - powers * np.exp(-wide * wide), wide).astype(np.float32)
+
+
+def gelu(x: Floats) -> Floats:
+    """x Φ(x), Φ the normal distribution (Hendrycks and Gimpel 2016)."""
+    return x * (0.5 * (1.0 + erf(x * np.float32(0.5**0.5))))
+
+
+def gelu_tanh(x: Floats) -> Floats:
+    """The approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))) (Hendrycks and Gimpel 2016, section 2)."""
+    inner = np.float32(math.sqrt(2 / math.pi)) * (x + 0.044715 * x * x * x)
+    return 0.5 * x * (1.0 + np.tanh(inner))
+
+
+def silu(x: Floats) -> Floats:
+    """x σ(x), σ the logistic function; written with tanh, which can't overflow."""
+    return 0.5 * x * (1.0 + np.tanh(0.5 * x))
+
+
+FUNCTIONS: dict[str, Callable[[Floats], Floats]] = {
+    "gelu": gelu,
+    "gelu_new": gelu_tanh,
+    "gelu_pytorch_tanh": gelu_tanh,
+    "relu": lambda x: np.maximum(x, 0),
+    "silu": silu,
+    "swish": silu,
+    "tanh": np.tanh,
+}  # by their names in config.json
+
+
+def softmax(scores: Floats) -> Floats:
+    """exp(s) / Σ exp(s) over the last axis. A row of -inf has weights 0."""
+    most = scores.max(axis=-1, keepdims=True)
+    powers = np.exp(scores - np.where(np.isneginf(most), 0, most))
+    total = powers.sum(axis=-1, keepdims=True)
+    return np.divide(powers, total, out=powers, where=total != 0)
+
+
+def weigh(
+    part: Block, room: Floats | None = None, formula: bool = False, seen: bool = True
+) -> tuple[Floats, Floats | None]:
+    """Compute outputs `[text, head, query, head_dim]` and weights `[text, head, query, key]` of a part.
+
+    Arguments as for `attncli.models.weighing.weigh`; `formula` has no effect, since nothing has a gradient.
+    """
+    scores = (part.scale * part.query) @ part.key.swapaxes(-2, -1)  # [text, head, query, key]
+    allowed = part.allowed()
+    weights = softmax(scores if allowed is None else np.where(allowed, scores, np.float32(-np.inf)))
+    if room is not None:
+        room[...] = weights
+        weights = room
+    return weights @ part.value, weights if seen else None
+
+
+# --- masks and positions --------------------------------------------------------------------------------
+
+
+# Of named masks, as in `attncli.attention.MASKS`: what is hidden.
+HIDES_PADDING = {"padding": True, "causal": True, "none": False}
+HIDES_FUTURE = {"padding": False, "causal": True, "none": False}
+
+
+def layer_masks(real: Bools, config: ModelConfig, name: str) -> list[LayerMask | None]:
+    """Return for each layer the mask of this name combined with the layer's window; None if everything is allowed.
+
+    real: False at [PAD], bool `[text, token]`.
+    """
+    every = np.arange(real.shape[1])
+    after = every - every[:, None]  # of the key after the query
+    shown = real[:, None, None, :] if HIDES_PADDING[name] else np.ones_like(real[:1, None, None, :])
+    if HIDES_FUTURE[name]:
+        shown = shown & (after <= 0)
+    near = {reach: shown if reach is None else shown & (abs(after) <= reach) for reach in set(config.reach)}
+    masks = {reach: None if mask.all() else LayerMask(mask, None) for reach, mask in near.items()}
+    return [masks[reach] for reach in config.reach]
+
+
+class Score(NamedTuple):
+    """The scaled dot product of a layer, after queries and keys are rotated where `rotary` is given.
+
+    Names as in `attncli.attention.PositionalScore`, whose other kinds are not here.
+    """
+
+    rotary: Turned | None
+    names: tuple[str, ...] = ()
+    by_offset: bool = False
+    has_terms: bool = False
+
+    @property
+    def turned(self) -> tuple[str, ...]:
+        return ("query", "key", "value") if self.rotary is not None and self.rotary.values else ("query", "key")
+
+    def scale(self, d_k: int) -> float:
+        """Return the factor of the dot product: 1 / sqrt(d_k)."""
+        return float(d_k**-0.5)
+
+    def turning(self, positions: Ints, dtype: Any) -> Callable[[Floats], Floats]:
+        """Return the function that rotates `[..., head, token, head_dim]` vectors at these positions `[token]`."""
+        if self.rotary is None:
+            return lambda x: x
+        rotary = self.rotary
+        wide = np.float64 if rotary.exact else np.float32
+        angles = positions[:, None].astype(wide) * rates(rotary, wide)  # [token, rotated / 2]
+        cos, sin = np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
+        first, second = pairs(rotary).T
+
+        def turn(x: Floats) -> Floats:
+            turned = x.copy()
+            turned[..., first] = x[..., first] * cos - x[..., second] * sin
+            turned[..., second] = x[..., second] * cos + x[..., first] * sin
+            return turned
+
+        return turn
+
+
+def rates(rotary: Turned, dtype: Any) -> npt.NDArray[Any]:
+    """Return the angle between neighbouring positions for each pair, `[rotated / 2]`: base^(-2i / rotated)."""
+    pair = np.arange(0, rotary.rotated, 2, dtype=dtype)
+    return 1 / dtype(rotary.base) ** (pair / dtype(rotary.rotated)) / dtype(rotary.stretch)
+
+
+def pairs(rotary: Turned) -> Ints:
+    """Return the two elements of every pair, int `[rotated / 2, 2]`."""
+    elements = np.arange(rotary.rotated)
+    return elements.reshape(-1, 2) if rotary.interleaved else elements.reshape(2, -1).T
+
+
+# --- the network ----------------------------------------------------------------------------------------
+
+
+def why_not(config: ModelConfig) -> str | None:
+    """Return why there is no network in NumPy for a configuration; None if there is one."""
+    if config.conv is not None or not all(one is None or isinstance(one, Turned) for one in config.positions):
+        return f"it has {config.position_words} positions" if config.conv is None else "it has a convolution"
+    return None
+
+
+class Network:
+    """Embeddings, layers, and a final norm for pre-norm layers, as in `attncli.models.network`.
+
+    parameters: by their names there; a layer that shares those of another is named as that one. silenced_heads: (layer,
+    head), whose outputs are replaced with 0.
+    """
+
+    weigh = staticmethod(weigh)
+    neighbours = None
+
+    def __init__(self, config: ModelConfig) -> None:
+        self.config = config
+        self.parameters: dict[str, Floats] = {}
+        self.silenced_heads: list[tuple[int, int]] = []
+        of_layers = list(zip(config.layer_names, config.positions, strict=True))
+        self.layers = [of_layers.index(one) for one in of_layers]  # for each, the first with the same parameters
+
+    def parts_of(self, layers: int) -> list[str]:
+        """Return the parts needed for the first `layers` layers. With all layers, include the norm after them."""
+        last = ["final_norm"] if self.config.norm_first and layers == len(self.layers) else []
+        return ["embeddings", *dict.fromkeys(f"layers.{number}" for number in self.layers[:layers]), *last]
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the parameters, by name."""
+        config = self.config
+        made: dict[str, tuple[int, ...]] = {}
+
+        def linear(name: str, size: int, out: int, bias: bool = True) -> None:
+            made[f"{name}.weight"] = (out, size)
+            if bias:
+                made[f"{name}.bias"] = (out,)
+
+        def norm(name: str, size: int) -> None:
+            made[f"{name}.weight"] = (size,)
+            if config.biases.norms and not config.rms_norm:
+                made[f"{name}.bias"] = (size,)
+
+        size, wide, biases = config.hidden_size, config.intermediate_size, config.biases
+        key_size = config.key_heads * config.head_dim
+        down = biases.feed_forward if biases.down is None else biases.down
+        made["embeddings.tokens.weight"] = (config.vocab_size, config.embedding_size)
+        if config.position_table:
+            made["embeddings.positions.table.weight"] = (config.position_rows, config.embedding_size)
+        if config.segments:
+            made["embeddings.segments.weight"] = (config.segments, config.embedding_size)
+        if config.tasks:
+            made["embeddings.tasks.weight"] = (config.tasks, config.embedding_size)
+        if config.embedding_norm:
+            norm("embeddings.norm", config.embedding_size)
+        if config.widens:
+            linear("embeddings.project", config.embedding_size, size)
+        for number in dict.fromkeys(self.layers):
+            layer = f"layers.{number}"
+            linear(f"{layer}.attention.query", size, size, biases.attention)
+            linear(f"{layer}.attention.key", size, key_size, biases.attention and not biases.bare_keys)
+            linear(f"{layer}.attention.value", size, key_size, biases.attention)
+            linear(f"{layer}.attention.output", size, size, biases.attention)
+            if number or config.first_norm:
+                norm(f"{layer}.attention_norm", size)
+            linear(f"{layer}.feed_forward.up", size, wide * (2 if config.gated else 1), biases.feed_forward)
+            linear(f"{layer}.feed_forward.down", wide, size, down)
+            norm(f"{layer}.feed_forward_norm", size)
+        if config.norm_first:
+            norm("final_norm", size)
+        return made
+
+    def linear(self, name: str, x: Floats) -> Floats:
+        """x W^T + b, `[..., in]` -> `[..., out]`."""
+        y = x @ self.parameters[f"{name}.weight"].T
+        bias = self.parameters.get(f"{name}.bias")
+        return y if bias is None else y + bias
+
+    def norm(self, name: str, x: Floats) -> Floats:
+        """LayerNorm, (x - mean) / √(variance + ε) · g + b; or RMSNorm, which subtracts no mean and has no b."""
+        if not self.config.rms_norm:
+            x = x - x.mean(axis=-1, keepdims=True)
+        variance = np.mean(x * x, axis=-1, keepdims=True)
+        y = x / np.sqrt(variance + np.float32(self.config.layer_norm_eps)) * self.parameters[f"{name}.weight"]
+        bias = self.parameters.get(f"{name}.bias")
+        return y if bias is None else y + bias
+
+    def embeddings(self, ids: Ints, segments: Ints, positions: Ints | None) -> Floats:
+        """Embed the numbers of tokens, segments and positions, `[row]` each -> `[row, hidden_size]`."""
+        config, tables = self.config, self.parameters
+        x = tables["embeddings.tokens.weight"][ids]  # [row, embedding_size]
+        if config.segments:
+            x = x + tables["embeddings.segments.weight"][segments]
+        if config.position_table and positions is not None:
+            x = x + tables["embeddings.positions.table.weight"][positions]
+        if config.tasks:
+            x = x + tables["embeddings.tasks.weight"][0]
+        if config.embedding_norm:
+            x = self.norm("embeddings.norm", x)
+        return self.linear("embeddings.project", x) if config.widens else x
+
+    def layer(self, number: int) -> "Layer":
+        return Layer(self, f"layers.{self.layers[number]}", Score(self.config.positions[number]))  # type: ignore[arg-type]
+
+    def final_norm(self, x: Floats) -> Floats:
+        return self.norm("final_norm", x) if self.config.norm_first else x
+
+
+class Layer(NamedTuple):
+    """A layer: the parts before and after its attention, as drawn in `attncli.models.network`."""
+
+    network: Network
+    name: str
+    score: Score
+
+    def before(self, x: Floats) -> Floats:
+        """Return the attention's input; x `[row, hidden_size]`."""
+        has_norm = f"{self.name}.attention_norm.weight" in self.network.parameters
+        return self.network.norm(f"{self.name}.attention_norm", x) if self.network.config.norm_first and has_norm else x
+
+    def project(self, x: Floats, ending: Ending | None) -> tuple[Floats, Floats, Floats]:
+        """Return query, key and value, `[1, head, row, head_dim]`, of all heads or of those where the walk ends.
+
+        Unneeded values have a width of 0. Groups of heads may share keys and values (`attncli.attention.multihead`).
+        """
+        config = self.network.config
+        heads = np.arange(config.heads) if ending is None else np.array(ending.heads)
+        key_heads = heads * config.key_heads // config.heads
+        query, key = self.heads("query", x, heads), self.heads("key", x, key_heads)
+        unneeded = ending is not None and not ending.values
+        return query, key, key[..., :0] if unneeded else self.heads("value", x, key_heads)
+
+    def heads(self, name: str, x: Floats, heads: Ints) -> Floats:
+        """Project x `[1, row, hidden_size]` for some heads, `[1, head, row, head_dim]`."""
+        y = self.network.linear(f"{self.name}.attention.{name}", x)  # [1, row, head * head_dim]
+        by_head = y.reshape(*y.shape[:2], -1, self.network.config.head_dim).swapaxes(1, 2)
+        every = np.array_equal(heads, np.arange(by_head.shape[1]))
+        return by_head if every else by_head[:, heads]
+
+    def output_by_head(self) -> Floats:
+        """Return the output projection divided by head, `[hidden_size, head, head_dim]`."""
+        weight = self.network.parameters[f"{self.name}.attention.output.weight"]
+        return weight.reshape(len(weight), -1, self.network.config.head_dim)
+
+    def after(self, x: Floats, attended: Floats) -> Floats:
+        """Return the layer's output from x and the concatenated outputs of the heads, `[row, hidden_size]`."""
+        norm = self.network.norm
+        attended = self.network.linear(f"{self.name}.attention.output", attended)
+        if self.network.config.norm_first:
+            x = x + attended
+            return x + self.feed_forward(norm(f"{self.name}.feed_forward_norm", x))
+        x = norm(f"{self.name}.attention_norm", x + attended)
+        return norm(f"{self.name}.feed_forward_norm", x + self.feed_forward(x))
+
+    def feed_forward(self, x: Floats) -> Floats:
+        """f(x W_1) W_2; or gated, (f(x W) * (x V)) W_2, with W and V stacked (Shazeer 2020)."""
+        config = self.network.config
+        wide = self.network.linear(f"{self.name}.feed_forward.up", x)  # [row, intermediate_size], twice if gated
+        if config.gated:
+            gate, wide = wide[:, : config.intermediate_size], wide[:, config.intermediate_size :]
+            wide = FUNCTIONS[config.activation](gate) * wide
+        else:
+            wide = FUNCTIONS[config.activation](wide)
+        return self.network.linear(f"{self.name}.feed_forward.down", wide)
+
+
+# --- the model ------------------------------------------------------------------------------------------
+
+MOST_TOKENS = 512  # in a request: with more, torch is faster although it must be imported
+
+
+class Instant(Encoder):
+    """An encoder in NumPy. It answers short texts, and opens the model in torch for everything else.
+
+    awake: returns the model in torch.
+    """
+
+    name = "instant"
+    network: Network
+    device = "cpu"
+    dtype = np.dtype("float32")
+    map_dtype = dtype
+    batch_tokens = 2048
+
+    def __init__(
+        self,
+        place: Place,
+        config: ModelConfig,
+        tokenizer: Tokenizer,
+        checkpoint: Checkpoint,
+        sha256: str,
+        awake: "Callable[[], Engine]",
+    ) -> None:
+        super().__init__(place, config, tokenizer, checkpoint, sha256)
+        self.open = awake
+        self.network = Network(config)
+        self.surplus = check_shapes(checkpoint, self.network)
+
+    @cached_property
+    def _in_torch(self) -> "Engine":
+        model = self.open()
+        return model.silencing(self.silenced_heads) if self.silenced_heads else model
+
+    def awake(self) -> "Engine":
+        return self._in_torch
+
+    def read(self, module: str) -> None:
+        start = f"{module}."
+        names = [name.removeprefix(start) for name in self.network.shapes() if name.startswith(start)]
+        read = read_parameters(self.checkpoint, self.config, module, names, self.dtype)
+        self.network.parameters.update({start + name: value for name, value in read.items()})
+
+    def array(self, shape: Sequence[int], zeros: bool = False, maps: bool = False) -> Floats:
+        return np.zeros(shape, self.dtype) if zeros else np.empty(shape, self.dtype)
+
+    def inference(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def rows(
+        self,
+        batch: Sequence[Tokens],
+        mask: str | None,
+        positions: bool = True,
+        together: Callable[[int], int] = every_text,
+    ) -> OwnRows:
+        name = self.usual_mask(mask)
+        rows = arrange(
+            batch,
+            self.config,
+            lambda real: layer_masks(real, self.config, name),
+            lambda array: array,
+            HIDES_PADDING[name],
+            positions,
+            together,
+        )
+        return rows
+
+    def turning(self, heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
+        """Return the rotation of these heads. All heads of a network rotate the same pairs."""
+        turned = [self.network.layer(layer).score.rotary for layer, _ in heads]
+        every = [rotary for rotary in turned if rotary is not None]
+        if not every:
+            return None
+        of_pairs, places = pairs(every[0]), np.arange(tokens)
+        none = np.zeros(len(of_pairs))
+        found = np.array([none if rotary is None else rates(rotary, np.float64) for rotary in turned])
+        return Turning(found, of_pairs, places, places)
+
+    # --- what is left to torch
+
+    def attend_tokens(
+        self, texts: Iterable[Tokens], request: Request = Request(), taps: Sequence[Tap] = ()
+    ) -> Iterator[AttentionRecord]:
+        """Yield a record of each text; by torch if they have more than MOST_TOKENS or the model predicts something."""
+        few: list[Tokens] = []
+        for text in (rest := iter(texts)):
+            few.append(text)
+            if sum(map(len, few)) > MOST_TOKENS:
+                yield from self.awake().attend_tokens(chain(few, rest), request, taps)
+                return
+        if request.predict and self.predicts(few):
+            yield from self.awake().attend_tokens(few, request, taps)
+        else:
+            yield from super().attend_tokens(few, replace(request, predict=False), taps)
+
+    def predicts(self, texts: Iterable[Tokens]) -> bool:
+        """Return True if the checkpoint may have a prediction for any of these texts, other than an embedding."""
+        try:
+            heads = find_heads(self, read_config(self.place.path / CONFIG_FILE))
+        except RequestError:
+            return True
+        if "words" in heads and any(map(masked, texts)):
+            return True
+        main = next(iter(heads.values()), None)
+        embeds = (self.place.path / MODULES_FILE).is_file()
+        return main is not None and main.kind != "words" and not (main.alone and embeds)
+
+    def check(self, request: Request) -> None:
+        if request.predict and (self.silenced_heads or self.predicts(())):
+            self.awake().check(request)
+        else:
+            super().check(replace(request, predict=False))
+
+    def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Any]:
+        return self.awake().hidden_states(tokens, mask, positions)
+
+    def find_outputs(self) -> "AvailableOutputs":
+        return self.awake().available_outputs
