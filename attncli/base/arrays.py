@@ -1,11 +1,12 @@
-"""Types of numpy arrays, the order of numbers, and results that print in one line without pages of numbers.
+"""Types of numpy arrays, arrays of either library, and results that print in one line without pages of numbers.
 
 Shapes stand in the docstrings of the functions that use the arrays.
 """
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,42 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
+def largest_first(numbers: Doubles) -> list[tuple[int, ...]]:
+    """Return the places of numbers, those of the largest sizes first; equal ones as they stand."""
+    order = np.argsort(-np.abs(numbers), axis=None, kind="stable")
+    return list(zip(*(places.tolist() for places in np.unravel_index(order, numbers.shape)), strict=True))
+
+
+# --- arrays of NumPy or torch ----------------------------------------------------------------------------
+
+Array: TypeAlias = Any  # a torch.Tensor, or a NumPy array
+
+
+def library(array: Array) -> Any:
+    """Return an array's library, numpy or torch. Only functions that both have under the same name are called."""
+    return np if isinstance(array, np.ndarray) else sys.modules["torch"]
+
+
+def empty(shape: Sequence[int], like: Array) -> Array:
+    """Return an array of this shape, with undefined values, in the library, dtype and device of another."""
+    return np.empty(shape, like.dtype) if isinstance(like, np.ndarray) else like.new_empty(shape)
+
+
+def cast(array: Array, like: Array) -> Array:
+    """Return an array in the dtype of another; the array itself if it has that dtype."""
+    return array.astype(like.dtype, copy=False) if isinstance(array, np.ndarray) else array.to(like.dtype)
+
+
+def on_cpu(array: Array) -> bool:
+    """Return True if an array is in the memory of the processor."""
+    return isinstance(array, np.ndarray) or array.device.type == "cpu"
+
+
+def widened(array: Array) -> Array:
+    """Return an array in float32 if its dtype has less precision."""
+    return array.float() if array.dtype.itemsize < 4 else array
+
+
 def as_numpy(array: Any) -> npt.NDArray[Any]:
     """Return an array of numpy, or a torch tensor as one; half precision in float32. torch is not imported."""
     if isinstance(array, np.ndarray):
@@ -25,12 +62,6 @@ def as_numpy(array: Any) -> npt.NDArray[Any]:
     halves = array.dtype.is_floating_point and array.dtype.itemsize < 4
     numbers: npt.NDArray[Any] = (array.float() if halves else array).cpu().numpy()
     return numbers
-
-
-def largest_first(numbers: Doubles) -> list[tuple[int, ...]]:
-    """Return the places of numbers, those of the largest sizes first; equal ones as they stand."""
-    order = np.argsort(-np.abs(numbers), axis=None, kind="stable")
-    return list(zip(*(places.tolist() for places in np.unravel_index(order, numbers.shape)), strict=True))
 
 
 # --- results in one line -----------------------------------------------------------------------------

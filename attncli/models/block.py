@@ -5,43 +5,14 @@ to a flat list of taps, in order. Taps do not nest and do not know each other. T
 that features can define taps without it. Arrays are torch's, or NumPy's where `attncli.models.instant` computes them.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
+from attncli.base.arrays import Array
 
 if TYPE_CHECKING:
     from attncli.attention import Window
     from attncli.models.rows import LayerMask, Run
-
-
-Array: TypeAlias = Any  # a torch.Tensor, or a NumPy array
-
-
-def library(array: Array) -> Any:
-    """Return an array's library, numpy or torch. Only functions that both have under the same name are called."""
-    return np if isinstance(array, np.ndarray) else sys.modules["torch"]
-
-
-def empty(shape: Sequence[int], like: Array) -> Array:
-    """Return an array of this shape, with undefined values, in the library, dtype and device of another."""
-    return np.empty(shape, like.dtype) if isinstance(like, np.ndarray) else like.new_empty(shape)
-
-
-def cast(array: Array, like: Array) -> Array:
-    """Return an array in the dtype of another; the array itself if it has that dtype."""
-    return array.astype(like.dtype, copy=False) if isinstance(array, np.ndarray) else array.to(like.dtype)
-
-
-def on_cpu(array: Array) -> bool:
-    """Return True if an array is in the memory of the processor."""
-    return isinstance(array, np.ndarray) or array.device.type == "cpu"
-
-
-def widened(array: Array) -> Array:
-    """Return an array in float32 if its dtype has less precision."""
-    return array.float() if array.dtype.itemsize < 4 else array
 
 
 LEAST_QUERIES = 128  # queries of a window per step: with fewer, the fixed cost of a step dominates

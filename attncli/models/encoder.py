@@ -7,8 +7,9 @@ from copy import copy
 from typing import Any
 
 from attncli.base import choices
+from attncli.base.arrays import Array
 from attncli.base.errors import RequestError
-from attncli.models.block import Array, Tap
+from attncli.models.block import Tap
 from attncli.models.config import TABLE, ModelConfig, values_of
 from attncli.models.engine import Engine
 from attncli.models.families.family import Head

@@ -28,7 +28,6 @@ from attncli.models.encoder import Encoder, find_heads
 from attncli.models.families.family import Turned
 from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
-from attncli.models.walk import Ending
 from attncli.models.weights import Checkpoint, check_shapes, read_parameters
 from attncli.record import AttentionRecord, Request
 from attncli.record.parts import Turning
@@ -303,17 +302,19 @@ class Layer(NamedTuple):
         has_norm = f"{self.name}.attention_norm.weight" in self.network.parameters
         return self.network.norm(f"{self.name}.attention_norm", x) if self.network.config.norm_first and has_norm else x
 
-    def project(self, x: Floats, ending: Ending | None) -> tuple[Floats, Floats, Floats]:
-        """Return query, key and value, `[1, head, row, head_dim]`, of all heads or of those where the walk ends.
+    def project(
+        self, x: Floats, heads: Sequence[int] | None = None, values: bool = True
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return query, key and value, `[1, head, row, head_dim]`, of some heads, by default all.
 
-        Unneeded values have a width of 0. Groups of heads may share keys and values (`attncli.attention.multihead`).
+        values: they are needed; else they have a width of 0. Groups of heads may share keys and values
+        (`attncli.attention.multihead`).
         """
         config = self.network.config
-        heads = np.arange(config.heads) if ending is None else np.array(ending.heads)
-        key_heads = heads * config.key_heads // config.heads
-        query, key = self.heads("query", x, heads), self.heads("key", x, key_heads)
-        unneeded = ending is not None and not ending.values
-        return query, key, key[..., :0] if unneeded else self.heads("value", x, key_heads)
+        own = np.arange(config.heads) if heads is None else np.array(heads)
+        shared = own * config.key_heads // config.heads
+        query, key = self.heads("query", x, own), self.heads("key", x, shared)
+        return query, key, self.heads("value", x, shared) if values else key[..., :0]
 
     def heads(self, name: str, x: Floats, heads: Ints) -> Floats:
         """Project x `[1, row, hidden_size]` for some heads, `[1, head, row, head_dim]`."""

@@ -8,7 +8,8 @@ block ──► taps: begin ──► parts ──► weigh ──► taps: weig
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from attncli.models.block import Array, Block, Tap, bands, cast, empty
+from attncli.base.arrays import Array, cast, empty
+from attncli.models.block import Block, Tap, bands
 
 # Outputs `[text, head, query, head_dim]` and weights `[text, head, query, key]` of a part, given the memory for its
 # weights, whether gradients are needed, and whether the weights are.

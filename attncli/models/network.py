@@ -38,7 +38,6 @@ from attncli.attention import (
 from attncli.attention.positions import PROJECTIONS
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Biased, Conv, Disentangling, Positions, Turned
-from attncli.models.walk import Ending
 from attncli.models.weighing import weigh
 
 # torch.compile uses the same operator for frozen weights. It has no gradient.
@@ -251,18 +250,20 @@ class Layer(nn.Module):
         assert isinstance(score, PositionalScore)
         return score
 
-    def project(self, x: Tensor, ending: Ending | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return query, key and value, `[batch, head, token, head_dim]`, of all heads or of those where the walk ends.
+    def project(
+        self, x: Tensor, heads: Sequence[int] | None = None, values: bool = True
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return query, key and value, `[batch, head, token, head_dim]`, of some heads, by default all.
 
-        Unneeded values have a width of 0, so that their weighted sum costs nothing.
+        values: they are needed; else they have a width of 0, so that their weighted sum costs nothing.
         """
         attention = self.attention
-        if ending is None:
+        if heads is None:
             return attention.project(x)
-        parts = [attention.query, attention.key, *([attention.value] if ending.values else [])]
-        projected = [_some_heads(attention, part, x, ending.heads) for part in parts]
+        parts = [attention.query, attention.key, *([attention.value] if values else [])]
+        projected = [_some_heads(attention, part, x, heads) for part in parts]
         query, key = projected[:2]
-        return query, key, projected[2] if ending.values else key[..., :0]
+        return query, key, projected[2] if values else key[..., :0]
 
     def output_by_head(self) -> Tensor:
         """Return the output projection divided by head, `[hidden_size, head, head_dim]`."""

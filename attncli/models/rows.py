@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from attncli.base.arrays import Bools, Ints, as_numpy
-from attncli.models.block import Array
+from attncli.base.arrays import Array, Bools, Ints, as_numpy
 from attncli.models.config import ModelConfig
 from attncli.text.tokens import Tokens
 

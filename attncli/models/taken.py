@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attncli.base.arrays import Bools, Doubles, Floats, as_numpy
-from attncli.models.block import Array, Tap
+from attncli.base.arrays import Array, Bools, Doubles, Floats, as_numpy
+from attncli.models.block import Tap
 from attncli.models.rows import LayerMask, Rows, Run, of_layers
 from attncli.models.taps import GroupedMaps, Lengths, Maps, QueriesAndKeys, Terms, query_steps
 from attncli.models.walk import Ending, Walker

@@ -14,7 +14,8 @@ from itertools import repeat
 from math import inf
 from typing import TYPE_CHECKING
 
-from attncli.models.block import Array, Block, Tap, cast, empty, library, select_numbers, widened
+from attncli.base.arrays import Array, cast, empty, library, widened
+from attncli.models.block import Block, Tap, select_numbers
 from attncli.record.grouping import Axes, between_units
 
 if TYPE_CHECKING:

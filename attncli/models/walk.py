@@ -19,8 +19,9 @@ from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from attncli.base.arrays import Array, empty, library, on_cpu
 from attncli.base.errors import RequestError
-from attncli.models.block import Array, Block, Tap, empty, library, on_cpu
+from attncli.models.block import Block, Tap
 from attncli.models.hub import Place
 from attncli.models.meeting import meet
 from attncli.models.rows import OwnRows, Rows, every_text
@@ -83,7 +84,8 @@ def walk(
         layer = network.layer(number)
         last = ending if ending is not None and ending.layer == number else None
         inputs = layer.before(x)
-        query, key, value = layer.project(inputs[None], last)  # [1, head, row, head_dim] each
+        asked = (None, True) if last is None else (last.heads, last.values)
+        query, key, value = layer.project(inputs[None], *asked)  # [1, head, row, head_dim] each
         if positions is not None:
             if layer.score not in turnings:
                 turnings[layer.score] = layer.score.turning(positions, x.dtype)

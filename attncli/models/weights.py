@@ -9,22 +9,17 @@ import pickle
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from attncli.base.arrays import as_numpy
+from attncli.base.arrays import Array, as_numpy, library
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.base.untrusted import Tensors, check_regular
-from attncli.models.block import Array, library
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Source, whole
 from attncli.models.hub import weight_files
-
-if TYPE_CHECKING:
-    from attncli.models import instant
-    from attncli.models.network import Network
 
 # --- names ----------------------------------------------------------------------------------------------
 
@@ -193,7 +188,15 @@ def _as_stored(checkpoint: Checkpoint, config: ModelConfig) -> ModelConfig:
     return replace(config, family=config.family.stored(checkpoint.shapes))
 
 
-def check_shapes(checkpoint: Checkpoint, network: "Network | instant.Network") -> list[str]:
+class Network(Protocol):
+    """A network whose parameters have names and shapes."""
+
+    config: ModelConfig
+
+    def shapes(self) -> dict[str, tuple[int, ...]]: ...
+
+
+def check_shapes(checkpoint: Checkpoint, network: Network) -> list[str]:
     """Compare the checkpoint's names and shapes with the network's, without reading values.
 
     Returns the names of the encoder's tensors that this network does not use, without those of heads for other tasks.
