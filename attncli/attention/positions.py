@@ -86,12 +86,13 @@ class PositionalScore(nn.Module):
     """The scaled dot product. Subclasses rotate the vectors or add terms.
 
     names: of the terms. by_offset: the terms depend only on the distance of query and key. turned: the vectors that
-    positions rotate, if any.
+    positions rotate, by `rotary`, if any.
     """
 
     names: tuple[str, ...] = ()
     turned: tuple[str, ...] = ("query", "key")
     by_offset = False
+    rotary: "Rotary | None" = None
 
     @property
     def has_terms(self) -> bool:
@@ -194,6 +195,8 @@ class Rotary:
 
 class RotaryScore(PositionalScore):
     """s(q_i, k_j) = turn(q_i, i) · turn(k_j, j) / sqrt(d_k)   (Su et al. 2021, equation 16)."""
+
+    rotary: Rotary
 
     def __init__(self, rotary: Rotary) -> None:
         super().__init__()

@@ -64,6 +64,11 @@ def as_numpy(array: Any) -> npt.NDArray[Any]:
     return numbers
 
 
+def as_floats(array: Array) -> Floats:
+    """Return an array of any library as one of numpy in float32."""
+    return as_numpy(array).astype(np.float32, copy=False)
+
+
 # --- results in one line -----------------------------------------------------------------------------
 
 FEW = 4  # longer lists print as their length

@@ -89,7 +89,7 @@ class Explain(Feature):
         """Explain the row of a text, with all that the model makes of it."""
         inputs = read_inputs(self.text, self.pair, self.file)
         check_one(len(inputs), "give the one to explain as TEXT")
-        model = open_tapped(Opening(self.model, self.device, self.dtype), self.which)
+        model = open_tapped(Opening(self.model, self.device, self.dtype), self.which, answers=True)
         from attncli.models.head import head_of_text
 
         request = Request(self.layer, self.head, self.mask, pad_to=self.pad_to, which=self.which, target=self.target)

@@ -150,23 +150,24 @@ def notify_sinks(engine: "Engine", which: str | None, measure: str) -> None:
 # --- models ---------------------------------------------------------------------------------------------
 
 
-def open_part(opening: Opening, which: str | None) -> "Engine":
+def open_part(opening: Opening, which: str | None, answers: bool = False) -> "Engine":
     """Open the model, for a feature that takes --which where there are several parts.
 
-    Raises RequestError as `Opening.open` does, and for a part of a model that has one.
+    answers: only for records (`Opening.open_for_answers`). Raises RequestError as `Opening.open` does, and for a part
+    of a model that has one.
     """
-    engine = opening.open()
+    engine = opening.open_for_answers() if answers else opening.open()
     if [which] == list(engine.parts):
         raise RequestError(f"--which has no effect on {engine.place.name}, which is one {which}: leave it out")
     return engine
 
 
-def open_tapped(opening: Opening, which: str | None = None) -> "Engine":
+def open_tapped(opening: Opening, which: str | None = None, answers: bool = False) -> "Engine":
     """Open the model as the part that --which names, for a feature whose taps look into it.
 
-    Raises RequestError as `open_part` does, and where nothing can be tapped.
+    answers: as for `open_part`. Raises RequestError as `open_part` does, and where nothing can be tapped.
     """
-    engine = open_part(opening, which)
+    engine = open_part(opening, which, answers)
     from attncli.models.engine import require_tapped
 
     return require_tapped(engine, which)

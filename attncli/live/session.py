@@ -186,7 +186,7 @@ class Session:
             raise RequestError(f"model {quoted(model)} is none of {', '.join(self.models)}")
         with self.running[model]:
             if (model, "") not in self.engines:
-                self.engines[model, ""] = opening.open()
+                self.engines[model, ""] = opening.open_for_answers()
             opened = self.engines[model, ""]
             return opened.without(without) if without else opened
 

@@ -266,6 +266,10 @@ class Engine(Walker):
             return mask
         return "causal" if self.kind(which) == "decoder" else "padding"
 
+    def awake(self) -> "Engine":
+        """Return the model in torch, for what needs gradients or its parameters; itself if it is."""
+        return self
+
     def why_not(self, mask: str, kind: str) -> str | None:
         """Return why the engine can't apply a mask to one of the model's parts; None if it can."""
         return None

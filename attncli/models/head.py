@@ -1,19 +1,21 @@
 """One head of a model on one text in detail: its input, its projections, and its maps."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
-from attncli.attention import Disentangled, PositionalScore, RelativeBias, Rotary, RotaryScore
-from attncli.base.arrays import Floats, Ints
+from attncli.base.arrays import Floats, Ints, as_floats
+from attncli.models.encoder import Encoder
 from attncli.models.engine import Engine, require_tapped
-from attncli.models.network import Network
 from attncli.models.taken import as_record
 from attncli.models.taps import ProjectionInputs
 from attncli.record import AttentionRecord, Request
 from attncli.record.selection import Input, select_one
 from attncli.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from attncli.attention import PositionalScore
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class OneHead:
     value: Floats
     projections: dict[str, tuple[Floats, Floats]]
     group: range
-    rotary: Rotary | None = None
+    rotary: Any = None
     rows: Ints | None = None
 
     def unturned(self, name: str) -> Floats:
@@ -71,34 +73,32 @@ def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | N
     parts = ProjectionInputs(layer, head)
     [taken] = model.take([tokens], request, [parts])
     x, value, group = parts.kept[0]
-    record, value = as_record(model, taken, request), value.float().cpu().numpy()
-    if not isinstance(model.network, Network):
+    record, value = as_record(model, taken, request), as_floats(value)
+    if not isinstance(model, Encoder):
         return OneHead(record, None, value, {}, group)
-    attention = model.network.layer(layer).attention
-    score = model.network.layer(layer).score
-    places = {"query": head, "key": attention.key_head(head), "value": attention.key_head(head)}
-    rows = {name: slice(at * attention.head_dim, (at + 1) * attention.head_dim) for name, at in places.items()}
+    own, size, together = model.network.layer(layer), model.head_dim, model.heads // model.config.key_heads
+    shared, first = head // together, head - head % together
+    projections = {}
+    for name, place in (("query", head), ("key", shared), ("value", shared)):
+        weight, bias = (None if one is None else one[place * size : (place + 1) * size] for one in own.projection(name))
+        projections[name] = as_floats(weight), np.zeros(size, np.float32) if bias is None else as_floats(bias)
     return OneHead(
         record=record,
-        x=x.float().cpu().numpy(),
+        x=as_floats(x),
         value=value,
-        projections={
-            name: (
-                part.weight[rows[name]].float().cpu().numpy(),
-                np.zeros(attention.head_dim, np.float32)
-                if part.bias is None
-                else part.bias[rows[name]].float().cpu().numpy(),
-            )
-            for name, part in (("query", attention.query), ("key", attention.key), ("value", attention.value))
-        },
-        group=attention.group(head),
-        rotary=score.rotary if isinstance(score, RotaryScore) else None,
-        rows=_table_rows(score, len(tokens)),
+        projections=projections,
+        group=range(first, first + together),
+        rotary=own.score.rotary,
+        rows=_table_rows(own.score, len(tokens)) if own.score.names else None,
     )
 
 
-def _table_rows(score: PositionalScore, count: int) -> Ints | None:
+def _table_rows(score: "PositionalScore", count: int) -> Ints | None:
     """Return the row of the score's position table for `count` queries and keys, `[query, key]`, if it has one."""
+    import torch
+
+    from attncli.attention import Disentangled, RelativeBias
+
     places = torch.arange(count)
     behind = places[:, None] - places  # i - j
     match score:

@@ -323,6 +323,11 @@ class Layer(NamedTuple):
         every = np.array_equal(heads, np.arange(by_head.shape[1]))
         return by_head if every else by_head[:, heads]
 
+    def projection(self, name: str) -> tuple[Floats, Floats | None]:
+        """Return W `[head * head_dim, hidden_size]` and b of the projection to "query", "key" or "value"."""
+        parameters, name = self.network.parameters, f"{self.name}.attention.{name}"
+        return parameters[f"{name}.weight"], parameters.get(f"{name}.bias")
+
     def output_by_head(self) -> Floats:
         """Return the output projection divided by head, `[hidden_size, head, head_dim]`."""
         weight = self.network.parameters[f"{self.name}.attention.output.weight"]
@@ -462,10 +467,15 @@ class Instant(Encoder):
         return main is not None and main.kind != "words" and not (main.alone and embeds)
 
     def check(self, request: Request) -> None:
-        if request.predict and (self.silenced_heads or self.predicts(())):
+        if request.predict and self.predicts(()):
             self.awake().check(request)
-        else:
+            return
+        try:
             super().check(replace(request, predict=False))
+        except RequestError:  # unless a prediction depends on the heads without which nothing else changes
+            if not (request.predict and self.silenced_heads):
+                raise
+            self.awake().check(request)
 
     def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Any]:
         return self.awake().hidden_states(tokens, mask, positions)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from attncli.attention import MASKS, RotaryScore, Window, self_mask
+from attncli.attention import MASKS, Window, self_mask
 from attncli.attention.masks import no_padding
 from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
@@ -64,15 +64,15 @@ class Model(Encoder, InTorch):
 
     def turning(self, heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
         """Return the rotation of these heads. All heads of a network rotate the same pairs."""
-        scores = [self.network.layer(layer).score for layer, _ in heads]
-        turned = [score.rotary for score in scores if isinstance(score, RotaryScore)]
+        rotaries = [self.network.layer(layer).score.rotary for layer, _ in heads]
+        turned = [rotary for rotary in rotaries if rotary is not None]
         if not turned:
             return None
         pairs, places = turned[0].pairs().numpy(), np.arange(tokens)
         rates = np.zeros((len(heads), len(pairs)))
-        for number, score in enumerate(scores):
-            if isinstance(score, RotaryScore):
-                rates[number] = score.rotary.rates(torch.float64)
+        for number, rotary in enumerate(rotaries):
+            if rotary is not None:
+                rates[number] = rotary.rates(torch.float64)
         return Turning(rates, pairs, places, places)
 
     def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:

@@ -265,6 +265,11 @@ class Layer(nn.Module):
         query, key = projected[:2]
         return query, key, projected[2] if values else key[..., :0]
 
+    def projection(self, name: str) -> tuple[Tensor, Tensor | None]:
+        """Return W `[head * head_dim, hidden_size]` and b of the projection to "query", "key" or "value"."""
+        part = getattr(self.attention, name)
+        return part.weight, part.bias
+
     def output_by_head(self) -> Tensor:
         """Return the output projection divided by head, `[hidden_size, head, head_dim]`."""
         return self.attention.output_by_head()

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attncli.base.arrays import Array, Bools, Doubles, Floats, as_numpy
+from attncli.base.arrays import Array, Bools, Doubles, Floats, as_floats, as_numpy
 from attncli.models.block import Tap
 from attncli.models.rows import LayerMask, Rows, Run, of_layers
 from attncli.models.taps import GroupedMaps, Lengths, Maps, QueriesAndKeys, Terms, query_steps
@@ -173,10 +173,10 @@ def _mask_blocks(mask: LayerMask, axes: Axes, device: Any) -> Iterable[tuple[sli
 
 def as_record(model: Walker, taken: TextResult, request: Request) -> AttentionRecord:
     """Convert results to a record. Raises RequestError if they contain NaN or infinity."""
-    weights = _as_floats(taken.weights)
+    weights = as_floats(taken.weights)
     heads = taken.selected.vectors
-    query, key = map(_as_floats, taken.vectors)
-    terms = {name: _as_floats(term) for name, term in taken.terms.items()}
+    query, key = map(as_floats, taken.vectors)
+    terms = {name: as_floats(term) for name, term in taken.terms.items()}
     norms = request.measure == "norm"
     _check_finite(model, "norms" if norms else "scores", weights, taken.selected)
     if heads:
@@ -205,10 +205,6 @@ def as_record(model: Walker, taken: TextResult, request: Request) -> AttentionRe
         part=part,
         sinks=model.has_sinks,
     )
-
-
-def _as_floats(array: Array) -> Floats:
-    return as_numpy(array).astype(np.float32, copy=False)
 
 
 def _check_finite(model: Walker, what: str, weights: Floats, asked: Selected) -> None:

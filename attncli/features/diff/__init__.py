@@ -164,7 +164,7 @@ class Diff(ModelFeature, _Sides):
                 texts, models, (None, self.without), masks, measures, strict=True
             )
         ]  # fmt: skip
-        engines = {opening: opening.open() for opening in dict.fromkeys(side.opening for side in sides)}
+        engines = {opening: opening.open_for_answers() for opening in dict.fromkeys(side.opening for side in sides)}
         for side in sides:
             engines[side.opening].check(side.request)
         one, other = (next(engines[side.opening].answer(side.inputs, side.request)) for side in sides)
