@@ -69,6 +69,14 @@ def minilm():
 
 
 @pytest.fixture(scope="session")
+def instant():
+    """The default model as the commands open it for short texts: in NumPy."""
+    from attncli import load_model
+
+    return load_model("minilm", engine="instant")
+
+
+@pytest.fixture(scope="session")
 def running():
     from browsers import chromium
 

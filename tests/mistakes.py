@@ -85,6 +85,9 @@ def put_in_place(patch: pytest.MonkeyPatch, mistake: Mistake) -> None:
     for other in [one for known, one in sys.modules.items() if known.startswith("attncli.")]:
         if owner is module and vars(other).get(name) is right:
             patch.setattr(other, name, wrong)
+        for kept in [one for one in vars(other).values() if isinstance(one, type)]:  # as a method of its networks
+            if getattr(vars(kept).get(name), "__func__", None) is right:
+                patch.setattr(kept, name, staticmethod(wrong))
 
 
 def definitions(path: Path, where: str) -> Iterator[ast.AST]:

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from attncli.attention.mistakes import RIGHT, Formula, Inputs, Linear, Masks, Mistake, Projections, with_mistakes
 from attncli.attention.mistakes.known import DROPOUT
-from attncli.models import meeting
 from attncli.models.block import Block
 from attncli.models.network import Network
 
@@ -38,7 +37,7 @@ def plant(patch: pytest.MonkeyPatch, network: Network, formula: Formula, seen: C
         output, weights = results(part)
         return output, (weights if room is None else room.copy_(weights)) if seen else None
 
-    patch.setattr(meeting, "weigh", weigh)
+    patch.setattr(Network, "weigh", staticmethod(weigh))
     for number in range(len(network.layers)):
         attention = network.layer(number).attention
         right = Linear(attention.output.weight, attention.output.bias)

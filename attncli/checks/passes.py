@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from attncli.attention import MultiHeadAttention
 from attncli.base.errors import RequestError
 from attncli.models.block import Block, Tap
+from attncli.models.devices import as_tensor
 from attncli.models.model import Model
 from attncli.models.transformers_peer import Reference
 from attncli.record import Request
@@ -157,7 +158,7 @@ def beside_torch(model: Model, layers: Sequence[int], mask: str) -> BothPasses:
         def made_by(modules: Sequence[nn.MultiheadAttention]) -> Pass:
             made = [
                 torch_attend(one, ours.inputs[layer].to(one.out_proj.weight.dtype), allowed)
-                for one, layer, allowed in zip(modules, layers, taken.masks, strict=True)
+                for one, layer, allowed in zip(modules, layers, as_tensor(taken.masks, model.device), strict=True)
             ]
             return Pass([weights for weights, _ in made], [output for _, output in made])
 

@@ -286,6 +286,7 @@ def corpus_statistics(
 
     check_model(model)
     check_texts("texts", texts)
+    model = model.awake()
 
     def cut(number: int, text: str) -> Iterator[Window]:
         try:

@@ -168,9 +168,7 @@ def open_tapped(opening: Opening, which: str | None = None, answers: bool = Fals
     answers: as for `open_part`. Raises RequestError as `open_part` does, and where nothing can be tapped.
     """
     engine = open_part(opening, which, answers)
-    from attncli.models.engine import require_tapped
-
-    return require_tapped(engine, which)
+    return engine.of_part(which) if answers else engine.awake().of_part(which)
 
 
 # --- sources of records ---------------------------------------------------------------------------------

@@ -538,7 +538,7 @@ def require_tapped(model: object, which: str | None = None) -> Engine:
     """
     check_model(model)
     assert isinstance(model, Engine)
-    return model.of_part(which)
+    return model.awake().of_part(which)
 
 
 NEURONS = 75_000  # elements of q and k in a page of long texts if no heads are selected: 0.2 MB

@@ -7,7 +7,7 @@ import numpy as np
 
 from attncli.base.arrays import Floats, Ints, as_floats
 from attncli.models.encoder import Encoder
-from attncli.models.engine import Engine, require_tapped
+from attncli.models.engine import Engine
 from attncli.models.taken import as_record
 from attncli.models.taps import ProjectionInputs
 from attncli.record import AttentionRecord, Request
@@ -68,7 +68,7 @@ def head_of_text(model: Engine, text: Input, request: Request) -> OneHead:
 
 def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | None) -> OneHead:
     """Take apart a head, counted from 0, on one text. The map equals the one from `attend` for this head alone."""
-    model = require_tapped(model)
+    model = model.of_part(None)
     request = Request([layer], [head], mask, vectors=[(layer, head)])
     parts = ProjectionInputs(layer, head)
     [taken] = model.take([tokens], request, [parts])
@@ -80,8 +80,9 @@ def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | N
     shared, first = head // together, head - head % together
     projections = {}
     for name, place in (("query", head), ("key", shared), ("value", shared)):
-        weight, bias = (None if one is None else one[place * size : (place + 1) * size] for one in own.projection(name))
-        projections[name] = as_floats(weight), np.zeros(size, np.float32) if bias is None else as_floats(bias)
+        weight, bias = own.projection(name)
+        rows = slice(place * size, (place + 1) * size)
+        projections[name] = as_floats(weight[rows]), np.zeros(size, "f4") if bias is None else as_floats(bias[rows])
     return OneHead(
         record=record,
         x=as_floats(x),

@@ -36,7 +36,7 @@ from attncli.text.tokens import Tokens, masked
 
 if TYPE_CHECKING:
     from attncli.models.engine import Engine
-    from attncli.models.output import AvailableOutputs
+    from attncli.models.output import AvailableOutputs, Numbers, Prediction
 
 # --- functions ------------------------------------------------------------------------------------------
 
@@ -476,6 +476,22 @@ class Instant(Encoder):
             if not (request.predict and self.silenced_heads):
                 raise
             self.awake().check(request)
+
+    def predict(
+        self,
+        text: str,
+        pair: str | None = None,
+        output: str | None = None,
+        mask: str | None = None,
+        pad_to: int | None = None,
+    ) -> "Prediction":
+        return self.awake().predict(text, pair, output, mask, pad_to)
+
+    def embed(self, texts: Sequence[str]) -> "Numbers":
+        return self.awake().embed(texts)
+
+    def last_hidden(self, texts: Sequence[Tokens], mask: str | None = None, taps: Sequence[Tap] = ()) -> list[Any]:
+        return self.awake().last_hidden(texts, mask, taps)
 
     def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Any]:
         return self.awake().hidden_states(tokens, mask, positions)

@@ -42,7 +42,8 @@ def load_model(
     device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", "mps"; dtype: "float32", "float64",
     "bfloat16", "float16". engine: "attncli" for an encoder of the BERT family, by this program's own attention;
     "transformers" for any model whose attentions transformers returns. "auto" prefers attncli, else uses transformers.
-    A Notice says so if only maps are available.
+    "instant" is attncli's network in NumPy, for records of short texts (`attncli.models.instant`). A Notice says so if
+    only maps are available.
 
     Raises TypeError for arguments of other types, and RequestError if the name is unknown, the files are not available,
     or the engine can't run them.
@@ -61,6 +62,13 @@ def load_model(
 
 def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
     """Load a model whose files have been located, as `load_model` does."""
+    if engine == "instant":
+        if device not in ("auto", "cpu") or dtype != "float32":
+            raise RequestError("--engine instant computes on the CPU in float32: leave --device and --dtype out")
+        instant = load_instant(place, partial(load_from, place, device, dtype, "attncli"))
+        if instant is None:
+            raise RequestError(f"there is no network in NumPy for {place.name}: omit --engine instant")
+        return instant
     why = why_no_encoder(place) if engine == "auto" else None
     if engine == "transformers" or why is not None:
         from attncli.models.transformers_engine import load_with_transformers

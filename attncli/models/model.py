@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -14,7 +13,7 @@ from attncli.attention.masks import no_padding
 from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
 from attncli.models.config import TABLE, ModelConfig, read_config
-from attncli.models.devices import InTorch
+from attncli.models.devices import InTorch, as_tensor
 from attncli.models.encoder import Encoder, find_heads
 from attncli.models.engine import Engine, check_model, refuse_theirs
 from attncli.models.families.family import EACH, FIRST, LATE, Head, whole
@@ -117,8 +116,7 @@ def as_rows(
 ) -> OwnRows:
     """Return the batch of these texts under a mask of MASKS (`attncli.models.rows.arrange`)."""
 
-    def put(array: npt.NDArray[Any]) -> Tensor:
-        return torch.tensor(array, device=device)
+    put = partial(as_tensor, device=device)
 
     def masks(real: Bools) -> list[LayerMask | None]:
         return layer_masks(put(real), config, mask)
@@ -158,10 +156,11 @@ def require_own(model: object) -> Model:
 
     Raises RequestError if transformers runs it, and TypeError for anything but a model.
     """
-    if isinstance(model, Model):
-        return model
     check_model(model)
     assert isinstance(model, Engine)
+    model = model.awake()
+    if isinstance(model, Model):
+        return model
     raise refuse_theirs(model.place)
 
 

@@ -151,12 +151,9 @@ def by_rows(function: Callable[..., Array], *rows: Array) -> Array:
 
     On a CPU, apply it to as many rows as fit the cache, so that intermediate results of all rows never exist together.
     """
-    count = len(rows[0])
-    some = CACHED_ROWS if on_cpu(rows[0]) else max(count, 1)
-    if count <= some:
-        return function(*rows)
-    parts = [slice(start, start + some) for start in range(0, count, some)]
-    return library(rows[0]).concatenate([function(*(one[part] for one in rows)) for part in parts])
+    some = CACHED_ROWS if on_cpu(rows[0]) else len(rows[0])
+    made = [function(*(one[start : start + some] for one in rows)) for start in range(0, len(rows[0]), some)]
+    return made[0] if len(made) == 1 else library(made[0]).concatenate(made)
 
 
 class Walker(ABC):

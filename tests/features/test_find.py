@@ -31,9 +31,9 @@ def found(attncli):
     return run
 
 
-def test_heads_by_their_weight_from_one_token_to_another(found, minilm):
+def test_heads_by_their_weight_from_one_token_to_another(found, instant):
     document = found("it", "trophy", TEXT)
-    record = minilm.attend(TEXT)
+    record = instant.attend(TEXT)
     assert (document["heads"][0]["layer"], document["heads"][0]["head"]) == (3, 1)
     weights = [one["weight"] for one in document["heads"]]
     assert len(weights) == 72 and weights == sorted(weights, reverse=True)

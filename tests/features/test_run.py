@@ -22,14 +22,14 @@ def named(tokens, place):
     return tokens[place] if len(same) == 1 else f"{tokens[place]}#{same.index(place) + 1}"
 
 
-def test_a_first_look_at_all_layers_by_default(attncli, minilm):
+def test_a_first_look_at_all_layers_by_default(attncli, instant):
     result = attncli("run", TEXT)
     assert result.code == 0 and result.err == ""
     lines = result.out.splitlines()
     assert [line.split()[1] for line in lines if line.startswith("layer ")] == list("012345")
     assert "←" in result.out  # head 0.2
-    record = minilm.attend(TEXT)
-    over = Usual.with_text(record, usual_of(minilm, Request()))
+    record = instant.attend(TEXT)
+    over = Usual.with_text(record, usual_of(instant, Request()))
     best = edges(record, over)[0][0]
     ends = f"{named(record.tokens.text, best.query)} → {named(record.tokens.text, best.key)}"
     assert f"{best.layer}.{best.head}  {ends} {best.weight:.2f} ({best.usual:.2f})" in result.out
@@ -57,9 +57,9 @@ def test_what_is_saved_is_the_last_layer_by_default(attncli, tmp_path):
     assert library.load_record(tmp_path / "a.npz").layers == [5]
 
 
-def test_json_is_what_the_library_gives(attncli, minilm):
+def test_json_is_what_the_library_gives(attncli, instant):
     document = json.loads(attncli("run", "--json", "-l", "0,3", "-H", "-1", TEXT).out)
-    record = minilm.attend(TEXT, layers=[0, 3], heads=[11])
+    record = instant.attend(TEXT, layers=[0, 3], heads=[11])
     [entry] = document["records"]
     assert document["model"].keys() == {"name", "path", "sha256", "layers", "heads", "hidden_size"}
     assert entry.keys() == {"tokens", "segments", "mask", "attention"}
@@ -69,9 +69,9 @@ def test_json_is_what_the_library_gives(attncli, minilm):
         assert np.array_equal(np.float32(part["weights"]), record.map(part["layer"], part["head"]))
 
 
-def test_one_head_shows_every_query_with_its_strongest_keys(attncli, minilm):
+def test_one_head_shows_every_query_with_its_strongest_keys(attncli, instant):
     out = attncli("run", "-l", "0", "-H", "2", TEXT).out
-    record = minilm.attend(TEXT, layers=0, heads=2)
+    record = instant.attend(TEXT, layers=0, heads=2)
     weights = record.map(0, 2)
     for query, token in enumerate(record.tokens.text):
         [line] = [line for line in out.splitlines() if line.startswith(f"{query:>3} {token}")]
@@ -120,17 +120,17 @@ def test_several_texts_in_npz_are_refused_before_a_model_is_looked_for(refused, 
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
-def test_saved_record_is_the_same(attncli, minilm, tmp_path, suffix):
+def test_saved_record_is_the_same(attncli, instant, tmp_path, suffix):
     path = tmp_path / f"maps{suffix}"
     result = attncli("run", "-l", "all", "-o", path, TEXT)
     assert (result.code, result.out) == (0, f"{path}\n")
     record = library.load_record(path)
-    assert np.array_equal(record.weights, minilm.attend(TEXT).weights)
-    assert record.tokens.text == minilm.attend(TEXT).tokens.text
+    assert np.array_equal(record.weights, instant.attend(TEXT).weights)
+    assert record.tokens.text == instant.attend(TEXT).tokens.text
 
 
-def test_saved_for_other_programs(attncli, minilm, tmp_path):
-    record = minilm.attend(TEXT, layers=5, heads=3)
+def test_saved_for_other_programs(attncli, instant, tmp_path):
+    record = instant.attend(TEXT, layers=5, heads=3)
     attncli("run", "-H", "3", "-o", tmp_path / "maps.csv", TEXT)
     with (tmp_path / "maps.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -38,6 +38,7 @@ from attncli.features.compare.beside import (
     real_rows,
 )
 from attncli.features.compare.eager import BesideEager
+from attncli.models.devices import as_tensor
 from attncli.models.head import one_head
 from attncli.models.hub import VOCABULARY_FILES
 from attncli.models.model import Model
@@ -159,7 +160,8 @@ def weights_by_vectors(taken: TextResult) -> Tensor:
     scores = query @ key.mT * scale.to(query.device)[..., None, None]
     for term in taken.terms.values():
         scores = scores + term.unflatten(0, (len(layers), -1))
-    return scores.masked_fill(~taken.masks[:, None], -torch.inf).softmax(dim=-1).nan_to_num(0.0)
+    hidden = ~as_tensor(taken.masks, scores.device)[:, None]
+    return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1).nan_to_num(0.0)
 
 
 def records(both: Sides) -> float:
@@ -428,7 +430,7 @@ def formula(both: Both) -> float:
         kept = AttentionInputs(both.model)
         [one] = both.model.take([text], Request(both.layers, mask=mask), [kept])
         expected, rows = both.theirs(text, mask).weights, both.rows(text)
-        for layer, allowed in zip(both.layers, one.masks, strict=True):
+        for layer, allowed in zip(both.layers, as_tensor(one.masks, both.model.device), strict=True):
             with torch.inference_mode():
                 weights = kept.attention(layer)(kept.inputs[layer], mask=allowed).weights[0]
             differences.append(difference(weights[:, rows], expected[layer][:, rows]))

@@ -15,7 +15,8 @@ from attncli.checks.tolerance import TOLERANCES
 from attncli.features.compare import ways
 from attncli.features.compare.beside import TEXTS, TOKENS, Both, NothingToCompare, fitting_threads
 from attncli.features.compare.ways import WAYS, Check, by_every_way
-from attncli.models import meeting, rows
+from attncli.models import model as own
+from attncli.models import weighing
 from attncli.models.transformers_peer import load_reference
 from attncli.record import Input
 
@@ -111,7 +112,7 @@ def test_a_window_of_the_published_width_is_outgrown(tiny, more, monkeypatch):
     assert max(map(len, both.texts)) < 64 < max(len(one) for texts, _ in both.beyond_windows for one in texts)
     monkeypatch.setattr(ways, "WAYS", {name: WAYS[name] for name in ("one layer", "some heads", "mask none")})
     assert differing(both) == []
-    monkeypatch.setattr(rows, "Window", lambda reach: Window(reach + more))
+    monkeypatch.setattr(own, "Window", lambda reach: Window(reach + more))
     assert differing(both) == ["one layer"]
 
 
@@ -134,8 +135,8 @@ def test_gates_whose_gradients_forget_the_mask_are_found(tiny, terms, monkeypatc
     """If positions add to the scores the formula has the gradients, otherwise the fused kernel."""
     both = both_of(tiny(terms, max_position_embeddings=64))
     monkeypatch.setattr(ways, "WAYS", {"gradients": WAYS["gradients"]})
-    name, right = ("attend", attend) if terms == "mpnet" else ("attend_output", meeting.attend_output)
-    monkeypatch.setattr(meeting, name, lambda q, k, v, mask, *more: right(q, k, v, None, *more))
+    name, right = ("attend", attend) if terms == "mpnet" else ("attend_output", weighing.attend_output)
+    monkeypatch.setattr(weighing, name, lambda q, k, v, mask, *more: right(q, k, v, None, *more))
     assert differing(both) == ["gradients"]
 
 
