@@ -120,6 +120,12 @@ class Encoder(Engine):
         made.network.silenced_heads = list(heads)
         return made
 
+    def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Array]:
+        self.need(self.layers)
+        rows = self.rows([tokens], mask, positions)
+        with self.inference():
+            return [rows.texts(x)[0] for x in self.walk(rows)]
+
     @property
     def parts(self) -> tuple[str, ...]:
         return ("encoder",)

@@ -493,8 +493,5 @@ class Instant(Encoder):
     def last_hidden(self, texts: Sequence[Tokens], mask: str | None = None, taps: Sequence[Tap] = ()) -> list[Any]:
         return self.awake().last_hidden(texts, mask, taps)
 
-    def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Any]:
-        return self.awake().hidden_states(tokens, mask, positions)
-
     def find_outputs(self) -> "AvailableOutputs":
         return self.awake().available_outputs

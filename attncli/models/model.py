@@ -74,12 +74,6 @@ class Model(Encoder, InTorch):
                 rates[number] = rotary.rates(torch.float64)
         return Turning(rates, pairs, places, places)
 
-    def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:
-        self.need(self.layers)
-        rows = self.rows([tokens], mask, positions)
-        with torch.inference_mode():
-            return [rows.texts(x)[0] for x in self.walk(rows)]
-
     def rows(
         self,
         batch: Sequence[Tokens],

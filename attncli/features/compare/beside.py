@@ -17,6 +17,7 @@ from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
 from attncli.features.compare.agreement import LARGEST, difference, precision_of, rows_that_count
 from attncli.models.block import LEAST_QUERIES
 from attncli.models.config import ModelConfig
+from attncli.models.encoder import Encoder
 from attncli.models.engine import Engine
 from attncli.models.families.family import Source
 from attncli.models.model import Model
@@ -47,7 +48,8 @@ class NothingToCompare(Exception):  # noqa: N818  (it says what is the case)
 class Sides(ABC):
     """A model and transformers' network, on the first tokens of the first texts; `plain` without [PAD].
 
-    layers: the layers that are compared. texts_of_norms: those of the texts whose norms are.
+    answering: the model whose results `run_model` returns. layers: the layers that are compared. texts_of_norms: those
+    of the texts whose norms are.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class Sides(ABC):
         layers: Sequence[int] | None,
         most: int = TOKENS,
     ) -> None:
-        self.model = model
+        self.model = self.answering = model
         self.reference = reference
         self.mask = model.usual_mask(mask)
         self.layers = list(model.select_layers("all") if layers is None else layers)
@@ -114,7 +116,7 @@ class Sides(ABC):
         more: fields of the Request.
         """
         request = Request(self.layers if layers is None else layers, heads, **{"mask": self.mask, **more})
-        return list(zip(texts, self.model.take([plain_tokens(one) for one in texts], request), strict=True))
+        return list(zip(texts, self.answering.take([plain_tokens(one) for one in texts], request), strict=True))
 
     @abstractmethod
     def our_vectors(self, model: Any, tokens: Tokens, mask: str) -> list[Tensor]:
@@ -297,7 +299,7 @@ class Both(Sides):
     def their_vectors(self, theirs: PeerResult) -> list[Tensor]:
         return [theirs.states[layer + 1] for layer in self.layers]
 
-    def our_vectors(self, model: Model, tokens: Tokens, mask: str) -> list[Tensor]:
+    def our_vectors(self, model: Encoder, tokens: Tokens, mask: str) -> list[Any]:
         states = model.hidden_states(tokens, mask)
         return [states[layer + 1] for layer in self.layers]
 

@@ -8,8 +8,9 @@ Each way goes through the very call that the commands make, and is compared with
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 
 from attncli.attention import MASKS
+from attncli.base.arrays import as_numpy
 from attncli.base.errors import Notice, RequestError
 from attncli.checks.passes import AttentionInputs, is_half
 from attncli.corpus.reducer import Pace, Reducer
@@ -38,14 +40,17 @@ from attncli.features.compare.beside import (
     real_rows,
 )
 from attncli.features.compare.eager import BesideEager
+from attncli.models.block import Tap
 from attncli.models.devices import as_tensor
 from attncli.models.head import one_head
-from attncli.models.hub import VOCABULARY_FILES
+from attncli.models.hub import VOCABULARY_FILES, weight_files
+from attncli.models.instant import Instant, why_not
 from attncli.models.model import Model
 from attncli.models.taken import TextResult, as_record, take_batch
 from attncli.models.transformers_peer import Reference, peer_tokenizer
 from attncli.models.walk import CACHED_ROWS
 from attncli.models.weighing import CACHED
+from attncli.models.weights import Checkpoint, StateDict, open_checkpoint
 from attncli.record import Request
 from attncli.record.grouping import axes_of
 from attncli.record.selection import Grouping
@@ -196,6 +201,46 @@ def half_precision(both: Both) -> float:
     model = Model(like.place, like.config, like.tokenizer, like.checkpoint, like.sha256, like.device, torch.bfloat16)
     taken = model.take(both.texts, Request([0], mask=both.mask, vectors="all"))
     return worst(difference(one.weights, weights_by_vectors(one)) for one in taken)
+
+
+class _Answering(Instant):
+    """The network in NumPy, whose results are converted to torch, where they are compared."""
+
+    def take(
+        self, texts: Iterable[Tokens], request: Request = Request(), taps: Sequence[Tap] = ()
+    ) -> Iterator[TextResult]:
+        for one in super().take(texts, request, taps):
+            weights, query, key = (torch.from_numpy(part) for part in (one.weights, *one.vectors))
+            yield one._replace(weights=weights, vectors=(query, key))
+
+
+def instant(both: Both) -> float:
+    """Compare the network in NumPy, which answers short texts: weights, hidden states, norms, q and k."""
+    model, why = both.model, why_not(both.model.config)
+    if why is not None:
+        raise NothingToCompare(f"there is no network in NumPy: {why}")
+    if is_half(model.dtype):
+        raise NothingToCompare("the network in NumPy computes in float32")
+    beside = copy(both)
+    beside.answering = answering = in_numpy(model).silencing(model.silenced_heads)
+    differences = [together(beside), some_heads(beside), pair(beside), norms(beside), vectors(beside)]
+    for mask, (_, text) in product(MASKS, both.padded()):
+        [(_, one)] = beside.run_model([text], mask=mask)
+        states = [torch.from_numpy(one) for one in both.our_vectors(answering, plain_tokens(text), mask)]
+        differences.append(beside.weight_difference(one, text, mask))
+        differences.append(vectors_apart(both, states, both.their_vectors(both.theirs(text, mask)), text))
+    return worst(differences)
+
+
+def in_numpy(model: Model) -> _Answering:
+    """Return the network in NumPy with a model's weights: those of its files, mapped as for a text, if it has any."""
+    place, config, checkpoint = model.place, model.config, model.checkpoint
+    if model.sha256 and all(path.suffix == ".safetensors" for path in weight_files(place.path)):
+        checkpoint = open_checkpoint(place.path, config.family.prefixes, "mapped")
+    else:
+        tensors = {name: as_numpy(file.read(known)) for name, (file, known) in checkpoint.files.items()}
+        checkpoint = Checkpoint([StateDict(tensors)], checkpoint.where)
+    return _Answering(place, config, model.tokenizer, checkpoint, model.sha256, lambda: model)
 
 
 def taken_apart(both: Both) -> float:
@@ -608,6 +653,7 @@ WAYS: dict[str, Check[Both]] = {
     "vectors": Check("--vectors: q and k, and softmax(q·k / √d)", vectors, "vectors"),
     "half precision": Check("--dtype bfloat16: maps of its q and k", half_precision, "own vectors", single=True),
     "norms": Check("--measure norm", norms, "norms"),
+    "instant": Check("short texts, in NumPy", instant, "hidden", single=True),
     "one head apart": Check("explain, mechanisms", taken_apart, "vectors", single=True),
     "gradients": Check("ablate, trust: by gates, inputs and weights", gradients, "hidden"),
     "sums": Check("stats", sums, "sums"),
