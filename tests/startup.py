@@ -1,17 +1,24 @@
-"""How long whole programs take, from the shell and back: python tests/startup.py
+"""How long whole programs take, from the shell and back, and their memory: python tests/startup.py [ROUNDS]
 
-Medians over rounds in which all take turns; the ratios are what the README reports.
+Medians over rounds in which all take turns; the ratios to `import torch` are what the README reports. "cold": nothing
+is in the cache. "first start": no file of attncli's bytecode exists.
 """
 
+import os
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
 
+import attncli
 from attncli.models.hub import locate
 
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."
-ROUNDS = 15
 SCRIPT = """
 from transformers import AutoModel, AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained({path!r})
@@ -19,35 +26,76 @@ model = AutoModel.from_pretrained({path!r}, attn_implementation="eager")
 model(**tokenizer({sentence!r}, return_tensors="pt"), output_attentions=True).attentions
 """
 ATTNCLI = [sys.executable, "-m", "attncli"]
+COLD, FIRST = "attncli run (cold)", "attncli run (first start)"
 
 
-def measure(programs: dict[str, list[str]]) -> dict[str, float]:
-    """Median seconds of each program."""
-    seconds: dict[str, list[float]] = {name: [] for name in programs}
-    for _ in range(ROUNDS):
-        for name, command in programs.items():
-            begun = time.perf_counter()
-            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True)
-            seconds[name].append(time.perf_counter() - begun)
-    return {name: statistics.median(some) for name, some in seconds.items()}
+class Took(NamedTuple):
+    """Seconds, and the most memory in MB."""
+
+    seconds: float
+    memory: float
+
+
+def run(command: list[str], environment: Mapping[str, str]) -> Took:
+    """Run a program to its end. Raises RuntimeError if it fails."""
+    begun = time.perf_counter()
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **environment},
+        cwd=environment["ATTNCLI_CACHE"],
+    ) as process:
+        assert process.stderr is not None
+        said = process.stderr.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(said.decode())
+    return Took(time.perf_counter() - begun, used.ru_maxrss / 1000)
+
+
+def measure(programs: Mapping[str, list[str]], rounds: int) -> dict[str, Took]:
+    """Return the medians of each program."""
+    took: dict[str, list[Took]] = {name: [] for name in programs}
+    with tempfile.TemporaryDirectory() as folder:
+        warm = Path(folder, "warm")
+        warm.mkdir()
+        run(programs[COLD], {"ATTNCLI_CACHE": str(warm)})
+        for number in range(rounds):
+            for name, command in programs.items():
+                environment = {"ATTNCLI_CACHE": str(warm)}
+                if name == COLD:
+                    environment["ATTNCLI_CACHE"] = tempfile.mkdtemp(dir=folder)
+                elif name == FIRST:
+                    copy = Path(folder, f"copy{number}")
+                    package = Path(attncli.__file__).parent
+                    shutil.copytree(package, copy / "attncli", ignore=shutil.ignore_patterns("__pycache__"))
+                    shutil.copytree(package.parent / "sample_inputs", copy / "sample_inputs")
+                    environment["PYTHONPATH"] = str(copy)
+                took[name].append(run(command, environment))
+    return {name: Took(*map(statistics.median, zip(*some, strict=True))) for name, some in took.items()}
 
 
 if __name__ == "__main__":
     script = SCRIPT.format(path=str(locate("minilm").path), sentence=SENTENCE)
-    took = measure(
-        {
-            "import torch": [sys.executable, "-c", "import torch"],
-            "shortest transformers script": [sys.executable, "-c", script],
-            "attncli run": [*ATTNCLI, "run", SENTENCE],
-            "import typer": [sys.executable, "-c", "import typer"],
-            "attncli --help": [*ATTNCLI, "--help"],
-        }
-    )
-    for name, seconds in took.items():
-        print(f"{name:<30}{seconds:>7.2f} s")
-    for name, other in (
-        ("attncli run", "import torch"),
-        ("attncli run", "shortest transformers script"),
-        ("attncli --help", "import typer"),
-    ):
-        print(f"{name} takes {took[name] / took[other]:.2f} x {other}")
+    programs = {
+        "import torch": [sys.executable, "-c", "import torch"],
+        "shortest transformers script": [sys.executable, "-c", script],
+        "attncli run": [*ATTNCLI, "run", SENTENCE],
+        COLD: [*ATTNCLI, "run", SENTENCE],
+        FIRST: [*ATTNCLI, "run", SENTENCE],
+        "attncli run -l 3 -H 1": [*ATTNCLI, "run", "-l", "3", "-H", "1", SENTENCE],
+        "attncli find": [*ATTNCLI, "find", "it", "trophy", SENTENCE],
+        "attncli explain": [*ATTNCLI, "explain", "--query", "it", SENTENCE],
+        "attncli view": [*ATTNCLI, "view", SENTENCE, "-o", "a.html"],
+        "attncli heatmap": [*ATTNCLI, "heatmap", SENTENCE, "--head", "3", "-o", "a.png"],
+        "import typer": [sys.executable, "-c", "import typer"],
+        "attncli --help": [*ATTNCLI, "--help"],
+    }
+    found = measure(programs, int(sys.argv[1]) if len(sys.argv) > 1 else 9)
+    for name, took in found.items():
+        peer = "import typer" if name == "attncli --help" else "import torch"
+        ratio = took.seconds / found[peer].seconds
+        print(f"{name:<30}{took.seconds:>7.3f} s {took.memory:>6.0f} MB {ratio:>6.2f} x {peer}")

@@ -442,15 +442,15 @@ class Instant(Encoder):
     def attend_tokens(
         self, texts: Iterable[Tokens], request: Request = Request(), taps: Sequence[Tap] = ()
     ) -> Iterator[AttentionRecord]:
-        """Yield a record of each text; by torch if they have more than MOST_TOKENS or the model predicts something."""
-        few: list[Tokens] = []
-        for text in (rest := iter(texts)):
+        """Yield a record of each text. torch computes it if they have more than MOST_TOKENS, if the model predicts
+        something, or if the mask is none of those above.
+        """
+        rest, few = iter(texts), list[Tokens]()
+        while sum(map(len, few)) <= MOST_TOKENS and (text := next(rest, None)) is not None:
             few.append(text)
-            if sum(map(len, few)) > MOST_TOKENS:
-                yield from self.awake().attend_tokens(chain(few, rest), request, taps)
-                return
-        if request.predict and self.predicts(few):
-            yield from self.awake().attend_tokens(few, request, taps)
+        long = sum(map(len, few)) > MOST_TOKENS
+        if long or self.usual_mask(request.mask) not in HIDES_PADDING or (request.predict and self.predicts(few)):
+            yield from self.awake().attend_tokens(chain(few, rest), request, taps)
         else:
             yield from super().attend_tokens(few, replace(request, predict=False), taps)
 

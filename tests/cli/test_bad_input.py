@@ -182,7 +182,7 @@ LONG_VALUES = [
     (["run", TEXT, "--head"], "head ", 'or "all"'),
     (["run", TEXT, "-m"], "no model ", "attncli models lists the aliases"),
     (["run", TEXT, "--mask"], "no mask ", "padding, causal, none (see attncli run --help)"),
-    (["run", TEXT, "--engine"], "no engine ", "auto, attncli, transformers (see attncli run --help)"),
+    (["run", TEXT, "--engine"], "no engine ", "auto, attncli, transformers, instant (see attncli run --help)"),
     (["run", TEXT, "--device"], "no device ", "it is one of auto, cpu, cuda, mps"),
     (["run", TEXT, TEXT], "Got unexpected extra argument", "(see attncli run --help)"),
     (["run", TEXT, "-o", "a.npz", "--vectors"], "heads ", '"all" or "none"'),

@@ -15,7 +15,7 @@ from attncli.analysis.patterns import row_shares
 from attncli.corpus.batch_sums import reduced
 from attncli.corpus.reducer import Pace, Reducer
 from attncli.corpus.sums import FIGURES, Counting, divergence_sums
-from attncli.models import meeting
+from attncli.models import weighing
 from attncli.record.grouping import merge_words
 
 TEXTS = [
@@ -126,8 +126,8 @@ def test_no_more_weights_than_a_block_are_ever_there(tiny, monkeypatch):
         made.append(weights.numel())
         return attend_into(weights, *others)
 
-    attend_into = meeting.attend_into
-    monkeypatch.setattr(meeting, "attend_into", watched)
+    attend_into = weighing.attend_into
+    monkeypatch.setattr(weighing, "attend_into", watched)
     sums_of(
         Reducer(model, Counting(distances=True), Pace.on("cpu", block_weights=20_000)),
         corpus(model, ["the cat " * 190]),

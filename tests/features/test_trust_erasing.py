@@ -101,7 +101,7 @@ def test_a_distance_is_of_the_tokens_that_are_left(tiny, way):
 def test_without_a_mask_token_tokens_are_only_deleted(tiny, monkeypatch):
     model = load_model(str(tiny("bert")), device="cpu")
     assert ways(model) == [MASKED, DELETED]
-    monkeypatch.setattr("attncli.features.trust.erasing.MASKS", ("[GAP]",))
+    monkeypatch.setattr("attncli.features.trust.erasing.MASK_TOKENS", ("[GAP]",))
     assert ways(model) == [DELETED]
 
 

@@ -44,10 +44,10 @@ def test_the_path_is_the_output_and_the_page_is_there(attncli, folder):
     assert (folder / "attention.html").read_bytes() == (folder / "out.htm").read_bytes()
 
 
-def test_the_page_is_that_of_the_record(attncli, folder, minilm, described):
+def test_the_page_is_that_of_the_record(attncli, folder, instant, described):
     attncli("view", "-l", "2,4", "-H", "1-3", "--vectors", "4.2", "--view", "matrix", "--query", "mat", TEXT)
-    record = minilm.attend(TEXT, layers="2,4", heads="1-3", vectors="4.2")
-    record = with_usual(record, usual_of(minilm, Request(layers="2,4", heads="1-3")))
+    record = instant.attend(TEXT, layers="2,4", heads="1-3", vectors="4.2")
+    record = with_usual(record, usual_of(instant, Request(layers="2,4", heads="1-3")))
     start = Start(view="matrix", query="mat")
     assert (folder / "attention.html").read_text(encoding="utf-8") == page(record, start, advice=advice.VIEW)
 
@@ -200,9 +200,9 @@ def test_a_page_that_is_given_up_was_told_of(attncli, folder, monkeypatch):
 # --- saved records --------------------------------------------------------------------------------------------
 
 
-def test_a_saved_record_gives_the_same_page(attncli, folder, minilm):
-    record = minilm.attend(TEXT, layers=[1, 4], heads=[2, 6], vectors="4.6")
-    usual = usual_of(minilm, Request(layers=[1, 4], heads=[2, 6]))  # which `run` saves as well
+def test_a_saved_record_gives_the_same_page(attncli, folder, instant):
+    record = instant.attend(TEXT, layers=[1, 4], heads=[2, 6], vectors="4.6")
+    usual = usual_of(instant, Request(layers=[1, 4], heads=[2, 6]))  # which `run` saves as well
     with_usual(record, usual).save("maps.safetensors")
     attncli("view", "-l", "1,4", "-H", "2,6", "--vectors", "4.6", "-o", "model.html", TEXT)
     attncli("view", "--from", "maps.safetensors", "-o", "saved.html")

@@ -105,7 +105,7 @@ def test_masks_are_those_of_attention(mask, reach):
         ours = of_layers(instant.layer_masks(some, config, mask), rows.runs[0])
         theirs = of_layers(layer_masks(torch.tensor(some), config, mask), rows.runs[0])
         assert (ours == theirs).all()
-    assert instant.HIDES_PADDING.keys() == instant.HIDES_FUTURE.keys() == MASKS.keys()
+    assert instant.HIDES_PADDING.keys() == instant.HIDES_FUTURE.keys() == MASKS.keys()  # others wake torch
 
 
 # --- functions ------------------------------------------------------------------------------------------
