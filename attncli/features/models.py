@@ -24,7 +24,8 @@ class Models(Feature):
 
     The list says which of them are here, on this machine; naming another model fetches it. A model without a short name
     is named by its Hub repository (owner/name), its directory, or its address (s3://bucket/folder). ATTNCLI_MODEL sets
-    another default. `show NAME` prints the configuration, files and hash of a model that is here, and what runs it.
+    another default, and ATTNCLI_CACHE the folder for what can be computed again. `show NAME` prints the configuration,
+    files and hash of a model that is here, and what runs it.
 
     \b
     Examples:
