@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from attncli.models.engine import Engine
 
 FILES = ("agreement.txt", "coreference.txt", "negation.txt", "pair.txt", "words.txt")  # those of short lines
-FORMAT = 1  # of the files in the cache
+FORMAT = 1  # of the files in the cache: raise it when the arithmetic changes between versions, too
 HEADERS = 2**12  # bytes: more than those of a file's arrays
 ROUNDING = 1e-6  # relative: a sum of weights exceeds their number by less
 
@@ -129,8 +129,7 @@ def _key(engine: "Engine", request: Request, words: bool, texts: Sequence[Tokens
         "version": __version__,
         "weights": engine.sha256,
         "config": hashlib.sha256(config).hexdigest(),
-        "engine": engine.name,
-        "transformers": version("transformers") if engine.name == "transformers" else None,
+        "engine": f"transformers {version('transformers')}" if engine.name == "transformers" else engine.name,
         "device": str(engine.device),
         "dtype": engine.dtype_name,
         "without": engine.silenced_heads,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import torch
 from checkpoints import make_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -247,6 +248,10 @@ def test_whatever_it_depends_on_has_another_file(small, model, foreign, folder, 
     for more in ({"dtype": "float64"}, {"engine": "transformers"}):
         count += 1
         assert computed(load_model(str(small), "cpu", **more)) == count, more
+    other = copy(model)
+    other.device = torch.device("cpu:0")
+    count += 1
+    assert computed(other) == count
     for name, value in (("__version__", "9"), ("FORMAT", 99), ("FILES", usual.FILES[:2])):
         count += 1
         with monkeypatch.context() as patch:
