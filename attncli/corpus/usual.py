@@ -22,6 +22,7 @@ from attncli.base.arrays import Doubles
 from attncli.base.cache import DIGEST, cache_directory, keep_newest
 from attncli.base.errors import Notice
 from attncli.base.untrusted import read_npz, read_regular
+from attncli.models.hub import CONFIG_FILE
 from attncli.record.grouping import merge_words
 from attncli.record.selection import Input, Request, select
 from attncli.text.samples import find_sample
@@ -50,6 +51,7 @@ def usual_of(
         return None
     complete = Request(mask=request.mask, measure=request.measure, which=request.which)
     (layers, heads), (rows, columns) = _selected(engine, complete), _selected(engine, request)
+    # Heads of the last layer change no maps.
     effective = [(layer, head) for layer, head in engine.silenced_heads if layer < layers[-1]]
     engine = engine.silencing(effective) if effective != engine.silenced_heads else engine
     engine.check(complete)
@@ -83,6 +85,7 @@ def _selected(engine: "Engine", request: Request) -> tuple[list[int], list[int]]
 
 
 def _compute(engine: "Engine", request: Request, words: bool, tell: Callable[[float], None]) -> _Sums:
+    """Run the model on the sample texts. Arguments as for `usual_of`."""
     with _quiet():
         records = map(row_shares, engine.answer(map(Input, told_lines(tell)), request))
         each = list(map(text_sums, map(merge_words, records) if words else records))
@@ -116,8 +119,6 @@ def lines() -> list[str]:
 
 def _key(engine: "Engine", request: Request, words: bool, texts: Sequence[Tokens]) -> str | None:
     """Return a description of everything that the sums depend on; None if the model has no digest."""
-    from attncli.models.hub import CONFIG_FILE
-
     try:
         config = read_regular(engine.place.path / CONFIG_FILE)
     except OSError:
@@ -151,7 +152,7 @@ def _write(key: str, found: _Sums) -> None:
 
 
 def _read(key: str, texts: Sequence[Tokens], layers: int, heads: int) -> _Sums | None:
-    """Return the sums of this key; None unless the cache has them for these texts and they can be sums of weights."""
+    """Return the sums that the cache has under a key; None if it has none, or none that fit the texts and the model."""
     of_counts, of_sums = (len(texts), layers, BINS), (len(texts), layers, heads, BINS)
     expected = 8 * (math.prod(of_counts) + math.prod(of_sums)) + 4 * len(key)
     try:
