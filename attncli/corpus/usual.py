@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FILES = ("agreement.txt", "coreference.txt", "negation.txt", "pair.txt", "words.txt")  # those of short lines
 FORMAT = 1  # of the files in the cache: raise it when the arithmetic changes between versions, too
 HEADERS = 2**12  # bytes: more than those of a file's arrays
-ROUNDING = 1e-6  # relative: a sum of weights exceeds their number by less
+ROUNDING = 0.01  # a sum of weights exceeds their number by less
 
 
 def usual_of(
@@ -163,6 +163,6 @@ def _read(key: str, texts: Sequence[Tokens], layers: int, heads: int) -> _Sums |
     shapes_fit = (found.sums.shape, found.counts.shape) == (of_sums, of_counts)
     if not shapes_fit or any(one.dtype != np.float64 for one in found) or not np.array_equal(arrays["key"], key):
         return None
-    most = found.counts[:, :, None] * (1 + ROUNDING)
-    fit = (found.sums >= 0) & (found.sums <= most) & (most <= 2 * max(map(len, texts)) ** 2)  # False for NaN
+    counts, pairs = found.counts[:, :, None], max(map(len, texts)) ** 2
+    fit = (found.sums >= 0) & (found.sums <= counts + ROUNDING) & (counts <= pairs)  # False for NaN
     return found if fit.all() else None

@@ -367,7 +367,7 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
     "NaN": lambda path: saved(path, sums=with_one(np.nan)),
     "NaN counts": lambda path: saved(path, counts=with_one(np.nan)),
     "infinite": lambda path: saved(path, sums=with_one(np.inf), counts=with_one(np.inf)),
-    "huge": lambda path: saved(path, sums=with_one(1e300), counts=with_one(1e300)),
+    "huge": lambda path: saved(path, sums=with_one(1.7e308), counts=with_one(1.7e308)),
     "negative sums": lambda path: saved(path, sums=with_one(-1.0)),
     "negative counts": lambda path: saved(path, counts=with_one(-1.0)),
     "more weight than there can be": lambda path: saved(path, sums=lambda array: array + 10**4),
