@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FILES = ("agreement.txt", "coreference.txt", "negation.txt", "pair.txt", "words.txt")  # those of short lines
 FORMAT = 1  # of the files in the cache: raise it when the arithmetic changes between versions, too
 HEADERS = 2**12  # bytes: more than those of a file's arrays
-ROUNDING = 0.01  # a sum of weights exceeds their number by less
+ROUNDING = 0.01  # relative: in half precision too, a sum of weights exceeds their number by less
 
 
 def usual_of(
@@ -164,5 +164,5 @@ def _read(key: str, texts: Sequence[Tokens], layers: int, heads: int) -> _Sums |
     if not shapes_fit or any(one.dtype != np.float64 for one in found) or not np.array_equal(arrays["key"], key):
         return None
     counts, pairs = found.counts[:, :, None], max(map(len, texts)) ** 2
-    fit = (found.sums >= 0) & (found.sums <= counts + ROUNDING) & (counts <= pairs)  # False for NaN
+    fit = (found.sums >= 0) & (found.sums / (1 + ROUNDING) <= counts) & (counts <= pairs)  # False for NaN
     return found if fit.all() else None

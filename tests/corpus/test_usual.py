@@ -137,6 +137,18 @@ def test_it_is_computed_once_for_all_heads(family, words, opened, folder, walks)
         shutil.rmtree(folder)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_it_is_computed_once_in_every_precision(dtype, small, folder, walks):
+    directory = shutil.copytree(small, folder.parent.parent / "model")
+    change_weights(directory, 4)  # sharper maps
+    engine = load_model(directory, "cpu", dtype)
+    for request in (Request(), Request(measure="norm"), Request(mask="none")):
+        first = usual_of(engine, request, words=True)
+        walks.clear()
+        check_same(first, usual_of(engine, request, words=True))
+        assert not walks
+
+
 @pytest.mark.parametrize("family", ENGINES)
 def test_its_texts_are_those_of_the_records(family, opened, folder):
     """So a text of the user's own is recognized among them."""
@@ -225,11 +237,11 @@ def change_vocabulary(directory: Path) -> None:
     path.write_text(kept + "thee\n" + "the\n".join(others))
 
 
-def change_weights(directory: Path) -> None:
+def change_weights(directory: Path, factor: float = 1.25) -> None:
     from safetensors.numpy import load_file, save_file
 
     path = directory / "model.safetensors"
-    save_file({name: tensor * 1.25 for name, tensor in load_file(path).items()}, path, {"format": "pt"})
+    save_file({name: tensor * factor for name, tensor in load_file(path).items()}, path, {"format": "pt"})
 
 
 def test_whatever_it_depends_on_has_another_file(small, model, foreign, folder, tmp_path, monkeypatch):
