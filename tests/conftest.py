@@ -3,6 +3,7 @@
 import functools
 import gc
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -24,6 +25,7 @@ for name in (
     "HF_ENDPOINT",
     "HF_TOKEN",
     "HUGGING_FACE_HUB_TOKEN",
+    "ATTNCLI_CACHE",
     "ATTNCLI_MODEL",
     "ATTNCLI_QUIET",
 ):
@@ -58,6 +60,12 @@ def pytest_collection_finish() -> None:
 
 def pytest_unconfigure() -> None:
     HOME.cleanup()
+
+
+@pytest.fixture(autouse=True)
+def _without_usual_weights() -> None:
+    """No test reads the usual weights of heads that another has left in the cache."""
+    shutil.rmtree(Path(HOME.name) / "attncli" / "usual", ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

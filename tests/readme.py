@@ -13,6 +13,7 @@ anything would change.
 
 import functools
 import io
+import os
 import re
 import shutil
 import subprocess
@@ -161,6 +162,7 @@ def write_anew(document: Path) -> None:
 
 
 if __name__ == "__main__":
+    os.environ["ATTNCLI_CACHE"] = os.devnull  # no result of other code
     if sys.argv[1:]:
         for name in sys.argv[1:]:
             write_anew(Path(name))

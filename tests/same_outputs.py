@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CASES = Path(__file__).with_suffix(".txt")
 PROCESSES = 2  # at once, of a thread each: threads that wait for each other's cores take many times as long
 LIMIT = 300  # seconds for one command
-SHARED = ("in", "models")  # folders of a run that are no case's
+SHARED = ("in", "models", "cache")  # folders of a run that are no case's
 ABOUT = "run.json"  # of a run: what else than the program its files depend on
 SHOWN = 3  # differences of a case that are told
 TOLERANCE = 1e-6
@@ -165,11 +165,14 @@ def run_case(folder: Path, case: Case, source: Path, after: list[Future[int]]) -
         one.result()
     folder.mkdir()
     stdin = None if case.stdin is None else (folder / case.stdin).read_bytes()
+    cache = str(folder.parent.resolve() / "cache")  # of this version of the program alone
     with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
         code = subprocess.run(
             [sys.executable, "-m", "attncli", *case.arguments],
             cwd=folder,
-            env=environment(**{"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1", **case.settings}),
+            env=environment(
+                **{"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1", "ATTNCLI_CACHE": cache, **case.settings}
+            ),
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             stdout=out,

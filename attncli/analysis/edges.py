@@ -132,6 +132,11 @@ class Usual:
     def texts(self) -> int:
         return len(self.each) if self.count is None else self.count
 
+    def select(self, rows: Sequence[int], columns: Sequence[int]) -> "Usual":
+        """Return those of some layers and heads, by their places."""
+        each = [TextSums(one.tokens, one.sums[np.ix_(rows, columns)], one.counts[rows]) for one in self.each]
+        return Usual(each, self.count)
+
 
 def with_usual(record: AttentionRecord, others: Usual | None) -> AttentionRecord:
     """Return a record that holds the usual weights of its heads over other texts, without its own text."""
@@ -152,20 +157,25 @@ def text_sums(record: AttentionRecord) -> TextSums:
         chosen = pairs.bins[allowed]
         counts[place] = np.bincount(chosen, minlength=BINS)
         sums[place] = [np.bincount(chosen, one[allowed], BINS) for one in maps]
-    return TextSums(placed_tokens(record), sums, counts)
+    return TextSums(tokens_of_record(record), sums, counts)
 
 
-def placed_tokens(record: AttentionRecord) -> dict[int, tuple[str, int, int]]:
-    """Return the tokens of a record without [PAD], by their places in the text: (text, id, segment)."""
-    tokens, part = record.tokens, record.part
-    places = select(part.chosen, part.tokens, "token") if part is not None and part.chosen else range(len(tokens))
-    entries = zip(places, tokens.text, tokens.ids, tokens.segments, tokens.padding, strict=False)
+def tokens_of_record(record: AttentionRecord) -> dict[int, tuple[str, int, int]]:
+    """Return the tokens of a record by their places in the text, as `placed_tokens` does."""
+    part = record.part
+    places = select(part.chosen, part.tokens, "token") if part is not None and part.chosen else None
+    return placed_tokens(record.tokens, places)
+
+
+def placed_tokens(tokens: Tokens, places: Sequence[int] | None = None) -> dict[int, tuple[str, int, int]]:
+    """Return tokens without [PAD] by their places, which are the first ones by default: (text, id, segment)."""
+    entries = zip(places or range(len(tokens)), tokens.text, tokens.ids, tokens.segments, tokens.padding, strict=False)
     return {place: (text, number, segment) for place, text, number, segment, padding in entries if not padding}
 
 
 def has_tokens(text: TextSums, record: AttentionRecord) -> bool:
     """Return whether a record is of this text, or of some of its tokens."""
-    there, part = placed_tokens(record), record.part
+    there, part = tokens_of_record(record), record.part
     length = len(there) if part is None else part.tokens
     return length == len(text.tokens) and there.items() <= text.tokens.items()
 

@@ -123,31 +123,43 @@ def read_json(path: Path, longest: int = LONGEST_JSON, infinite: bool = False) -
 # --- .npz -----------------------------------------------------------------------------------------------
 
 
-def read_npz(path: Path, needed: Collection[str] = ()) -> dict[str, "npt.NDArray[Any]"]:
+def read_npz(path: Path, needed: Collection[str] = (), most: int | None = None) -> dict[str, "npt.NDArray[Any]"]:
     """Read all arrays of a .npz by name. Arrays that are `needed` but missing are reported before anything is inflated.
 
+    most: the maximum bytes of the file, and of its arrays together. By default the arrays must not be implausibly large
+    for the file's size.
+
     Raises ValueError if it is no .npz, a needed array is missing, a header contradicts its size, or an array holds
-    objects. Also if the arrays together are implausibly large for the file's size.
+    objects. Also if it is too large.
     """
     try:
-        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-            names = [member.filename.removesuffix(".npy") for member in members]
-            if len(set(names)) < len(names) or len(names) > MOST_ARRAYS:
-                raise ValueError("it has too many members, or two of the same name")
-            for name in needed:
-                if name not in names:
-                    raise ValueError(f"it has no {name}")
-            total = sum(member.file_size for member in members)
-            if total > max(SMALL, INFLATED * os.fstat(file.fileno()).st_size):
-                raise ValueError(f"it would inflate to {total:,} bytes")
-            return {name: read_array(archive, member) for name, member in zip(names, members, strict=True)}
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if most is not None and size > most:
+                raise ValueError(f"it has {size:,} bytes")
+            return _arrays(file, needed, max(SMALL, INFLATED * size) if most is None else most)
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
         raise ValueError("a member starts before the beginning of the file") from error
     except GARBLED as error:
         raise ValueError(first_line(error)) from error
+
+
+def _arrays(file: BinaryIO, needed: Collection[str], most: int) -> dict[str, "npt.NDArray[Any]"]:
+    """Read the arrays of an open .npz, of at most `most` bytes together. Raises any of GARBLED if it is garbled."""
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        names = [member.filename.removesuffix(".npy") for member in members]
+        if len(set(names)) < len(names) or len(names) > MOST_ARRAYS:
+            raise ValueError("it has too many members, or two of the same name")
+        for name in needed:
+            if name not in names:
+                raise ValueError(f"it has no {name}")
+        total = sum(member.file_size for member in members)
+        if total > most:
+            raise ValueError(f"it would inflate to {total:,} bytes")
+        return {name: read_array(archive, member) for name, member in zip(names, members, strict=True)}
 
 
 def read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> "npt.NDArray[Any]":

@@ -1,37 +1,103 @@
-"""The usual weights of a model's heads between words, over short texts that come with the program."""
+"""The usual weights of a model's heads between words, over short texts that come with the program.
 
+They are computed once for all heads of a model and kept in the cache (`attncli.base.cache`).
+"""
+
+import hashlib
+import json
+import math
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from attncli.analysis.edges import Usual
+import numpy as np
+
+from attncli.analysis.edges import BINS, TextSums, Usual, placed_tokens, text_sums
 from attncli.analysis.patterns import row_shares
+from attncli.base import __version__
+from attncli.base.arrays import Doubles
+from attncli.base.cache import DIGEST, cache_directory, keep_newest
 from attncli.base.errors import Notice
-from attncli.models.engine import Engine
+from attncli.base.untrusted import read_npz, read_regular
+from attncli.models.hub import CONFIG_FILE
 from attncli.record.grouping import merge_words
-from attncli.record.selection import TOKENS, Input, Request
+from attncli.record.selection import Input, Request, select
 from attncli.text.samples import find_sample
+from attncli.text.tokens import Tokens, word_tokens
+
+if TYPE_CHECKING:
+    from attncli.models.engine import Engine
 
 FILES = ("agreement.txt", "coreference.txt", "negation.txt", "pair.txt", "words.txt")  # those of short lines
+FORMAT = 1  # of the files in the cache: raise it when the arithmetic changes between versions, too
+HEADERS = 2**12  # bytes: more than those of a file's arrays
+ROUNDING = 0.01  # relative: in half precision too, a sum of weights exceeds their number by less
 
 
 def usual_of(
-    engine: Engine, request: Request, words: bool = False, tell: Callable[[float], None] = lambda _: None
+    engine: "Engine", request: Request, words: bool = False, tell: Callable[[float], None] = lambda _: None
 ) -> Usual | None:
     """Return the usual weights for a request, over the sample texts; `words`: between words.
 
-    tell: called with the completed share before each text. It may raise to end the work. None if a decoder would have
-    to write to each text first, which takes long.
+    tell: called with the completed share before each text that is computed. It may raise to end the work. None if a
+    decoder would have to write to each text first, which takes long.
 
     Raises RequestError as `Engine.answer`.
     """
     if engine.writes(request):
         return None
-    asked = replace(request, pad_to=None, vectors=None, target=None, predict=False, grouping=TOKENS)
+    complete = Request(mask=request.mask, measure=request.measure, which=request.which)
+    (layers, heads), (rows, columns) = _selected(engine, complete), _selected(engine, request)
+    # Heads of the last layer change no maps.
+    effective = [(layer, head) for layer, head in engine.silenced_heads if layer < layers[-1]]
+    engine = engine.silencing(effective) if effective != engine.silenced_heads else engine
+    engine.check(complete)
+    with _quiet():
+        texts = list(engine.tokenize(map(Input, lines()), None))
+    key = _key(engine, complete, words, texts)
+    found = None if key is None else _read(key, texts, len(layers), len(heads))
+    if found is None:
+        found = _compute(engine, complete, words, tell)
+        if key is not None:
+            _write(key, found)
+    of_texts = [placed_tokens(word_tokens(text) if words else text) for text in texts]
+    usual = Usual([TextSums(*one) for one in zip(of_texts, found.sums, found.counts, strict=True)])
+    return usual.select([layers.index(layer) for layer in rows], [heads.index(head) for head in columns])
+
+
+class _Sums(NamedTuple):
+    """The sums of all texts: sums, float64 `[text, layer, head, bin]`, and counts, float64 `[text, layer, bin]`."""
+
+    sums: Doubles
+    counts: Doubles
+
+
+def _selected(engine: "Engine", request: Request) -> tuple[list[int], list[int]]:
+    """Return the layers and heads of a request. Raises RequestError for numbers out of range."""
+    if engine.can_be_tapped:
+        chosen = engine.of_part(request.which).resolve_selection(request)
+        return chosen.layers, chosen.heads
+    info = engine.info_of(request.which)
+    return select(request.layers, info.layers, "layer"), select(request.heads, info.heads, "head")
+
+
+def _compute(engine: "Engine", request: Request, words: bool, tell: Callable[[float], None]) -> _Sums:
+    """Run the model on the sample texts. Arguments as for `usual_of`."""
+    with _quiet():
+        records = map(row_shares, engine.answer(map(Input, told_lines(tell)), request))
+        each = list(map(text_sums, map(merge_words, records) if words else records))
+    return _Sums(np.stack([one.sums for one in each]), np.stack([one.counts for one in each]))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Give no Notice inside the block, which is about the sample texts."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Notice)  # about the sample texts
-        records = map(row_shares, engine.answer(map(Input, told_lines(tell)), asked))
-        return Usual.of(map(merge_words, records) if words else records)
+        warnings.simplefilter("ignore", Notice)
+        yield
 
 
 def told_lines(tell: Callable[[float], None]) -> Iterator[str]:
@@ -46,3 +112,57 @@ def lines() -> list[str]:
     """Return the sample texts."""
     files = [find_sample(name).text.splitlines() for name in FILES]
     return [line.strip() for file in files for line in file if line.strip()]
+
+
+# --- the cache ------------------------------------------------------------------------------------------
+
+
+def _key(engine: "Engine", request: Request, words: bool, texts: Sequence[Tokens]) -> str | None:
+    """Return a description of everything that the sums depend on; None if the model has no digest."""
+    try:
+        config = read_regular(engine.place.path / CONFIG_FILE)
+    except OSError:
+        return None
+    if not DIGEST.fullmatch(engine.sha256):
+        return None
+    described = {
+        "format": FORMAT,
+        "version": __version__,
+        "weights": engine.sha256,
+        "config": hashlib.sha256(config).hexdigest(),
+        "engine": f"transformers {version('transformers')}" if engine.name == "transformers" else engine.name,
+        "device": str(engine.device),
+        "dtype": engine.dtype_name,
+        "without": engine.silenced_heads,
+        "part": engine.kind(request.which),
+        "mask": engine.mask_of(request.mask, request.which),
+        "measure": request.measure,
+        "words": words,
+        "texts": hashlib.sha256(json.dumps([text.plain.lists for text in texts]).encode()).hexdigest(),
+    }
+    return json.dumps(described)
+
+
+def _path(key: str) -> Path:
+    return cache_directory() / "usual" / f"{hashlib.sha256(key.encode()).hexdigest()}.npz"
+
+
+def _write(key: str, found: _Sums) -> None:
+    keep_newest(_path(key), lambda path: np.savez(path, key=np.array(key), **found._asdict()))
+
+
+def _read(key: str, texts: Sequence[Tokens], layers: int, heads: int) -> _Sums | None:
+    """Return the sums that the cache has under a key; None if it has none, or none that fit the texts and the model."""
+    of_counts, of_sums = (len(texts), layers, BINS), (len(texts), layers, heads, BINS)
+    expected = 8 * (math.prod(of_counts) + math.prod(of_sums)) + 4 * len(key)
+    try:
+        arrays = read_npz(_path(key), ("key", *_Sums._fields), most=expected + HEADERS)
+    except (OSError, ValueError):
+        return None
+    found = _Sums(*(arrays[name] for name in _Sums._fields))
+    shapes_fit = (found.sums.shape, found.counts.shape) == (of_sums, of_counts)
+    if not shapes_fit or any(one.dtype != np.float64 for one in found) or not np.array_equal(arrays["key"], key):
+        return None
+    counts, pairs = found.counts[:, :, None], max(map(len, texts)) ** 2
+    fit = (found.sums >= 0) & (found.sums / (1 + ROUNDING) <= counts) & (counts <= pairs)  # False for NaN
+    return found if fit.all() else None

@@ -24,7 +24,8 @@ class Models(Feature):
 
     The list says which of them are here, on this machine; naming another model fetches it. A model without a short name
     is named by its Hub repository (owner/name), its directory, or its address (s3://bucket/folder). ATTNCLI_MODEL sets
-    another default. `show NAME` prints the configuration, files and hash of a model that is here, and what runs it.
+    another default, and ATTNCLI_CACHE the folder for what can be computed again. `show NAME` prints the configuration,
+    files and hash of a model that is here, and what runs it.
 
     \b
     Examples:
@@ -43,15 +44,20 @@ class Models(Feature):
         str | None,
         options.argument("NAME", "An alias, a Hub repository id, a directory or an address.", completion.model),
     ] = None
+    verify: Annotated[
+        bool,
+        options.option(options.MODEL, "--verify", help="show: read the weights again, and compare their hash."),
+    ] = False
 
     def report(self, progress: Progress = silent) -> Report:
         if self.action is None:
+            self.refuse("on the list, which reads no weights", "verify")
             return _list_report()
         if self.name is None:
             raise RequestError("no model is named: attncli models show NAME, as in attncli models show minilm")
         from attncli.models.hub import locate
 
-        return _model_report(place_entry(locate(self.name, download=False)), self.name)
+        return _model_report(place_entry(locate(self.name, download=False), self.verify), self.name)
 
 
 # --- what is known --------------------------------------------------------------------------------------
@@ -84,18 +90,19 @@ def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
     }
 
 
-def place_entry(place: "Place") -> dict[str, Any]:
-    """Return the facts of a model that are known without running it.
+def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
+    """Return the facts of a model that are known without running it. verify: as for `weights_sha256`.
 
     Raises RequestError when its files are not those of a model, or the default model's are not the published ones.
     """
     from attncli.models.aliases import find_alias
     from attncli.models.config import describe
-    from attncli.models.hub import check_sha256, weight_files, weights_sha256
+    from attncli.models.hub import cached_sha256, check_sha256, weight_files, weights_sha256
 
     described = describe(place.path)
     files = weight_files(place.path)
-    sha256 = weights_sha256(files)
+    cached = {"cached_sha256": cached_sha256(files)} if verify else {}
+    sha256 = weights_sha256(files, verify)
     check_sha256(place, sha256)
     known = find_alias(place.name)
     sizes = {name: described.config.get(name) for name in ("layers", "heads", "hidden_size")}
@@ -113,6 +120,7 @@ def place_entry(place: "Place") -> dict[str, Any]:
         "files": [{"name": file.name, "bytes": file.stat().st_size} for file in files],
         "bytes": _total_bytes(files),
         "sha256": sha256,
+        **cached,
         "published": place.sha256 is not None,
         "engine": described.engine,
         "why": described.why,
@@ -183,7 +191,7 @@ def _model_report(entry: dict[str, Any], name: str) -> Report:
         "repository": entry["repo"],
         "on this machine": f"{entry['origin']}: {entry['path']}",
         "weights": ", ".join(f"{file['name']} ({_megabytes(file['bytes'])})" for file in entry["files"]),
-        "SHA-256": entry["sha256"] + (" (as published)" if entry["published"] else ""),
+        "SHA-256": entry["sha256"] + _about_hash(entry),
         "run by": (entry["engine"] or "nobody") + why,
         **config_facts(entry["config"]),
     }
@@ -191,6 +199,16 @@ def _model_report(entry: dict[str, Any], name: str) -> Report:
     width = max(map(len, known))
     lines = [Sentence(f"{key:<{width}}  {value}") for key, value in known.items()]
     return Report([], lines, lambda: entry, next=NextCommand("what its heads do", "run", {"model": name}))
+
+
+def _about_hash(entry: Mapping[str, Any]) -> str:
+    """Return in brackets what the hash was compared with; "" if with nothing."""
+    notes = ["as published"] if entry["published"] else []
+    if "cached_sha256" in entry:
+        cached = entry["cached_sha256"]
+        before = "it was not in the cache" if cached is None else f"the cache had {cached} and is corrected"
+        notes.append("read again: " + ("as in the cache" if cached == entry["sha256"] else before))
+    return f" ({'; '.join(notes)})" if notes else ""
 
 
 def config_facts(config: Mapping[str, Any], part: str = "") -> dict[str, Any]:
@@ -249,6 +267,7 @@ files.name | str
 files.bytes | int | bytes
 bytes | int | bytes | of all files
 sha256 | str | | as in `model`
+cached_sha256 | str or null? | | with `--verify`: the hash that the cache had, null if none
 published | bool | | true if these were checked to be the published weights
 engine | str or null | | the program that runs it: attncli or transformers; null: neither
 why | str or null | | why not attncli, or why no program

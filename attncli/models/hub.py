@@ -10,7 +10,7 @@ import reprlib
 import stat
 import threading
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.base.addresses import convert_errors, filesystem, is_address, local_path
+from attncli.base.cache import DIGEST, cache_directory, keep_table, read_table
 from attncli.base.errors import Notice, RequestError, install_hint
-from attncli.base.files import making, write_whole
+from attncli.base.files import making
 from attncli.base.printable import first_line, printable, quoted, shorten
 from attncli.base.untrusted import kind_of, open_regular, read_json
 from attncli.models.aliases import ALIASES, find_alias
@@ -440,7 +441,7 @@ def _locate_address(address: str, download: bool) -> Place:
     repo = address.removeprefix(_HUB)
     if HUB_ID.fullmatch(repo):
         return _locate_repo(address, repo, download)
-    cache = _cache_directory() / "models"
+    cache = cache_directory() / "models"
     if download:
         return Place(address, fetch(address, cache), "address")
     path = newest(address, cache)
@@ -549,28 +550,49 @@ def reachable(repo: str) -> bool:
 # --- hashes ---------------------------------------------------------------------------------------------
 
 
-def weights_sha256(paths: list[Path]) -> str:
+def weights_sha256(paths: Sequence[Path], verify: bool = False) -> str:
     """Return the SHA-256 of the weights: of the file, or of a list of "hash  name" lines if there are shards.
 
-    Hashes are cached by path, size and modification time.
+    The hash of an unchanged file comes from the cache (`cached_sha256`). verify: read every file nevertheless.
     """
-    memory_file = _cache_directory() / "sha256.json"
-    memory = read_memory(memory_file)
-    hashes: dict[str, str] = {}
-    fresh = False
-    for path in paths:
-        state = path.stat()
-        key = f"{path.resolve()}|{state.st_size}|{state.st_mtime_ns}"
-        if key not in memory:
-            memory[key] = file_sha256(path)
-            fresh = True
-        hashes[path.name] = memory[key]
-    if fresh:
-        remember(memory_file, memory)
+    cached = _cached_hashes()
+    known = {} if verify else cached
+    states = list(map(_state, paths))  # before the files are read: they may change meanwhile
+    found = {state: known.get(state) or file_sha256(path) for state, path in zip(states, paths, strict=True)}
+    if not found.items() <= cached.items():
+        keep_table(_hash_table(), {**cached, **found})
+    return _joint_sha256(paths, [found[state] for state in states])
+
+
+def cached_sha256(paths: Sequence[Path]) -> str | None:
+    """Return the SHA-256 of the weights that the cache holds; None unless it holds that of every file.
+
+    A file is recognized by its path, size, modification time and inode.
+    """
+    cached = _cached_hashes()
+    hashes = [cached[state] for state in map(_state, paths) if state in cached]
+    return _joint_sha256(paths, hashes) if len(hashes) == len(paths) else None
+
+
+def _hash_table() -> Path:
+    return cache_directory() / "sha256.json"
+
+
+def _cached_hashes() -> dict[str, str]:
+    """Return the cached hashes by the states of their files."""
+    return {state: sha256 for state, sha256 in read_table(_hash_table()).items() if DIGEST.fullmatch(sha256)}
+
+
+def _state(path: Path) -> str:
+    found = path.stat()
+    return f"{path.resolve()}|{found.st_size}|{found.st_mtime_ns}|{found.st_dev}|{found.st_ino}"
+
+
+def _joint_sha256(paths: Sequence[Path], hashes: Sequence[str]) -> str:
     if len(hashes) == 1:
-        return next(iter(hashes.values()))
-    lines = "".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes))
-    return hashlib.sha256(lines.encode()).hexdigest()
+        return hashes[0]
+    lines = sorted((path.name, sha256) for path, sha256 in zip(paths, hashes, strict=True))
+    return hashlib.sha256("".join(f"{sha256}  {name}\n" for name, sha256 in lines).encode()).hexdigest()
 
 
 def check_sha256(place: Place, found: str) -> None:
@@ -588,35 +610,6 @@ def file_sha256(path: Path) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _cache_directory() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    try:
-        return (Path(base) if base else Path.home() / ".cache") / "attncli"
-    except RuntimeError:  # a user without a home: nothing can be cached
-        return Path(os.devnull)
-
-
-def read_memory(path: Path) -> dict[str, str]:
-    try:
-        memory = read_json(path, LONGEST_SETTINGS)
-    except (OSError, ValueError):
-        return {}
-    good = isinstance(memory, dict) and all(isinstance(value, str) for value in memory.values())
-    return memory if good else {}
-
-
-def remember(path: Path, memory: dict[str, str]) -> None:
-    """Save the cached hashes. Failure is ignored, since computing a hash again takes a tenth of a second."""
-    recent = dict(list(memory.items())[-100:])
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file():  # a pipe would block
-            return
-        write_whole(path, lambda temporary: temporary.write_text(json.dumps(recent)))
-    except (OSError, RequestError):
-        pass
 
 
 # --- a checkpoint's own code ------------------------------------------------------------------------------

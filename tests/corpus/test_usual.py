@@ -1,14 +1,33 @@
-"""Usual weights of a model's heads, over the short texts that come with the program."""
+"""Usual weights of a model's heads, over the short texts that come with the program, and the cache that keeps them."""
+
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-from foreign_checkpoints import make_foreign
+import torch
+from checkpoints import make_checkpoint
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from attncli import Request, load_model
-from attncli.analysis.edges import Usual
+from attncli import Notice, Request, RequestError, load_model
+from attncli.analysis.edges import BINS, Usual, text_sums
 from attncli.analysis.patterns import row_shares
+from attncli.base.cache import MOST_FILES
+from attncli.corpus import usual
 from attncli.corpus.usual import lines, usual_of
+from attncli.models.engine import Engine
+from attncli.models.model import Model
+from attncli.models.transformers_engine import TransformersModel
 from attncli.record.grouping import merge_words
+from attncli.record.selection import Grouping, select
 
 
 @pytest.mark.slow
@@ -28,7 +47,389 @@ def test_it_is_that_of_their_records(minilm):
 @pytest.mark.parametrize(
     ("family", "which", "there"), [("gpt2", None, True), ("t5", "encoder", True), ("t5", None, False)]
 )
-def test_a_decoder_that_would_have_to_write_is_not_asked(tmp_path, family, which, there):
-    make_foreign(tmp_path, family)
-    model = load_model(str(tmp_path), "cpu", engine="transformers")
-    assert (usual_of(model, Request(which=which)) is not None) is there
+def test_a_decoder_that_would_have_to_write_is_not_asked(foreign, family, which, there):
+    assert (usual_of(foreign(family), Request(which=which)) is not None) is there
+
+
+# --- the cache ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty cache."""
+    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "usual"
+
+
+@pytest.fixture
+def walks(monkeypatch):
+    """The networks that were walked, or otherwise run, one entry each time."""
+    walked = []
+    for owner, name in ((Model, "walk"), (TransformersModel, "walk"), (TransformersModel, "maps")):
+
+        def counted(self, *arguments, original=getattr(owner, name), **more):
+            walked.append(self)
+            return original(self, *arguments, **more)
+
+        monkeypatch.setattr(owner, name, counted)
+    return walked
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """The directory of a small model of the BERT family whose outputs don't end with its embedding."""
+    return make_checkpoint(tmp_path_factory.mktemp("small") / "model", "bert", "ForMaskedLM")
+
+
+@pytest.fixture(scope="module")
+def model(small):
+    return load_model(str(small), "cpu")
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+
+
+def check_same(first: Usual, second: Usual) -> None:
+    """Two are the same to the last bit, text by text."""
+    assert len(first.each) == len(second.each) and first.texts == second.texts
+    for one, other in zip(first.each, second.each, strict=True):
+        assert one.tokens == other.tokens
+        assert one.sums.dtype == other.sums.dtype == one.counts.dtype == other.counts.dtype == np.float64
+        assert np.array_equal(one.sums, other.sums) and np.array_equal(one.counts, other.counts)
+    assert np.array_equal(first.sums, second.sums) and np.array_equal(first.counts, second.counts)
+
+
+ENGINES = ["bert", "gpt2", "t5", "gemma2", pytest.param("modernbert", marks=pytest.mark.slow)]
+REQUESTS = [
+    Request(),
+    Request(layers="-1,0", heads="2,0"),
+    Request(layers=[1], heads=3, mask="causal", pad_to=30),
+    Request(measure="norm", grouping=Grouping(words=True)),
+    Request(mask="none", predict=True),
+]
+
+
+@pytest.fixture
+def opened(foreign, model):
+    """`opened(family)` -> a small model, and the part of it whose attention is taken."""
+    return lambda family: (
+        (model, None) if family == "bert" else (foreign(family), "encoder" if family == "t5" else None)
+    )
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("family", ENGINES)
+def test_it_is_computed_once_for_all_heads(family, words, opened, folder, walks):
+    engine, which = opened(family)
+    for request in REQUESTS:
+        asked = replace(request, which=which)
+        told: list[float] = []
+        first = usual_of(engine, asked, words, told.append)
+        assert walks and told == sorted(told) and len(told) == len(lines()) and told[0] == 0
+        walks.clear(), told.clear()
+        again = usual_of(engine, asked, words, told.append)
+        every = usual_of(engine, replace(asked, layers="all", heads="all"), words, told.append)
+        assert not walks and not told
+        check_same(first, again)
+        info = engine.info_of(which)
+        check_same(first, every.select(select(asked.layers, info.layers, ""), select(asked.heads, info.heads, "")))
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_it_is_computed_once_in_every_precision(dtype, small, folder, walks):
+    directory = shutil.copytree(small, folder.parent.parent / "model")
+    change_weights(directory, 4)  # sharper maps
+    engine = load_model(directory, "cpu", dtype)
+    for request in (Request(), Request(measure="norm"), Request(mask="none")):
+        first = usual_of(engine, request, words=True)
+        walks.clear()
+        check_same(first, usual_of(engine, request, words=True))
+        assert not walks
+
+
+@pytest.mark.parametrize("family", ENGINES)
+def test_its_texts_are_those_of_the_records(family, opened, folder):
+    """So a text of the user's own is recognized among them."""
+    engine, which = opened(family)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)
+        records = [engine.attend(text, which=which) for text in lines()]
+    for words in (False, True):
+        each = [text_sums(merge_words(record) if words else record) for record in records]
+        for _ in ("cold", "warm"):
+            found = usual_of(engine, Request(which=which), words)
+            assert [one.tokens for one in found.each] == [one.tokens for one in each]
+
+
+@pytest.mark.slow
+def test_that_of_a_network_that_can_not_be_tapped_is_kept_too(tmp_path, folder, walks):
+    from table_of_models import make_random
+
+    make_random(tmp_path, "falcon")
+    engine = load_model(str(tmp_path), "cpu")
+    assert not engine.can_be_tapped
+    first = usual_of(engine, Request(layers="1", heads="0"))
+    assert walks
+    walks.clear()
+    check_same(first, usual_of(engine, Request(layers="1", heads="0", mask="causal")))
+    assert not walks and first.sums.shape == (1, 1, BINS)
+
+
+WITHOUT = {"": "", "0.1": "0.1", "0.1,1.0": "0.1,1.0", "3.0": "", "0.1,3.2": "0.1"}  # 3 is the last layer
+
+
+class Asked(NamedTuple):
+    request: Request
+    words: bool
+    without: str
+
+    @property
+    def matters(self) -> tuple[object, ...]:
+        return self.request.mask or "padding", self.request.measure, self.words, WITHOUT[self.without]
+
+    def usual(self, engine: Engine) -> Usual:
+        return usual_of(engine.without(self.without) if self.without else engine, self.request, self.words)
+
+
+REQUESTED = st.builds(
+    Request,
+    layers=st.sampled_from(["all", "0", "2-3"]),
+    heads=st.sampled_from(["all", "1"]),
+    mask=st.sampled_from([None, "padding", "causal", "none"]),
+    pad_to=st.sampled_from([None, 20]),
+    measure=st.sampled_from(["weight", "norm"]),
+    predict=st.booleans(),
+)
+ASKED = st.builds(Asked, REQUESTED, st.booleans(), st.sampled_from(list(WITHOUT)))
+
+
+@settings(max_examples=25)
+@given(asked=st.lists(ASKED, min_size=2, max_size=4))
+def test_requests_share_a_file_only_if_it_is_the_same_for_them(asked, model, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        alone = []
+        for number, one in enumerate(asked):
+            patch.setenv("ATTNCLI_CACHE", str(tmp_path_factory.mktemp(f"alone {number}")))
+            alone.append(one.usual(model))
+        together = tmp_path_factory.mktemp("together")
+        patch.setenv("ATTNCLI_CACHE", str(together))
+        for one, own in zip(asked, alone, strict=True):
+            check_same(own, one.usual(model))
+        assert len(files(together / "usual")) == len({one.matters for one in asked})
+
+
+def test_the_part_and_the_mask_of_a_decoder_have_one_name(foreign, folder):
+    for which, mask in ((None, None), ("decoder", None), (None, "causal"), ("decoder", "causal")):
+        usual_of(foreign("gpt2"), Request(which=which, mask=mask))
+        assert len(files(folder)) == 1
+
+
+def change_settings(directory: Path) -> None:
+    path = directory / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"layer_norm_eps": 1e-3}))
+
+
+def change_vocabulary(directory: Path) -> None:
+    path = directory / "vocab.txt"
+    kept, *others = path.read_text().split("the\n")
+    path.write_text(kept + "thee\n" + "the\n".join(others))
+
+
+def change_weights(directory: Path, factor: float = 1.25) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    path = directory / "model.safetensors"
+    save_file({name: tensor * factor for name, tensor in load_file(path).items()}, path, {"format": "pt"})
+
+
+def test_whatever_it_depends_on_has_another_file(small, model, foreign, folder, tmp_path, monkeypatch):
+    def computed(engine: Engine) -> int:
+        usual_of(engine, Request())
+        return len(files(folder))
+
+    assert computed(model) == computed(load_model(str(small), "cpu")) == 1
+    assert computed(load_model(shutil.copytree(small, tmp_path / "copy"), "cpu")) == 1  # wherever it is
+    count = 1
+    for change in (change_settings, change_vocabulary, change_weights):
+        directory = shutil.copytree(small, tmp_path / change.__name__)
+        change(directory)
+        count += 1
+        assert computed(load_model(directory, "cpu")) == count, change
+    for more in ({"dtype": "float64"}, {"engine": "transformers"}):
+        count += 1
+        assert computed(load_model(str(small), "cpu", **more)) == count, more
+    other = copy(model)
+    other.device = torch.device("cpu:0")
+    count += 1
+    assert computed(other) == count
+    for name, value in (("__version__", "9"), ("FORMAT", 99), ("FILES", usual.FILES[:2])):
+        count += 1
+        with monkeypatch.context() as patch:
+            patch.setattr(usual, name, value)
+            assert computed(model) == count, name
+    assert computed(model) == count
+
+
+def test_a_model_without_a_digest_is_not_kept(model, folder, walks):
+    for sha256 in ("", "unknown", "a" * 63):
+        other = copy(model)
+        other.sha256 = sha256
+        usual_of(other, Request())
+        assert walks and not files(folder)
+        walks.clear()
+
+
+def test_a_request_that_can_not_be_met_is_refused_as_if_nothing_was_kept(model, foreign, folder):
+    usual_of(model, Request())
+    usual_of(foreign("gpt2"), Request())
+    for engine, request in (
+        (model, Request(layers="4")),
+        (model, Request(heads="4")),
+        (model, Request(which="encoder")),
+        (foreign("gpt2"), Request(which="encoder")),
+    ):
+        with pytest.raises(RequestError):
+            usual_of(engine, request)
+
+
+def test_heads_of_the_last_layer_change_no_maps(model, folder, walks):
+    first = usual_of(model, Request())
+    walks.clear()
+    check_same(first, usual_of(model.without("3.all"), Request()))
+    assert not walks
+
+
+def test_the_folder_does_not_grow_for_ever(model, folder):
+    folder.mkdir(parents=True)
+    for number in range(MOST_FILES):
+        (folder / f"{number:064x}.npz").touch()
+        os.utime(folder / f"{number:064x}.npz", ns=(0, number))
+    usual_of(model, Request())
+    assert len(files(folder)) == MOST_FILES and f"{0:064x}.npz" not in files(folder)
+
+
+# --- hostile files --------------------------------------------------------------------------------------
+
+
+def saved(path: Path, **changes: object) -> None:
+    """Save the file again with other arrays."""
+    with np.load(path) as file:
+        arrays = {**file, **{name: change(file[name]) for name, change in changes.items()}}
+    path.unlink()
+    np.savez(path, **arrays)
+
+
+def with_one(value: float) -> Callable[[np.ndarray], np.ndarray]:
+    def change(array: np.ndarray) -> np.ndarray:
+        array = array.copy()
+        array.flat[-1] = value
+        return array
+
+    return change
+
+
+def bomb(path: Path) -> None:
+    """The arrays, and zeros that take 64 MB."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    np.savez_compressed(path, **arrays, more=np.zeros(2**23))
+
+
+def elsewhere(path: Path) -> None:
+    path.unlink()
+    (path.parent.parent / "mine").write_text("mine")
+    path.symlink_to(path.parent.parent / "mine")
+
+
+def into_directory(path: Path) -> None:
+    path.unlink()
+    (path / "inside").mkdir(parents=True)
+
+
+def sparse(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(2**40)
+
+
+HOSTILE: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-100]),
+    "text": lambda path: path.write_text("hello"),
+    "a bomb": bomb,
+    "sparse": sparse,
+    "a directory": into_directory,
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "a link elsewhere": elsewhere,
+    "a link to itself": lambda path: (path.unlink(), path.symlink_to(path)),
+    "a link to nothing": lambda path: (path.unlink(), path.symlink_to(path.parent / "nothing")),
+    "no counts": lambda path: np.savez(path, key=np.load(path)["key"], sums=np.load(path)["sums"]),
+    "another key": lambda path: saved(path, key=lambda key: np.array(str(key).replace("padding", "causal"))),
+    "a number as key": lambda path: saved(path, key=lambda key: np.array(1.0)),
+    "fewer texts": lambda path: saved(path, sums=lambda array: array[1:], counts=lambda array: array[1:]),
+    "fewer heads": lambda path: saved(path, sums=lambda array: array[:, :, 1:]),
+    "more layers": lambda path: saved(path, sums=lambda array: np.repeat(array, 2, 1)),
+    "fewer bins": lambda path: saved(path, sums=lambda array: array[..., 1:], counts=lambda array: array[..., 1:]),
+    "float32": lambda path: saved(path, sums=lambda array: array.astype(np.float32)),
+    "other bytes": lambda path: saved(path, sums=lambda array: array.astype(">f8")),
+    "strings": lambda path: saved(path, counts=lambda array: array.astype("U8")),
+    "objects": lambda path: saved(path, counts=lambda array: np.array([{}], dtype=object)),
+    "no axes": lambda path: saved(path, counts=lambda array: np.array(1.0)),
+    "NaN": lambda path: saved(path, sums=with_one(np.nan)),
+    "NaN counts": lambda path: saved(path, counts=with_one(np.nan)),
+    "infinite": lambda path: saved(path, sums=with_one(np.inf), counts=with_one(np.inf)),
+    "huge": lambda path: saved(path, sums=with_one(1.7e308), counts=with_one(1.7e308)),
+    "negative sums": lambda path: saved(path, sums=with_one(-1.0)),
+    "negative counts": lambda path: saved(path, counts=with_one(-1.0)),
+    "more weight than there can be": lambda path: saved(path, sums=lambda array: array + 10**4),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_file_is_passed_over_and_written_anew(kind, model, folder, walks):
+    first = usual_of(model, Request())
+    [name] = files(folder)
+    walks.clear()
+    HOSTILE[kind](folder / name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_same(first, usual_of(model, Request()))
+    assert walks
+    walks.clear()
+    check_same(first, usual_of(model, Request()))
+    assert bool(walks) == (kind == "a directory")  # which is left alone
+    if kind == "a link elsewhere":
+        assert (folder.parent / "mine").read_text() == "mine"
+
+
+@settings(max_examples=50)
+@given(data=st.data())
+def test_a_damaged_file_never_changes_anything(data, model, tmp_path_factory):
+    place = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTNCLI_CACHE", str(place))
+        first = usual_of(model, Request())
+        [name] = files(place / "usual")
+        content = bytearray((place / "usual" / name).read_bytes())
+        at = data.draw(st.integers(0, len(content) - 1))
+        if data.draw(st.booleans()):
+            del content[at:]
+        else:
+            content[at] ^= data.draw(st.integers(1, 255))
+        (place / "usual" / name).write_bytes(content)
+        check_same(first, usual_of(model, Request()))
+
+
+@pytest.mark.parametrize("place", ["a file", "read-only", "/dev/null", "/proc", ""])
+def test_without_a_folder_it_is_computed_each_time(place, model, tmp_path, monkeypatch, walks):
+    (tmp_path / "a file").write_text("mine")
+    (tmp_path / "read-only").mkdir()
+    (tmp_path / "read-only" / "usual").write_text("where the folder should be")  # root may write to any folder
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", "a file")
+    monkeypatch.setenv("ATTNCLI_CACHE", place)
+    first = usual_of(model, Request())
+    walks.clear()
+    check_same(first, usual_of(model, Request()))
+    assert walks and {path.name for path in tmp_path.rglob("*")} == {"a file", "read-only", "usual"}

@@ -93,6 +93,7 @@ def machine(foreign: bool = True) -> Iterator[Place]:
     importlib.import_module("torch")  # once, for the maker too
     with passing_folder() as passing:
         folder = passing / "place"
+        os.environ["ATTNCLI_CACHE"] = str(passing / "cache")
         folder.mkdir()
         maker = PROCESSES.Process(target=make_models, args=(folder, foreign))
         maker.start()
@@ -100,7 +101,10 @@ def machine(foreign: bool = True) -> Iterator[Place]:
         if maker.exitcode:
             raise SystemExit("the models could not be made")
         warm(folder, WARM + FOREIGN if foreign else WARM)
-        yield Place(folder)
+        try:
+            yield Place(folder)
+        finally:
+            del os.environ["ATTNCLI_CACHE"]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import pytest
 from attncli.base.errors import RequestError
 from attncli.live import Session, SessionRequest
 from attncli.live.session import SupersededError, Watch, size_of
+from attncli.models.model import Model
 from attncli.models.opening import Opening
 from attncli.record.selection import Grouping, Input, Request
 
@@ -114,6 +115,19 @@ def test_the_usual_is_found_once_and_names_the_heads_that_run_names(session, min
     assert telling_head(record, edges(record, session.baseline(record, over))) == telling_head(record, own)
     monkeypatch.setattr(usual, "usual_of", None)
     assert session.usual(ASKED) is over
+
+
+@pytest.mark.parametrize("changes", [{}, {"masks": ("causal",)}, {"without": "1.3"}])
+def test_another_session_takes_the_usual_from_the_cache(session, minilm, monkeypatch, changes):
+    asked = replace(ASKED, **changes)
+    first = session.usual(asked)
+    other = Session([Opening("minilm", "cpu")])
+    other.engines["minilm", ""] = minilm
+    monkeypatch.setattr(Model, "walk", None)
+    told = []
+    second = other.usual(asked, Watch(told.append))
+    assert np.array_equal(first.sums, second.sums) and np.array_equal(first.counts, second.counts)
+    assert [one.tokens for one in first.each] == [one.tokens for one in second.each] and not told
 
 
 def test_usual_weights_tell_how_far_they_are_and_are_stopped(session):

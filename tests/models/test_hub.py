@@ -189,6 +189,25 @@ def test_a_hash_is_computed_once_and_again_when_the_file_changes(memory, tmp_pat
     os.utime(path, ns=(0, time.time_ns() + 10**9))
     assert hub.weights_sha256([path]) == hashlib.sha256(b"other").hexdigest()
     assert memory == [path, path]
+    state = path.stat()
+    path.rename(tmp_path / "before")
+    path.write_bytes(b"third")  # another file of this size and time
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert hub.weights_sha256([path]) == hashlib.sha256(b"third").hexdigest()
+
+
+def test_verifying_reads_the_file_again_and_corrects_the_cache(memory, tmp_path):
+    path = tmp_path / "weights"
+    path.write_bytes(b"first")
+    first, other = (hashlib.sha256(content).hexdigest() for content in (b"first", b"other"))
+    assert hub.cached_sha256([path]) is None
+    assert hub.weights_sha256([path], verify=True) == hub.cached_sha256([path]) == first
+    state = path.stat()
+    path.write_bytes(b"other")  # in place, and its time is set back: nothing tells that it has changed
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert hub.weights_sha256([path]) == hub.cached_sha256([path]) == first
+    assert hub.weights_sha256([path], verify=True) == hub.cached_sha256([path]) == hub.weights_sha256([path]) == other
+    assert memory == [path] * 2
 
 
 def test_shards_have_the_hash_of_their_list(memory, tmp_path):
@@ -198,6 +217,25 @@ def test_shards_have_the_hash_of_their_list(memory, tmp_path):
     lines = "".join(f"{hashlib.sha256(name.encode()).hexdigest()}  {name}\n" for name in "ab")
     assert hub.weights_sha256(paths) == hub.weights_sha256(paths[::-1]) == hashlib.sha256(lines.encode()).hexdigest()
     assert len(memory) == 2
+    assert hub.cached_sha256(paths) == hub.weights_sha256(paths)
+    paths[0].write_text("changed")
+    assert hub.cached_sha256(paths) is None
+    same = tmp_path / "link to a"
+    same.symlink_to(paths[1])  # as in the cache of the Hub, where files with the same content are one
+    digest = hashlib.sha256(b"a").hexdigest()
+    lines = f"{digest}  a\n{digest}  link to a\n"
+    assert hub.weights_sha256([paths[1], same]) == hashlib.sha256(lines.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("digest", ["", "0" * 63, "F" * 64, "0" * 65, "../" * 20])
+def test_what_is_no_digest_is_not_believed(digest, memory, tmp_path):
+    path = tmp_path / "weights"
+    path.write_bytes(b"x")
+    expected = hub.weights_sha256([path])
+    cache_file = tmp_path / "cache" / "attncli" / "sha256.json"
+    cache_file.write_text(json.dumps(dict.fromkeys(json.loads(cache_file.read_text()), digest)))
+    assert hub.cached_sha256([path]) is None
+    assert hub.weights_sha256([path]) == hub.cached_sha256([path]) == expected
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"a": 1}', b"\xff"])
