@@ -36,16 +36,18 @@ class Took(NamedTuple):
     memory: float
 
 
-def run(command: list[str], environment: Mapping[str, str]) -> Took:
-    """Run a program to its end. Raises RuntimeError if it fails."""
+def run(command: list[str], package: Path, cache: Path) -> Took:
+    """Run a program to its end, with attncli's code in the folder `package`. Raises RuntimeError if it fails."""
+    own = {"PYTHONPATH": str(package), "ATTNCLI_CACHE": str(cache)}
+    known = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     begun = time.perf_counter()
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env={**os.environ, **environment},
-        cwd=environment["ATTNCLI_CACHE"],
+        env={**known, **own},
+        cwd=cache,
     ) as process:
         assert process.stderr is not None
         said = process.stderr.read()
@@ -56,25 +58,28 @@ def run(command: list[str], environment: Mapping[str, str]) -> Took:
     return Took(time.perf_counter() - begun, used.ru_maxrss / 1000)
 
 
+def copied(folder: Path) -> Path:
+    """Copy attncli to a folder, without bytecode."""
+    root = Path(attncli.__file__).parent.parent
+    for name in ("attncli", "sample_inputs"):
+        shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
 def measure(programs: Mapping[str, list[str]], rounds: int) -> dict[str, Took]:
     """Return the medians of each program."""
     took: dict[str, list[Took]] = {name: [] for name in programs}
-    with tempfile.TemporaryDirectory() as folder:
-        warm = Path(folder, "warm")
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        usual, warm = copied(folder / "usual"), folder / "cache"
         warm.mkdir()
-        run(programs[COLD], {"ATTNCLI_CACHE": str(warm)})
-        for number in range(rounds):
+        for number in range(-1, rounds):
             for name, command in programs.items():
-                environment = {"ATTNCLI_CACHE": str(warm)}
-                if name == COLD:
-                    environment["ATTNCLI_CACHE"] = tempfile.mkdtemp(dir=folder)
-                elif name == FIRST:
-                    copy = Path(folder, f"copy{number}")
-                    package = Path(attncli.__file__).parent
-                    shutil.copytree(package, copy / "attncli", ignore=shutil.ignore_patterns("__pycache__"))
-                    shutil.copytree(package.parent / "sample_inputs", copy / "sample_inputs")
-                    environment["PYTHONPATH"] = str(copy)
-                took[name].append(run(command, environment))
+                cache = Path(tempfile.mkdtemp(dir=folder)) if name == COLD else warm
+                package = copied(folder / f"first{number}") if name == FIRST else usual
+                one = run(command, package, cache)
+                if number >= 0:  # after a round that compiles and fills the cache
+                    took[name].append(one)
     return {name: Took(*map(statistics.median, zip(*some, strict=True))) for name, some in took.items()}
 
 

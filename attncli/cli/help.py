@@ -4,7 +4,7 @@ The text is made without rich, which takes longer to import than everything else
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -35,9 +35,12 @@ class InGroups:
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         ctx.meta[EVERYTHING] = HELP_NAMES[-1] in args
-        if ctx.resilient_parsing:  # a shell completes, and pydantic, which checks values, would take half of the time
-            for one in self.get_params(ctx):  # type: ignore[attr-defined]
+        for one in self.get_params(ctx):  # type: ignore[attr-defined]
+            if ctx.resilient_parsing:  # a shell completes
                 one.process_value = as_written
+            elif not one.multiple and one.nargs == 1:
+                converter = Converter(one.default, one.type_descriptor.annotation, one.get_runtime_param)
+                one.get_runtime_param = lambda converter=converter: converter
         return super().parse_args(ctx, args)  # type: ignore[misc]
 
     def get_help(self, ctx: Any) -> str:
@@ -78,6 +81,22 @@ def folded(lines: list[str], columns: int) -> Iterator[str]:
     for line in lines:
         pasted = bool(line.strip()) and (pasted or line.strip() in ("Example:", "Examples:"))
         yield line if pasted else fold_line(line, columns)
+
+
+class Converter:
+    """Converts the value of an option to its type, by pydantic, which takes a tenth of a second to import. So it is not
+    called for a default, nor for text that stays text.
+    """
+
+    def __init__(self, default: Any, annotation: Any, made: Callable[[], Any]) -> None:
+        self.default = default
+        self.is_text = annotation in (str, str | None)
+        self.made = made
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value is None or value == self.default or (self.is_text and isinstance(value, str)):
+            return value
+        return self.made().coerce(value, param, ctx)
 
 
 def as_written(ctx: Any, value: Any) -> Any:
