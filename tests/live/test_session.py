@@ -47,6 +47,19 @@ def test_without_a_head_is_the_model_without_it(session, minilm):
     assert found.model.changes == "without 1.3"
 
 
+def test_a_model_that_is_awake_answers_as_before(minilm):
+    one = Session([Opening("minilm", device="cpu")])
+    asked = SessionRequest("minilm", TEXT)
+    before, quick = one.record(asked), one.engine("minilm")
+    one.wake("minilm")
+    assert (quick.name, one.engine("minilm").name) == ("instant", "attncli")
+    one.records_of.clear()
+    np.testing.assert_allclose(one.record(asked).weights, before.weights, atol=2e-6)
+    awake = one.engine("minilm")
+    one.wake("minilm")
+    assert one.engine("minilm") is awake
+
+
 def test_what_is_there_is_not_made_again(session, monkeypatch):
     first = session.record(ASKED)
     monkeypatch.setattr(Session, "compute_records", None)

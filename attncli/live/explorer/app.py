@@ -494,6 +494,7 @@ class Explorer(App[None]):
         if first:
             self.hold_first(answer.record.model)
             self.ask_usual()
+            self.set_timer(IDLE, lambda: self.keeping.submit(self.session.wake, answer.look.model))
         elif self.work is None:
             self.idle = self.set_timer(IDLE, self.ask_usual)
 

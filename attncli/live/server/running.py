@@ -5,6 +5,7 @@ import errno
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from attncli.base.errors import RequestError, install_hint
@@ -134,3 +135,4 @@ def warm(site: Site) -> None:
     wish = Wish("", model, site.texts[0], (first, 0), False)
     site.workers[model].ask(lambda watch: answers.answer(site, wish, watch)).result()
     settle()
+    Thread(target=site.session.wake, args=(model,), daemon=True).start()

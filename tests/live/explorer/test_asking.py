@@ -297,7 +297,7 @@ def test_models_change_with_their_layers_and_heads(tiny):
 def test_what_a_model_brings_is_not_looked_through_for_garbage_again_and_again(minilm, monkeypatch):
     session, settled = session_of(minilm=minilm), []
     opened = session.engines.pop(("minilm", ""))
-    monkeypatch.setattr(Opening, "open", lambda self: opened)
+    monkeypatch.setattr(Opening, "open_for_answers", lambda self: opened)
     monkeypatch.setattr(gc, "freeze", lambda: settled.append("frozen"))
 
     async def script(it):
