@@ -357,7 +357,7 @@ class Layer(NamedTuple):
 
 # --- the model ------------------------------------------------------------------------------------------
 
-MOST_TOKENS = 512  # in a request: with more, torch is faster although it must be imported
+MOST_TOKENS = 512  # in a request: with many more, torch is faster although it must be imported (`tests/bench/README.md`)
 
 
 class Instant(Encoder):
