@@ -357,7 +357,9 @@ class Layer(NamedTuple):
 
 # --- the model ------------------------------------------------------------------------------------------
 
-MOST_TOKENS = 512  # in a request: with many more, torch is faster although it must be imported (`tests/bench/README.md`)
+MOST_TOKENS = (
+    512  # in a request: with many more, torch is faster although it must be imported (`tests/bench/README.md`)
+)
 
 
 class Instant(Encoder):

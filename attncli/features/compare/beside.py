@@ -17,7 +17,6 @@ from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
 from attncli.features.compare.agreement import LARGEST, difference, precision_of, rows_that_count
 from attncli.models.block import LEAST_QUERIES
 from attncli.models.config import ModelConfig
-from attncli.models.encoder import Encoder
 from attncli.models.engine import Engine
 from attncli.models.families.family import Source
 from attncli.models.model import Model
@@ -299,7 +298,7 @@ class Both(Sides):
     def their_vectors(self, theirs: PeerResult) -> list[Tensor]:
         return [theirs.states[layer + 1] for layer in self.layers]
 
-    def our_vectors(self, model: Encoder, tokens: Tokens, mask: str) -> list[Any]:
+    def our_vectors(self, model: Any, tokens: Tokens, mask: str) -> list[Any]:
         states = model.hidden_states(tokens, mask)
         return [states[layer + 1] for layer in self.layers]
 

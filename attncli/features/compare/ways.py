@@ -203,44 +203,57 @@ def half_precision(both: Both) -> float:
     return worst(difference(one.weights, weights_by_vectors(one)) for one in taken)
 
 
-class _Answering(Instant):
-    """The network in NumPy, whose results are converted to torch, where they are compared."""
+class _InNumpy(Instant):
+    """The network in NumPy, whose results go to torch on a device, where they are compared."""
+
+    to = torch.device("cpu")
 
     def take(
         self, texts: Iterable[Tokens], request: Request = Request(), taps: Sequence[Tap] = ()
     ) -> Iterator[TextResult]:
         for one in super().take(texts, request, taps):
-            weights, query, key = (torch.from_numpy(part) for part in (one.weights, *one.vectors))
+            weights, query, key = (as_tensor(part, self.to) for part in (one.weights, *one.vectors))
             yield one._replace(weights=weights, vectors=(query, key))
 
+    def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:
+        return [as_tensor(one, self.to) for one in super().hidden_states(tokens, mask, positions)]
 
-def instant(both: Both) -> float:
-    """Compare the network in NumPy, which answers short texts: weights, hidden states, norms, q and k."""
+
+def in_numpy(both: Both) -> Both:
+    """Return both sides with the network in NumPy in place of the model: with its files mapped, if it has any."""
     model, why = both.model, why_not(both.model.config)
     if why is not None:
         raise NothingToCompare(f"there is no network in NumPy: {why}")
     if is_half(model.dtype):
         raise NothingToCompare("the network in NumPy computes in float32")
-    beside = copy(both)
-    beside.answering = answering = in_numpy(model).silencing(model.silenced_heads)
-    differences = [together(beside), some_heads(beside), pair(beside), norms(beside), vectors(beside)]
-    for mask, (_, text) in product(MASKS, both.padded()):
-        [(_, one)] = beside.run_model([text], mask=mask)
-        states = [torch.from_numpy(one) for one in both.our_vectors(answering, plain_tokens(text), mask)]
-        differences.append(beside.weight_difference(one, text, mask))
-        differences.append(vectors_apart(both, states, both.their_vectors(both.theirs(text, mask)), text))
-    return worst(differences)
-
-
-def in_numpy(model: Model) -> _Answering:
-    """Return the network in NumPy with a model's weights: those of its files, mapped as for a text, if it has any."""
     place, config, checkpoint = model.place, model.config, model.checkpoint
     if model.sha256 and all(path.suffix == ".safetensors" for path in weight_files(place.path)):
         checkpoint = open_checkpoint(place.path, config.family.prefixes, "mapped")
     else:
         tensors = {name: as_numpy(file.read(known)) for name, (file, known) in checkpoint.files.items()}
         checkpoint = Checkpoint([StateDict(tensors)], checkpoint.where)
-    return _Answering(place, config, model.tokenizer, checkpoint, model.sha256, lambda: model)
+    network = _InNumpy(place, config, model.tokenizer, checkpoint, model.sha256, lambda: model)
+    network.to = model.device
+    beside = copy(both)
+    beside.answering = network.silencing(model.silenced_heads)
+    return beside
+
+
+def instant(both: Both) -> float:
+    """Compare the network in NumPy, which answers short texts: weights, hidden states, q and k."""
+    beside = in_numpy(both)
+    differences = [together(beside), some_heads(beside), pair(beside), vectors(beside)]
+    for mask, (_, text) in product(MASKS, both.padded()):
+        [(_, one)] = beside.run_model([text], mask=mask)
+        ours = both.our_vectors(beside.answering, plain_tokens(text), mask)
+        differences.append(beside.weight_difference(one, text, mask))
+        differences.append(vectors_apart(both, ours, both.their_vectors(both.theirs(text, mask)), text))
+    return worst(differences)
+
+
+def instant_norms(both: Both) -> float:
+    """Compare `--measure norm` in NumPy."""
+    return norms(in_numpy(both))
 
 
 def taken_apart(both: Both) -> float:
@@ -654,6 +667,7 @@ WAYS: dict[str, Check[Both]] = {
     "half precision": Check("--dtype bfloat16: maps of its q and k", half_precision, "own vectors", single=True),
     "norms": Check("--measure norm", norms, "norms"),
     "instant": Check("short texts, in NumPy", instant, "hidden", single=True),
+    "instant norms": Check("--measure norm, in NumPy", instant_norms, "norms", single=True),
     "one head apart": Check("explain, mechanisms", taken_apart, "vectors", single=True),
     "gradients": Check("ablate, trust: by gates, inputs and weights", gradients, "hidden"),
     "sums": Check("stats", sums, "sums"),
