@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -357,9 +357,7 @@ class Layer(NamedTuple):
 
 # --- the model ------------------------------------------------------------------------------------------
 
-MOST_TOKENS = (
-    512  # in a request: with many more, torch is faster although it must be imported (`tests/bench/README.md`)
-)
+MOST_TOKENS = 512  # in a request: with many more, torch is faster although it must be imported (tests/bench)
 
 
 class Instant(Encoder):
@@ -385,17 +383,13 @@ class Instant(Encoder):
         awake: "Callable[[], Engine]",
     ) -> None:
         super().__init__(place, config, tokenizer, checkpoint, sha256)
-        self.open = awake
+        self.open = cache(awake)  # shared by the models without some heads
         self.network = Network(config)
         self.surplus = check_shapes(checkpoint, self.network)
 
-    @cached_property
-    def _in_torch(self) -> "Engine":
+    def awake(self) -> "Engine":
         model = self.open()
         return model.silencing(self.silenced_heads) if self.silenced_heads else model
-
-    def awake(self) -> "Engine":
-        return self._in_torch
 
     def read(self, module: str) -> None:
         start = f"{module}."
@@ -417,16 +411,8 @@ class Instant(Encoder):
         together: Callable[[int], int] = every_text,
     ) -> OwnRows:
         name = self.usual_mask(mask)
-        rows = arrange(
-            batch,
-            self.config,
-            lambda real: layer_masks(real, self.config, name),
-            lambda array: array,
-            HIDES_PADDING[name],
-            positions,
-            together,
-        )
-        return rows
+        masks = partial(layer_masks, config=self.config, name=name)
+        return arrange(batch, self.config, masks, lambda array: array, HIDES_PADDING[name], positions, together)
 
     def turning(self, heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
         """Return the rotation of these heads. All heads of a network rotate the same pairs."""

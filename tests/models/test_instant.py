@@ -129,3 +129,11 @@ def test_activations_are_torchs(name):
 def test_a_row_without_keys_has_weights_of_0():
     weights = instant.softmax(np.array([[-np.inf, -np.inf], [0.0, -np.inf], [1e30, -1e30]], np.float32))
     assert weights.tolist() == [[0, 0], [1, 0], [1, 0]]
+
+
+def test_without_heads_torch_has_none_of_them_either(instant):
+    assert instant.awake() is instant.awake()
+    silenced = instant.without("3.1")
+    assert silenced.awake().silenced_heads == [(3, 1)] and instant.awake().silenced_heads == []
+    ours, theirs = (model.attend("The cat sat.", layers=5).weights for model in (silenced, silenced.awake()))
+    np.testing.assert_allclose(ours, theirs, atol=2e-6)
