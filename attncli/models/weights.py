@@ -154,7 +154,8 @@ class Checkpoint:
             raise RequestError(f"{self.where}: {own_name} is {stored.dtype}, not a float of 16 to 64 bits")
         matrix = stored.T if source.transposed and stored.ndim == 2 else stored
         part = source.cut(matrix)
-        tensor = np.ascontiguousarray(part, dtype) if isinstance(part, np.ndarray) else part.to(dtype).contiguous()
+        with np.errstate(over="ignore"):  # what is too large is refused below
+            tensor = np.ascontiguousarray(part, dtype) if isinstance(part, np.ndarray) else part.to(dtype).contiguous()
         if not _all_finite(tensor):
             raise RequestError(f"{self.where}: {own_name} has a number that is {_describe_flaw(part, dtype)}")
         return tensor
@@ -165,7 +166,7 @@ def _describe_flaw(stored: Array, dtype: Any) -> str:
     xp = library(stored)
     if xp.isnan(stored).any():
         return "NaN"
-    return "infinite" if xp.isinf(stored).any() else f"too large for {dtype}"
+    return "infinite" if xp.isinf(stored).any() else f"too large for {str(dtype).removeprefix('torch.')}"
 
 
 def open_checkpoint(directory: Path, prefixes: Collection[str] = (), framework: str = "pt") -> Checkpoint:

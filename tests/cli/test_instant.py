@@ -3,7 +3,9 @@
 import json
 
 import pytest
+import torch
 from checkpoints import edit_config, make_checkpoint
+from safetensors.torch import load_file, save_file
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
 COMMANDS = [
@@ -121,8 +123,29 @@ def test_every_form_of_weights_gives_the_same(attncli, tmp_path, form):
     assert ours[0]["attention"][0]["weights"][0] == pytest.approx(theirs[0]["attention"][0]["weights"][0], abs=2e-5)
 
 
-def test_a_damaged_checkpoint_is_refused_as_in_torch(attncli, tmp_path):
+def nonsense(directory):
+    edit_config(directory, hidden_size=64)
+
+
+def infinite(directory):
+    change(directory, "key", lambda tensor: tensor.fill_(torch.inf))
+
+
+def too_large(directory):
+    for name in ("query", "key"):
+        change(directory, name, lambda tensor: tensor.mul_(1e20))
+
+
+def change(directory, name, how):
+    tensors = load_file(directory / "model.safetensors")
+    for one in [one for one in tensors if name in one]:
+        how(tensors[one])
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize("damage", [nonsense, infinite, too_large])
+def test_a_damaged_checkpoint_is_refused_as_in_torch(attncli, tmp_path, damage):
     path = make_checkpoint(tmp_path / "a")
-    edit_config(path, hidden_size=64)
-    says = [attncli("run", "-m", str(path), *engine, "the cat").err for engine in ([], ["--engine", "attncli"])]
-    assert says[0] == says[1] != ""
+    damage(path)
+    says = [attncli("run", "-m", str(path), *engine, "the cat") for engine in ([], ["--engine", "attncli"])]
+    assert says[0] == says[1] and says[0].code == 2 and says[0].err.count("\n") == 1

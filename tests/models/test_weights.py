@@ -145,7 +145,7 @@ FLAWS = {
     "inf": (with_one(float("inf")), "infinite"),
     "-inf": (with_one(float("-inf")), "infinite"),
     "half": (put(lambda tensor: tensor.half().fill_(torch.inf)), "infinite"),
-    "too large": (put(lambda tensor: tensor.double().fill_(1e300)), "too large for torch.float32"),
+    "too large": (put(lambda tensor: tensor.double().fill_(1e300)), "too large for float32"),
 }
 
 
