@@ -1,6 +1,7 @@
 """A model to open and its options, passed from a command or to another process."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from attncli.base.errors import RequestError
@@ -8,6 +9,7 @@ from attncli.record.selection import heads_list
 
 if TYPE_CHECKING:
     from attncli.models.engine import Engine
+    from attncli.models.hub import Place
 
 
 @dataclass(frozen=True)
@@ -36,26 +38,30 @@ class Opening:
         """Open the model. Raises RequestError as `load_model` and `Engine.without` do."""
         from attncli.models.hub import locate
 
-        place = locate(self.name)  # reports a wrong name before importing torch, which takes a second
-        from attncli.models.loading import load_from
-
-        loaded = load_from(place, self.device, self.dtype, self.engine)
-        return loaded if self.without is None else loaded.without(self.without)
+        return self._without(self._load(locate(self.name)))  # a wrong name is reported before torch is imported
 
     def open_for_answers(self) -> "Engine":
         """Open the model for records of short texts: in NumPy, without importing torch, if it can be.
 
         What else is asked of it opens the model in torch then. Raises RequestError as `open` does.
         """
-        if (self.engine, self.dtype) != ("auto", "float32") or self.device not in ("auto", "cpu"):
-            return self.open()
         from attncli.models.hub import locate
         from attncli.models.loading import load_instant
 
-        instant = load_instant(locate(self.name), replace(self, without=None).open)
-        if instant is None:
-            return self.open()
-        return instant if self.without is None else instant.without(self.without)
+        place = locate(self.name)
+        if (self.engine, self.dtype) == ("auto", "float32") and self.device in ("auto", "cpu"):
+            instant = load_instant(place, partial(self._load, place))
+            if instant is not None:
+                return self._without(instant)
+        return self._without(self._load(place))
+
+    def _load(self, place: "Place") -> "Engine":
+        from attncli.models.loading import load_from
+
+        return load_from(place, self.device, self.dtype, self.engine)
+
+    def _without(self, engine: "Engine") -> "Engine":
+        return engine if self.without is None else engine.without(self.without)
 
     def reopen(self, opened: "Engine | None", sha256: str) -> "Engine":
         """Return the already open model, or open it. Raises RequestError as `open` does, and if the weights have
