@@ -189,10 +189,10 @@ _ALL = Request()
 class Engine(Walker):
     """A model with its tokenizer, ready to compute the attention of texts. It answers requests with taps.
 
-    name: "attncli" or "transformers". place: the location of the model. sha256: of its weights. tokenizer: cuts the
-    model's input. device: computes. parts: its kinds of attention, as in `AttentionRecord.kind`. can_be_tapped: the
-    network calls our attention function. `attncli.models.opening.Opening.of` describes how to open the model again in
-    another process.
+    name: "attncli", "transformers" or "instant". place: the location of the model. sha256: of its weights. tokenizer:
+    cuts the model's input. device: computes. parts: its kinds of attention, as in `AttentionRecord.kind`.
+    can_be_tapped: the network calls our attention function. `attncli.models.opening.Opening.of` describes how to open
+    the model again in another process.
     """
 
     name: str

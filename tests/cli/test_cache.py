@@ -9,7 +9,7 @@ import pytest
 from checkpoints import make_checkpoint
 from shell import environment
 
-from attncli.models.model import Model
+from attncli.models.encoder import Encoder
 
 TEXT = "The cat sat on the big cat because it was too big."
 SAMPLE = "The trophy does not fit in the suitcase because it is too big."  # one of the texts of the usual weights
@@ -51,13 +51,13 @@ def cache(tmp_path, monkeypatch):
 def walks(monkeypatch):
     """The texts that a network was walked for, one entry a walk."""
     walked = []
-    original = Model.walk
+    original = Encoder.walk
 
     def walk(self, rows, *arguments, **more):
         walked.append(sum(len(run.texts) for run in rows.runs))
         return original(self, rows, *arguments, **more)
 
-    monkeypatch.setattr(Model, "walk", walk)
+    monkeypatch.setattr(Encoder, "walk", walk)
     return walked
 
 

@@ -227,6 +227,8 @@ class Pane(Widget):
 
     def redraw(self) -> None:
         answer, look = self.explorer.answer, self.explorer.look
+        if self.size.width == 0:
+            self.strips = []
         if answer is None or look.head is None or self.size.width == 0:
             return
         canvas = Canvas(self.size.width, not self.app.no_color, True, self.size.height)

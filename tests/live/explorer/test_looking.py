@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from exploring import TEXT, explore, session_of
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.style import Style
 
@@ -280,6 +280,7 @@ KEYS = [*"jkhlnposwmv=ud12340", "left", "right", "up", "down", "tab", "escape"]
 
 
 @given(st.lists(st.one_of(st.sampled_from(KEYS), st.tuples(st.integers(44, 200), st.integers(20, 60))), max_size=25))
+@example([(132, 20), (44, 60)])  # where panes are hidden
 def test_no_keys_and_no_sizes_end_it(session, doings):
     async def script(it):
         for one in doings:
