@@ -38,9 +38,9 @@ class InGroups:
         for one in self.get_params(ctx):  # type: ignore[attr-defined]
             if ctx.resilient_parsing:  # a shell completes
                 one.process_value = as_written
-            elif not one.multiple and one.nargs == 1:
+            elif not one.multiple and one.nargs == 1 and "get_runtime_param" not in vars(one):  # once a process
                 converter = Converter(one.default, one.type_descriptor.annotation, one.get_runtime_param)
-                one.get_runtime_param = lambda converter=converter: converter
+                one.get_runtime_param = converter.itself
         return super().parse_args(ctx, args)  # type: ignore[misc]
 
     def get_help(self, ctx: Any) -> str:
@@ -92,6 +92,9 @@ class Converter:
         self.default = default
         self.is_text = annotation in (str, str | None)
         self.made = made
+
+    def itself(self) -> "Converter":
+        return self
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         if value is None or value == self.default or (self.is_text and isinstance(value, str)):

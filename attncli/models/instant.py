@@ -10,7 +10,6 @@ long texts, predictions, gradients.
 """
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -22,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attncli.base.arrays import Bools, Floats, Ints
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import RequestError
 from attncli.models.block import Block, Tap
 from attncli.models.config import ModelConfig, read_config
 from attncli.models.encoder import Encoder, find_heads
@@ -389,9 +388,7 @@ class Instant(Encoder):
         self.surplus = check_shapes(checkpoint, self.network)
 
     def awake(self) -> "Engine":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Notice)  # those were given when this model was opened
-            model = self.open()
+        model = self.open()
         return model.silencing(self.silenced_heads) if self.silenced_heads else model
 
     def read(self, module: str) -> None:

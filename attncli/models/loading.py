@@ -65,7 +65,7 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
     if engine == "instant":
         if device not in ("auto", "cpu") or dtype != "float32":
             raise RequestError("--engine instant computes on the CPU in float32: leave --device and --dtype out")
-        instant = load_instant(place, partial(load_from, place, device, dtype, "attncli"))
+        instant = load_instant(place, device)
         if instant is None:
             raise RequestError(f"there is no network in NumPy for {place.name}: omit --engine instant")
         return instant
@@ -104,8 +104,8 @@ def _tokenizer_of_transformers(directory: Path) -> Any:
     return peer_tokenizer(directory).backend_tokenizer
 
 
-def load_instant(place: Place, awake: "Callable[[], Engine]") -> "Instant | None":
-    """Load a model's network in NumPy; None if there is none for it. awake: opens the model in torch.
+def load_instant(place: Place, device: str) -> "Instant | None":
+    """Load a model's network in NumPy; None if there is none for it. device: where torch computes what NumPy does not.
 
     Raises RequestError as `load_model` does.
     """
@@ -115,20 +115,26 @@ def load_instant(place: Place, awake: "Callable[[], Engine]") -> "Instant | None
         return None
     if any(path.suffix != ".safetensors" for path in weight_files(place.path)):
         return None
+    awake = partial(_load_in_torch, place, device, "float32", told=True)
     return _load_own(place, partial(Instant, awake=awake), "mapped")
 
 
-def _load_in_torch(place: Place, device: str, dtype: str) -> "Model":
-    """Load a model with attncli's own network in torch. Raises NoEncoder for a model without an attncli encoder."""
+def _load_in_torch(place: Place, device: str, dtype: str, told: bool = False) -> "Model":
+    """Load a model with attncli's own network in torch. told: as for `_load_own`.
+
+    Raises NoEncoder for a model without an attncli encoder.
+    """
     from attncli.models.devices import pick_device, pick_dtype
     from attncli.models.model import Model
 
     chosen, number = pick_device(device), pick_dtype(dtype)
-    return _load_own(place, partial(Model, device=chosen, dtype=number), "pt")
+    return _load_own(place, partial(Model, device=chosen, dtype=number), "pt", told)
 
 
-def _load_own(place: Place, make: "Callable[..., E]", framework: str) -> "E":
-    """Load a model with attncli's own network. make: the model's class. framework: as for `open_checkpoint`."""
+def _load_own(place: Place, make: "Callable[..., E]", framework: str, told: bool = False) -> "E":
+    """Load a model with attncli's own network. make: the model's class. framework: as for `open_checkpoint`. told: its
+    notices have been given.
+    """
     config_file = place.path / CONFIG_FILE
     config = ModelConfig.from_file(config_file)
     sha256 = weights_sha256(weight_files(place.path))
@@ -142,6 +148,8 @@ def _load_own(place: Place, make: "Callable[..., E]", framework: str) -> "E":
         config.family.tokenizer,
     )
     checkpoint = open_checkpoint(place.path, config.family.prefixes, framework)
+    if told:
+        return make(place, config, tokenizer, checkpoint, sha256)
     with left_aside(place.name, native(read_config(config_file))) as code:
         model = make(place, config, tokenizer, checkpoint, sha256)
         if model.surplus and code is not None:

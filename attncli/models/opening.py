@@ -1,7 +1,6 @@
 """A model to open and its options, passed from a command or to another process."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from attncli.base.errors import RequestError
@@ -50,7 +49,7 @@ class Opening:
 
         place = locate(self.name)
         if (self.engine, self.dtype) == ("auto", "float32") and self.device in ("auto", "cpu"):
-            instant = load_instant(place, partial(self._load, place))
+            instant = load_instant(place, self.device)
             if instant is not None:
                 return self._without(instant)
         return self._without(self._load(place))

@@ -67,6 +67,7 @@ def serve(site: Site, listening: socket.socket, host: str) -> Iterator[str]:
             loop.run_until_complete(until_started(server, serving))
             if server.started:
                 yield lock.address
+                Thread(target=site.session.wake, args=(site.session.models[0],), daemon=True).start()
             loop.run_until_complete(serving)
     finally:
         loop.close()
@@ -135,4 +136,3 @@ def warm(site: Site) -> None:
     wish = Wish("", model, site.texts[0], (first, 0), False)
     site.workers[model].ask(lambda watch: answers.answer(site, wish, watch)).result()
     settle()
-    Thread(target=site.session.wake, args=(model,), daemon=True).start()
