@@ -1,8 +1,8 @@
 """The folder of results that can be computed again: digests of weights, usual weights, and copies of models.
 
-ATTNCLI_CACHE names it. By default it is `attncli` in XDG_CACHE_HOME or in ~/.cache. The cache is never needed: a folder
-that is missing, read-only or garbled changes nothing, and causes no message. Whoever reads a file of it checks the
-content (`attncli.base.untrusted`).
+ATTNCLI_CACHE names it. By default it is `attncli` in XDG_CACHE_HOME or in ~/.cache. The program never needs
+the cache. If the folder is missing, read-only or garbled, nothing changes and no message appears. Code that reads a
+file of it checks the content (`attncli.base.untrusted`).
 """
 
 import json

@@ -219,8 +219,7 @@ class Tensors:
     """A .safetensors file mapped into memory. Tensors are read one at a time.
 
     framework: the library of the tensors, "numpy" or "pt", or "mapped": NumPy arrays of floats that are not copied from
-    the file. metadata: the file's metadata. shapes: of its tensors, by
-    name.
+    the file. metadata: the file's metadata. shapes: of its tensors, by name.
 
     Raises ValueError if it is damaged, and OSError as `open_regular` does.
     """

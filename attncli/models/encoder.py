@@ -6,18 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from attncli.base import choices
-from attncli.base.arrays import Array
+from attncli.base.arrays import Array, Ints
 from attncli.base.errors import RequestError
 from attncli.models.block import Tap
 from attncli.models.config import TABLE, ModelConfig, values_of
 from attncli.models.engine import Engine
-from attncli.models.families.family import Head
+from attncli.models.families.family import Head, Turned
 from attncli.models.hub import Place
 from attncli.models.rows import OwnRows, Rows
 from attncli.models.walk import Beginning, Ending, walk
-from attncli.models.weights import Checkpoint
+from attncli.models.weights import Checkpoint, check_shapes
 from attncli.record import ModelInfo, Request
+from attncli.record.parts import Turning
 from attncli.record.selection import heads_list
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
@@ -31,16 +35,22 @@ class Encoder(Engine):
     surplus: the checkpoint's tensors that the network does not use.
     """
 
-    surplus: list[str]
-
     def __init__(
-        self, place: Place, config: ModelConfig, tokenizer: Tokenizer, checkpoint: Checkpoint, sha256: str
+        self,
+        place: Place,
+        config: ModelConfig,
+        tokenizer: Tokenizer,
+        checkpoint: Checkpoint,
+        sha256: str,
+        network: Any,
     ) -> None:
         self.place = place
         self.config = config
         self.tokenizer = tokenizer
         self.checkpoint = checkpoint
         self.sha256 = sha256
+        self.network = network
+        self.surplus = check_shapes(checkpoint, network)
         self.needed: Counter[str] = Counter()  # number of uses by module; the first use reads it
 
     @property
@@ -71,6 +81,17 @@ class Encoder(Engine):
     @property
     def head_dim(self) -> int:
         return self.config.head_dim
+
+    def turning(self, heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
+        """Return the rotation of these heads. All heads of a network rotate the same pairs."""
+        positions = [self.config.positions[layer] for layer, _ in heads]
+        turned = [one for one in positions if isinstance(one, Turned)]
+        if not turned:
+            return None
+        of_pairs, places = pairs(turned[0]), np.arange(tokens)
+        none = np.zeros(len(of_pairs))
+        found = np.array([rates(one, np.float64) if isinstance(one, Turned) else none for one in positions])
+        return Turning(found, of_pairs, places, places)
 
     def usual_mask(self, mask: str | None) -> str:
         """Return the mask's name, by default the encoder's training mask, which hides [PAD]."""
@@ -140,6 +161,21 @@ class Encoder(Engine):
             if value is not None:
                 raise RequestError(f"{option} is for encoder-decoders, but {self.place.name} is an encoder: omit it")
         super().check(request)
+
+
+# --- rotary positions ------------------------------------------------------------------------------------
+
+
+def rates(rotary: Turned, dtype: Any) -> npt.NDArray[Any]:
+    """Return the angle between neighbouring positions for each pair, `[rotated / 2]`: base^(-2i / rotated)."""
+    pair = np.arange(0, rotary.rotated, 2, dtype=dtype)
+    return 1 / dtype(rotary.base) ** (pair / dtype(rotary.rotated)) / dtype(rotary.stretch)
+
+
+def pairs(rotary: Turned) -> Ints:
+    """Return the two elements of every pair, int `[rotated / 2, 2]`."""
+    elements = np.arange(rotary.rotated)
+    return elements.reshape(-1, 2) if rotary.interleaved else elements.reshape(2, -1).T
 
 
 # --- the heads of a checkpoint ----------------------------------------------------------------------------

@@ -380,16 +380,21 @@ class Engine(Walker):
         if self.silenced_heads:
             self.of_part(request.which)._check_silenced(request)
         if request.predict:
-            from attncli.models.outputs import notices
+            self.warn_of_outputs()
 
-            for notice in notices(self):
-                warnings.warn(notice, Notice, stacklevel=2)
+    def warn_of_outputs(self) -> None:
+        """Give a Notice for each prediction that is missing although config.json names its task."""
+        from attncli.models.outputs import notices
+
+        for notice in notices(self):
+            warnings.warn(notice, Notice, stacklevel=3)
 
     def _check_silenced(self, request: Request) -> None:
         """Raises RequestError if no requested result depends on the silenced heads."""
         last = max(self.select_layers(request.layers))
-        says = request.predict and any(one.kind != "embedding" for one in self.outputs().values())
-        if min(self.silenced_heads)[0] >= last and not says:
+        if min(self.silenced_heads)[0] < last:
+            return
+        if not (request.predict and any(one.kind != "embedding" for one in self.outputs().values())):
             nothing = f"{self.info.changes} nothing changes in layers up to {last}"
             raise RequestError(f"{nothing}: request a later layer, or omit --without")
 
@@ -475,7 +480,7 @@ class Engine(Walker):
         """
         check_text("text", text, "predict each text separately")
         check_optional_text("pair", pair)
-        part = self.of_part(None)
+        part = self.awake().of_part(None)
         from attncli.models.outputs import predict
 
         return predict(part, part.ready(self.tokenizer.encode(text, pair, pad_to)), output, mask)
@@ -488,7 +493,7 @@ class Engine(Walker):
         check_texts("texts", texts)
         from attncli.models.outputs import embed
 
-        return embed(self.of_part("encoder" if len(self.parts) > 1 else None), texts)
+        return embed(self.awake().of_part("encoder" if len(self.parts) > 1 else None), texts)
 
 
 def check_model(model: object) -> None:

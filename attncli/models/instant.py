@@ -13,30 +13,28 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from attncli.base.arrays import Bools, Floats, Ints
 from attncli.base.errors import RequestError
 from attncli.models.block import Block, Tap
 from attncli.models.config import ModelConfig, read_config
-from attncli.models.encoder import Encoder, find_heads
-from attncli.models.families.family import Turned
+from attncli.models.encoder import Encoder, find_heads, pairs, rates
+from attncli.models.families.family import Head, Turned
 from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
-from attncli.models.weights import Checkpoint, check_shapes, read_parameters
+from attncli.models.weights import Checkpoint, read_parameters
 from attncli.record import AttentionRecord, Request
-from attncli.record.parts import Turning
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens, masked
 
 if TYPE_CHECKING:
     from attncli.models.engine import Engine
-    from attncli.models.output import AvailableOutputs, Numbers, Prediction
+    from attncli.models.output import AvailableOutputs
 
 # --- functions ------------------------------------------------------------------------------------------
 
@@ -166,26 +164,15 @@ class Score(NamedTuple):
         return turn
 
 
-def rates(rotary: Turned, dtype: Any) -> npt.NDArray[Any]:
-    """Return the angle between neighbouring positions for each pair, `[rotated / 2]`: base^(-2i / rotated)."""
-    pair = np.arange(0, rotary.rotated, 2, dtype=dtype)
-    return 1 / dtype(rotary.base) ** (pair / dtype(rotary.rotated)) / dtype(rotary.stretch)
-
-
-def pairs(rotary: Turned) -> Ints:
-    """Return the two elements of every pair, int `[rotated / 2, 2]`."""
-    elements = np.arange(rotary.rotated)
-    return elements.reshape(-1, 2) if rotary.interleaved else elements.reshape(2, -1).T
-
-
 # --- the network ----------------------------------------------------------------------------------------
 
 
 def why_not(config: ModelConfig) -> str | None:
     """Return why there is no network in NumPy for a configuration; None if there is one."""
-    if config.conv is not None or not all(one is None or isinstance(one, Turned) for one in config.positions):
-        return f"it has {config.position_words} positions" if config.conv is None else "it has a convolution"
-    return None
+    if config.conv is not None:
+        return "it has a convolution"
+    plain = all(one is None or isinstance(one, Turned) for one in config.positions)
+    return None if plain else f"it has {config.position_words} positions"
 
 
 class Network:
@@ -355,6 +342,17 @@ class Layer(NamedTuple):
         return self.network.linear(f"{self.name}.feed_forward.down", wide)
 
 
+def load_parameters(checkpoint: Checkpoint, network: Network, module: str) -> None:
+    """Read one part of the network ("embeddings", "layers.3") from the checkpoint.
+
+    Raises RequestError if a tensor has a number that is not finite.
+    """
+    start = f"{module}."
+    names = [name.removeprefix(start) for name in network.shapes() if name.startswith(start)]
+    read = read_parameters(checkpoint, network.config, module, names, np.dtype("float32"))
+    network.parameters.update({start + name: value for name, value in read.items()})
+
+
 # --- the model ------------------------------------------------------------------------------------------
 
 MOST_TOKENS = 512  # in a request: with many more, torch is faster although it must be imported (tests/bench)
@@ -382,20 +380,15 @@ class Instant(Encoder):
         sha256: str,
         awake: "Callable[[], Engine]",
     ) -> None:
-        super().__init__(place, config, tokenizer, checkpoint, sha256)
+        super().__init__(place, config, tokenizer, checkpoint, sha256, Network(config))
         self.open = cache(awake)  # shared by the models without some heads
-        self.network = Network(config)
-        self.surplus = check_shapes(checkpoint, self.network)
 
     def awake(self) -> "Engine":
         model = self.open()
         return model.silencing(self.silenced_heads) if self.silenced_heads else model
 
     def read(self, module: str) -> None:
-        start = f"{module}."
-        names = [name.removeprefix(start) for name in self.network.shapes() if name.startswith(start)]
-        read = read_parameters(self.checkpoint, self.config, module, names, self.dtype)
-        self.network.parameters.update({start + name: value for name, value in read.items()})
+        load_parameters(self.checkpoint, self.network, module)
 
     def array(self, shape: Sequence[int], zeros: bool = False, maps: bool = False) -> Floats:
         return np.zeros(shape, self.dtype) if zeros else np.empty(shape, self.dtype)
@@ -414,17 +407,6 @@ class Instant(Encoder):
         masks = partial(layer_masks, config=self.config, name=name)
         return arrange(batch, self.config, masks, lambda array: array, HIDES_PADDING[name], positions, together)
 
-    def turning(self, heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
-        """Return the rotation of these heads. All heads of a network rotate the same pairs."""
-        turned = [self.network.layer(layer).score.rotary for layer, _ in heads]
-        every = [rotary for rotary in turned if rotary is not None]
-        if not every:
-            return None
-        of_pairs, places = pairs(every[0]), np.arange(tokens)
-        none = np.zeros(len(of_pairs))
-        found = np.array([none if rotary is None else rates(rotary, np.float64) for rotary in turned])
-        return Turning(found, of_pairs, places, places)
-
     # --- what is left to torch
 
     def attend_tokens(
@@ -442,44 +424,25 @@ class Instant(Encoder):
         else:
             yield from super().attend_tokens(few, replace(request, predict=False), taps)
 
+    @cached_property
+    def task_heads(self) -> dict[str, Head] | None:
+        """Return the heads for tasks that the checkpoint has; None if its config.json can't be read."""
+        try:
+            return find_heads(self, read_config(self.place.path / CONFIG_FILE))
+        except RequestError:
+            return None
+
     def predicts(self, texts: Iterable[Tokens]) -> bool:
         """Return True if the checkpoint may have a prediction for any of these texts, other than an embedding."""
-        try:
-            heads = find_heads(self, read_config(self.place.path / CONFIG_FILE))
-        except RequestError:
+        if self.task_heads is None or ("words" in self.task_heads and any(map(masked, texts))):
             return True
-        if "words" in heads and any(map(masked, texts)):
-            return True
-        main = next(iter(heads.values()), None)
+        main = next(iter(self.task_heads.values()), None)
         embeds = (self.place.path / MODULES_FILE).is_file()
         return main is not None and main.kind != "words" and not (main.alone and embeds)
 
-    def check(self, request: Request) -> None:
-        if request.predict and self.predicts(()):
-            self.awake().check(request)
-            return
-        try:
-            super().check(replace(request, predict=False))
-        except RequestError:  # unless a prediction depends on the heads without which nothing else changes
-            if not (request.predict and self.silenced_heads):
-                raise
-            self.awake().check(request)
-
-    def predict(
-        self,
-        text: str,
-        pair: str | None = None,
-        output: str | None = None,
-        mask: str | None = None,
-        pad_to: int | None = None,
-    ) -> "Prediction":
-        return self.awake().predict(text, pair, output, mask, pad_to)
-
-    def embed(self, texts: Sequence[str]) -> "Numbers":
-        return self.awake().embed(texts)
-
-    def last_hidden(self, texts: Sequence[Tokens], mask: str | None = None, taps: Sequence[Tap] = ()) -> list[Any]:
-        return self.awake().last_hidden(texts, mask, taps)
+    def warn_of_outputs(self) -> None:
+        if self.predicts(()):
+            self.awake().warn_of_outputs()
 
     def find_outputs(self) -> "AvailableOutputs":
         return self.awake().available_outputs

@@ -111,12 +111,14 @@ def load_instant(place: Place, device: str) -> "Instant | None":
     """
     from attncli.models.instant import Instant, why_not
 
-    if why_no_encoder(place) is not None or why_not(ModelConfig.from_file(place.path / CONFIG_FILE)) is not None:
+    try:
+        config = ModelConfig.from_file(place.path / CONFIG_FILE)
+    except NoEncoder:
         return None
-    if any(path.suffix != ".safetensors" for path in weight_files(place.path)):
+    if why_not(config) is not None or any(path.suffix != ".safetensors" for path in weight_files(place.path)):
         return None
     awake = partial(_load_in_torch, place, device, "float32", told=True)
-    return _load_own(place, partial(Instant, awake=awake), "mapped")
+    return _load_own(place, config, partial(Instant, awake=awake), "mapped")
 
 
 def _load_in_torch(place: Place, device: str, dtype: str, told: bool = False) -> "Model":
@@ -128,15 +130,14 @@ def _load_in_torch(place: Place, device: str, dtype: str, told: bool = False) ->
     from attncli.models.model import Model
 
     chosen, number = pick_device(device), pick_dtype(dtype)
-    return _load_own(place, partial(Model, device=chosen, dtype=number), "pt", told)
+    config = ModelConfig.from_file(place.path / CONFIG_FILE)
+    return _load_own(place, config, partial(Model, device=chosen, dtype=number), "pt", told)
 
 
-def _load_own(place: Place, make: "Callable[..., E]", framework: str, told: bool = False) -> "E":
+def _load_own(place: Place, config: ModelConfig, make: "Callable[..., E]", framework: str, told: bool = False) -> "E":
     """Load a model with attncli's own network. make: the model's class. framework: as for `open_checkpoint`. told: its
     notices have been given.
     """
-    config_file = place.path / CONFIG_FILE
-    config = ModelConfig.from_file(config_file)
     sha256 = weights_sha256(weight_files(place.path))
     check_sha256(place, sha256)
     tokenizer = Tokenizer.from_directory(
@@ -150,7 +151,7 @@ def _load_own(place: Place, make: "Callable[..., E]", framework: str, told: bool
     checkpoint = open_checkpoint(place.path, config.family.prefixes, framework)
     if told:
         return make(place, config, tokenizer, checkpoint, sha256)
-    with left_aside(place.name, native(read_config(config_file))) as code:
+    with left_aside(place.name, native(read_config(place.path / CONFIG_FILE))) as code:
         model = make(place, config, tokenizer, checkpoint, sha256)
         if model.surplus and code is not None:
             raise RequestError(f"{config.model_type} has no {some_of(model.surplus)}")

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -31,8 +30,7 @@ from attncli.models.outputs import (
     sources_of,
 )
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
-from attncli.models.weights import Checkpoint, check_shapes, read_parameters
-from attncli.record.parts import Turning
+from attncli.models.weights import Checkpoint, read_parameters
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
 
@@ -55,24 +53,9 @@ class Model(Encoder, InTorch):
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
-        super().__init__(place, config, tokenizer, checkpoint, sha256)
+        super().__init__(place, config, tokenizer, checkpoint, sha256, empty_network(config))
         self.device = device
         self.dtype = dtype
-        self.network = empty_network(config)
-        self.surplus = check_shapes(checkpoint, self.network)  # unused tensors
-
-    def turning(self, heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
-        """Return the rotation of these heads. All heads of a network rotate the same pairs."""
-        rotaries = [self.network.layer(layer).score.rotary for layer, _ in heads]
-        turned = [rotary for rotary in rotaries if rotary is not None]
-        if not turned:
-            return None
-        pairs, places = turned[0].pairs().numpy(), np.arange(tokens)
-        rates = np.zeros((len(heads), len(pairs)))
-        for number, rotary in enumerate(rotaries):
-            if rotary is not None:
-                rates[number] = rotary.rates(torch.float64)
-        return Turning(rates, pairs, places, places)
 
     def rows(
         self,

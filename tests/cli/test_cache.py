@@ -1,4 +1,4 @@
-"""What commands print with an empty cache and with a full one is the same to the last byte."""
+"""Commands print the same bytes with an empty cache and with a full one."""
 
 import shutil
 import subprocess

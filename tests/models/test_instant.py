@@ -19,7 +19,7 @@ from attncli.models.network import empty_network
 from attncli.models.rows import arrange, of_layers
 from attncli.models.taps import Maps, QueriesAndKeys
 from attncli.models.walk import walk
-from attncli.models.weights import Checkpoint, StateDict, check_shapes, read_parameters
+from attncli.models.weights import Checkpoint, StateDict, check_shapes
 
 PLAIN = [family for family in FAMILIES if instant.why_not(ModelConfig.from_dict(make_config(family).to_dict())) is None]
 NEAR = 2e-5  # of weights and states, whose largest are about 5: float32 against float64
@@ -32,9 +32,7 @@ def in_numpy(theirs: Any) -> instant.Network:
     checkpoint, network = Checkpoint([StateDict(tensors)], "a network", config.family.prefixes), instant.Network(config)
     assert check_shapes(checkpoint, network) == []
     for part in network.parts_of(config.layers):
-        names = [name.removeprefix(f"{part}.") for name in network.shapes() if name.startswith(f"{part}.")]
-        read = read_parameters(checkpoint, config, part, names, np.dtype("float32"))
-        network.parameters.update({f"{part}.{name}": value for name, value in read.items()})
+        instant.load_parameters(checkpoint, network, part)
     return network
 
 
