@@ -16,7 +16,7 @@ from attncli.models import families
 # Every model type that there is an encoder for, but those that only `native` makes known to transformers.
 FAMILIES = tuple(one for one in families.FILES if one in transformers.CONFIG_MAPPING)
 ONE_OF_EACH = tuple({file: model_type for model_type, file in reversed(families.FILES.items())}.values())
-PECULIAR = ("bert", "modernbert", "deberta-v2")  # that have between them what families have
+PECULIAR = ("bert", "modernbert", "deberta-v2", "gemma2")  # that have between them what families have
 EACH = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in ONE_OF_EACH]
 EVERY = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in FAMILIES]
 
@@ -30,8 +30,12 @@ def every_with(usual: Any, *others: Any) -> list[Any]:
     ]
 
 
-# Whose queries and keys positions turn, in pairs of elements.
-TURNED = ("modernbert", "roformer", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3")
+# Decoders, and networks whose queries and keys positions turn, in pairs of elements (GPT-2's do not).
+DECODERS = (
+    "llama", "mistral", "qwen2", "smollm3", "qwen3", "olmo2", "phi3", "gemma", "gemma2", "gemma3_text", "gpt2",
+    "gpt_neox",
+)  # fmt: skip
+TURNED = ("modernbert", "roformer", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3", *DECODERS)
 PAIRS_OF_BYTES = tuple(one for one in FAMILIES if "roberta" in one or one == "camembert")  # byte-level tokenizers
 # What small checkpoints have of a family's own: windows and buckets that the shortest texts outgrow, and rotations
 # that a few tokens tell apart.
@@ -66,6 +70,45 @@ OWN: dict[str, dict[str, Any]] = {
         "position_biased_input": False,
         "type_vocab_size": 2,
     },
+    "llama": {
+        "num_key_value_heads": 2,
+        "head_dim": 6,
+        "rope_parameters": {
+            "rope_type": "llama3",
+            "rope_theta": 30.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 16,
+        },
+    },
+    "mistral": {"num_key_value_heads": 2, "sliding_window": 5},
+    "qwen2": {"num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 5, "max_window_layers": 2},
+    "smollm3": {"num_key_value_heads": 2, "no_rope_layer_interval": 2},
+    "qwen3": {"num_key_value_heads": 2, "head_dim": 6, "attention_bias": True},
+    "olmo2": {"num_key_value_heads": 2},
+    "phi3": {
+        "num_key_value_heads": 2,
+        "sliding_window": 5,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 30.0, "partial_rotary_factor": 0.5},
+    },
+    "gemma": {"num_key_value_heads": 2, "head_dim": 6},
+    "gemma2": {
+        "num_key_value_heads": 2,
+        "head_dim": 6,
+        "sliding_window": 5,
+        "query_pre_attn_scalar": 9,
+        "attn_logit_softcapping": 2.0,
+        "final_logit_softcapping": 3.0,
+    },
+    "gemma3_text": {
+        "num_key_value_heads": 2,
+        "head_dim": 6,
+        "sliding_window": 5,
+        "query_pre_attn_scalar": 9,
+        "sliding_window_pattern": 2,
+    },
+    "gpt_neox": {"rope_parameters": {"rope_type": "default", "rope_theta": 30.0, "partial_rotary_factor": 0.5}},
     "nomic_bert": {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}},
     "gte": {"rope_parameters": {"rope_type": "linear", "rope_theta": 60.0, "factor": 1.5}, "type_vocab_size": 2},
     "jina_embeddings_v3": {"rope_parameters": {"rope_type": "default", "rope_theta": 90.0}, "type_vocab_size": 2},
@@ -88,6 +131,8 @@ def make_config(family: str, **changes: Any) -> transformers.PreTrainedConfig:
         "pad_token_id": 1 if family in PAIRS_OF_BYTES else 0,
         **OWN.get(family, {}),
     }
+    if family in DECODERS:
+        settings.update(bos_token_id=1, eos_token_id=2)
     if "embedding_size" in own.types[family]:
         settings["embedding_size"] = 20
     settings.update(changes)
@@ -96,12 +141,24 @@ def make_config(family: str, **changes: Any) -> transformers.PreTrainedConfig:
     return transformers.CONFIG_MAPPING[family](attn_implementation="eager", **in_its_words)
 
 
+def network_class(family: str, head: str) -> Any:
+    """Return transformers' class of a family with this ending, None if there is none."""
+    kind = modeling_auto.MODEL_MAPPING_NAMES[family].removesuffix("Model")
+    return getattr(transformers, kind + head, None)
+
+
+def language_head(family: str) -> str:
+    """Return the ending of transformers' class that predicts tokens."""
+    if family not in DECODERS:
+        return "ForMaskedLM"
+    return "LMHeadModel" if family == "gpt2" else "ForCausalLM"
+
+
 def make_network(config: transformers.PreTrainedConfig, head: str = "Model", seed: int = 0) -> Any:
     """transformers' network with every number drawn, biases and LayerNorms too, so that none is forgotten."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        kind = modeling_auto.MODEL_MAPPING_NAMES[config.model_type].removesuffix("Model")
-        network = getattr(transformers, kind + head)(config)
+        network = network_class(config.model_type, head)(config)
         with torch.no_grad():
             for name, parameter in network.named_parameters():
                 if not parameter.requires_grad:  # what is no weight: RoFormer's sines
@@ -110,7 +167,7 @@ def make_network(config: transformers.PreTrainedConfig, head: str = "Model", see
                 if "gate_proj" in name:  # of a product of two large ones float32's rounding grows with every layer
                     scale = 0.1
                 parameter.normal_(std=scale)
-                if parameter.dim() == 1 and name.endswith("weight"):  # of a norm
+                if parameter.dim() == 1 and name.endswith("weight") and "gemma" not in config.model_type:  # of a norm
                     parameter.add_(1.0)
     return network.eval()
 
@@ -194,6 +251,8 @@ def pieces(family: str, pad_id: int) -> list[str]:
     if family in ("modernbert", "deberta"):
         names = {"<s>": "[CLS]", "</s>": "[SEP]", "<unk>": "[UNK]", "<mask>": "[MASK]", "<pad>": "[PAD]"}
         return [names.get(token, token) for token in byte_vocabulary(pad_id)]
+    if family in DECODERS:
+        return byte_vocabulary(pad_id)
     if family == "eurobert":
         names = {"<s>": "<|begin_of_text|>", "</s>": "<|end_of_text|>", "<mask>": "<|mask|>", "<pad>": "<|pad|>"}
         return [names.get(token, token) for token in byte_vocabulary(pad_id)]
@@ -230,11 +289,16 @@ def write_newer_tokenizer(directory: Path, family: str, pad_id: int) -> None:
         backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=numbers, merges=merges))
         backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
         backend.decoder = tokenizers.decoders.ByteLevel()
-        first, last = marks["cls_token"], marks["sep_token"]
+        if family in DECODERS:
+            marks = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+            first, single, pair = "<s>", ["<s>", "$A"], ["<s>", "$A", "$B:1"]
+        else:
+            first, last = marks["cls_token"], marks["sep_token"]
+            single, pair = [first, "$A", last], [first, "$A", last, "$B:1", f"{last}:1"]
         backend.post_processor = tokenizers.processors.TemplateProcessing(
-            single=[first, "$A", last],
-            pair=[first, "$A", last, "$B:1", f"{last}:1"],
-            special_tokens=[(mark, numbers[mark]) for mark in (first, last)],
+            single=single,
+            pair=pair,
+            special_tokens=[(mark, numbers[mark]) for mark in numbers if mark in single + pair],
         )
         made = transformers.PreTrainedTokenizerFast(
             tokenizer_object=backend,
@@ -250,7 +314,7 @@ def write_tokenizer(directory: Path, family: str, pad_id: int) -> None:
 
     transformers is told what kind it is, whatever kind the family's own is.
     """
-    if family in ("modernbert", "mpnet", "albert", "deberta", "deberta-v2", "eurobert"):
+    if family in ("modernbert", "mpnet", "albert", "deberta", "deberta-v2", "eurobert", *DECODERS):
         write_newer_tokenizer(directory, family, pad_id)
         return
     kind = "RobertaTokenizer" if family in PAIRS_OF_BYTES else "BertTokenizer"

@@ -2,9 +2,10 @@
 
 ModernBERT: the angles of its rotary positions, queries and keys while they are turned, softmax. Other families that
 turn all layers alike: the angles. DeBERTa: the scale of its scores, and in version 1 its norms. RoFormer: the sines and
-cosines of its angles. EuroBERT: its norms and softmax too. In other dtypes everything stays as it is.
+cosines of its angles. EuroBERT and decoders: norms and softmax too. In other dtypes everything stays as it is.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,18 +16,51 @@ from torch import Tensor
 from transformers.models.deberta import modeling_deberta
 from transformers.models.deberta_v2 import modeling_deberta_v2
 from transformers.models.eurobert import modeling_eurobert
+from transformers.models.gemma import modeling_gemma
+from transformers.models.gemma2 import modeling_gemma2
+from transformers.models.gemma3 import modeling_gemma3
+from transformers.models.gpt_neox import modeling_gpt_neox
 from transformers.models.gte import modeling_gte
 from transformers.models.jina_embeddings_v3 import modeling_jina_embeddings_v3
+from transformers.models.llama import modeling_llama
+from transformers.models.mistral import modeling_mistral
 from transformers.models.modernbert import modeling_modernbert
 from transformers.models.nomic_bert import modeling_nomic_bert
+from transformers.models.olmo2 import modeling_olmo2
+from transformers.models.phi3 import modeling_phi3
+from transformers.models.qwen2 import modeling_qwen2
+from transformers.models.qwen3 import modeling_qwen3
 from transformers.models.roformer import modeling_roformer
+from transformers.models.smollm3 import modeling_smollm3
 
 from attncli.models import transformers_peer
 
 DOUBLE = torch.float64
+# Modules whose norms and softmax compute in float32, of which GPT-NeoX has only the latter.
+LIKE_LLAMA = (
+    modeling_eurobert,
+    modeling_gemma,
+    modeling_gemma2,
+    modeling_gemma3,
+    modeling_gpt_neox,
+    modeling_llama,
+    modeling_mistral,
+    modeling_olmo2,
+    modeling_phi3,
+    modeling_qwen2,
+    modeling_qwen3,
+    modeling_smollm3,
+)
+
+
+def classes(ending: str) -> list[Any]:
+    """Return the classes of LIKE_LLAMA whose name ends so."""
+    return [one for module in LIKE_LLAMA for name, one in vars(module).items() if name.endswith(ending)]
+
+
 TURNING = (
     modeling_modernbert.ModernBertRotaryEmbedding,
-    modeling_eurobert.EuroBertRotaryEmbedding,
+    *classes("RotaryEmbedding"),
     modeling_gte.GteRotaryEmbedding,
     modeling_jina_embeddings_v3.JinaEmbeddingsV3RotaryEmbedding,
     modeling_nomic_bert.NomicBertRotaryEmbedding,
@@ -36,7 +70,6 @@ TURNING = (
 @contextmanager
 def computing_in_float64() -> Iterator[None]:
     """While it lasts, `compare` holds float64 to float64's tolerance in all families."""
-    norm = modeling_eurobert.EuroBertRMSNorm
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transformers_peer, "PARTLY_SINGLE", ())
         for one in TURNING:
@@ -45,8 +78,12 @@ def computing_in_float64() -> Iterator[None]:
         patch.setattr(
             modeling_modernbert, "eager_attention_forward", attended(modeling_modernbert.eager_attention_forward)
         )
-        patch.setattr(norm, "forward", normed(norm.forward))
-        patch.setattr(modeling_eurobert, "eager_attention_forward", attended(modeling_eurobert.eager_attention_forward))
+        for norm in classes("RMSNorm"):
+            patch.setattr(norm, "forward", normed(norm.forward))
+        for embedding in classes("ScaledWordEmbedding"):
+            patch.setattr(embedding, "forward", embedded(embedding.forward))
+        for module in LIKE_LLAMA:
+            patch.setattr(module, "eager_attention_forward", attended(module.eager_attention_forward))
         for deberta in (modeling_deberta, modeling_deberta_v2):
             patch.setattr(deberta, "scaled_size_sqrt", scaled(deberta.scaled_size_sqrt))
         norm = modeling_deberta.DebertaLayerNorm
@@ -61,15 +98,27 @@ def angles(forward: Any) -> Any:
         if x.dtype != DOUBLE:
             return forward(self, x, position_ids, *layer_type)  # type: ignore[no-any-return]
         config = self.config
-        size = config.hidden_size // config.num_attention_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         stated = config.rope_parameters
         stated = stated[layer_type[0]] if layer_type else stated
-        stretched = position_ids[..., None].double() / stated.get("factor", 1.0)
-        found = stretched / stated["rope_theta"] ** (torch.arange(0, size, 2, dtype=DOUBLE) / size)
+        size = int(size * (stated.get("partial_rotary_factor") or 1.0))
+        rates = stated["rope_theta"] ** -(torch.arange(0, size, 2, dtype=DOUBLE) / size)
+        llama_3 = stated["rope_type"] == "llama3"
+        rates = slowed(rates, stated) if llama_3 else rates / stated.get("factor", 1.0)
+        found = position_ids[..., None].double() * rates
         both = torch.cat((found, found), dim=-1)
         return both.cos(), both.sin()
 
     return exact
+
+
+def slowed(rates: Tensor, stated: Any) -> Tensor:
+    """The rates of Llama 3.1, by wavelengths, as its published code does."""
+    factor, least, most = stated["factor"], stated["low_freq_factor"], stated["high_freq_factor"]
+    length, waves = stated["original_max_position_embeddings"], 2 * math.pi / rates
+    smooth = (length / waves - least) / (most - least)
+    between = (1 - smooth) * rates / factor + smooth * rates
+    return torch.where(waves < length / most, rates, torch.where(waves > length / least, rates / factor, between))
 
 
 def turned(apply: Any) -> Any:
@@ -86,11 +135,22 @@ def turned(apply: Any) -> Any:
 def attended(attend: Any) -> Any:
     def exact(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, scaling: float, **more: Any) -> Any:
         if query.dtype != DOUBLE:
-            return attend(module, query, key, value, mask, scaling, **more)
+            return attend(module, query, key, value, mask, scaling=scaling, **more)
         key, value = (one.repeat_interleave(query.shape[1] // one.shape[1], dim=1) for one in (key, value))
         scores = query @ key.transpose(2, 3) * scaling
+        if (softcap := more.get("softcap")) is not None:
+            scores = softcap * (scores / softcap).tanh()
         weights = (scores if mask is None else scores + mask).softmax(dim=-1)
         return (weights @ value).transpose(1, 2).contiguous(), weights
+
+    return exact
+
+
+def embedded(forward: Any) -> Any:
+    def exact(self: Any, ids: Tensor) -> Tensor:
+        if self.weight.dtype != DOUBLE:
+            return forward(self, ids)  # type: ignore[no-any-return]
+        return torch.nn.functional.embedding(ids, self.weight) * self.scalar_embed_scale  # type: ignore[no-any-return]
 
     return exact
 
@@ -99,7 +159,9 @@ def normed(forward: Any) -> Any:
     def exact(self: Any, x: Tensor) -> Tensor:
         if x.dtype != DOUBLE:
             return forward(self, x)  # type: ignore[no-any-return]
-        return self.weight * x / (x.square().mean(dim=-1, keepdim=True) + self.variance_epsilon).sqrt()  # type: ignore[no-any-return]
+        gemma = "Gemma" in type(self).__name__
+        gain, eps = (1 + self.weight, self.eps) if gemma else (self.weight, self.variance_epsilon)
+        return gain * x / (x.square().mean(dim=-1, keepdim=True) + eps).sqrt()  # type: ignore[no-any-return]
 
     return exact
 

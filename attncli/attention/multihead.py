@@ -33,6 +33,11 @@ class MultiHeadAttention(nn.Module):
     head i has the rows i * head_dim to (i + 1) * head_dim of `query.weight`, `key.weight`, `value.weight`.
     The original Transformer has 8 heads of 64, BERT-base 12 heads of 64.
 
+    head_dim: the size of a head's vectors, by default d_model / heads. output_bias: the output projection has a bias,
+    by default if the others have one. query_norm, key_norm: normalise queries and keys before the score, each head's
+    vector separately or all heads joined, depending on the norm's size (Henry et al. 2020; Team OLMo 2024, section
+    2.1).
+
     key_heads: the number of key and value heads, by default `heads`. With fewer it is grouped-query attention: head i
     uses keys and values of head i // (heads / key_heads) (Ainslie et al. 2023, section 2.2); with one it is multi-query
     attention (Shazeer 2019, section 3.1).
@@ -42,7 +47,7 @@ class MultiHeadAttention(nn.Module):
     score, normalise: shared by all heads, including learned parameters. `linear` is the class of the four
     projections, which may be faster than torch's.
 
-    Raises ValueError if `d_model` is not divisible by `heads`, or `heads` by `key_heads`.
+    Raises ValueError if `d_model` is not divisible by `heads` and no `head_dim` is given, or `heads` by `key_heads`.
     """
 
     def __init__(
@@ -55,9 +60,13 @@ class MultiHeadAttention(nn.Module):
         linear: type[nn.Linear] = nn.Linear,
         normalise: Normaliser = masked_softmax,
         key_heads: int | None = None,
+        head_dim: int | None = None,
+        output_bias: bool | None = None,
+        query_norm: nn.Module | None = None,
+        key_norm: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        if heads < 1 or d_model % heads != 0:
+        if heads < 1 or (head_dim is None and d_model % heads != 0):
             raise ValueError(f"d_model {d_model} is not divisible by {heads} heads")
         key_heads = heads if key_heads is None else key_heads
         if key_heads < 1 or heads % key_heads != 0:
@@ -65,13 +74,15 @@ class MultiHeadAttention(nn.Module):
         d_memory = d_model if d_memory is None else d_memory
         self.heads = heads
         self.key_heads = key_heads
-        self.head_dim = d_model // heads
+        self.head_dim = d_model // heads if head_dim is None else head_dim
         self.score = score
         self.normalise = normalise
-        self.query = linear(d_model, d_model, bias=bias)
+        self.query = linear(d_model, heads * self.head_dim, bias=bias)
         self.key = linear(d_memory, key_heads * self.head_dim, bias=bias)
         self.value = linear(d_memory, key_heads * self.head_dim, bias=bias)
-        self.output = linear(d_model, d_model, bias=bias)
+        self.output = linear(heads * self.head_dim, d_model, bias=bias if output_bias is None else output_bias)
+        self.query_norm = query_norm
+        self.key_norm = key_norm
 
     def forward(self, x: Tensor, memory: Tensor | None = None, mask: Tensor | None = None) -> Attention:
         """Compute the formula for all heads.
@@ -89,8 +100,8 @@ class MultiHeadAttention(nn.Module):
         """Return query, key and value of every head, each `[batch, head, token, head_dim]`; equal within a group."""
         memory = x if memory is None else memory
         return (
-            self.split_heads(self.query(x)),
-            self.share(self.split_heads(self.key(memory))),
+            self.split_heads(normed(self.query_norm, self.query(x))),
+            self.share(self.split_heads(normed(self.key_norm, self.key(memory)))),
             self.share(self.split_heads(self.value(memory))),
         )
 
@@ -117,3 +128,18 @@ class MultiHeadAttention(nn.Module):
 
     def join_heads(self, x: Tensor) -> Tensor:
         return x.transpose(1, 2).flatten(-2)  # [b, h, t, d] -> [b, t, h * d]
+
+
+def normed(norm: nn.Module | None, x: Tensor) -> Tensor:
+    """Normalise projected queries or keys `[..., head * head_dim]` in stretches of the norm's size: a head or all."""
+    if norm is None:
+        return x
+    y: Tensor = norm(x.unflatten(-1, (-1, norm_size(norm))))
+    return y.flatten(-2)
+
+
+def norm_size(norm: nn.Module) -> int:
+    """Return the number of elements that a norm normalises together."""
+    weight = norm.weight
+    assert isinstance(weight, Tensor)
+    return len(weight)

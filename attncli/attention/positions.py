@@ -86,21 +86,24 @@ class PositionalScore(nn.Module):
     """The scaled dot product. Subclasses rotate the vectors or add terms.
 
     names: of the terms. by_offset: the terms depend only on the distance of query and key. turned: the vectors that
-    positions rotate, by `rotary`, if any.
+    positions rotate, by `rotary`, if any. factor: of the dot product, by default 1 / sqrt(d_k). softcap: bounds the
+    scaled scores s to c tanh(s / c) (Gemma Team 2024, "Gemma 2", section 2); None for no bound.
     """
 
     names: tuple[str, ...] = ()
     turned: tuple[str, ...] = ("query", "key")
     by_offset = False
     rotary: "Rotary | None" = None
+    factor: float | None = None
+    softcap: float | None = None
 
     @property
     def has_terms(self) -> bool:
         return bool(self.names)
 
     def scale(self, d_k: int) -> float:
-        """Return the factor of the dot product: 1 / sqrt(d_k)."""
-        return float(d_k**-0.5)
+        """Return the factor of the dot product: 1 / sqrt(d_k), or the network's own."""
+        return float(d_k**-0.5) if self.factor is None else self.factor
 
     def turning(self, positions: Tensor, dtype: torch.dtype) -> Turning:
         """Return the function that rotates `[..., head, token, head_dim]` vectors at these positions `[token]`."""
@@ -123,6 +126,8 @@ class PositionalScore(nn.Module):
         )
         turned, met = (self.turn(x, torch.arange(x.shape[-2], device=x.device)) for x in (query, key))
         scores = turned * self.scale(query.shape[-1]) @ met.mT
+        if self.softcap is not None:
+            scores = self.softcap * torch.tanh(scores / self.softcap)
         for term in self.terms(query, key, where).values():
             scores = scores + term
         return scores
@@ -143,7 +148,7 @@ class Rotary:
     in the paper; else i and i + rotated / 2 (GPT-NeoX, ModernBERT). values: values are rotated too, as in some of
     RoFormer's. exact: angles are computed in float64, whatever the dtype of sines and cosines, as in a precomputed
     table. stretch: a divisor of positions, so that longer texts have the angles of shorter ones (Chen et al. 2023,
-    equation 2).
+    equation 2); or one divisor for each pair, as in Llama 3.1.
     """
 
     rotated: int
@@ -151,7 +156,7 @@ class Rotary:
     interleaved: bool = False
     values: bool = False
     exact: bool = False
-    stretch: float = 1.0
+    stretch: float | tuple[float, ...] = 1.0
 
     def __post_init__(self) -> None:
         if self.rotated % 2 != 0:
@@ -173,7 +178,7 @@ class Rotary:
     def rates(self, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
         """Return the angle between neighbouring positions for each pair, `[rotated / 2]`, in radians."""
         pair = torch.arange(0, self.rotated, 2, dtype=dtype, device=device)
-        return 1.0 / self.base ** (pair / self.rotated) / self.stretch
+        return 1.0 / self.base ** (pair / self.rotated) / torch.tensor(self.stretch, dtype=dtype, device=device)
 
     def pairs(self) -> Tensor:
         """Return the two elements of every pair, int `[rotated / 2, 2]`."""

@@ -30,9 +30,10 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import SPACE, printable, quoted, shorten, visible
 from attncli.effects.asking import OPTIONS, Asking, MeasuredOutput
 from attncli.effects.change import Change, Unchanged, run_changes
+from attncli.models.answers import last_real
 from attncli.models.engine import Engine
 from attncli.models.output import SIGMOID, Output
-from attncli.models.outputs import last_real, manner_of, output_of
+from attncli.models.outputs import manner_of, output_of
 from attncli.record.selection import select_token
 from attncli.text.tokens import Fed, Read, Tokens, masked
 

@@ -278,7 +278,7 @@ def check_laws(engine: "Engine", tokens: Tokens, padded: Tokens) -> list[Law]:
 
 def _padding(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
     _require_padding(engine, tokens, padded)
-    return difference(engine, engine.hidden_states(tokens), engine.hidden_states(padded, "padding"))
+    return difference(engine, engine.hidden_states(tokens, "padding"), engine.hidden_states(padded, "padding"))
 
 
 def _forgotten_padding(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
@@ -473,7 +473,7 @@ def _states_after_change(model: "Model", tokens: Tokens, layer: int) -> "list[Te
         ids[CHANGED] = next((one for one in ids if one != ids[CHANGED]), 0)
         return model.hidden_states(replace(tokens, ids=ids))
     with torch.inference_mode():
-        return list(model.walk(model.rows([tokens], "padding"), [_TurnAround(layer - 1, CHANGED)]))
+        return list(model.walk(model.rows([tokens], None), [_TurnAround(layer - 1, CHANGED)]))
 
 
 def _measured(one: Reach, before: "Tensor", after: "Tensor") -> Reach:

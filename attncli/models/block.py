@@ -8,7 +8,7 @@ that features can define taps without it. Arrays are torch's, or NumPy's where `
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from attncli.base.arrays import Array
+from attncli.base.arrays import Array, library, widened
 
 if TYPE_CHECKING:
     from attncli.attention import Window
@@ -74,8 +74,9 @@ class Block(NamedTuple):
         """Return `terms`, and as "softcap" the change of a scaled product s by the bound: c tanh(s / c) - s."""
         if self.softcap is None:
             return self.terms()
-        products = self.scale * (self.query @ self.key.swapaxes(-2, -1))
-        return {"softcap": self.softcap * (products / self.softcap).tanh() - products, **self.terms()}
+        products = self.scale * (widened(self.query) @ widened(self.key).swapaxes(-2, -1))
+        bounded = self.softcap * library(products).tanh(products / self.softcap)
+        return {"softcap": bounded - products, **self.terms()}
 
     def only(self, places: Sequence[int] | slice) -> "Block":
         """Return the heads at these places of `numbers`; of a slice as views."""

@@ -1,4 +1,4 @@
-"""ModelConfig: the shape of an encoder, read from a checkpoint's config.json.
+"""ModelConfig: the shape of a network, read from a checkpoint's config.json.
 
 `description` at the end says which engine runs a checkpoint, from its config.json alone. It loads nothing, and displays
 the values of config.json without trusting them.
@@ -35,7 +35,7 @@ _WORDS: dict[type[Positions], str] = {Turned: "rotary", Biased: "relative biases
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The architecture of an encoder.
+    """The architecture of an encoder, or of a decoder.
 
     model_type: as in config.json: "bert", "xlm-roberta", ...
     embedding_size: the size of token embeddings, which may be smaller than the hidden size. widens: there is a
@@ -43,8 +43,15 @@ class ModelConfig:
     position_rows: the rows of the position table. padding_position: the position of [PAD], after which real tokens are
     counted (RoBERTa); None if all tokens are counted from 0.
     segments: the number of segment embeddings, possibly 0. tells_segments: the second text gets its own segment.
-    tasks: the number of task embeddings, of which the first is used; 0 if the network has none.
-    norm_first: pre-norm layers with a norm after the last, instead of post-norm (Xiong et al. 2020).
+    tasks: the number of task embeddings, of which the first is used; 0 if the network has none. embedding_scale: a
+    factor of the token embeddings.
+    causal: no token sees later ones: the network is a decoder. head_dim: the size of a head's vectors.
+    norm_first: pre-norm layers instead of post-norm (Xiong et al. 2020). output_norm: the outputs of the attention and
+    the feed-forward part have a norm before they are added (Gemma Team 2024, "Gemma 2", section 2). With any of both
+    there is a norm after the last layer. parallel: both parts of a layer read its input (Black et al. 2022, section
+    2.1).
+    query_key_norm: "head" if queries and keys have a norm of each head's vector, "all" if of all heads joined, or None.
+    score_scale: the factor of the dot product, by default 1 / sqrt(head_dim). softcap: the bound of scaled scores.
     rms_norm: norms do not subtract the mean (Zhang and Sennrich 2019). embedding_norm: the embeddings have a norm.
     key_heads: the number of key and value heads, which groups of heads share; equal to `heads` if they are not shared.
     gated: the feed-forward part is f(x W) * (x V) instead of f(x W) (Shazeer 2020).
@@ -77,18 +84,32 @@ class ModelConfig:
     embedding_norm: bool
     key_heads: int
     gated: bool
-    pad_id: int
+    pad_id: int | None
     position_table: bool
     positions: tuple[Positions | None, ...]
     reach: tuple[int | None, ...]
     biases: Biases
+    head_dim: int
+    causal: bool
+    output_norm: bool
+    parallel: bool
+    query_key_norm: str | None
+    embedding_scale: float
+    score_scale: float | None
+    softcap: float | None
     first_norm: bool
     conv: Conv | None
     layer_names: tuple[str, ...]
 
     @property
-    def head_dim(self) -> int:
-        return self.hidden_size // self.heads
+    def part(self) -> str:
+        """Return the kind of the network's attention, as in `AttentionRecord.kind`."""
+        return "decoder" if self.causal else "encoder"
+
+    @property
+    def final_norm(self) -> bool:
+        """Return True if there is a norm after the last layer."""
+        return self.norm_first or self.output_norm
 
     @property
     def goes_by_order(self) -> bool:
@@ -112,6 +133,10 @@ class ModelConfig:
         if parts[0] == "layers":
             name, parts[1] = self.layer_names[int(parts[1])], "{n}"
         source = self.family.tensors[".".join(parts)]
+        if source.grouped is not None:
+            ends = [0, self.heads, self.heads + self.key_heads, self.heads + 2 * self.key_heads]
+            place = ("query", "key", "value").index(source.grouped)
+            source = source._replace(taken=tuple(range(ends[place], ends[place + 1])), parts=ends[3])
         return source._replace(
             names=tuple(one.format(n=name) for one in source.names),
             heads=source.heads or self.heads,
@@ -121,9 +146,14 @@ class ModelConfig:
     def document(self) -> dict[str, Any]:
         """Return the entry in `models show --json`."""
         bases = {one.base for one in self.positions if isinstance(one, Turned)}
-        stretches = {one.stretch for one in self.positions if isinstance(one, Turned) and one.stretch != 1}
+        stretches = [
+            most
+            for one in self.positions
+            if isinstance(one, Turned)
+            and (most := max(one.stretch) if isinstance(one.stretch, tuple) else one.stretch) != 1
+        ]
         windows = {reach for reach in self.reach if reach is not None}
-        document = {
+        document: dict[str, Any] = {
             "model_type": self.model_type,
             "family": self.family.name,
             "layers": self.layers,
@@ -147,7 +177,7 @@ class ModelConfig:
         if stretches:
             document["rotary_stretch"] = max(stretches)
         if windows:
-            document["window"] = 2 * max(windows)
+            document["window"] = max(windows) + 1 if self.causal else 2 * max(windows)
             document["global_layers"] = [layer for layer, reach in enumerate(self.reach) if reach is None]
         return document
 
@@ -168,16 +198,13 @@ class ModelConfig:
     def from_dict(cls, data: Mapping[str, Any]) -> "ModelConfig":
         """Build from the content of a config.json. Raises RequestError as `from_file` does."""
         family, values = values_of(data)
-        if data.get("is_decoder"):
-            raise NoEncoder("is_decoder is set, but attncli supports only encoders")
         hidden_size, heads = values.count("hidden_size"), values.count("num_attention_heads")
-        if hidden_size % heads != 0:
-            raise RequestError(f"hidden_size {hidden_size} is not divisible by {heads} heads")
+        unstated = values.value("intermediate_size") is None  # GPT-2
         fields: dict[str, Any] = {
-            "layers": values.count("num_hidden_layers", most=1000),
+            "layers": values.layers,
             "heads": heads,
             "hidden_size": hidden_size,
-            "intermediate_size": values.count("intermediate_size"),
+            "intermediate_size": 4 * hidden_size if unstated else values.count("intermediate_size"),
             "embedding_size": hidden_size,
             "widens": False,
             "vocab_size": values.count("vocab_size"),
@@ -196,6 +223,14 @@ class ModelConfig:
             "pad_id": values.pad_id,
             "position_table": True,
             "biases": Biases(),
+            "head_dim": hidden_size // heads,
+            "causal": False,
+            "output_norm": False,
+            "parallel": False,
+            "query_key_norm": None,
+            "embedding_scale": 1.0,
+            "score_scale": None,
+            "softcap": None,
             "first_norm": True,
             "conv": None,
         }
@@ -203,9 +238,13 @@ class ModelConfig:
         nothing = (None,) * fields["layers"]
         of_layers = {"positions": nothing, "reach": nothing, "layer_names": tuple(map(str, range(fields["layers"])))}
         config = cls(data["model_type"], family, **{**of_layers, **fields})
+        if data.get("is_decoder") and not config.causal:
+            raise NoEncoder("is_decoder is set, but attncli supports only encoders")
+        if hidden_size % heads != 0 and config.head_dim == hidden_size // heads:
+            raise RequestError(f"hidden_size {hidden_size} is not divisible by {heads} heads")
         if config.max_tokens < 4:  # room for [CLS], a word and [SEP], and for a pair
             raise RequestError(f"max_position_embeddings {config.position_rows} leaves no room for a text")
-        if config.pad_id >= config.vocab_size:
+        if config.pad_id is not None and config.pad_id >= config.vocab_size:
             raise RequestError(f"pad_token_id {config.pad_id} is outside the vocabulary of {config.vocab_size}")
         return config
 

@@ -1,4 +1,4 @@
-"""Encoder: a checkpoint of the BERT family, whose network is attncli's own, in torch (`Model`) or NumPy (`Instant`)."""
+"""Encoder: a checkpoint whose network is attncli's own, in torch (`Model`) or NumPy (`Instant`)."""
 
 from abc import abstractmethod
 from collections import Counter
@@ -26,11 +26,9 @@ from attncli.record.selection import heads_list
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
 
-_USUAL = "padding"
-
 
 class Encoder(Engine):
-    """An encoder of the BERT family. Layers are read from the checkpoint when a request first needs them.
+    """An encoder or a decoder in attncli's own network. It reads layers when a request first needs them.
 
     surplus: the checkpoint's tensors that the network does not use.
     """
@@ -46,6 +44,7 @@ class Encoder(Engine):
     ) -> None:
         self.place = place
         self.config = config
+        self.part = config.part
         self.tokenizer = tokenizer
         self.checkpoint = checkpoint
         self.sha256 = sha256
@@ -94,9 +93,9 @@ class Encoder(Engine):
         return Turning(found, of_pairs, places, places)
 
     def usual_mask(self, mask: str | None) -> str:
-        """Return the mask's name, by default the encoder's training mask, which hides [PAD]."""
+        """Return the mask's name, by default the training mask: it hides [PAD], and in a decoder the future."""
         if mask is None:
-            return _USUAL
+            return "causal" if self.config.causal else "padding"
         choices.check("mask", mask, choices.Mask)
         return mask
 
@@ -128,11 +127,18 @@ class Encoder(Engine):
             self.needed[module] += 1
 
     def term_names(self, layer: int) -> Sequence[str]:
-        return self.network.layer(layer).score.names
+        score = self.network.layer(layer).score
+        return [*(["softcap"] if score.softcap is not None else []), *score.names]
 
     def term_numbers(self, layer: int, tokens: Tokens) -> int:
-        score = self.network.layer(layer).score
-        return len(score.names) * (2 * len(tokens) - 1 if score.by_offset else len(tokens) ** 2)
+        score, every = self.network.layer(layer).score, len(tokens) ** 2
+        bounds = 0 if score.softcap is None else every
+        return bounds + len(score.names) * (2 * len(tokens) - 1 if score.by_offset else every)
+
+    def vocabulary(self) -> list[str]:
+        """Return the tokens by id; "" for an id without a token."""
+        names = {number: token for token, number in self.tokenizer.backend.get_vocab().items()}
+        return [names.get(number, "") for number in range(self.config.vocab_size)]
 
     def silencing(self, heads: Sequence[tuple[int, int]]) -> "Encoder":
         made = copy(self)
@@ -149,17 +155,19 @@ class Encoder(Engine):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        return ("encoder",)
+        return (self.part,)
 
     def of_part(self, which: str | None) -> "Encoder":
-        if which not in (None, "encoder"):
-            raise RequestError(f"--which is for encoder-decoders, but {self.place.name} is an encoder: omit it")
+        if which not in (None, self.part):
+            raise RequestError(f"--which is for encoder-decoders, but {self.place.name} is one {self.part}: omit it")
         return self
 
     def check(self, request: Request) -> None:
         for option, value in (("--which", request.which), ("--target", request.target)):
             if value is not None:
-                raise RequestError(f"{option} is for encoder-decoders, but {self.place.name} is an encoder: omit it")
+                raise RequestError(
+                    f"{option} is for encoder-decoders, but {self.place.name} is one {self.part}: omit it"
+                )
         super().check(request)
 
 
@@ -169,7 +177,7 @@ class Encoder(Engine):
 def rates(rotary: Turned, dtype: Any) -> npt.NDArray[Any]:
     """Return the angle between neighbouring positions for each pair, `[rotated / 2]`: base^(-2i / rotated)."""
     pair = np.arange(0, rotary.rotated, 2, dtype=dtype)
-    return 1 / dtype(rotary.base) ** (pair / dtype(rotary.rotated)) / dtype(rotary.stretch)
+    return 1 / dtype(rotary.base) ** (pair / dtype(rotary.rotated)) / np.array(rotary.stretch, dtype)
 
 
 def pairs(rotary: Turned) -> Ints:

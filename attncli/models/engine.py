@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attncli.base.arrays import Array
 from attncli.base.choices import check_instance, check_optional_text, check_text, check_texts
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable
@@ -19,7 +20,7 @@ from attncli.models.rows import batches, read_ahead
 from attncli.models.taken import Selected, TextResult, as_record, take_batch
 from attncli.models.walk import Walker
 from attncli.record.grouping import axes_of
-from attncli.record.parts import ModelInfo
+from attncli.record.parts import ModelInfo, PredictionSummary
 from attncli.record.record import AttentionRecord
 from attncli.record.selection import (
     TOKENS,
@@ -36,7 +37,8 @@ from attncli.record.selection import (
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from attncli.models.output import Numbers, Output, Prediction
+    from attncli.models.answers import Numbers, Prediction
+    from attncli.models.output import Output
 
 # --- memory --------------------------------------------------------------------------------------------
 
@@ -464,6 +466,16 @@ class Engine(Walker):
         The first is its main output. Each is read when it is first called.
         """
         return dict(self.available_outputs.outputs)
+
+    def predicts(self, texts: Sequence[Tokens]) -> bool:
+        from attncli.models.outputs import find_answering
+
+        return any(find_answering(self, tokens) for tokens in texts)
+
+    def predictions(self, texts: Sequence[Tokens], hidden: Sequence[Array]) -> list[PredictionSummary | None]:
+        from attncli.models.outputs import predict_texts
+
+        return predict_texts(self, texts, hidden)
 
     def predict(
         self,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 CONFIG_FILE = "config.json"
+GENERATION_FILE = "generation_config.json"
 # Files of sentence-transformers, which reads the first existing one of SENTENCE_FILES.
 MODULES_FILE, PROMPTS_FILE = "modules.json", "config_sentence_transformers.json"
 SENTENCE_FILES = tuple(
@@ -62,7 +63,7 @@ TOKENIZER_FILES = (
     "special_tokens_map.json",
     "target.spm",
     "added_tokens.json",
-    "generation_config.json",
+    GENERATION_FILE,
 )
 # In order of preference. An index names the shards in its directory.
 WEIGHT_FILES = (

@@ -1,11 +1,11 @@
-"""Instant: the network of an encoder in NumPy, so that short texts are answered before torch is imported.
+"""Instant: the network of an encoder or a decoder in NumPy, so that short texts are answered before torch is imported.
 
 Importing torch takes longer than everything else that a short text needs. The walk through the layers
 (`attncli.models.walk.walk`), the place where queries meet keys (`attncli.models.meeting.meet`) and the taps are the
 same as in torch. This file has what they call: embeddings, a layer's parts, the softmax. The weights are mapped from
 the checkpoint, by the same names (`attncli.models.families`).
 
-Encoders with learned or rotary positions have one, in float32. For everything else `Instant` opens the model in torch:
+Networks with learned or rotary positions have one, in float32. For everything else `Instant` opens the model in torch:
 long texts, predictions, gradients.
 """
 
@@ -21,14 +21,16 @@ import numpy as np
 
 from attncli.base.arrays import Bools, Floats, Ints
 from attncli.base.errors import RequestError
+from attncli.models.answers import Prediction, answers_of, last_real
 from attncli.models.block import Block, Tap
-from attncli.models.config import ModelConfig, read_config
+from attncli.models.config import TABLE, ModelConfig, read_config
 from attncli.models.encoder import Encoder, find_heads, pairs, rates
-from attncli.models.families.family import Head, Turned
+from attncli.models.families.family import Head, Turned, whole
 from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
 from attncli.models.weights import Checkpoint, read_parameters
 from attncli.record import AttentionRecord, Request
+from attncli.record.parts import PredictionSummary
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens, masked
 
@@ -94,7 +96,9 @@ def weigh(
 
     Arguments as for `attncli.models.weighing.weigh`; `formula` has no effect, since nothing has a gradient.
     """
-    scores = (part.scale * part.query) @ part.key.swapaxes(-2, -1)  # [text, head, query, key]
+    scores = (np.float32(part.scale) * part.query) @ part.key.swapaxes(-2, -1)  # [text, head, query, key]
+    if part.softcap is not None:
+        scores = np.float32(part.softcap) * np.tanh(scores / np.float32(part.softcap))
     allowed = part.allowed()
     weights = softmax(scores if allowed is None else np.where(allowed, scores, np.float32(-np.inf)))
     if room is not None:
@@ -133,6 +137,8 @@ class Score(NamedTuple):
     """
 
     rotary: Turned | None
+    factor: float | None
+    softcap: float | None
     names: tuple[str, ...] = ()
     by_offset: bool = False
     has_terms: bool = False
@@ -142,8 +148,8 @@ class Score(NamedTuple):
         return ("query", "key", "value") if self.rotary is not None and self.rotary.values else ("query", "key")
 
     def scale(self, d_k: int) -> float:
-        """Return the factor of the dot product: 1 / sqrt(d_k)."""
-        return float(d_k**-0.5)
+        """Return the factor of the dot product: 1 / sqrt(d_k), or the network's own."""
+        return float(d_k**-0.5) if self.factor is None else self.factor
 
     def turning(self, positions: Ints, dtype: Any) -> Callable[[Floats], Floats]:
         """Return the function that rotates `[..., head, token, head_dim]` vectors at these positions `[token]`."""
@@ -176,7 +182,7 @@ def why_not(config: ModelConfig) -> str | None:
 
 
 class Network:
-    """Embeddings, layers, and a final norm for pre-norm layers, as in `attncli.models.network`.
+    """Embeddings, layers, and a final norm if layers end without one, as in `attncli.models.network`.
 
     parameters: by their names there; a layer that shares those of another is named as that one. silenced_heads: (layer,
     head), whose outputs are replaced with 0.
@@ -194,7 +200,7 @@ class Network:
 
     def parts_of(self, layers: int) -> list[str]:
         """Return the parts needed for the first `layers` layers. With all layers, include the norm after them."""
-        last = ["final_norm"] if self.config.norm_first and layers == len(self.layers) else []
+        last = ["final_norm"] if self.config.final_norm and layers == len(self.layers) else []
         return ["embeddings", *dict.fromkeys(f"layers.{number}" for number in self.layers[:layers]), *last]
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -213,8 +219,10 @@ class Network:
                 made[f"{name}.bias"] = (size,)
 
         size, wide, biases = config.hidden_size, config.intermediate_size, config.biases
-        key_size = config.key_heads * config.head_dim
+        joined, key_joined = config.heads * config.head_dim, config.key_heads * config.head_dim
         down = biases.feed_forward if biases.down is None else biases.down
+        output = biases.attention if biases.output is None else biases.output
+        before = config.norm_first or not config.output_norm  # a norm of the sum, if it is not before
         made["embeddings.tokens.weight"] = (config.vocab_size, config.embedding_size)
         if config.position_table:
             made["embeddings.positions.table.weight"] = (config.position_rows, config.embedding_size)
@@ -228,16 +236,24 @@ class Network:
             linear("embeddings.project", config.embedding_size, size)
         for number in dict.fromkeys(self.layers):
             layer = f"layers.{number}"
-            linear(f"{layer}.attention.query", size, size, biases.attention)
-            linear(f"{layer}.attention.key", size, key_size, biases.attention and not biases.bare_keys)
-            linear(f"{layer}.attention.value", size, key_size, biases.attention)
-            linear(f"{layer}.attention.output", size, size, biases.attention)
-            if number or config.first_norm:
+            linear(f"{layer}.attention.query", size, joined, biases.attention)
+            linear(f"{layer}.attention.key", size, key_joined, biases.attention and not biases.bare_keys)
+            linear(f"{layer}.attention.value", size, key_joined, biases.attention)
+            linear(f"{layer}.attention.output", joined, size, output)
+            if config.query_key_norm is not None:
+                each = config.query_key_norm == "head"
+                norm(f"{layer}.attention.query_norm", config.head_dim if each else joined)
+                norm(f"{layer}.attention.key_norm", config.head_dim if each else key_joined)
+            if before and (number or config.first_norm):
                 norm(f"{layer}.attention_norm", size)
             linear(f"{layer}.feed_forward.up", size, wide * (2 if config.gated else 1), biases.feed_forward)
             linear(f"{layer}.feed_forward.down", wide, size, down)
-            norm(f"{layer}.feed_forward_norm", size)
-        if config.norm_first:
+            if before:
+                norm(f"{layer}.feed_forward_norm", size)
+            if config.output_norm:
+                norm(f"{layer}.attention_output_norm", size)
+                norm(f"{layer}.feed_forward_output_norm", size)
+        if config.final_norm:
             norm("final_norm", size)
         return made
 
@@ -260,6 +276,8 @@ class Network:
         """Embed the numbers of tokens, segments and positions, `[row]` each -> `[row, hidden_size]`."""
         config, tables = self.config, self.parameters
         x = tables["embeddings.tokens.weight"][ids]  # [row, embedding_size]
+        if config.embedding_scale != 1.0:
+            x = x * np.float32(config.embedding_scale)
         if config.segments:
             x = x + tables["embeddings.segments.weight"][segments]
         if config.position_table and positions is not None:
@@ -271,10 +289,12 @@ class Network:
         return self.linear("embeddings.project", x) if config.widens else x
 
     def layer(self, number: int) -> "Layer":
-        return Layer(self, f"layers.{self.layers[number]}", Score(self.config.positions[number]))  # type: ignore[arg-type]
+        config = self.config
+        score = Score(config.positions[number], config.score_scale, config.softcap)  # type: ignore[arg-type]
+        return Layer(self, f"layers.{self.layers[number]}", score)
 
     def final_norm(self, x: Floats) -> Floats:
-        return self.norm("final_norm", x) if self.config.norm_first else x
+        return self.norm("final_norm", x) if self.config.final_norm else x
 
 
 class Layer(NamedTuple):
@@ -286,8 +306,12 @@ class Layer(NamedTuple):
 
     def before(self, x: Floats) -> Floats:
         """Return the attention's input; x `[row, hidden_size]`."""
-        has_norm = f"{self.name}.attention_norm.weight" in self.network.parameters
-        return self.network.norm(f"{self.name}.attention_norm", x) if self.network.config.norm_first and has_norm else x
+        return self.norm("attention_norm", x) if self.network.config.norm_first else x
+
+    def norm(self, name: str, x: Floats) -> Floats:
+        """Return x normalised by the layer's norm of this name, if it has one."""
+        name = f"{self.name}.{name}"
+        return self.network.norm(name, x) if f"{name}.weight" in self.network.parameters else x
 
     def project(
         self, x: Floats, heads: Sequence[int] | None = None, values: bool = True
@@ -306,6 +330,9 @@ class Layer(NamedTuple):
     def heads(self, name: str, x: Floats, heads: Ints) -> Floats:
         """Project x `[1, row, hidden_size]` for some heads, `[1, head, row, head_dim]`."""
         y = self.network.linear(f"{self.name}.attention.{name}", x)  # [1, row, head * head_dim]
+        gain = self.network.parameters.get(f"{self.name}.attention.{name}_norm.weight")
+        if gain is not None:  # of each head, or of all joined
+            y = self.norm(f"attention.{name}_norm", y.reshape(*y.shape[:2], -1, len(gain))).reshape(y.shape)
         by_head = y.reshape(*y.shape[:2], -1, self.network.config.head_dim).swapaxes(1, 2)
         every = np.array_equal(heads, np.arange(by_head.shape[1]))
         return by_head if every else by_head[:, heads]
@@ -322,13 +349,14 @@ class Layer(NamedTuple):
 
     def after(self, x: Floats, attended: Floats) -> Floats:
         """Return the layer's output from x and the concatenated outputs of the heads, `[row, hidden_size]`."""
-        norm = self.network.norm
-        attended = self.network.linear(f"{self.name}.attention.output", attended)
-        if self.network.config.norm_first:
-            x = x + attended
-            return x + self.feed_forward(norm(f"{self.name}.feed_forward_norm", x))
-        x = norm(f"{self.name}.attention_norm", x + attended)
-        return norm(f"{self.name}.feed_forward_norm", x + self.feed_forward(x))
+        config, norm = self.network.config, self.norm
+        attended = norm("attention_output_norm", self.network.linear(f"{self.name}.attention.output", attended))
+        if config.norm_first:
+            after = x + attended
+            read = norm("feed_forward_norm", x if config.parallel else after)
+            return after + norm("feed_forward_output_norm", self.feed_forward(read))
+        x = norm("attention_norm", x + attended)
+        return norm("feed_forward_norm", x + norm("feed_forward_output_norm", self.feed_forward(x)))
 
     def feed_forward(self, x: Floats) -> Floats:
         """f(x W_1) W_2; or gated, (f(x W) * (x V)) W_2, with W and V stacked (Shazeer 2020)."""
@@ -359,7 +387,7 @@ MOST_TOKENS = 512  # in a request: with many more, torch is faster although it m
 
 
 class Instant(Encoder):
-    """An encoder in NumPy. It answers short texts, and opens the model in torch for everything else.
+    """A model in NumPy. It answers short texts, and opens the model in torch for everything else.
 
     awake: returns the model in torch.
     """
@@ -413,16 +441,18 @@ class Instant(Encoder):
         self, texts: Iterable[Tokens], request: Request = Request(), taps: Sequence[Tap] = ()
     ) -> Iterator[AttentionRecord]:
         """Yield a record of each text. torch computes it if they have more than MOST_TOKENS, if the model predicts
-        something, or if the mask is none of those above.
+        anything but the next token, or if the mask is none of those above.
         """
         rest, few = iter(texts), list[Tokens]()
         while sum(map(len, few)) <= MOST_TOKENS and (text := next(rest, None)) is not None:
             few.append(text)
         long = sum(map(len, few)) > MOST_TOKENS
-        if long or self.usual_mask(request.mask) not in HIDES_PADDING or (request.predict and self.predicts(few)):
+        needs = request.predict and self.next_token is None and self.may_predict(few)
+        if long or self.usual_mask(request.mask) not in HIDES_PADDING or needs:
             yield from self.awake().attend_tokens(chain(few, rest), request, taps)
         else:
-            yield from super().attend_tokens(few, replace(request, predict=False), taps)
+            predict = request.predict and self.next_token is not None
+            yield from super().attend_tokens(few, replace(request, predict=predict), taps)
 
     @cached_property
     def task_heads(self) -> dict[str, Head] | None:
@@ -432,7 +462,55 @@ class Instant(Encoder):
         except RequestError:
             return None
 
-    def predicts(self, texts: Iterable[Tokens]) -> bool:
+    @cached_property
+    def next_token(self) -> Head | None:
+        """Return the head for the next token if it is the main one and the checkpoint has its tensor."""
+        main = next(iter((self.task_heads or {}).values()), None)
+        if main is None or main.kind != "next" or not (main.scores.tied or self.scores_name(main)):
+            return None
+        return main
+
+    def scores_name(self, head: Head) -> str | None:
+        """Return the name of the tensor of a head's scores; None if the checkpoint has none."""
+        name = f"{head.scores.name}.weight"
+        return name if name in self.checkpoint.shapes else None
+
+    @cached_property
+    def score_weight(self) -> Floats:
+        """Return W of the next token's scores, `[vocabulary, hidden_size]`."""
+        assert self.next_token is not None
+        name = self.scores_name(self.next_token)
+        if name is None:
+            return self.network.parameters[f"{TABLE}.weight"]
+        weight: Floats = self.checkpoint.read(name, whole(name), self.dtype)
+        return weight
+
+    def predicts(self, texts: Sequence[Tokens]) -> bool:
+        return self.next_token is not None
+
+    def predictions(self, texts: Sequence[Tokens], hidden: Sequence[Floats]) -> list[PredictionSummary | None]:
+        return [self.predict_next(*one) for one in zip(texts, hidden, strict=True)]
+
+    def predict_next(self, tokens: Tokens, hidden: Floats) -> PredictionSummary:
+        """Return the most likely next tokens from the last hidden states `[token, hidden_size]`."""
+        assert self.next_token is not None
+        rows, softcap = last_real(tokens), self.next_token.scores.softcap
+        values = hidden[rows] @ self.score_weight.T
+        if softcap is not None:
+            values = np.float32(softcap) * np.tanh(values / np.float32(softcap))
+        if not np.isfinite(values).all():
+            raise RequestError(
+                f"the output next of {self.place.name} is too large for float32: use another --dtype, or check whether "
+                "the weights are damaged"
+            )
+        made = Prediction("next", "next", self.labels, values, softmax(values))
+        return PredictionSummary("next", "next", True, answers_of(made, rows, tokens, self.tokenizer.notation))
+
+    @cached_property
+    def labels(self) -> list[str]:
+        return self.vocabulary()
+
+    def may_predict(self, texts: Iterable[Tokens]) -> bool:
         """Return True if the checkpoint may have a prediction for any of these texts, other than an embedding."""
         if self.task_heads is None or ("words" in self.task_heads and any(map(masked, texts))):
             return True
@@ -441,7 +519,7 @@ class Instant(Encoder):
         return main is not None and main.kind != "words" and not (main.alone and embeds)
 
     def warn_of_outputs(self) -> None:
-        if self.predicts(()):
+        if self.next_token is None and self.may_predict(()):
             self.awake().warn_of_outputs()
 
     def find_outputs(self) -> "AvailableOutputs":

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -15,11 +16,12 @@ from attncli.models.config import TABLE, ModelConfig, read_config
 from attncli.models.devices import InTorch, as_tensor
 from attncli.models.encoder import Encoder, find_heads
 from attncli.models.engine import Engine, check_model, refuse_theirs
-from attncli.models.families.family import EACH, FIRST, LATE, Head, whole
+from attncli.models.families.family import EACH, FIRST, LAST, LATE, Head, whole
 from attncli.models.families.family import MEAN as MEAN_OF_ALL
 from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.network import Network, empty_network, lay_out
 from attncli.models.output import CLS, MEAN, AvailableOutputs, Output
+from attncli.models.output import LAST as LAST_TOKEN
 from attncli.models.outputs import (
     HeadNetwork,
     empty_head,
@@ -29,7 +31,7 @@ from attncli.models.outputs import (
     sentence_embedding,
     sources_of,
 )
-from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
+from attncli.models.rows import LayerMask, OwnRows, Run, arrange, every_text
 from attncli.models.weights import Checkpoint, read_parameters
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
@@ -38,7 +40,7 @@ OFTEN = 8  # walks: packing weights takes as long as this many walks lose withou
 
 
 class Model(Encoder, InTorch):
-    """An encoder of the BERT family in torch."""
+    """An encoder or a decoder in torch."""
 
     name = "attncli"
     network: Network
@@ -65,6 +67,19 @@ class Model(Encoder, InTorch):
         together: Callable[[int], int] = every_text,
     ) -> OwnRows:
         return as_rows(batch, self.config, self.usual_mask(mask), self.device, positions, together)
+
+    def rows_after(self, ids: Sequence[int], start: int) -> OwnRows:
+        """Return rows of new tokens of a text, which follow `start` others whose keys and values are kept.
+
+        They are under the usual mask. `attncli.models.generation` uses them.
+        """
+        stop, put = start + len(ids), partial(as_tensor, device=self.device)
+        every = torch.ones(1, stop, dtype=torch.bool, device=self.device)
+        hidden = layer_masks(every, self.config, self.usual_mask(None)) if len(ids) > 1 else None
+        masks = hidden or [None if near is None else LayerMask(None, near) for near in windows_of(self.config, stop)]
+        numbers = np.array(ids, np.int64)
+        run = Run(0, [0], slice(0, len(ids)), len(ids), masks, None, True, stop)
+        return OwnRows([run], put(numbers), put(np.zeros_like(numbers)), put(np.arange(start, stop)), 0)
 
     def read(self, module: str) -> None:
         with torch.inference_mode(False):  # tensors read in inference mode can't have a gradient later
@@ -110,9 +125,14 @@ def layer_masks(real: Tensor, config: ModelConfig, name: str) -> list[LayerMask 
     real = real[:1] if bool(real.all()) else real
     mask = self_mask(real, *MASKS[name])
     shown = None if bool(mask.all()) else mask
-    windows = [None if reach is None or reach >= length - 1 else Window(reach) for reach in config.reach]
+    windows = windows_of(config, length)
     made = {window: LayerMask(shown, window) for window in set(windows)}
     return [None if window is None and shown is None else made[window] for window in windows]
+
+
+def windows_of(config: ModelConfig, length: int) -> list[Window | None]:
+    """Return the window of each layer; None where it hides nothing of so many tokens."""
+    return [None if reach is None or reach >= length - 1 else Window(reach) for reach in config.reach]
 
 
 def load_parameters(
@@ -144,7 +164,7 @@ def require_own(model: object) -> Model:
 # --- the outputs of a checkpoint
 
 
-_READS = {FIRST: (CLS,), MEAN_OF_ALL: (MEAN,), LATE: (MEAN,), EACH: ()}
+_READS = {FIRST: (CLS,), LAST: (LAST_TOKEN,), MEAN_OF_ALL: (MEAN,), LATE: (MEAN,), EACH: ()}
 
 
 def find_outputs(model: Model) -> AvailableOutputs:
@@ -182,7 +202,7 @@ def _head_output(model: Model, head: Head, data: Mapping[str, Any]) -> Output:
     labels.
     """
     config = model.config
-    named = None if head.kind == "words" else list(head.labels or labels_of(data))
+    named = None if head.kind in ("words", "next") else list(head.labels or labels_of(data))
     count = config.vocab_size if named is None else len(named)
     network = empty_head(head, config, count)
     places = places_of(head, config, tied=data.get("tie_word_embeddings", True) is True)
@@ -191,7 +211,7 @@ def _head_output(model: Model, head: Head, data: Mapping[str, Any]) -> Output:
         head.kind,
         _READS[head.reads],
         function_of(data, head, count),
-        partial(vocabulary, model) if named is None else lambda: named,
+        model.vocabulary if named is None else lambda: named,
         partial(_load_head, model, network, sources),
         late=head.reads == LATE,
     )
@@ -209,9 +229,3 @@ def _load_head(model: Model, network: HeadNetwork, sources: Mapping[str, str]) -
             read[parameter] = model.checkpoint.read(name, whole(name), model.dtype).to(model.device)
     network.load_state_dict(read, assign=True)
     return network.requires_grad_(False)
-
-
-def vocabulary(model: Model) -> list[str]:
-    """Return the tokens by id; "" for an id without a token."""
-    names = {number: token for token, number in model.tokenizer.backend.get_vocab().items()}
-    return [names.get(number, "") for number in range(model.config.vocab_size)]

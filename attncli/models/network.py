@@ -1,4 +1,4 @@
-"""Build a network of encoder layers from `attncli.attention` for a family: BERT, RoBERTa, and others.
+"""Build a network of encoder or decoder layers from `attncli.attention` for a family: BERT, RoBERTa, and others.
 
 One layer, post-norm as published (Vaswani et al. 2017, figure 1, left; Devlin et al. 2019), and pre-norm:
 
@@ -8,10 +8,12 @@ One layer, post-norm as published (Vaswani et al. 2017, figure 1, left; Devlin e
     x ──┬── LayerNorm ── multi-head attention ──(+)──┬── LayerNorm ── feed-forward ──(+)──► x
         └────────────────────────────────────────────┘  └──────────────────────────────┘
 
+With `output_norm` the outputs of both parts have a norm before they are added, and with `parallel` both parts read x.
+
 This module defines the parts; `attncli.models.walk` runs them layer by layer. Inference only: there is no dropout.
 
 First come the linear layers and embeddings, whose values come from a checkpoint and are not initialised. They take
-nearly all of an encoder's time. They use oneDNN's matrix product if available. For float32 on a CPU, torch uses MKL,
+nearly all of a network's time. They use oneDNN's matrix product if available. For float32 on a CPU, torch uses MKL,
 which reaches about half of oneDNN's rate on processors that are not Intel's (126 ms against 63 ms for
 4096 x 768 x 3072 on an AMD EPYC 9005, and the same factor from 1 token to 4096). The numbers agree to the last bits.
 """
@@ -35,6 +37,7 @@ from attncli.attention import (
     Rotary,
     RotaryScore,
 )
+from attncli.attention.multihead import norm_size, normed
 from attncli.attention.positions import PROJECTIONS
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Biased, Conv, Disentangling, Positions, Turned
@@ -154,6 +157,8 @@ def layer_scores(config: ModelConfig) -> list[PositionalScore]:
             if positions not in shared:
                 shared[positions] = _shared_score(config, positions)
             made.append(shared[positions])
+    for score in made:
+        score.factor, score.softcap = config.score_scale, config.softcap
     return made
 
 
@@ -179,13 +184,14 @@ def layer_norm(config: ModelConfig, size: int) -> nn.Module:
 
 
 class _Embeddings(nn.Module):
-    """token + segment + position + first task embedding, normalised in most families, then projected to the hidden
+    """token + segment + position + first task embedding, normalised in most encoders, then projected to the hidden
     size.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.tokens = Embedding(config.vocab_size, config.embedding_size)
+        self.scale = config.embedding_scale
         size, rows = config.embedding_size, config.position_rows
         self.positions = LearnedPositions(rows, size, Embedding) if config.position_table else None
         self.segments = Embedding(config.segments, size) if config.segments else None
@@ -199,6 +205,8 @@ class _Embeddings(nn.Module):
         Without `positions` the network does not receive the order of the tokens.
         """
         x: Tensor = self.tokens(ids)
+        if self.scale != 1.0:
+            x = x * torch.tensor(self.scale, dtype=x.dtype)
         if self.segments is not None:
             x = x + self.segments(segments)
         if positions is not None and self.positions is not None:
@@ -221,12 +229,17 @@ def feed_forward(config: ModelConfig) -> FeedForward | GatedFeedForward:
 
 
 class Layer(nn.Module):
-    """An encoder layer, as drawn at the top of this file: the parts before and after its attention."""
+    """A layer, as drawn at the top of this file: the parts before and after its attention."""
 
     def __init__(self, config: ModelConfig, number: int, score: PositionalScore) -> None:
         super().__init__()
         size = config.hidden_size
         self.norm_first = config.norm_first
+        self.parallel = config.parallel
+        query_norm = key_norm = None
+        if config.query_key_norm is not None:
+            joined = (config.heads, config.key_heads) if config.query_key_norm == "all" else (1, 1)
+            query_norm, key_norm = (layer_norm(config, count * config.head_dim) for count in joined)
         self.attention = MultiHeadAttention(
             size,
             config.heads,
@@ -234,14 +247,22 @@ class Layer(nn.Module):
             score=score,
             linear=Linear,
             key_heads=config.key_heads,
+            head_dim=config.head_dim,
+            output_bias=config.biases.output,
+            query_norm=query_norm,
+            key_norm=key_norm,
         )
         if config.biases.bare_keys:
             self.attention.key = Linear(size, size, bias=False)
         if isinstance(score, Disentangled):
             score.share(self.attention.query, self.attention.key)
-        self.attention_norm = layer_norm(config, size) if number or config.first_norm else nn.Identity()
+        summed = not config.output_norm  # a norm of the sum, unless it is pre-norm
+        has_norm = (config.norm_first or summed) and (number > 0 or config.first_norm)
+        self.attention_norm = layer_norm(config, size) if has_norm else nn.Identity()
+        self.attention_output_norm = layer_norm(config, size) if config.output_norm else nn.Identity()
         self.feed_forward = feed_forward(config)
-        self.feed_forward_norm = layer_norm(config, size)
+        self.feed_forward_norm = layer_norm(config, size) if config.norm_first or summed else nn.Identity()
+        self.feed_forward_output_norm = layer_norm(config, size) if config.output_norm else nn.Identity()
 
     @property
     def score(self) -> PositionalScore:
@@ -260,10 +281,9 @@ class Layer(nn.Module):
         attention = self.attention
         if heads is None:
             return attention.project(x)
-        parts = [attention.query, attention.key, *([attention.value] if values else [])]
-        projected = [_some_heads(attention, part, x, heads) for part in parts]
-        query, key = projected[:2]
-        return query, key, projected[2] if values else key[..., :0]
+        query = _some_heads(attention, attention.query, x, heads, attention.query_norm)
+        key = _some_heads(attention, attention.key, x, heads, attention.key_norm)
+        return query, key, _some_heads(attention, attention.value, x, heads) if values else key[..., :0]
 
     def projection(self, name: str) -> tuple[Tensor, Tensor | None]:
         """Return W `[head * head_dim, hidden_size]` and b of the projection to "query", "key" or "value"."""
@@ -281,16 +301,19 @@ class Layer(nn.Module):
 
     def after(self, x: Tensor, attended: Tensor) -> Tensor:
         """Return the layer's output from x and the concatenated outputs of the heads, `[row, hidden_size]`."""
-        attended = self.attention.output(attended)
+        attended = self.attention_output_norm(self.attention.output(attended))
         if self.norm_first:
-            x = x + attended
-            return x + self.feed_forward(self.feed_forward_norm(x))
+            after = x + attended
+            read = self.feed_forward_norm(x if self.parallel else after)
+            return after + self.feed_forward_output_norm(self.feed_forward(read))
         x = self.attention_norm(x + attended)
-        x = self.feed_forward_norm(x + self.feed_forward(x))
+        x = self.feed_forward_norm(x + self.feed_forward_output_norm(self.feed_forward(x)))
         return x
 
 
-def _some_heads(attention: MultiHeadAttention, part: nn.Linear, x: Tensor, heads: Sequence[int]) -> Tensor:
+def _some_heads(
+    attention: MultiHeadAttention, part: nn.Linear, x: Tensor, heads: Sequence[int], norm: nn.Module | None = None
+) -> Tensor:
     """Project x for some heads, `[batch, head, token, head_dim]`. Shared projections are computed once.
 
     For queries, head i has the rows i * head_dim to (i + 1) * head_dim. For keys and values, its key head i does.
@@ -298,12 +321,14 @@ def _some_heads(attention: MultiHeadAttention, part: nn.Linear, x: Tensor, heads
     own = list(heads) if part is attention.query else [attention.key_head(head) for head in heads]
     needed = list(dict.fromkeys(own))
     weight = part.weight.unflatten(0, (-1, attention.head_dim))
+    if norm is not None and norm_size(norm) != attention.head_dim:  # the norm reads all heads
+        needed = list(range(len(weight)))
     if needed == list(range(len(weight))):
         made = part(x)
     else:
         bias = None if part.bias is None else part.bias.unflatten(0, (-1, attention.head_dim))[needed].flatten()
         made = F.linear(x, weight[needed].flatten(0, 1), bias)
-    by_head = attention.split_heads(made)
+    by_head = attention.split_heads(normed(norm, made))
     return by_head if needed == own else by_head[:, [needed.index(one) for one in own]]
 
 
@@ -331,7 +356,7 @@ class _NeighbourMix(nn.Module):
 
 
 class Network(nn.Module):
-    """Embeddings, then layers, then a final norm for pre-norm layers. One layer may occur in several places.
+    """Embeddings, then layers, then a final norm if layers end without one. One layer may occur in several places.
 
     silenced_heads: (layer, head), whose outputs are replaced with 0.
     """
@@ -344,7 +369,7 @@ class Network(nn.Module):
         self.embeddings = _Embeddings(config)
         self.layers = nn.ModuleList(_layers_of(config))
         self.neighbours = None if config.conv is None else _NeighbourMix(config, config.conv)
-        self.final_norm = layer_norm(config, config.hidden_size) if config.norm_first else None
+        self.final_norm = layer_norm(config, config.hidden_size) if config.final_norm else None
         self.silenced_heads: list[tuple[int, int]] = []
 
     def layer(self, number: int) -> Layer:

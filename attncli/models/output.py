@@ -1,14 +1,12 @@
 """Output: a checkpoint's prediction as a function of the last hidden states."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from attncli.base.arrays import Brief, Doubles, Floats
 from attncli.base.choices import Output as Kind
 from attncli.text.tokens import Tokens
 
@@ -33,7 +31,6 @@ POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 SOFTMAX, SIGMOID = "softmax", "sigmoid"
-Numbers = Floats | Doubles  # float64 if the model computes in it
 
 
 class Output:
@@ -134,21 +131,3 @@ class AvailableOutputs(NamedTuple):
 
     outputs: dict[str, Output]
     refused: dict[str, str]
-
-
-@dataclass(frozen=True, repr=False)
-class Prediction(Brief):
-    """The prediction of an output for a text.
-
-    output: its name. kind: its kind. labels: names along the last axis, if they have any.
-
-    values: logits: "classes" `[label]`; "words" and "tokens" `[token, label]`; "span" `[token, 2]`, start and end;
-    "embedding" `[size]`. probabilities: in the same shape; for a span, of its start and of its end, each over the
-    tokens. None if undefined.
-    """
-
-    output: str
-    kind: Kind
-    labels: list[str]
-    values: Numbers
-    probabilities: Numbers | None

@@ -20,6 +20,7 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, quoted
 from attncli.base.schema import LONGEST_NAME, Check, anything, fields, flag, list_of, maybe, text
 from attncli.base.untrusted import read_json
+from attncli.models.answers import Numbers, Prediction, answers_of, last_real
 from attncli.models.config import TABLE, ModelConfig
 from attncli.models.families.family import Dense, Head, Norm, whole
 from attncli.models.hub import (
@@ -31,13 +32,13 @@ from attncli.models.hub import (
     check_directory,
 )
 from attncli.models.network import NO_ACTIVATION, Linear
-from attncli.models.output import CLS, MEAN, POOLINGS, SIGMOID, SOFTMAX, Numbers, Output, Prediction
+from attncli.models.output import CLS, MEAN, POOLINGS, SIGMOID, SOFTMAX, Output
 from attncli.models.rows import batches
 from attncli.models.walk import Walker
 from attncli.models.weights import Checkpoint, open_checkpoint
-from attncli.record.parts import Answer, PredictionSummary
+from attncli.record.parts import PredictionSummary
 from attncli.text.tokenizer import Tokenizer
-from attncli.text.tokens import Fed, Notation, Read, Tokens, masked, text_between
+from attncli.text.tokens import Fed, Read, Tokens, masked
 
 _MOST_LABELS = 10**6
 FUNCTIONS = {"regression": None, "single_label_classification": SOFTMAX, "multi_label_classification": SIGMOID}
@@ -97,10 +98,11 @@ class HeadNetwork(nn.Module):
                 parts.append(nn.LayerNorm(size, eps=config.layer_norm_eps, bias=part.bias))
         self.parts = nn.Sequential(*parts)
         self.scores = Linear(size, labels, bias=head.scores.biases != ())
+        self.softcap = head.scores.softcap
 
     def forward(self, vectors: Tensor) -> Tensor:
         scores: Tensor = self.scores(self.parts(vectors))
-        return scores
+        return scores if self.softcap is None else self.softcap * torch.tanh(scores / self.softcap)
 
 
 def empty_head(head: Head, config: ModelConfig, labels: int) -> HeadNetwork:
@@ -390,83 +392,6 @@ def _load_dense(model: Walker, module: Module, made: Linear) -> Linear:
     return made
 
 
-MOST = 20  # labels of a text
-_BEST = 3  # words for a [MASK], spans
-
-
-def last_real(tokens: Tokens) -> list[int]:
-    """Return the place of the last token that is not [PAD], in a list."""
-    return [place for place, padding in enumerate(tokens.padding) if not padding][-1:]
-
-
-def _answers_of(made: Prediction, rows: Sequence[int], tokens: Tokens, notation: Notation) -> list[Answer]:
-    """Return the answers in a prediction. rows: the tokens that the values are about, for outputs per token."""
-    match made.kind:
-        case "words" | "next":
-            return words(made, rows, notation)
-        case "tokens":
-            return _token_labels(made, tokens)
-        case "span":
-            return spans(made, tokens)
-        case _:
-            return classes(made)
-
-
-def classes(made: Prediction) -> list[Answer]:
-    """Return all labels of the text, the best first."""
-    return [_label_of(made, (number,)) for number in np.argsort(-made.values, kind="stable")[:MOST]]
-
-
-def words(made: Prediction, rows: Sequence[int], notation: Notation) -> list[Answer]:
-    """Return the best words for every [MASK] or next token. In a next token, the leading space of " a" is kept."""
-    found = []
-    for row, place in enumerate(rows):
-        for number in np.argsort(-made.values[row], kind="stable")[:_BEST]:
-            [word] = notation.read([made.labels[number]], [False])
-            label = word if made.kind == "next" else word.strip() or word
-            found.append(_label_of(made, (row, number), label, place, place + 1))
-    return found
-
-
-def _token_labels(made: Prediction, tokens: Tokens) -> list[Answer]:
-    """Return the best label for every token of the text."""
-    places = [place for place, special in enumerate(tokens.special) if not special]
-    return [_label_of(made, (place, made.values[place].argmax()), None, place, place + 1) for place in places]
-
-
-def spans(made: Prediction, tokens: Tokens) -> list[Answer]:
-    """Return the best spans within the second text, or the only one.
-
-    The probability is that of the start times that of the end, each over the tokens of that text, as in transformers'
-    question-answering pipeline.
-    """
-    last = max(tokens.segments)
-    places = [at for at, segment in enumerate(tokens.segments) if segment == last and not tokens.special[at]]
-    values = made.values[places].astype(np.float64)  # [token, start and end]
-    likely = np.exp(values - values.max(axis=0))
-    likely /= likely.sum(axis=0)
-    pairs = np.triu(likely[:, :1] * likely[:, 1])  # [start, end]
-    found = []
-    for best in np.argsort(-pairs, axis=None, kind="stable")[: min(_BEST, len(places))]:
-        start, end = divmod(int(best), len(places))
-        here = places[start], places[end] + 1
-        logit = float(values[start, 0] + values[end, 1])
-        found.append(Answer(text_between(tokens, *here), logit, float(pairs[start, end]), *here))
-    return found
-
-
-def _label_of(
-    made: Prediction,
-    place: tuple[int, ...],
-    label: str | None = None,
-    start: int | None = None,
-    end: int | None = None,
-) -> Answer:
-    """Return the answer at a place of the values, by default named by its label."""
-    probability = None if made.probabilities is None else float(made.probabilities[place])
-    return Answer(label or made.labels[place[-1]], float(made.values[place]), probability, start, end)
-
-
 _TASKS = ("heads", "classes", "tokens", "span")  # tasks that config.json names, not only the tensors
 
 
@@ -545,7 +470,7 @@ def _predict_text(model: Walker, tokens: Tokens, hidden: Tensor) -> PredictionSu
         return None
     name, output, rows = found
     [values] = output([hidden], [tokens], None if output.of_text else [rows])
-    answers = _answers_of(prediction(model, name, output, values), rows, tokens, model.tokenizer.notation)
+    answers = answers_of(prediction(model, name, output, values), rows, tokens, model.tokenizer.notation)
     return PredictionSummary(name, output.kind, output.function == SOFTMAX, answers)
 
 

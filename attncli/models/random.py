@@ -130,15 +130,18 @@ def _peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed:
             return (0.0 if kind.endswith("bias") else 1.0) + 0.1 * normal
         rows = normal.flatten(1)
         spread = known.get(module, torch.tensor([[rows.shape[1] ** -0.5]]))
-        return rows.mul_(spread.repeat_interleave(shape[0] // len(spread), dim=0)).view(shape)
+        for dim in (0, 1):
+            spread = spread.repeat_interleave(rows.shape[dim] // spread.shape[dim], dim=dim)
+        return rows.mul_(spread).view(shape)
 
     return {name: draw(name, shape) for name, shape in shapes.items()}
 
 
 def spreads(config: ModelConfig) -> dict[str, Tensor]:
-    """Return the standard deviations of the encoder's matrices, by module name in a checkpoint: `[1, 1]`.
+    """Return the standard deviations of the network's matrices, by module name in a checkpoint: `[1, 1]`.
 
-    For a matrix that combines several of ours, return one for each of them, `[heads * parts, 1]`.
+    For a matrix that combines several of ours, return one for each of them, `[heads * parts, 1]`, or `[1, parts]` if it
+    is stored `[in, out]`.
     """
     matrices = {
         name.removesuffix(".weight"): parameter.shape
@@ -157,7 +160,8 @@ def spreads(config: ModelConfig) -> dict[str, Tensor]:
                 known[part :: source.parts] = (
                     of_tables if module in _TABLES else 1.0 if module.endswith(_SCORED) else math.sqrt(variance)
                 )
-    return found
+    transposed = {name for source in sources.values() if source.transposed for name in source.names}
+    return {name: spread.T if name in transposed else spread for name, spread in found.items()}
 
 
 def _gain(name: str, layers: int) -> float:

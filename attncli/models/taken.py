@@ -62,11 +62,7 @@ def take_batch(
 
     The walk ends at the last requested layer. taps: offered blocks before the request's own taps.
     """
-    speaks = False
-    if request.predict:
-        from attncli.models.outputs import find_answering, predict_texts
-
-        speaks = any(find_answering(model, tokens) for tokens in batch)
+    speaks = request.predict and model.predicts(batch)
     axes = [axes_of(request.grouping, one.plain, read_by(one, model.part)) for one in batch]
     if not all(one.apart for one in axes):  # merged tokens have no common q and k
         asked = asked._replace(vectors=[])
@@ -79,7 +75,7 @@ def take_batch(
     with model.inference():
         for x in model.walk(rows, every, ending):
             last = x
-        predictions = predict_texts(model, batch, rows.last(last)) if speaks else [None] * len(batch)
+        predictions = model.predictions(batch, rows.last(last)) if speaks else [None] * len(batch)
         return rows.in_order([own.text_results(run, predictions) for run in rows.runs])
 
 
@@ -101,7 +97,7 @@ class _RequestTaps:
             self.grouped = GroupedMaps(axes, asked.layers, asked.heads, partial(zeros, maps=True), norms)
         if asked.vectors:
             self.vectors = QueriesAndKeys(rows.runs, asked.vectors, model.head_dim, model.array)
-            self.terms = Terms(rows.runs, asked.vectors, zeros)
+            self.terms = Terms(rows.runs, asked.vectors, partial(zeros, maps=True))
 
     @property
     def taps(self) -> list[Tap]:

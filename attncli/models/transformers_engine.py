@@ -48,7 +48,7 @@ from attncli.record import AttentionRecord, ModelInfo, Request
 from attncli.record.grouping import grouped
 from attncli.record.selection import Selection, heads_list, number_list, select
 from attncli.text.tokenizer import Tokenizer
-from attncli.text.tokens import Fed, Read, Tokens, tokens_of
+from attncli.text.tokens import Fed, Read, Tokens, followed, tokens_of
 
 LONGEST_ANSWER = 64  # maximum tokens that a decoder generates
 TRIED = {"encoder": [1, 2, 3, 4], "decoder": [1, 2, 3]}  # tokens of the trial pass that finds the calls of our function
@@ -310,14 +310,25 @@ class TransformersModel(InTorch):
     def target_input(self, target: str) -> tuple[Tokens, list[int]]:
         """Return the decoder's input for a target: the start token, and all target tokens except the last."""
         wanted = self.fed.encode(target)
+        return self.start_token().joined(wanted.take(range(len(wanted) - 1))), wanted.ids
+
+    def start_token(self) -> Tokens:
+        """Return the token that a decoder's input begins with."""
         if hasattr(self.network, "prepare_decoder_input_ids_from_labels"):
-            labels = torch.tensor([wanted.ids], device=self.device)
+            labels = torch.zeros(1, 1, dtype=torch.long, device=self.device)
             with self.running():
                 start = int(self.network.prepare_decoder_input_ids_from_labels(labels)[0, 0])
         else:
             start = self.network.config.decoder_start_token_id
-        first = tokens_of(pieces(self.theirs, [start]), self.fed.notation)
-        return first.joined(wanted.take(range(len(wanted) - 1))), wanted.ids
+        return tokens_of(pieces(self.theirs, [start]), self.fed.notation)
+
+    def extend(self, tokens: Tokens, ids: Sequence[int]) -> Tokens:
+        """Return a text's tokens followed by written ones; of an encoder-decoder the decoder's, with its input."""
+        new = pieces(self.theirs, list(ids))
+        if not self.paired:
+            return followed(tokens, new, self.tokenizer.notation)
+        fed = followed(self.start_token(), new, self.fed.notation)
+        return Fed(**fed.lists, read=tokens, goal=list(ids))
 
     def generated_input(self, inputs: dict[str, Tensor]) -> tuple[Tokens, list[int]]:
         """Return the decoder's input for its own greedy output: the start token, and all output tokens except the last.

@@ -57,6 +57,10 @@ class Backend:
         vocabulary: dict[str, int] = self.tokenizer.get_vocab()
         return vocabulary
 
+    def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
+        text: str = self.tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)
+        return text
+
     def encode(self, text: str, pair: str | None = None) -> Any:
         texts = {"text_target": text} if self.target else {"text": text, "text_pair": pair}
         with quiet():

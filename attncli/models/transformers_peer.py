@@ -26,11 +26,10 @@ _SENTENCEPIECE_READERS = (
 )  # packages that transformers needs for sentencepiece models
 # Networks that compute some parts in float32 whatever the dtype: angles, their sines, a scale, norms, softmax.
 PARTLY_SINGLE = (
-    "modernbert", "deberta", "deberta-v2", "roformer", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3"
+    "modernbert", "deberta", "deberta-v2", "roformer", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3",
+    "llama", "mistral", "qwen2", "smollm3", "qwen3", "olmo2", "phi3", "gemma", "gemma2", "gemma3_text", "gpt_neox",
 )  # fmt: skip
-# Networks in which rows of [PAD] differ from the formula: DeBERTa hides everything from [PAD], and a window may contain
-# nothing but [PAD].
-PADDING_ROWS_LOST = ("modernbert", "deberta", "deberta-v2")
+HIDDEN_FROM_PADDING = ("deberta", "deberta-v2")  # networks that hide everything from [PAD]
 
 
 def tensor_shapes(config: dict[str, Any]) -> dict[str, torch.Size]:
@@ -156,8 +155,12 @@ class Reference:
     @cached_property
     def knows_segments(self) -> bool:
         """Return True if the network uses segments. RoBERTa was trained without them, and DistilBERT has none."""
-        config = ModelConfig.from_dict(self.network.config.to_dict())
-        return config.tells_segments and config.segments > 1
+        return self.config.tells_segments and self.config.segments > 1
+
+    @cached_property
+    def config(self) -> ModelConfig:
+        """Return the configuration as attncli reads it."""
+        return ModelConfig.from_dict(self.network.config.to_dict())
 
     @property
     def exact(self) -> bool:
@@ -167,34 +170,41 @@ class Reference:
     @property
     def has_padding_rows(self) -> bool:
         """Return True if the rows of [PAD] queries follow the formula."""
-        return self.network.config.model_type not in PADDING_ROWS_LOST
+        windows = any(reach is not None for reach in self.config.reach)  # may contain nothing but [PAD]
+        return self.network.config.model_type not in HIDDEN_FROM_PADDING and not windows
 
     def attention_mask(self, tokens: Tokens, mask: str) -> Tensor:
-        """Return a mask for transformers: 1 for a visible token, `[1, key]`.
+        """Return a mask for transformers: 1 for a visible token, `[1, key]`. Decoders hide the future themselves.
 
-        If it depends on the query, return numbers to add to the scores, `[1, 1, query, key]`. Layers apply their
-        windows themselves.
+        If transformers can't build the mask from that, return numbers to add to the scores, `[1, 1, query, key]`.
+        Layers apply their windows themselves.
         """
         real = torch.tensor([[not padding for padding in tokens.padding]], device=self.device)
         seen = self_mask(real, *MASKS[mask])
-        if seen.shape[2] == 1:
+        if self.config.causal and mask == "causal":
+            return real.long()
+        if seen.shape[2] == 1 and not self.config.causal:
             return seen[:, 0, 0].long()
+        seen = seen.expand(1, 1, len(tokens), len(tokens))
         return torch.zeros_like(seen, dtype=self.dtype).masked_fill(~seen, torch.finfo(self.dtype).min)
 
     @contextmanager
     def mask_applied(self, others: dict[str, Any]) -> Iterator[None]:
         """Prepare `attention_mask` among these arguments for the network if it depends on the query.
 
-        ModernBERT would use it as the mask of every layer and lose its windows. So the windows are combined with it, as
-        transformers computes them. DeBERTa builds a square mask from one number per key, so its function for that is
+        ModernBERT and decoders would use it as the mask of every layer and lose their windows. So the windows are
+        combined with it. DeBERTa builds a square mask from one number per key, so its function for that is
         replaced.
         """
         added = others["attention_mask"]
         if added.dim() == 2:
             yield
-        elif self.network.config.model_type == "modernbert":
-            window = _their_window(self.network.config, added)
-            others["attention_mask"] = {"full_attention": added, "sliding_attention": torch.minimum(added, window)}
+        elif self.network.config.model_type == "modernbert" or self.config.causal:
+            near = torch.minimum(added, _their_window(self.network.config, added))
+            if getattr(self.network.config, "layer_types", None) is not None:
+                others["attention_mask"] = {"full_attention": added, "sliding_attention": near}
+            elif getattr(self.network.config, "sliding_window", None) is not None:  # of every layer
+                others["attention_mask"] = near
             yield
         elif self.network.config.model_type in ("deberta", "deberta-v2"):
             seen, encoder = added == 0, self.network.encoder
@@ -209,9 +219,19 @@ class Reference:
 
 
 def _their_window(config: Any, like: Tensor) -> Tensor:
-    """Return transformers' additive mask of a layer with a window, in the shape of `like`, for texts without [PAD]."""
-    from transformers.masking_utils import create_bidirectional_sliding_window_mask
+    """Return transformers' additive mask of a layer with a window, in the shape of `like`, for texts without [PAD].
 
+    The window of a decoder is as wide to both sides as to the past.
+    """
+    from transformers.masking_utils import create_bidirectional_sliding_window_mask, create_sliding_window_causal_mask
+
+    if not hasattr(config, "local_attention"):
+        if getattr(config, "sliding_window", None) is None:
+            return torch.zeros_like(like)
+        tokens = like.new_zeros(1, like.shape[-1], 1)
+        past = create_sliding_window_causal_mask(config, tokens, tokens.new_ones(tokens.shape[:2]), None)
+        hidden = torch.ones_like(like, dtype=torch.bool).tril() & (past != 0)
+        return torch.zeros_like(like).masked_fill(hidden | hidden.mT, torch.finfo(like.dtype).min)
     tokens = like.new_zeros(1, like.shape[-1], 1)
     window = create_bidirectional_sliding_window_mask(config, tokens, tokens.new_ones(tokens.shape[:2]))
     return torch.zeros_like(like) if window is None else window
@@ -258,7 +278,9 @@ def load_reference(directory: Path, device: torch.device, dtype: torch.dtype) ->
             output_loading_info=True,
         )
     # Missing parameters would be random. The pooler is not part of the encoder, and often not published.
-    missing = sorted(name for name in found["missing_keys"] if not name.startswith(("pooler.", *BUFFERS)))
+    missing = sorted(
+        name for name in found["missing_keys"] if not name.startswith("pooler.") and not name.endswith(BUFFERS)
+    )
     if missing:
         raise RequestError(
             f"transformers does not find {missing[0]} in {directory}, so there is nothing to compare with: "

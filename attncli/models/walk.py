@@ -27,7 +27,7 @@ from attncli.models.meeting import meet
 from attncli.models.rows import OwnRows, Rows, every_text
 from attncli.models.taps import Gates
 from attncli.record import ModelInfo
-from attncli.record.parts import Turning
+from attncli.record.parts import PredictionSummary, Turning
 from attncli.record.selection import Selection, select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
@@ -113,6 +113,8 @@ def walk(
                 positional=partial(terms, layer.score) if run.ordered and layer.score.has_terms else None,
                 inputs=run.tokens(inputs),
                 projection=layer.output_by_head,
+                shared=network.config.heads // network.config.key_heads,
+                softcap=layer.score.softcap,
             )
             output = meet(block, taps, network.weigh)  # [text, head, token, head_dim]
             of_run = attended[run.rows].reshape(len(run.texts), run.length, len(numbers), output.shape[-1])
@@ -240,6 +242,17 @@ class Walker(ABC):
     @abstractmethod
     def find_outputs(self) -> "AvailableOutputs":
         """Find the checkpoint's outputs."""
+
+    @abstractmethod
+    def predicts(self, texts: Sequence[Tokens]) -> bool:
+        """Return True if the checkpoint's main output has an answer for any of these texts."""
+
+    @abstractmethod
+    def predictions(self, texts: Sequence[Tokens], hidden: Sequence[Array]) -> list[PredictionSummary | None]:
+        """Return the predictions for records of texts from their last hidden states.
+
+        Raises RequestError if they are not finite.
+        """
 
     @abstractmethod
     def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Array]:

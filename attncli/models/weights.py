@@ -24,10 +24,15 @@ from attncli.models.hub import weight_files
 # --- names ----------------------------------------------------------------------------------------------
 
 _OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}  # LayerNorm in checkpoints of 2018
-BUFFERS = (  # 0, 1, 2, ...; 0, 0, 0, ...; and RoFormer's sines and cosines
+BUFFERS = (  # endings: 0, 1, 2, ...; 0, 0, 0, ...; RoFormer's sines and cosines; causal masks; angles of rotations
     "embeddings.position_ids",
     "embeddings.token_type_ids",
     "encoder.embed_positions.weight",
+    ".attn.bias",
+    ".attn.masked_bias",
+    ".attention.bias",
+    ".attention.masked_bias",
+    "rotary_emb.inv_freq",
 )
 
 
@@ -156,6 +161,8 @@ class Checkpoint:
         part = source.cut(matrix)
         with np.errstate(over="ignore"):  # what is too large is refused below
             tensor = np.ascontiguousarray(part, dtype) if isinstance(part, np.ndarray) else part.to(dtype).contiguous()
+        if source.plus:
+            tensor = tensor + source.plus
         if not _all_finite(tensor):
             raise RequestError(f"{self.where}: {own_name} has a number that is {_describe_flaw(part, dtype)}")
         return tensor
@@ -220,7 +227,7 @@ def check_shapes(checkpoint: Checkpoint, network: Network) -> list[str]:
     return [
         name
         for name in checkpoint.shapes
-        if name.startswith(network.config.family.body) and name not in expected and name not in BUFFERS
+        if name.startswith(network.config.family.body) and name not in expected and not name.endswith(BUFFERS)
     ]
 
 

@@ -21,7 +21,17 @@ from typing import TYPE_CHECKING, Any
 from attncli.base.errors import Notice, RequestError, quiet_panics
 from attncli.base.printable import first_line, quoted, shorten
 from attncli.base.untrusted import check_regular, parse_json, read_regular
-from attncli.text.tokens import Notation, NothingKept, Tokens, Unreadable, check_text, tokens_of
+from attncli.text.tokens import (
+    Notation,
+    NothingKept,
+    Pieces,
+    Tokens,
+    Unreadable,
+    check_text,
+    followed,
+    tokens_of,
+    word_numbers,
+)
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -301,6 +311,33 @@ class Tokenizer:
                 f"{self.vocab_size}: this tokenizer belongs to another model"
             )
 
+    def extend(self, tokens: Tokens, ids: Sequence[int]) -> Tokens:
+        """Return a text's tokens followed by those with these ids, which a decoder wrote. Offsets are unknown."""
+        names = [self.backend.id_to_token(number) or f"<{number}>" for number in ids]
+        special = [number in self.special_ids for number in ids]
+        texts = [None if flag else 0 for flag in special]
+        pieces = Pieces(
+            tokens=names,
+            ids=list(ids),
+            type_ids=[0] * len(names),
+            sequence_ids=texts,
+            special_tokens_mask=[int(flag) for flag in special],
+            word_ids=word_numbers(names, texts),
+            offsets=[(0, 0)] * len(names),
+        )
+        return followed(tokens, pieces, self.notation)
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """Return the ids of special tokens, such as the one that ends a text."""
+        added = self.backend.get_added_tokens_decoder()
+        return frozenset(number for number, token in added.items() if token.special)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, without special tokens."""
+        text: str = self.backend.decode(list(ids), skip_special_tokens=True)
+        return text
+
     def pad(self, tokens: Tokens, length: int) -> Tokens:
         """Append [PAD] up to `length` tokens.
 
@@ -340,7 +377,7 @@ class Tokenizer:
         directory: Path,
         max_tokens: int,
         vocab_size: int,
-        pad_id: int,
+        pad_id: int | None,
         last_resort: Callable[[Path], Any],
         kind: str | None = None,
     ) -> "Tokenizer":
@@ -444,7 +481,7 @@ def byte_pairs(directory: Path) -> "Backend":
     return built._tokenizer
 
 
-def byte_tokenizer(pad_id: int) -> "Backend":
+def byte_tokenizer(pad_id: int | None) -> "Backend":
     """Build a tokenizer without files: one token per byte, between [CLS] and [SEP].
 
     For architectures whose vocabulary is not on this machine and whose weights are random anyway.
@@ -454,8 +491,9 @@ def byte_tokenizer(pad_id: int) -> "Backend":
     from tokenizers.models import BPE
 
     tokens = ["[UNK]", "[CLS]", "[SEP]", *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    vocab = {token: number + (number >= pad_id) for number, token in enumerate(tokens)}
-    vocab["[PAD]"] = pad_id
+    vocab = {token: number + (pad_id is not None and number >= pad_id) for number, token in enumerate(tokens)}
+    if pad_id is not None:
+        vocab["[PAD]"] = pad_id
     backend = Backend(BPE(vocab=vocab, merges=[], unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()

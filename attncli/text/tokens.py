@@ -456,6 +456,19 @@ class Pieces:
         return len(self.tokens)
 
 
+def followed(tokens: Tokens, pieces: Any, notation: Notation) -> Tokens:
+    """Return a text's tokens followed by `Pieces` that a decoder wrote. Their words are counted on."""
+    if not len(pieces):
+        return tokens
+    new = tokens_of(pieces, notation)
+    texts = [None if flag else 0 for flag in (*tokens.special, *new.special)]
+    numbers = word_numbers([*tokens.text, *new.text], texts)
+    before = max((number for number in numbers[: len(tokens)] if number is not None), default=-1)
+    more = max((number for number in tokens.words if number is not None), default=-1) - before
+    words = [None if number is None else number + more for number in numbers[len(tokens) :]]
+    return tokens.joined(replace(new, words=words))
+
+
 def with_words(encoding: Any) -> Any:
     """Add word numbers to an encoding whose tokenizer marks words only in its pieces (Llama)."""
     if len(set(encoding.word_ids) - {None}) > 1 or not any(token.startswith(SPACED) for token in encoding.tokens):

@@ -92,7 +92,7 @@ def test_every_family_under_every_mask(family, mask):
 def test_whatever_the_shape(family, data):
     draw = data.draw
     heads = draw(st.integers(1, 5), label="heads")
-    head_dims = st.sampled_from([2, 4, 6]) if family in TURNED else st.integers(1, 7)
+    head_dims = st.sampled_from([4, 8]) if family in TURNED else st.integers(1, 7)
     changes = {
         "num_attention_heads": heads,
         "hidden_size": heads * draw(head_dims, label="head_dim"),

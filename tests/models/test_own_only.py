@@ -62,8 +62,8 @@ def test_so_does_everything_else_that_taps(closed, ask):
 
 @pytest.mark.parametrize("ask", [require_own, lambda model: random_model(model.place.name)])
 def test_what_needs_our_own_network_says_why_there_is_none(foreign, ask):
-    with pytest.raises(RequestError, match=r"but none exists for .*: model type 'gpt2' is not supported") as refused:
-        ask(foreign("gpt2"))
+    with pytest.raises(RequestError, match=r"but none exists for .*: model type 'opt' is not supported") as refused:
+        ask(foreign("opt"))
     assert str(refused.value).startswith(f"{NEEDS_OWN}, but")
 
 

@@ -35,7 +35,7 @@ def llama(tmp_path_factory):
     directory = make_foreign(tmp_path_factory.mktemp("long") / "llama", "llama")
     path = directory / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"max_position_embeddings": LENGTH}))
-    return load_model(str(directory), device="cpu")
+    return load_model(str(directory), device="cpu", engine="transformers")
 
 
 def watched(model, predict):

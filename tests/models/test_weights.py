@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import EACH, every_with, make_checkpoint, make_config, make_network
+from checkpoints import EACH, every_with, language_head, make_checkpoint, make_config, make_network, network_class
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
@@ -72,6 +72,9 @@ def test_parts_of_one_matrix_take_no_more_memory_than_it(dtype, tiny):
     ("family", "head"), every_with("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification")
 )
 def test_the_encoder_is_found_in_a_network_for_a_task(family, head, tmp_path):
+    head = language_head(family) if head == "ForMaskedLM" else head
+    if network_class(family, head) is None:
+        pytest.skip(f"transformers has no {head} of {family}")
     directory = make_checkpoint(tmp_path, family, head)
     names = open_checkpoint(directory).files.values()
     assert any(name.startswith(families.find_family(family).prefix) for _, name in names)

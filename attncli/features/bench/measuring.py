@@ -84,7 +84,7 @@ class Contestants:
     def runs(self, texts: Sequence[Tokens]) -> dict[str, Run]:
         """Return the run of each program on these texts, by the names in PEERS and KEPT."""
         together = len(texts) if len({len(tokens) for tokens in texts}) == 1 else BATCH
-        given = padded(texts, together, self.config.pad_id, self.model.device)
+        given = padded(texts, together, self.config.pad_id or 0, self.model.device)
         maps = {EAGER: {"output_attentions": True}, SDPA: {}}
         theirs = {name: partial(run_peer, network, given, **maps[name]) for name, network in self.peers.items()}
         return {
@@ -124,7 +124,7 @@ def last_states(model: Model, texts: Sequence[Tokens]) -> list[Tensor]:
     states: dict[int, Tensor] = {}
     with torch.inference_mode():
         for numbers in batches(texts, model.batch_tokens):
-            rows = model.rows([texts[number] for number in numbers], "padding")
+            rows = model.rows([texts[number] for number in numbers], None)
             for x in model.walk(rows):
                 last = x
             states.update(zip(numbers, rows.texts(last), strict=True))

@@ -184,11 +184,13 @@ class PeerResult(NamedTuple):
 
     weights `[layer, head, query, key]`; states: the vectors `[token, hidden_size]` before the first layer and after
     every one; parts: by "query", "key" and "value", those of all heads, `[layer, head, token, head_dim]`, as projected.
+    normed: the same after the norms of queries and keys, if there are any.
     """
 
     weights: Tensor
     states: list[Tensor]
     parts: dict[str, Tensor]
+    normed: dict[str, Tensor]
 
 
 class Both(Sides):
@@ -270,8 +272,10 @@ class Both(Sides):
             weights, states = self.reference.run(tokens, mask)
         lost = lost_rows(tokens, mask, weights, states)
         if lost is None:
-            parts = {part: self.heads_of(made, sources) for part, sources in self.sources.items()}
-            return PeerResult(torch.stack(weights), states, parts)
+            projected = {part: self.projected(made, sources) for part, sources in self.sources.items()}
+            parts = {part: self.heads_of(one) for part, one in projected.items()}
+            normed = {part: self.heads_of(self.normed(part, one)) for part, one in projected.items()}
+            return PeerResult(torch.stack(weights), states, parts, normed)
         self.lost.append(lost._replace(in_float32=self.reference.dtype == torch.float64))
         if self.reference.dtype != torch.float64:
             raise NothingToCompare(str(lost))
@@ -282,7 +286,7 @@ class Both(Sides):
         made = self.run_silenced(self.reference, heads, tokens)
         if self.reference.dtype == torch.float64 and lost_rows(tokens, self.mask, *made):
             made = self.run_silenced(self.reference.in_float32, heads, tokens)
-        return PeerResult(torch.stack(made[0]), made[1], {})
+        return PeerResult(torch.stack(made[0]), made[1], {}, {})
 
     def run_silenced(
         self, reference: Reference, heads: Sequence[tuple[int, int]], tokens: Tokens
@@ -360,12 +364,31 @@ class Both(Sides):
         theirs, exact = self.numbers(tokens, kind), self.in_float32.numbers(tokens, kind)
         return max(difference(theirs, exact), torch.finfo(self.model.dtype).eps * float(exact.abs().max()))
 
-    def heads_of(self, made: Mapping[str, Sequence[Tensor]], sources: Sequence[Source]) -> Tensor:
-        """Split the outputs of projections, one per layer, into heads. Layers that share a module take turns."""
+    def projected(self, made: Mapping[str, Sequence[Tensor]], sources: Sequence[Source]) -> list[Tensor]:
+        """Return the outputs of projections, `[token, head * head_dim]` per layer.
+
+        Layers that share a module take turns.
+        """
         turns = {name: iter(outputs) for name, outputs in made.items()}
         whole = [torch.cat([next(turns[name]) for name in source.names], dim=-1) for source in sources]
-        own = [source.cut(one, dim=1) + self.bias_of(source) for one, source in zip(whole, sources, strict=True)]
-        by_head = torch.stack(own).unflatten(-1, (-1, self.model.config.head_dim)).transpose(1, 2)
+        return [source.cut(one, dim=1) + self.bias_of(source) for one, source in zip(whole, sources, strict=True)]
+
+    def normed(self, part: str, projected: Sequence[Tensor]) -> list[Tensor]:
+        """Return queries or keys after transformers' norm of each head, or of all heads joined, if there is one."""
+        config = self.model.config
+        if config.query_key_norm is None or part == "value":
+            return list(projected)
+        found = []
+        for layer, one in enumerate(projected):
+            [name] = config.source(f"layers.{layer}.attention.{part}_norm").names
+            size = config.head_dim if config.query_key_norm == "head" else one.shape[-1]
+            norm = self.reference.network.get_submodule(name)
+            found.append(norm(one.unflatten(-1, (-1, size))).flatten(-2).detach())
+        return found
+
+    def heads_of(self, projected: Sequence[Tensor]) -> Tensor:
+        """Split queries, keys or values of each layer into heads, `[layer, head, token, head_dim]`."""
+        by_head = torch.stack(list(projected)).unflatten(-1, (-1, self.model.config.head_dim)).transpose(1, 2)
         return by_head.repeat_interleave(self.model.config.heads // by_head.shape[1], dim=1)
 
     def bias_of(self, source: Source) -> Tensor | float:
@@ -385,11 +408,11 @@ class Both(Sides):
     def their_meeting(self, tokens: Tokens, part: str) -> Tensor:
         """Return transformers' queries, keys or values as they meet, `[layer, head, token, head_dim]`.
 
-        In a network with rotary positions they are turned.
+        In a network with norms of queries and keys they are normalised, and with rotary positions turned.
         """
         positions = torch.arange(len(tokens), device=self.reference.device)
         scored = [
-            (self.model.network.layer(layer).score, one) for layer, one in enumerate(self.theirs(tokens).parts[part])
+            (self.model.network.layer(layer).score, one) for layer, one in enumerate(self.theirs(tokens).normed[part])
         ]
         return torch.stack([score.turn(one, positions) if part in score.turned else one for score, one in scored])
 

@@ -213,7 +213,8 @@ class _InNumpy(Instant):
     ) -> Iterator[TextResult]:
         for one in super().take(texts, request, taps):
             weights, query, key = (as_tensor(part, self.to) for part in (one.weights, *one.vectors))
-            yield one._replace(weights=weights, vectors=(query, key))
+            terms = {name: as_tensor(term, self.to) for name, term in one.terms.items()}
+            yield one._replace(weights=weights, vectors=(query, key), terms=terms)
 
     def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:
         return [as_tensor(one, self.to) for one in super().hidden_states(tokens, mask, positions)]
@@ -457,7 +458,7 @@ def padding(both: Both) -> float:
     taken = take_batch(model, [long for _, long in texts], model.resolve_selection(request), request, [])
     differences = []
     for (plain, _), one in zip(texts, taken, strict=True):
-        expected = both.theirs(plain, "padding").weights[[layer]]
+        expected = both.theirs(plain, model.usual_mask(None)).weights[[layer]]
         rows = both.rows(plain)
         differences.append(difference(one.weights[..., rows, : len(plain)], expected[..., rows, :]))
     return worst(differences)

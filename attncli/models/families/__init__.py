@@ -1,4 +1,4 @@
-"""The families of encoders: one file each, with a FAMILY. A run imports only the family of its model."""
+"""The families of networks: one file each, with a FAMILY. A run imports only the family of its model."""
 
 from importlib import import_module
 
@@ -14,18 +14,30 @@ FILES = {
     "electra": "electra",
     "ernie": "ernie",
     "eurobert": "eurobert",
+    "gemma": "gemma",
+    "gemma2": "gemma2",
+    "gemma3_text": "gemma3",
+    "gpt2": "gpt2",
+    "gpt_neox": "gpt_neox",
     "gte": "gte",
     "new": "gte",
     "jina_embeddings_v3": "jina_embeddings_v3",
+    "llama": "llama",
     "megatron-bert": "megatron_bert",
+    "mistral": "llama",
     "modernbert": "modernbert",
     "mpnet": "mpnet",
     "nomic_bert": "nomic_bert",
+    "olmo2": "olmo2",
+    "phi3": "phi3",
+    "qwen2": "llama",
+    "qwen3": "qwen3",
     "roberta": "roberta",
     "xlm-roberta": "roberta",
     "camembert": "roberta",
     "roberta-prelayernorm": "roberta_prelayernorm",
     "roformer": "roformer",
+    "smollm3": "llama",
     "xlm-roberta-xl": "xlm_roberta_xl",
 }
 FAMILIES: dict[str, Family] = {}  # by model type, those imported so far

@@ -30,18 +30,15 @@ POOLING = {"bos": FIRST, "mean": MEAN, "late": LATE}
 
 
 def settings(values: Values) -> dict[str, Any]:
-    heads = values.count("num_attention_heads")
-    key_heads = heads if values.value("num_key_value_heads") is None else values.count("num_key_value_heads")
-    if heads % key_heads:
-        raise RequestError(f"num_key_value_heads is {key_heads}, which does not divide {heads} heads")
     return {
         "segments": 0,
         "position_table": False,
-        "positions": (rotary_positions(values),) * values.count("num_hidden_layers", most=1000),
+        "positions": (rotary_positions(values),) * values.layers,
         "norm_first": True,
         "rms_norm": True,
         "embedding_norm": False,
-        "key_heads": key_heads,
+        "key_heads": values.key_heads,
+        "head_dim": values.head_dim,
         "gated": True,
         "biases": Biases(values.flag("attention_bias"), values.flag("mlp_bias"), norms=False),
     }
@@ -68,6 +65,7 @@ FAMILY = Family(
             "hidden_act": "silu",
             "layer_norm_eps": 1e-5,
             "pad_token_id": 128001,
+            "head_dim": None,
             "attention_bias": False,
             "mlp_bias": False,
             "tie_word_embeddings": False,

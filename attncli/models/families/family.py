@@ -1,8 +1,9 @@
-"""A family of encoders as data: its configuration, its positions, its heads, and where its tensors lie.
+"""A family of networks as data: its configuration, its positions, its heads, and where its tensors lie.
 
 `Values` reads a config.json under BERT's keys, with transformers' defaults for missing ones.
 """
 
+import math
 import reprlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ class Turned:
     interleaved: bool = False
     values: bool = False
     exact: bool = False
-    stretch: float = 1.0
+    stretch: float | tuple[float, ...] = 1.0
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ Positions = Turned | Biased | Disentangling
 class Biases(NamedTuple):
     """The parts with biases: the attention's projections, the feed-forward part, the norms.
 
-    bare_keys: key projections have none in any case. down: for the second projection of the feed-forward part, if it
-    differs from the first.
+    bare_keys: key projections have none in any case. output: for the attention's output projection, and down: for the
+    second projection of the feed-forward part, if they differ from the first.
     """
 
     attention: bool = True
@@ -67,6 +68,7 @@ class Biases(NamedTuple):
     norms: bool = True
     bare_keys: bool = False
     down: bool | None = None
+    output: bool | None = None
 
 
 class Conv(NamedTuple):
@@ -77,7 +79,7 @@ class Conv(NamedTuple):
     activation: str
 
 
-FIRST, MEAN, LATE, EACH = "first", "mean", "late", "each"
+FIRST, MEAN, LATE, LAST, EACH = "first", "mean", "late", "last", "each"
 
 
 DEFAULTS: dict[str, Any] = {
@@ -175,12 +177,48 @@ class Values:
         raise NoNetwork(f"{why}, which is not supported: use another model, such as those that attncli models lists")
 
     @property
-    def pad_id(self) -> int:
-        """Return the id of [PAD]. Raises RequestError if it is not valid."""
-        return 0 if self.value("pad_token_id") is None else self.count("pad_token_id", least=0)
+    def pad_id(self) -> int | None:
+        """Return the id of [PAD]; None if there is none. Raises RequestError if it is not valid."""
+        default = self.defaults["pad_token_id"]
+        if self.value("pad_token_id") is None or (default is None and self.value("pad_token_id") == -1):
+            return None if default is None else 0
+        return self.count("pad_token_id", least=0)
+
+    @property
+    def layers(self) -> int:
+        """Return the number of layers. Raises RequestError if it is not valid."""
+        return self.count("num_hidden_layers", most=1000)
+
+    @property
+    def head_dim(self) -> int:
+        """Return the size of a head's vectors: hidden_size / heads, unless the family has a key for it.
+
+        Raises RequestError if it is not valid.
+        """
+        if "head_dim" in self.defaults and self.value("head_dim") is not None:
+            return self.count("head_dim", most=100_000)
+        return self.count("hidden_size") // self.count("num_attention_heads")
+
+    @property
+    def key_heads(self) -> int:
+        """Return the number of key heads, by default that of the heads. Raises RequestError if it doesn't divide it."""
+        heads = self.count("num_attention_heads")
+        key_heads = heads if self.value("num_key_value_heads") is None else self.count("num_key_value_heads")
+        if heads % key_heads:
+            raise RequestError(f"num_key_value_heads is {key_heads}, which does not divide {heads} heads")
+        return key_heads
+
+    def positive(self, key: str) -> float | None:
+        """Return a number above 0, or None if there is none. Raises RequestError for another value."""
+        number = self.value(key)
+        if number is None:
+            return None
+        if not isinstance(number, float | int) or isinstance(number, bool) or not 0 < number < LARGEST:
+            raise RequestError(f"{key} is {reprlib.repr(number)}, not a number between 0 and 1e12")
+        return float(number)
 
 
-LINEAR = "linear"
+LINEAR, LLAMA_3 = "linear", "llama3"
 LARGEST = 1e12
 
 
@@ -196,34 +234,65 @@ def rotary_positions(values: Values) -> Turned:
 def turned_by(values: Values, stated: Any, base: Any, where: str = "") -> Turned:
     """Read one object of `rope_parameters`, with `base` as the default base. where: the kind of layers, if not all.
 
-    Raises NoEncoder for angles that depend on more than the position, and for heads that are rotated in part. Raises
-    RequestError for invalid values.
+    Raises NoEncoder for angles that depend on more than the position. Raises RequestError for invalid values.
     """
     stated = {} if stated is None else stated
     if not isinstance(stated, dict):
         raise RequestError(f"rope_parameters is not one object{' for each kind of layer' if where else ''}")
-    if stated.get("partial_rotary_factor", values.data.get("partial_rotary_factor", 1)) not in (None, 1):
+    usual = values.defaults.get("partial_rotary_factor")  # None in networks that rotate all of each head
+    share = stated.get("partial_rotary_factor", values.value("partial_rotary_factor"))
+    if usual is None and share not in (None, 1):
         raise NoEncoder("it rotates only a part of each head (partial_rotary_factor), which attncli does not support")
     kind = stated.get("rope_type", stated.get("type", "default"))
-    if kind not in ("default", LINEAR):
+    if kind not in ("default", LINEAR, LLAMA_3):
         raise NoEncoder(
             f"it scales its rotary positions (rope_type {reprlib.repr(kind)}), which attncli does not support"
         )
     of = f" of {where}" if where else ""
     theta = more_than_one(f"rope_theta{of}", stated.get("rope_theta", base))
-    stretch = more_than_one(f"factor{of}", stated.get("factor"), least=1.0) if kind == LINEAR else 1.0
-    return Turned(turned_size(values), theta, stretch=stretch)
+    size = turned_size(values, 1 if share is None else share)
+    if kind == "default":
+        return Turned(size, theta)
+    factor = more_than_one(f"factor{of}", stated.get("factor"), least=1.0)
+    if kind == LINEAR:
+        return Turned(size, theta, stretch=factor)
+    least, most = (
+        more_than_one(f"{name}{of}", stated.get(name), least=1e-9) for name in ("low_freq_factor", "high_freq_factor")
+    )
+    length = stated.get("original_max_position_embeddings", values.count("max_position_embeddings"))
+    length = more_than_one(f"original_max_position_embeddings{of}", length, least=1.0)
+    if least >= most:
+        raise RequestError(f"low_freq_factor{of} is {least:g}, which is not below high_freq_factor {most:g}")
+    return Turned(size, theta, stretch=stretch_slow_pairs(size, theta, factor, least, most, length))
 
 
-def turned_size(values: Values) -> int:
-    """Return the size of a head's vectors, which are rotated in pairs.
+def stretch_slow_pairs(
+    rotated: int, base: float, factor: float, least: float, most: float, length: float
+) -> tuple[float, ...]:
+    """Return the divisor of each pair's angles in Llama 3.1.
 
-    Raises RequestError for an odd number, and NoEncoder if the sizes of all heads do not sum to hidden_size.
+    A pair that turns at most `least` times in `length` tokens is slowed down by `factor`, one that turns at least
+    `most` times is not, and between them 1 / divisor grows linearly.
+
+    Source: Grattafiori et al. 2024, "The Llama 3 Herd of Models", section 3.4.2, and the published code.
     """
-    size = values.count("hidden_size") // values.count("num_attention_heads")
-    if values.value("head_dim") not in (None, size):
-        raise NoEncoder(f"head_dim is {reprlib.repr(values.value('head_dim'))}, not hidden_size / num_attention_heads")
-    if size % 2:
+    turns = [length / (2 * math.pi * base ** (2 * pair / rotated)) for pair in range(rotated // 2)]
+    shares = [min(1.0, max(0.0, (count - least) / (most - least))) for count in turns]
+    return tuple(1 / ((1 - share) / factor + share) for share in shares)
+
+
+def turned_size(values: Values, share: Any = 1) -> int:
+    """Return the number of a head's elements that are rotated in pairs. share: the rotated part of each head.
+
+    Raises RequestError for an odd number or another share than from 0 to 1, and NoEncoder for a size of heads that the
+    family doesn't know.
+    """
+    if not isinstance(share, float | int) or isinstance(share, bool) or not 0 < share <= 1:
+        raise RequestError(f"partial_rotary_factor is {reprlib.repr(share)}, not a number from 0 to 1")
+    if "head_dim" not in values.defaults and values.data.get("head_dim") not in (None, values.head_dim):
+        raise NoEncoder(f"head_dim is {reprlib.repr(values.data['head_dim'])}, not hidden_size / num_attention_heads")
+    size = int(values.head_dim * share)
+    if size % 2 or not size:
         raise RequestError(f"heads of {size} elements can't be rotated in pairs")
     return size
 
@@ -256,30 +325,37 @@ class Scores(NamedTuple):
     """x W + b, the last step: one number per label.
 
     biases: possible names of the tensor b, of which the first existing one is used; by default beside W. Empty if there
-    is no bias. tied: W is the token table if it has no tensor of its own.
+    is no bias. tied: W is the token table if it has no tensor of its own. softcap: bounds the scores s to
+    c tanh(s / c).
     """
 
     name: str
     biases: tuple[str, ...] | None = None
     tied: bool = False
+    softcap: float | None = None
 
 
 @dataclass(frozen=True)
 class Head:
     """A head: it computes a task's answer from the last hidden states.
 
-    reads: its input, the vector of the FIRST token, the MEAN of all but [PAD], or EACH token's. LATE: the mean is taken
-    after the head. parts: the layers before its scores. architecture: the ending of the class name in config.json's
-    `architectures` for the task. alone: the tensors' names identify the task too. labels: the task's own, if any.
+    reads: its input, the vector of the FIRST or LAST token, the MEAN of all but [PAD], or EACH token's. LATE: the mean
+    is taken after the head. parts: the layers before its scores. architecture: the ending (or endings) of the class
+    name in config.json's `architectures` for the task. alone: the tensors' names identify the task too. labels: the
+    task's own, if any.
     """
 
     kind: Output
     reads: str
     parts: tuple[Dense | Norm, ...]
     scores: Scores
-    architecture: str
+    architecture: str | tuple[str, ...]
     alone: bool = False
     labels: tuple[str, ...] | None = None
+
+    def of(self, name: str) -> "Head":
+        """Return the head with this name of its scores."""
+        return replace(self, scores=self.scores._replace(name=name))
 
 
 Heads = Mapping[str, Head]
@@ -310,6 +386,21 @@ def words(*parts: Dense | Norm, scores: Scores) -> Head:
     return Head("words", EACH, parts, scores, "ForMaskedLM", alone=True)
 
 
+def next_token(softcap: float | None = None, tied: bool = True) -> Head:
+    """Return a language model's head: the token after each token."""
+    return Head("next", EACH, (), Scores("lm_head", (), tied, softcap), ("ForCausalLM", "LMHeadModel"), alone=True)
+
+
+def decoder_heads(softcap: float | None = None, tied: bool = True) -> Heads:
+    """Return the heads that transformers has for decoders."""
+    return {
+        "classes": Head("classes", LAST, (), Scores("score", ()), "ForSequenceClassification"),
+        "tokens": Head("tokens", EACH, (), Scores("score"), "ForTokenClassification"),
+        "span": span(),
+        "next": next_token(softcap, tied),
+    }
+
+
 def tied(name: str, *biases: str) -> Scores:
     """Return scores of the vocabulary, tied to the token table if they have no tensor."""
     return Scores(name, (f"{name}.bias", *biases), tied=True)
@@ -325,7 +416,9 @@ class Source(NamedTuple):
     those of several `names`. `transposed`: the matrix is `[in, out]` there, not torch's `[out, in]`, to which rows
     refer.
     heads: the rows of each of so many heads are divided separately; EVERY_HEAD means the network's number of heads,
-    which `ModelConfig.source` fills in. bias: the tensor of the bias, if it is not beside the matrix.
+    which `ModelConfig.source` fills in. bias: the tensor of the bias, if it is not beside the matrix. grouped: this
+    projection among stacked query, key and value with fewer key heads, filled in there too. plus: is added to every
+    number.
     """
 
     names: tuple[str, ...]
@@ -334,6 +427,8 @@ class Source(NamedTuple):
     transposed: bool = False
     heads: int = 1
     bias: str | None = None
+    grouped: str | None = None
+    plus: float = 0.0
 
     def shape(self, own: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of each named tensor for a parameter of ours of this shape."""
@@ -364,6 +459,16 @@ def split(name: str, part: int, parts: int) -> Source:
 def query_key_value(name: str) -> dict[str, Source]:
     """Return the sources of query, key and value, stacked in this order in one matrix."""
     return {f"layers.{{n}}.attention.{part}": split(name, at, 3) for at, part in enumerate(("query", "key", "value"))}
+
+
+def grouped_query_key_value(name: str) -> dict[str, Source]:
+    """Return the sources of query, key and value, stacked in one matrix with fewer rows of key and value."""
+    return {f"layers.{{n}}.attention.{part}": Source((name,), grouped=part) for part in ("query", "key", "value")}
+
+
+def plus_one(name: str) -> Source:
+    """Return the source of a norm whose weight is stored minus 1."""
+    return Source((name,), plus=1.0)
 
 
 def swap(name: str) -> Source:
@@ -414,12 +519,13 @@ def no_settings(values: Values) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Family:
-    """The differences of a family of encoders from BERT.
+    """The differences of a family of networks from BERT.
 
     types: the family's model types in config.json, and for each transformers' defaults that differ from BERT's.
     tensors: our modules, and the places of their tensors in transformers' network and in a checkpoint. Names of tensors
     that all layers share have no {n}. published: the differences of other checkpoints.
-    prefix: of every name, if the encoder is part of a larger model. body: the beginnings of names within the encoder.
+    prefix: of every name, if the network is part of a larger model. other_prefix: of some larger models. body: the
+    beginnings of names within the network.
     keys: BERT's keys in config.json, and the family's names for them; None if the family has no such key.
     settings: fields of `ModelConfig` that differ from BERT's: the place of norms, positions, the mask of each layer,
     the kind of the feed-forward part. It raises NoEncoder for features that our network does not support, and NoNetwork
@@ -439,11 +545,13 @@ class Family:
     tokenizer: str | None = None
     heads: Callable[[Values], Heads] = no_heads
     published: Published | None = None
+    other_prefix: str | None = None
 
     @property
     def prefixes(self) -> list[str]:
         """Return the prefixes of names in checkpoints of larger models."""
-        return [self.prefix] if self.published is None else [self.prefix, self.published.prefix]
+        published = None if self.published is None else self.published.prefix
+        return [one for one in (self.prefix, published, self.other_prefix) if one is not None]
 
     def stored(self, names: Collection[str]) -> "Family":
         """Return the family with the tensor places of a checkpoint with these names: as published earlier, or not."""

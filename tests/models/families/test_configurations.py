@@ -121,7 +121,6 @@ REFUSED = {
         ({"pos_att_type": 7}, "other than c2p and p2c"),
         ({"embedding_size": 5}, "widened"),
     ],
-    "eurobert": [({"head_dim": 128}, "head_dim is 128, not hidden_size / num_attention_heads")],
     "modernbert": [
         ({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, "scales its rotary"),
         ({"rope_parameters": {"full_attention": {"rope_type": "dynamic", "factor": 2.0}}}, "scales its rotary"),

@@ -33,7 +33,7 @@ def test_keys_of_both_versions_are_read_as_transformers_reads_them(data, base, s
     assert (theirs["rope_theta"], theirs.get("factor", 1.0)) == (base, stretch)
 
 
-@pytest.mark.parametrize("kind", ["dynamic", "yarn", "llama3", "longrope", "ntk", 3, ["linear"]])
+@pytest.mark.parametrize("kind", ["dynamic", "yarn", "longrope", "ntk", 3, ["linear"]])
 def test_what_is_stretched_otherwise_is_for_transformers(kind):
     with pytest.raises(NoEncoder, match="scales its rotary"):
         read(rope_parameters={"rope_type": kind, "factor": 2.0})

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import transformers
-from checkpoints import FAMILIES
+from checkpoints import DECODERS, FAMILIES
 from torch import Tensor
 from transformers.models.auto import modeling_auto
 
@@ -21,6 +21,8 @@ TASKS = {
     "ForTokenClassification": [("tokens", "logits")],
     "ForQuestionAnswering": [("span", "start_logits")],
     "ForMaskedLM": [("words", "logits")],
+    "ForCausalLM": [("next", "logits")],
+    "LMHeadModel": [("next", "logits")],
     "ForNextSentencePrediction": [("next sentence", "logits")],
     "ForPreTraining": [("words", "prediction_logits"), ("next sentence", "seq_relationship_logits")],
 }
@@ -46,6 +48,7 @@ def kind_of(family: str, task: str) -> Any:
 def cases() -> list[Any]:
     """Every task of every family, and what configurations may ask for beside it."""
     every = [Case(family, task) for family in FAMILIES for task in TASKS if kind_of(family, task)]
+    every = [one for one in every if one.task not in ("ForCausalLM", "LMHeadModel") or one.family in DECODERS]
     every += [
         Case("modernbert", "ForSequenceClassification", {"classifier_pooling": "mean"}),
         Case("modernbert", "ForMaskedLM", {"decoder_bias": False, "classifier_bias": True, "norm_bias": True}),

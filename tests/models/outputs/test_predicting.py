@@ -6,10 +6,9 @@ import torch
 from checkpoints import EACH
 
 from attncli import RequestError
+from attncli.models.answers import Prediction, spans
 from attncli.models.block import Tap
 from attncli.models.loading import load_model
-from attncli.models.output import Prediction
-from attncli.models.outputs import spans
 
 LABELS = {0: "O", 1: "B-LOC", 2: "I-LOC"}
 

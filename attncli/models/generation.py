@@ -1,0 +1,182 @@
+"""Write text with a decoder, token by token.
+
+    tokens ──► walk ──► last vector ──► next token ──┐
+                 ▲                                    │
+                 └── the new token alone, with the keys and values of all before it
+
+Attention to the past is all that a new token needs of it. So a tap keeps the keys and values of every layer, and puts
+them before those of the new token (`KeysAndValues`). Networks of transformers read the whole text again at each step.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncli.base.errors import RequestError
+from attncli.models.block import Block, Tap
+from attncli.models.config import read_config
+from attncli.models.devices import InTorch
+from attncli.models.hub import CONFIG_FILE, GENERATION_FILE, Place
+from attncli.models.model import Model
+from attncli.models.output import Output
+from attncli.models.transformers_engine import TransformersModel
+from attncli.text.tokens import Tokens
+
+LIKELY = 5  # next tokens whose probabilities are kept for each step
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How tokens are chosen: the most likely one, or drawn from the smallest set whose probabilities sum to top_p.
+
+    temperature: a divisor of the logits before a draw. Source of top_p: Holtzman et al. 2020, section 3.1.
+    """
+
+    max_tokens: int = 50
+    sample: bool = False
+    temperature: float = 1.0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+class Step(NamedTuple):
+    """One step of writing: the token chosen, its probability, and the most likely ones with theirs, the best first.
+
+    Probabilities are the model's own, before temperature and top_p.
+    """
+
+    token: int
+    probability: float
+    likely: list[tuple[int, float]]
+    ends: bool
+
+
+class KeysAndValues(Tap):
+    """Keeps keys and values of every layer, and puts them before those of the new tokens.
+
+    most: the number of tokens for which there is room. kept: how many tokens have passed all layers.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.kept = 0
+        self.rooms: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def begin(self, block: Block) -> Block:
+        new = slice(self.kept, self.kept + block.key.shape[2])
+        if block.layer not in self.rooms:
+            shapes = [(*one.shape[:2], self.most, one.shape[-1]) for one in (block.key, block.value)]
+            self.rooms[block.layer] = block.key.new_empty(shapes[0]), block.value.new_empty(shapes[1])
+        keys, values = self.rooms[block.layer]
+        keys[:, :, new], values[:, :, new] = block.key, block.value
+        return block._replace(
+            key=keys[:, :, : new.stop], value=values[:, :, : new.stop], queries=new, keys=slice(0, new.stop)
+        )
+
+
+def write(model: InTorch, tokens: Tokens, manner: Manner = Manner(), taps: Sequence[Tap] = ()) -> Iterator[Step]:
+    """Write on from a text: yield each step until the end token, `max_tokens` or the model's last position.
+
+    tokens: of an encoder-decoder its input (`InTorch.ready` is not needed). taps: read or change the blocks of every
+    step; queries and keys of a block are counted from the beginning of the text.
+
+    Raises RequestError if the model predicts no next token, or its numbers are not finite.
+    """
+    output = next_output(model)
+    ends, draw = end_tokens(model.place), torch.Generator().manual_seed(manner.seed)
+    new: Sequence[int] = tokens.ids
+    if isinstance(model, TransformersModel):
+        room, new = (model.fed.max_tokens - 1 if model.paired else model.tokenizer.max_tokens - len(tokens)), []
+        logits_after = _read_again(model, tokens, output, taps)
+    else:
+        assert isinstance(model, Model)
+        room = model.tokenizer.max_tokens - len(tokens)
+        logits_after = _with_cache(model, tokens, output, min(manner.max_tokens, room), taps)
+    if room < 1:
+        raise RequestError(f"the text fills all positions of {model.place.name}: shorten it")
+    most = min(manner.max_tokens, room)
+    for _ in range(most):
+        with torch.inference_mode():
+            logits = logits_after(new).cpu().double()
+            if not bool(logits.isfinite().all()):
+                raise RequestError(f"the logits of {model.place.name} are not finite: use another --dtype")
+            probabilities = logits.softmax(dim=-1)
+            token = _choose(logits, manner, draw)
+            best = probabilities.topk(min(LIKELY, len(probabilities)))
+        likely = list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
+        step = Step(token, float(probabilities[token]), likely, token in ends)
+        yield step
+        if step.ends:
+            return
+        new = [token]
+
+
+def next_output(model: InTorch) -> Output:
+    """Return the output that predicts the next token. Raises RequestError if there is none."""
+    output = model.outputs().get("next")
+    if output is None or model.part == "encoder":
+        why = model.available_outputs.refused.get("next", "it predicts no next token")
+        raise RequestError(f"{model.place.name} writes no text: {why}. Use a decoder, such as -m smollm2")
+    return output
+
+
+def end_tokens(place: Place) -> set[int]:
+    """Return the ids after which a model writes no more: `eos_token_id` of generation_config.json, else config.json."""
+    for name in (GENERATION_FILE, CONFIG_FILE):
+        path = place.path / name
+        stated: Any = read_config(path).get("eos_token_id") if path.is_file() else None
+        found = {one for one in (stated if isinstance(stated, list) else [stated]) if type(one) is int}
+        if found:
+            return found
+    return set()
+
+
+def _choose(logits: Tensor, manner: Manner, draw: torch.Generator) -> int:
+    """Return the most likely token, or one drawn as `Manner` says. logits: float64 `[token of the vocabulary]`."""
+    if not manner.sample:
+        return int(logits.argmax())
+    probabilities, order = (logits / manner.temperature).softmax(dim=-1).sort(descending=True)
+    before = probabilities.cumsum(dim=-1) - probabilities  # the sum of all more likely ones
+    kept = probabilities.masked_fill(before >= manner.top_p, 0.0)
+    return int(order[torch.multinomial(kept, 1, generator=draw)])
+
+
+def _with_cache(
+    model: Model, tokens: Tokens, output: Output, most: int, taps: Sequence[Tap]
+) -> Callable[[Sequence[int]], Tensor]:
+    """Return a function from new ids to the logits after the last of them, which keeps keys and values."""
+    kept = KeysAndValues(len(tokens) + most)
+    model.need(model.layers)
+
+    def logits_after(new: Sequence[int]) -> Tensor:
+        rows = model.rows_after(new, kept.kept)
+        *_, last = model.walk(rows, [kept, *taps])
+        kept.kept += len(new)
+        [[logits]] = output([last[len(new) - 1 : len(new)]], [tokens.take([0])])
+        return logits
+
+    return logits_after
+
+
+def _read_again(
+    model: TransformersModel, tokens: Tokens, output: Output, taps: Sequence[Tap]
+) -> Callable[[Sequence[int]], Tensor]:
+    """Return a function from new ids to the logits after the last of them, which reads the whole text again."""
+    written: list[int] = []
+
+    def logits_after(new: Sequence[int]) -> Tensor:
+        written.extend(new)
+        text = extend(model, tokens, written)
+        [hidden] = model.last_hidden([text], taps=taps)
+        [[logits]] = output([hidden], [text], [[len(text.spoken) - 1]])
+        return logits
+
+    return logits_after
+
+
+def extend(model: InTorch, tokens: Tokens, ids: Sequence[int]) -> Tokens:
+    """Return a text's tokens followed by written ones; of an encoder-decoder the decoder's, with its input."""
+    return model.extend(tokens, ids) if isinstance(model, TransformersModel) else model.tokenizer.extend(tokens, ids)
