@@ -67,11 +67,11 @@ def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
     """Return the facts of an alias; `origin`, `path` and `bytes` are null where it is not on this machine."""
     from attncli.models.aliases import DEFAULT_MODEL
     from attncli.models.config import describe_config
-    from attncli.models.hub import NotOnThisMachine, locate, weight_files
+    from attncli.models.hub import NotOnThisMachine, find_place
 
     facts = describe_config(alias.config)
     try:
-        place = locate(name, download=False)
+        place = find_place(name, download=False)
     except NotOnThisMachine:
         place = None
     return {
@@ -86,7 +86,7 @@ def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
         "on_this_machine": place is not None,
         "origin": place.origin if place else None,
         "path": str(place.path) if place else None,
-        "bytes": _total_bytes(weight_files(place.path)) if place else None,
+        "bytes": _total_bytes(place.weights) if place else None,
     }
 
 
@@ -97,10 +97,10 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
     """
     from attncli.models.aliases import find_alias
     from attncli.models.config import describe
-    from attncli.models.hub import cached_sha256, check_sha256, weight_files, weights_sha256
+    from attncli.models.hub import cached_sha256, check_sha256, weights_sha256
 
     described = describe(place.path)
-    files = weight_files(place.path)
+    files = place.weights
     cached = {"cached_sha256": cached_sha256(files)} if verify else {}
     sha256 = weights_sha256(files, verify)
     check_sha256(place, sha256)
