@@ -360,8 +360,8 @@ HUB_ID = re.compile(r"(?!.*(--|\.\.|\.git$))(?=.{3,96}$)[A-Za-z0-9_][\w.-]*/[A-Z
 
 @dataclass(frozen=True)
 class Place:
-    """The location of a model's files. path: of their directory. origin: "directory", "file", "wheel", "cache", "hub" or
-    "address".
+    """The location of a model's files. path: of their directory. origin: "directory", "file", "wheel", "cache", "hub"
+    or "address".
     """
 
     name: str

@@ -26,8 +26,8 @@ class Opening:
 
     @classmethod
     def of(cls, engine: "Engine") -> "Opening":
-        """Describe how to open an already open model again, also from another working directory. The path of a directory
-        or a file is absolute.
+        """Describe how to open an already open model again, also from another working directory. The path of a
+        directory or a file is absolute.
         """
         place = engine.place
         path = place.path if place.gguf is None else place.gguf

@@ -104,10 +104,10 @@ class Facts:
     @property
     def head_dim(self) -> int:
         width, heads = self.whole("embedding_length"), self.heads
+        if not self.has("attention.key_length") and width % heads:
+            raise RequestError(f"{self.file.path}: {heads} heads do not divide the hidden size {width}")
         found = self.whole("attention.key_length", max(1, width // heads))
-        if self.whole("attention.value_length", found) != found or (
-            not self.has("attention.key_length") and width % heads
-        ):
+        if self.whole("attention.value_length", found) != found:
             raise RequestError(f"{self.file.path}: keys and values of different sizes, which attncli does not support")
         return found
 

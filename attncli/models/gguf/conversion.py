@@ -3,27 +3,27 @@
 The directory is kept in the cache, under the hash of the file.
 """
 
+import atexit
 import json
 import math
+import os
+import shutil
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attncli.base.cache import cache_directory
 from attncli.base.errors import Notice, RequestError
 from attncli.base.files import UNDER_WAY, making
 from attncli.base.printable import printable
-from attncli.models.gguf.architectures import Translation
-from attncli.models.gguf.file import GGUFFile
-from attncli.models.gguf.vocabulary import Vocabulary
+
+if TYPE_CHECKING:  # a file that has been converted is not opened
+    from attncli.models.gguf.architectures import Translation
 
 FORMAT = 1  # of the directory: raise it when the same file gives another one
-SIZES = "sizes.json"  # the bytes of each file of the directory, written last
-FLOAT = 4  # bytes of a number
-
-
-_TEMPORARY: dict[str, tempfile.TemporaryDirectory[str]] = {}  # by name: those that the cache can't hold
+RECORD = "conversion.json"  # the types of the file's tensors, and the bytes of each file of the directory: written last
+_TEMPORARY: dict[str, Path] = {}  # the directories that the cache can't hold, by name
 
 
 def convert_once(source: Path, sha256: str) -> Path:
@@ -44,7 +44,7 @@ def convert_once(source: Path, sha256: str) -> Path:
                 return kept
             except OSError:  # the cache can't be written
                 _convert_for_now(source, name)
-        return Path(_TEMPORARY[name].name) / name
+        return _TEMPORARY[name]
     except OSError as error:
         raise RequestError(f"can't convert {source}: {error.strerror or error}") from error
 
@@ -65,11 +65,18 @@ def _convert_into(source: Path, directory: Path) -> None:
 
 
 def _convert_for_now(source: Path, name: str) -> None:
-    folder = tempfile.TemporaryDirectory(prefix="attncli-", ignore_cleanup_errors=True)
-    UNDER_WAY.add(Path(folder.name))
-    convert(source, Path(folder.name) / name)
-    _TEMPORARY[name] = folder
-    _notify(source, Path(folder.name), "converted for this run, because the cache can't be written")
+    folder = Path(tempfile.mkdtemp(prefix="attncli-"))
+    UNDER_WAY.add(folder)
+    atexit.register(_remove, folder, os.getpid())
+    convert(source, folder / name)
+    _TEMPORARY[name] = folder / name
+    _notify(source, folder / name, "converted for this run, because the cache can't be written")
+
+
+def _remove(folder: Path, process: int) -> None:
+    """Remove a temporary folder, unless this is a fork of the process that made it."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _notify(source: Path, directory: Path, what: str) -> None:
@@ -83,6 +90,10 @@ def convert(source: Path, directory: Path) -> None:
 
     Raises RequestError if the file is damaged or of a kind that attncli does not read.
     """
+    from attncli.models.gguf.architectures import Translation
+    from attncli.models.gguf.file import GGUFFile
+    from attncli.models.gguf.vocabulary import Vocabulary
+
     file = GGUFFile(source)
     translation, vocabulary = Translation(file), Vocabulary(file)
     directory.mkdir()
@@ -93,23 +104,33 @@ def convert(source: Path, directory: Path) -> None:
     write_json(directory / "tokenizer_config.json", {**vocabulary.document(), **longest})
     write_json(directory / "generation_config.json", {**ids, "eos_token_id": vocabulary.ends() or None})
     _write_tensors(directory / "model.safetensors", translation)
-    write_json(directory / SIZES, {path.name: path.stat().st_size for path in directory.iterdir()})
+    sizes = {path.name: path.stat().st_size for path in directory.iterdir()}
+    write_json(directory / RECORD, {"types": file.types(), "sizes": sizes})
 
 
 def is_whole(directory: Path) -> bool:
     """Return True if a directory has all files of a conversion, none of them cut short."""
     try:
-        sizes = json.loads((directory / SIZES).read_text(encoding="utf-8"))
+        sizes = _read_record(directory)["sizes"]
         return bool(sizes) and all((directory / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, AttributeError, TypeError):
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
         return False
+
+
+def types(directory: Path) -> list[str]:
+    """Return the types of the tensors in the file from which a directory was converted: ["Q4_1", "Q8_0", "F32"]."""
+    return [str(name) for name in _read_record(directory)["types"]]
+
+
+def _read_record(directory: Path) -> Any:
+    return json.loads((directory / RECORD).read_text(encoding="utf-8"))
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2), encoding="utf-8")
 
 
-def _write_tensors(path: Path, translation: Translation) -> None:
+def _write_tensors(path: Path, translation: "Translation") -> None:
     """Write the tensors as .safetensors, one at a time: together they may exceed the memory."""
     from huggingface_hub.utils import tqdm  # as for models that are fetched, and switched off by the same
 
@@ -117,15 +138,14 @@ def _write_tensors(path: Path, translation: Translation) -> None:
     end = 0
     for name, renamed in translation.names.items():
         shape = translation.shape(name)
-        start, end = end, end + FLOAT * math.prod(shape)
+        start, end = end, end + 4 * math.prod(shape)
         header[renamed] = {"dtype": "F32", "shape": list(shape), "data_offsets": [start, end]}
     written = json.dumps(header, separators=(",", ":")).encode()
     written += b" " * (-len(written) % 8)
+    about = f"converting {printable(translation.file.path.name)}"
     with (
         path.open("wb") as opened,
-        tqdm(
-            total=end, unit="B", unit_scale=True, desc=f"converting {translation.file.path.name}", delay=2, disable=None
-        ) as bar,
+        tqdm(total=end, unit="B", unit_scale=True, desc=about, delay=2, disable=None) as bar,
     ):
         opened.write(len(written).to_bytes(8, "little") + written)
         for name in translation.names:

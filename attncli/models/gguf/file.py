@@ -64,8 +64,8 @@ class GGUFFile:
         except (ValueError, struct.error) as error:
             raise RequestError(f"{path} is not a .gguf file, or is damaged: {first_line(error)}") from error
 
-    def quantizations(self) -> list[str]:
-        """Return the names of the tensors' types, the one with the most bytes first: ["Q4_1", "Q8_0", "F32"]."""
+    def types(self) -> list[str]:
+        """Return the types of the tensors, the one with the most bytes first: ["Q4_1", "Q8_0", "F32"]."""
         sizes: dict[int, int] = {}
         for tensor in self.tensors.values():
             sizes[tensor.kind] = sizes.get(tensor.kind, 0) + tensor.size
