@@ -24,8 +24,8 @@ class Models(Feature):
 
     The list says which of them are here, on this machine; naming another model fetches it. A model without a short name
     is named by its Hub repository (owner/name), its directory, its .gguf file, or its address (s3://bucket/folder).
-    ATTNCLI_MODEL sets another default, and ATTNCLI_CACHE the folder for what can be computed again. `show NAME` prints the configuration,
-    files and hash of a model that is here, and what runs it.
+    ATTNCLI_MODEL sets another default, and ATTNCLI_CACHE the folder for what can be computed again. `show NAME` prints
+    the configuration, files and hash of a model that is here, and what runs it.
 
     \b
     Examples:
@@ -42,7 +42,7 @@ class Models(Feature):
     ] = None
     name: Annotated[
         str | None,
-        options.argument("NAME", "An alias, a Hub repository id, a directory, a .gguf file or an address.", completion.model),
+        options.argument("NAME", "An alias, a repository, a directory, a .gguf file or an address.", completion.model),
     ] = None
     verify: Annotated[
         bool,

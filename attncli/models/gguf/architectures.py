@@ -220,7 +220,9 @@ def _phi3(facts: Facts) -> dict[str, Any]:
         raise RequestError(f"{facts.file.path}: heads of Phi-3 divide the hidden size, and these do not")
     tensors = {"long_factor": LONG_FACTORS, "short_factor": SHORT_FACTORS}
     if all(name in facts.file.tensors for name in tensors.values()):
-        factors = {key: [shortest(one) for one in facts.file.values(name).ravel()] for key, name in tensors.items()}
+        factors = {
+            key: [shortest(one) for one in facts.file.values(name).ravel().tolist()] for key, name in tensors.items()
+        }
         config["rope_scaling"] = {"rope_type": "longrope", **factors}
     return config
 
