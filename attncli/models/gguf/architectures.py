@@ -450,7 +450,8 @@ class Translation:
         if module in self.architecture.transposed:
             found = found.T
         if self.architecture.raised and name.endswith("norm.weight"):
-            found = found - np.float32(1)
+            with np.errstate(all="ignore"):  # damaged numbers, as in `GGUFFile.values`
+                found = found - np.float32(1)
         return np.ascontiguousarray(found)
 
     def _reorder(self, name: str, found: Floats, shape: tuple[int, ...], order: tuple[int, ...]) -> Floats:

@@ -27,7 +27,7 @@ MOST_TENSORS = 100_000
 MOST_DIMENSIONS = 4
 LONGEST_NAME = 1000  # bytes of a key or of a tensor's name
 LONGEST_STRING = 2**22  # bytes
-LONGEST_ARRAY = 2**22  # entries: the largest vocabularies have 300,000 tokens and twice as many merges
+MOST_ENTRIES = 2**22  # of all lists: the largest vocabularies have 300,000 tokens and twice as many merges
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 STRING, ARRAY = 8, 9
 
@@ -157,11 +157,15 @@ def _place(infos: list[tuple[str, tuple[int, ...], int, int]], end: int, size: i
 
 
 class _Cursor:
-    """A place in the bytes of a file. Every method reads what is next; raises ValueError if the file ends before."""
+    """A place in the bytes of a file. Every method reads what is next; raises ValueError if the file ends before.
+
+    listed: the entries of the lists so far.
+    """
 
     def __init__(self, content: "bytes | mmap.mmap") -> None:
         self.content = content
         self.at = 0
+        self.listed = 0
 
     def take(self, count: int) -> bytes:
         if count > len(self.content) - self.at:
@@ -193,8 +197,9 @@ class _Cursor:
         return self.numbers(NUMBERS[kind])[0]
 
     def entries(self, kind: int, count: int) -> list[Any]:
-        if count > LONGEST_ARRAY:
-            raise ValueError(f"it has a list of {count:,} entries")
+        self.listed += count
+        if self.listed > MOST_ENTRIES:
+            raise ValueError(f"it has lists of {self.listed:,} entries")
         if kind == STRING:
             return [self.text() for _ in range(count)]
         if kind not in NUMBERS:

@@ -78,6 +78,7 @@ def test_numbers_are_the_decimal_fractions_that_they_stand_for(tmp_path):
     assert (config["rms_norm_eps"], config["rope_theta"]) == (1e-6, 10000.0)
 
 
+@pytest.mark.filterwarnings("ignore::attncli.base.errors.Notice")
 def test_our_maps_of_a_file_are_those_of_its_network(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path / "cache"))
     made = write_file(tmp_path / "model.gguf", "qwen3")

@@ -14,7 +14,9 @@ from attncli.base.untrusted import LONGEST_JSON
 from attncli.models.gguf.file import GGUFFile
 from attncli.models.gguf.vocabulary import SPLITTINGS, Vocabulary
 
-TEXT = st.text(st.sampled_from("the ca't\n\r\t 0123é日Ⅷ½²_<|>'S") | st.characters(exclude_categories=["Cs"]), max_size=30)
+TEXT = st.text(
+    st.sampled_from("the ca't\n\r\t 0123é日Ⅷ½²_<|>'S") | st.characters(exclude_categories=["Cs"]), max_size=30
+)
 RULE = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{%s}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
