@@ -79,7 +79,9 @@ def make_network(name):
 
 
 def write_file(path, name, kind=Q.F32, tokenizer=True, **changes):
-    """Write the network of this name, and return it. kind: of its matrices. changes: of the metadata; None: left out."""
+    """Write the network of this name, and return it. kind: of its matrices. changes: of the metadata; None leaves an
+    entry out.
+    """
     architecture, config = NETWORKS[name]
     network = make_network(name)
     writer = gguf.GGUFWriter(path, architecture)

@@ -146,8 +146,10 @@ def test_absurd_claims_are_refused_before_they_are_believed(content, words):
     assert words in attempt(content)
 
 
-@pytest.mark.parametrize("name", ["../../x.weight", "blk.0.../x.weight", "blk.00.attn_q.weight", "", "blk.-1.attn_q.weight",
-                                  "blk.0.attn_q.bias", "token_embd.bias", "x" * 1001, "\x1b[2J"])  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "../../x.weight", "blk.0.../x.weight", "blk.00.attn_q.weight", "", "blk.-1.attn_q.weight", "blk.0.attn_q.bias",
+    "token_embd.bias", "x" * 1001, "\x1b[2J",
+])  # fmt: skip
 def test_names_of_tensors_that_are_not_known_are_refused(content, name):
     """No name of the file becomes a path, and none reaches the terminal raw."""
     more = tensor(name, (8,), 0, 0)

@@ -5,12 +5,11 @@ import pytest
 import sentencepiece
 import tokenizers
 import transformers
-from gguf_files import CONTROL, MERGES, NORMAL, SPECIAL, TEXTS, USER_DEFINED, add_byte_pairs, byte_tokens, write_file
+from gguf_files import MERGES, SPECIAL, TEXTS, add_byte_pairs, byte_tokens, write_file
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli import RequestError
-from attncli.base.untrusted import LONGEST_JSON
 from attncli.models.gguf.file import GGUFFile
 from attncli.models.gguf.vocabulary import SPLITTINGS, Vocabulary
 
@@ -217,7 +216,3 @@ def test_what_is_not_known_is_refused(changes, words, tmp_path):
     with pytest.raises(RequestError) as caught:
         Vocabulary(GGUFFile(tmp_path / "model.gguf")).save(tmp_path / "tokenizer.json")
     assert words in str(caught.value) and "\n" not in str(caught.value) and str(tmp_path) in str(caught.value)
-
-
-def test_names_of_types_are_those_of_the_package():
-    assert (NORMAL, CONTROL, USER_DEFINED) == (1, 3, 4) and LONGEST_JSON
