@@ -85,6 +85,39 @@ def instant():
 
 
 @pytest.fixture(scope="session")
+def smollm2_file():
+    """The .gguf file of the trained decoder. Without its wheel the tests that need it are skipped, or, with
+    ATTNCLI_NEED_SMOLLM2 set, fail.
+    """
+    from attncli.models.aliases import ALIASES
+    from attncli.models.hub import find_in_wheel
+
+    entry = ALIASES["smollm2"]
+    path = find_in_wheel(entry)
+    if path is None:
+        (pytest.fail if os.environ.get("ATTNCLI_NEED_SMOLLM2") else pytest.skip)(f"no smollm2: {entry.install}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def smollm2(smollm2_file):
+    """The trained decoder, in float32 on the CPU."""
+    from attncli import load_model
+
+    return load_model("smollm2", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def smollm2_by_transformers(smollm2_file):
+    """The network that transformers reads from the same file, which takes it half a minute."""
+    from transformers import AutoModelForCausalLM
+
+    folder, name = smollm2_file.parent, smollm2_file.name
+    read = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype="float32", attn_implementation="eager")
+    return read.eval().requires_grad_(False)
+
+
+@pytest.fixture(scope="session")
 def running():
     from browsers import chromium
 

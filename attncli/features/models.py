@@ -23,9 +23,9 @@ class Models(Feature):
     """List the models with a short name, or show one.
 
     The list says which of them are here, on this machine; naming another model fetches it. A model without a short name
-    is named by its Hub repository (owner/name), its directory, or its address (s3://bucket/folder). ATTNCLI_MODEL sets
-    another default, and ATTNCLI_CACHE the folder for what can be computed again. `show NAME` prints the configuration,
-    files and hash of a model that is here, and what runs it.
+    is named by its Hub repository (owner/name), its directory, its .gguf file, or its address (s3://bucket/folder).
+    ATTNCLI_MODEL sets another default, and ATTNCLI_CACHE the folder for what can be computed again. `show NAME` prints
+    the configuration, files and hash of a model that is here, and what runs it.
 
     \b
     Examples:
@@ -42,7 +42,7 @@ class Models(Feature):
     ] = None
     name: Annotated[
         str | None,
-        options.argument("NAME", "An alias, a Hub repository id, a directory or an address.", completion.model),
+        options.argument("NAME", "An alias, a repository, a directory, a .gguf file or an address.", completion.model),
     ] = None
     verify: Annotated[
         bool,
@@ -67,11 +67,11 @@ def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
     """Return the facts of an alias; `origin`, `path` and `bytes` are null where it is not on this machine."""
     from attncli.models.aliases import DEFAULT_MODEL
     from attncli.models.config import describe_config
-    from attncli.models.hub import NotOnThisMachine, locate, weight_files
+    from attncli.models.hub import NotOnThisMachine, find_place
 
     facts = describe_config(alias.config)
     try:
-        place = locate(name, download=False)
+        place = find_place(name, download=False)
     except NotOnThisMachine:
         place = None
     return {
@@ -82,11 +82,13 @@ def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
         "layers": facts["layers"],
         "heads": facts["heads"],
         "hidden_size": facts["hidden_size"],
+        "family": facts["model_type"],  # unless the facts name one
+        "positions": None,
         **{name: facts[name] for name in LISTED if name in facts},
         "on_this_machine": place is not None,
         "origin": place.origin if place else None,
         "path": str(place.path) if place else None,
-        "bytes": _total_bytes(weight_files(place.path)) if place else None,
+        "bytes": _total_bytes(place.weights) if place else None,
     }
 
 
@@ -97,10 +99,10 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
     """
     from attncli.models.aliases import find_alias
     from attncli.models.config import describe
-    from attncli.models.hub import cached_sha256, check_sha256, weight_files, weights_sha256
+    from attncli.models.hub import cached_sha256, check_sha256, weights_sha256
 
     described = describe(place.path)
-    files = weight_files(place.path)
+    files = place.weights
     cached = {"cached_sha256": cached_sha256(files)} if verify else {}
     sha256 = weights_sha256(files, verify)
     check_sha256(place, sha256)
@@ -117,6 +119,7 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
         "repo": known[1].repo if known else None,
         "origin": place.origin,
         "path": str(place.path),
+        **_about_conversion(place),
         "files": [{"name": file.name, "bytes": file.stat().st_size} for file in files],
         "bytes": _total_bytes(files),
         "sha256": sha256,
@@ -126,6 +129,13 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
         "why": described.why,
         "config": described.config,
     }
+
+
+def _about_conversion(place: "Place") -> dict[str, Any]:
+    """Return the .gguf file from which a model is converted, and the types of its tensors; nothing for other models."""
+    from attncli.models.gguf.conversion import types
+
+    return {} if place.gguf is None else {"gguf": {"path": str(place.gguf), "types": types(place.path)}}
 
 
 def _total_bytes(files: Sequence[Path]) -> int:
@@ -186,10 +196,13 @@ def _megabytes(count: int) -> str:
 def _model_report(entry: dict[str, Any], name: str) -> Report:
     """Report one fact per line."""
     why = f": {entry['why']}" if entry["why"] else ""
+    gguf = entry.get("gguf", {})
     facts = {
         "model": entry["name"],
         "repository": entry["repo"],
-        "on this machine": f"{entry['origin']}: {entry['path']}",
+        "on this machine": f"{entry['origin']}: {gguf.get('path', entry['path'])}",
+        "quantization": ", ".join(gguf["types"]) if gguf else None,
+        "converted to": entry["path"] if gguf else None,
         "weights": ", ".join(f"{file['name']} ({_megabytes(file['bytes'])})" for file in entry["files"]),
         "SHA-256": entry["sha256"] + _about_hash(entry),
         "run by": (entry["engine"] or "nobody") + why,
@@ -262,6 +275,9 @@ name | str | | as in `model`
 repo | str or null | | on the Hub, for a model with a short name
 origin | str | | where it was found, in words
 path | str | | as in `model`
+gguf | object? | | for a model from a .gguf file, of which `path` is the conversion
+gguf.path | str | | of that file, whose size and hash follow
+gguf.types | [str] | | of its tensors, such as Q4_1; the one with the most bytes first
 files | [object] | | its weight files
 files.name | str
 files.bytes | int | bytes

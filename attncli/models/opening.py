@@ -26,11 +26,12 @@ class Opening:
 
     @classmethod
     def of(cls, engine: "Engine") -> "Opening":
-        """Describe how to open an already open model again, also from another working directory. A directory's path is
-        absolute.
+        """Describe how to open an already open model again, also from another working directory. The path of a
+        directory or a file is absolute.
         """
         place = engine.place
-        name = str(place.path.absolute()) if place.origin == "directory" else place.name
+        path = place.path if place.gguf is None else place.gguf
+        name = str(path.absolute()) if place.origin in ("directory", "file") else place.name
         return cls(name, str(engine.device), engine.dtype_name, engine.name, heads_list(engine.silenced_heads) or None)
 
     def open(self) -> "Engine":

@@ -129,7 +129,7 @@ def test_verifying_says_what_the_hash_was_compared_with(attncli, tiny, tmp_path,
 def test_verifying_finds_weights_that_the_cache_takes_for_the_published_ones(attncli, tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
     published = ALIASES["minilm"].sha256
-    monkeypatch.setattr("attncli.models.hub.wheel_directory", lambda package: tiny("bert"))
+    monkeypatch.setattr("attncli.models.hub.find_in_wheel", lambda entry: tiny("bert"))
     assert attncli("models", "show", "minilm").code == 2
     table = tmp_path / "sha256.json"
     table.write_text(json.dumps(dict.fromkeys(json.loads(table.read_text()), published)))

@@ -50,7 +50,7 @@ def test_the_wheel_is_found_without_running_it():
 
 
 def test_without_the_wheel_the_default_model_is_in_the_cache_like_any_other(cache, tiny, monkeypatch):
-    monkeypatch.setattr(hub, "wheel_directory", lambda package: None)
+    monkeypatch.setattr(hub, "find_in_wheel", lambda entry: None)
     with pytest.raises(NotOnThisMachine):
         locate("minilm")
     path = cache("sentence-transformers/all-MiniLM-L6-v2", tiny("bert"))

@@ -1,0 +1,167 @@
+"""Damaged and hostile files: converted, or refused in one line, and nothing else."""
+
+import struct
+import tempfile
+from pathlib import Path
+
+import pytest
+from gguf_files import write_file
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attncli import RequestError, load_model
+from attncli.models.gguf.conversion import convert, is_whole
+from attncli.models.gguf.file import LONGEST_STRING, MOST_ENTRIES, MOST_KEYS, MOST_TENSORS, GGUFFile
+
+NUMBERS = [0, 1, 2, 3, 7, 8, 9, 12, 31, 255, 256, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1]
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "model.gguf"
+    write_file(path, "llama")
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def begins(content, tmp_path_factory):
+    """Where the tensors begin."""
+    path = tmp_path_factory.mktemp("begins") / "model.gguf"
+    path.write_bytes(content)
+    return min(tensor.start for tensor in GGUFFile(path).tensors.values())
+
+
+def attempt(content):
+    """Convert what has this content; return the text of the refusal, or None."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.gguf"
+        path.write_bytes(content)
+        try:
+            convert(path, Path(folder) / "out")
+        except RequestError as error:
+            text = str(error)
+            assert "\n" not in text and text.isprintable() and len(text.replace(folder, "")) < 400
+            return text
+        assert is_whole(Path(folder) / "out")
+        assert not {file.name for file in Path(folder).iterdir()} - {"model.gguf", "out"}
+    return None
+
+
+def test_the_whole_file_is_converted(content):
+    assert attempt(content) is None
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_bytes_that_are_changed(content, begins, data):
+    changed = bytearray(content)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, begins))
+        if data.draw(st.booleans()):
+            changed[at] = data.draw(st.integers(0, 255))
+        else:
+            kind = data.draw(st.sampled_from("IQ"))
+            number = data.draw(st.sampled_from(NUMBERS)) % 2 ** (8 * struct.calcsize(kind))
+            changed[at : at + struct.calcsize(kind)] = struct.pack(f"<{kind}", number)
+    attempt(bytes(changed))
+
+
+@given(st.data())
+@settings(max_examples=40)
+def test_a_file_that_is_cut_short_is_refused(content, data):
+    assert attempt(content[: data.draw(st.integers(0, len(content) - 33))]) is not None  # it ends in 32 bytes or fewer
+
+
+@given(st.data())
+@settings(max_examples=30)
+def test_pieces_that_are_left_out_or_stand_twice(content, begins, data):
+    at, size = data.draw(st.integers(0, begins)), data.draw(st.integers(1, 64))
+    attempt(content[:at] + content[at + size :])
+    attempt(content[: at + size] + content[at:])
+
+
+def header(keys=0, tensors=0, version=3):
+    return b"GGUF" + struct.pack("<IQQ", version, tensors, keys)
+
+
+def text(value):
+    value = value.encode() if isinstance(value, str) else value
+    return struct.pack("<Q", len(value)) + value
+
+
+def tensor(name, shape, kind, offset):
+    return text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}QIQ", *shape, kind, offset)
+
+
+ENTRY = header(keys=1) + text("a")
+PADDED = bytes(4096)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "it is cut short"),
+        (b"GGUF", "it is cut short"),
+        (b"PK\3\4" + PADDED, "it does not begin with GGUF"),
+        (header(version=1) + PADDED, "it is of version 1, not 2 or 3"),
+        (header(version=3 << 24) + PADDED, "it is of version 50331648"),
+        (header(keys=MOST_KEYS + 1), "it claims 10,001 entries and 0 tensors"),
+        (header(tensors=MOST_TENSORS + 1), "it claims 0 entries and 100,001 tensors"),
+        (header(tensors=2**64 - 1, keys=2**64 - 1), "it claims 18,446,744,073,709,551,615 entries"),
+        (header(keys=1) + struct.pack("<Q", 2**63), "it has a text of 9,223,372,036,854,775,808 bytes"),
+        (ENTRY + struct.pack("<IQ", 8, LONGEST_STRING) + PADDED, "it is cut short"),
+        (ENTRY + struct.pack("<I", 8) + text(b"\xff\xfe"), "it has a text that is not UTF-8"),
+        (header(keys=1) + text(b"\xc3"), "it has a text that is not UTF-8"),
+        (ENTRY + struct.pack("<I", 13) + PADDED, "it has metadata of an unknown type, 13"),
+        (ENTRY + struct.pack("<IIQ", 9, 0, MOST_ENTRIES + 1) + PADDED, "it has lists of 4,194,305 entries"),
+        (ENTRY + struct.pack("<IIQ", 9, 0, MOST_ENTRIES) + PADDED, "it is cut short"),
+        (ENTRY + struct.pack("<IIQ", 9, 8, MOST_ENTRIES) + PADDED[:-1], "it is cut short"),
+        (ENTRY + struct.pack("<IIQ", 9, 9, 3) + PADDED, "it has a list of an unknown type, 9"),
+        (header(keys=2) + (text("a") + struct.pack("<II", 4, 1)) * 2, "it has 'a' twice"),
+        (header(tensors=1) + text("a") + struct.pack("<I", 5) + PADDED, "'a' has 5 dimensions"),
+        (header(tensors=1) + text("a") + struct.pack("<I", 2**32 - 1) + PADDED, "'a' has 4294967295 dimensions"),
+        (header(tensors=1) + tensor("a", (2**63, 2**63), 0, 0) + PADDED, "'a' does not lie in the file"),
+        (header(tensors=1) + tensor("a", (0, 8), 0, 0) + PADDED, "'a' has the shape [8, 0]"),
+        (header(tensors=1) + tensor("a", (33, 2), 8, 0) + PADDED, "'a' has the shape [2, 33], in blocks of 32"),
+        (header(tensors=1) + tensor("a", (8,), 99, 0) + PADDED, "'a' is of an unknown type, 99"),
+        (header(tensors=1) + tensor("a", (8,), 0, 2**64 - 32) + PADDED, "'a' does not lie in the file"),
+        (header(tensors=1) + tensor("a", (8,), 0, 5) + PADDED, "'a' does not lie in the file"),
+        (header(tensors=2) + tensor("a", (8,), 0, 0) * 2 + PADDED, "it has 'a' twice"),
+        (header(tensors=2) + tensor("a", (9,), 0, 0) + tensor("b", (9,), 0, 32) + PADDED, "overlaps another tensor"),
+        (
+            header(keys=1) + text("general.alignment") + struct.pack("<II", 4, 3),
+            "its alignment is 3, not a power of 2",
+        ),
+        (
+            header(keys=1) + text("general.alignment") + struct.pack("<I", 8) + text("\x1b[2J"),
+            "not a power of 2",
+        ),
+        (
+            header(keys=1) + text("general.architecture") + struct.pack("<I", 8) + text("\x1b[2J" + "x" * 999),
+            "which attncli does not read",
+        ),
+    ],
+)  # fmt: skip
+def test_absurd_claims_are_refused_before_they_are_believed(content, words):
+    assert words in attempt(content)
+
+
+@pytest.mark.parametrize("name", [
+    "../../x.weight", "blk.0.../x.weight", "blk.00.attn_q.weight", "", "blk.-1.attn_q.weight", "blk.0.attn_q.bias",
+    "token_embd.bias", "x" * 1001, "\x1b[2J",
+])  # fmt: skip
+def test_names_of_tensors_that_are_not_known_are_refused(content, name):
+    """No name of the file becomes a path, and none reaches the terminal raw."""
+    more = tensor(name, (8,), 0, 0)
+    at = content.index(text("token_embd.weight"))
+    (count,) = struct.unpack_from("<Q", content, 8)
+    changed = content[:8] + struct.pack("<Q", count + 1) + content[16:at] + more + content[at:]
+    assert attempt(changed) is not None
+
+
+@pytest.mark.filterwarnings("ignore::attncli.base.errors.Notice")
+def test_numbers_that_are_not_finite_are_refused_when_the_model_is_opened(content, begins, tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "model.gguf").write_bytes(content[:begins] + b"\xff" * (len(content) - begins))
+    with pytest.raises(RequestError):
+        load_model(str(tmp_path / "model.gguf"), "cpu").attend("the cat")

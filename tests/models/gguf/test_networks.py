@@ -1,0 +1,158 @@
+"""A converted file gives the network that it was made from: its configuration, its tensors, its logits."""
+
+import json
+
+import gguf
+import numpy as np
+import pytest
+import torch
+import transformers
+from gguf_files import NETWORKS, Q, finish, write_file
+
+from attncli import RequestError, load_model
+from attncli.models.gguf.conversion import convert
+from attncli.models.gguf.file import GGUFFile
+
+IDS = torch.tensor([[1, 40, 7, 99, 200, 40, 7, 13, 250, 299, 5, 6]])
+# Those that transformers reads as well. It leaves out Qwen 3's head size and two sizes of GPT-2.
+ALSO_THEIRS = ("llama", "llama-untied", "qwen2", "gemma2", "gemma3", "phi3")
+
+
+def opened(directory):
+    return transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
+
+
+def logits(network):
+    with torch.inference_mode():
+        return network(IDS).logits
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_network_is_that_from_which_the_file_was_made(name, tmp_path):
+    made = write_file(tmp_path / "model.gguf", name)
+    convert(tmp_path / "model.gguf", tmp_path / "out")
+    found = opened(tmp_path / "out")
+    theirs, ours = made.state_dict(), found.state_dict()
+    assert ours.keys() == theirs.keys()
+    for tensor in ours:
+        assert torch.allclose(ours[tensor], theirs[tensor], rtol=0, atol=2e-7), tensor  # Gemma's + 1 - 1 rounds
+    wanted = logits(made)
+    assert wanted.std() > 0.1 and torch.allclose(logits(found), wanted, rtol=0, atol=1e-5 * float(wanted.abs().max()))
+    expected, given = made.config.to_dict(), found.config.to_dict()
+    differing = {key for key in expected if expected[key] != given.get(key)}
+    assert differing <= {"architectures", "_name_or_path", "dtype", "transformers_version", "pad_token_id", "n_ctx"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [*((name, Q.Q4_1) for name in ALSO_THEIRS), *(("llama", kind) for kind in (Q.F16, Q.BF16, Q.Q8_0, Q.Q4_0, Q.Q5_1))],
+)
+def test_tensors_are_those_of_transformers_reading_of_the_file(name, kind, tmp_path):
+    write_file(tmp_path / "model.gguf", name, kind)
+    convert(tmp_path / "model.gguf", tmp_path / "out")
+    read = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="model.gguf", dtype=torch.float32)
+    theirs, ours = read.eval().state_dict(), opened(tmp_path / "out").state_dict()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[tensor], theirs[tensor]) for tensor in ours)
+
+
+def test_values_are_those_of_the_formulas(tmp_path):
+    """Blocks of 32: a scale, for Q4_1 an offset, and 32 whole numbers."""
+    blocks = np.random.default_rng(1).integers(0, 256, (5, 3, 34), np.uint8)
+    blocks[..., :2] = np.float16([[0.25]]).view(np.uint8)
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "llama")
+    writer.add_tensor("eight", blocks.reshape(5, -1), raw_dtype=Q.Q8_0)
+    writer.add_tensor("four", (four := blocks[..., :20].copy()).reshape(5, -1), raw_dtype=Q.Q4_1)
+    four[..., 2:4] = np.float16([[-1.5]]).view(np.uint8)
+    finish(writer)
+    file = GGUFFile(tmp_path / "model.gguf")
+    assert np.array_equal(file.values("eight"), (0.25 * blocks[..., 2:].view(np.int8)).reshape(5, 96))
+    halves = np.concatenate([four[..., 4:] & 15, four[..., 4:] >> 4], axis=-1)
+    assert np.array_equal(file.values("four"), (0.25 * halves - 1.5).reshape(5, 96))
+
+
+def test_numbers_are_the_decimal_fractions_that_they_stand_for(tmp_path):
+    write_file(tmp_path / "model.gguf", "llama")
+    convert(tmp_path / "model.gguf", tmp_path / "out")
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert (config["rms_norm_eps"], config["rope_theta"]) == (1e-6, 10000.0)
+
+
+@pytest.mark.filterwarnings("ignore::attncli.base.errors.Notice")
+def test_our_maps_of_a_file_are_those_of_its_network(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path / "cache"))
+    made = write_file(tmp_path / "model.gguf", "qwen3")
+    model = load_model(str(tmp_path / "model.gguf"), "cpu")
+    record = model.attend("the cat sat on the mat")
+    made.set_attn_implementation("eager")
+    ids = torch.tensor([record.tokens.ids])
+    with torch.inference_mode():
+        maps = torch.stack(made(ids, output_attentions=True).attentions)[:, 0]
+    assert np.allclose(record.weights, maps.numpy(), rtol=0, atol=1e-6)
+
+
+# --- refusals -------------------------------------------------------------------------------------------
+
+
+def refusal(path):
+    with pytest.raises(RequestError) as caught:
+        convert(path, path.with_suffix(""))
+    text = str(caught.value)
+    assert "\n" not in text and str(path) in text and len(text) < 400 + len(str(path))
+    return text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"general__architecture": "mamba"}, "the architecture 'mamba', which attncli does not read: it reads llama"),
+        ({"general__architecture": "../llama"}, "the architecture '../llama'"),
+        ({"general__architecture": None}, "the architecture 'None'"),
+        ({"llama__expert_count": 8}, "does not know the setting 'llama.expert_count'"),
+        ({"llama__attention__scale": 0.5}, "does not know the setting 'llama.attention.scale'"),
+        ({"llama__block_count": 2**31}, "'llama.block_count' is 2147483648"),
+        ({"llama__block_count": 4}, "lacks the tensor blk.3.attn_q.weight"),
+        ({"llama__block_count": 2}, "does not know the tensor 'blk.2."),
+        ({"llama__block_count": 0}, "'llama.block_count' is 0"),
+        ({"llama__block_count": None}, "lacks the entry 'llama.block_count'"),
+        ({"llama__attention__head_count": "4"}, "'llama.attention.head_count' is '4'"),
+        ({"llama__attention__head_count": 3}, "3 heads do not divide the hidden size 64"),
+        ({"llama__attention__layer_norm_rms_epsilon": float("nan")}, "'llama.attention.layer_norm_rms_epsilon' is nan"),
+        ({"llama__rope__dimension_count": 8}, "rotates only a part of each head"),
+        ({"llama__rope__scaling__type": "longrope"}, "the scaling 'longrope'"),
+    ],
+)
+def test_what_is_not_known_is_refused(changes, words, tmp_path):
+    typed = {key: None if value is None else entry(value) for key, value in changes.items()}
+    write_file(tmp_path / "model.gguf", "llama", **typed)
+    assert words in refusal(tmp_path / "model.gguf")
+
+
+def entry(value):
+    kinds = {int: gguf.GGUFValueType.UINT32, float: gguf.GGUFValueType.FLOAT32, str: gguf.GGUFValueType.STRING}
+    return gguf.gguf_writer.GGUFValue(value, kinds[type(value)])
+
+
+def test_blocks_of_256_are_read_as_transformers_reads_them(tmp_path):
+    """Q6_K, Q4_K and the like, which only llama.cpp writes, from random bytes."""
+    theirs = pytest.importorskip("transformers.integrations.gguf.kernels", reason="an older transformers")
+    random = np.random.default_rng(1)
+    kinds = (Q.Q2_K, Q.Q3_K, Q.Q4_K, Q.Q5_K, Q.Q6_K, Q.IQ4_NL, Q.IQ4_XS)
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "llama")
+    for kind in kinds:
+        size = 4 * gguf.GGML_QUANT_SIZES[kind][1]
+        writer.add_tensor(kind.name, random.integers(0, 60, (3, size), np.uint8), raw_dtype=kind)
+    finish(writer)
+    file = GGUFFile(tmp_path / "model.gguf")
+    assert file.types()[0] == "Q6_K" and set(file.types()) == {kind.name for kind in kinds}
+    for kind in kinds:
+        values = file.values(kind.name)
+        assert values.dtype == np.float32 and values.shape == (3, 4 * gguf.GGML_QUANT_SIZES[kind][0])
+        stored = torch.from_numpy(np.fromfile(tmp_path / "model.gguf", np.uint8)[start(file, kind.name)])
+        expected = theirs.dequantize_blocks(stored.reshape(3, -1), int(kind), 3, values.shape[1], torch.float32)
+        assert np.isfinite(values).all() and np.allclose(values, expected.numpy(), rtol=1e-5, atol=1e-7)
+
+
+def start(file, name):
+    tensor = file.tensors[name]
+    return slice(tensor.start, tensor.start + tensor.size)

@@ -1,0 +1,137 @@
+"""smollm2, a trained decoder: the tensors, tokens, maps, logits and continuations of transformers' reading."""
+
+import json
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+import transformers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attncli.models.hub import locate
+from attncli.text.samples import FOLDER
+
+# From the published model: tokens, and the most probable next one.
+PUBLISHED = {
+    "Hello": ([19556], None),
+    "The capital of France is": ([504, 3575, 282, 4649, 314], 7042),
+    "def fibonacci(n):": ([1604, 3987, 46477, 24, 94, 727], 472),
+}
+TEXTS = (
+    "The trophy does not fit in the suitcase because it is too big.",
+    "<|im_start|>user\nWhat is 12 x 34?<|im_end|>\n<|im_start|>assistant\n",
+    "Zoë's naïve café — 日本語 and $3,141.59 in 2024!",
+    " ".join(["one two three four five six seven eight nine ten"] * 12),
+)
+PROMPTS = (
+    "The capital of France is", "Once upon a time", "def add(a, b):", "The trophy does not fit because",
+    "Water boils at", "In 1969, the first man", "The opposite of hot is", "My favourite colour is",
+    "To bake bread you need", "The sun rises in the", "A triangle has", "Roses are red,", "1, 2, 3, 4,",
+    "The largest ocean is", "She opened the door and", "import numpy as", "The president of the",
+    "Cats and dogs are", "<|im_start|>user\nHi!<|im_end|>\n<|im_start|>assistant\n", "Once there were two",
+)  # fmt: skip
+# transformers joins a space and a sign such as ² to one word. The published tokenizer splits them, as it does digits.
+SIGNS = st.characters(exclude_categories=["Cs"]).filter(lambda one: one in "0123456789" or not is_numeric(one))
+
+
+def is_numeric(one):
+    return unicodedata.category(one).startswith("N")
+
+
+@pytest.fixture(scope="module")
+def directory(smollm2_file):
+    return locate("smollm2").path
+
+
+@pytest.fixture(scope="module")
+def tokenizer(directory):
+    return tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+
+
+def test_tokens_are_those_of_the_published_tokenizer(tokenizer):
+    for text, (ids, _) in PUBLISHED.items():
+        assert tokenizer.encode(text).ids == ids
+    assert tokenizer.encode("in 2024²").tokens == ["in", "Ġ", "2", "0", "2", "4", "Â²"]
+    assert tokenizer.encode("<|im_start|>hi<|im_end|>").ids[::2] == [1, 2]
+
+
+def test_the_configuration_is_the_published_one(directory):
+    config = json.loads((directory / "config.json").read_text())
+    assert {key: config[key] for key in ("num_hidden_layers", "num_attention_heads", "num_key_value_heads")} == {
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+    }
+    assert (config["rope_theta"], config["rms_norm_eps"], config["tie_word_embeddings"]) == (100000, 1e-5, True)
+    settings = json.loads((directory / "tokenizer_config.json").read_text())
+    assert "<|im_start|>" in settings["chat_template"]
+
+
+@pytest.fixture(scope="module")
+def network(directory):
+    """transformers' network of the converted directory."""
+    read = transformers.AutoModelForCausalLM.from_pretrained(directory, dtype="float32", attn_implementation="eager")
+    return read.eval().requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def their_tokenizer(smollm2_file):
+    return transformers.AutoTokenizer.from_pretrained(smollm2_file.parent, gguf_file=smollm2_file.name)
+
+
+@pytest.mark.slow
+def test_tensors_are_those_of_transformers(network, smollm2_by_transformers):
+    ours, theirs = network.state_dict(), smollm2_by_transformers.state_dict()
+    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.slow
+def test_sample_texts_have_the_tokens_of_transformers(tokenizer, their_tokenizer):
+    lines = [line for path in sorted(Path(FOLDER).glob("*.txt")) for line in path.read_text("utf-8").splitlines()]
+    assert len(lines) > 25
+    for line in (*lines, *TEXTS, *PROMPTS):
+        assert tokenizer.encode(line).ids == their_tokenizer(line).input_ids
+
+
+@pytest.mark.slow
+@given(text=st.text(SIGNS, max_size=60))
+def test_any_text_has_the_tokens_of_transformers(tokenizer, their_tokenizer, text):
+    assert tokenizer.encode(text).ids == their_tokenizer(text).input_ids
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", TEXTS)
+def test_maps_and_logits_are_those_of_transformers(smollm2, network, smollm2_by_transformers, text):
+    record = smollm2.attend(text)
+    ids = torch.tensor([record.tokens.ids])
+    with torch.inference_mode():
+        theirs = smollm2_by_transformers(ids, output_attentions=True)
+        ours = network(ids).logits
+    maps = torch.stack(theirs.attentions)[:, 0].numpy()
+    np.testing.assert_allclose(record.weights, maps, rtol=0, atol=1e-5)
+    scale = float(theirs.logits.abs().max())
+    np.testing.assert_allclose(ours.numpy(), theirs.logits.numpy(), rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.slow
+def test_the_next_token_is_the_published_one(smollm2_by_transformers, network):
+    for ids, following in PUBLISHED.values():
+        if following is not None:
+            for one in (network, smollm2_by_transformers):
+                with torch.inference_mode():
+                    assert int(one(torch.tensor([ids])).logits[0, -1].argmax()) == following
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_greedy_continuations_are_those_of_transformers(network, smollm2_by_transformers, tokenizer, prompt):
+    ids = torch.tensor([tokenizer.encode(prompt).ids])
+    both = [
+        one.generate(ids, max_new_tokens=20, do_sample=False, attention_mask=torch.ones_like(ids))
+        for one in (network, smollm2_by_transformers)
+    ]
+    assert both[0].tolist() == both[1].tolist() and both[0].shape[1] > ids.shape[1]
