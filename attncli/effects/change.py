@@ -89,7 +89,7 @@ class Changed(Tap):
         hiding = [one for one in self._changes_in(block, Hide) if one[1].edges]
         if not hiding:
             return block
-        shown = torch.ones(*block.query.shape[:2], block.run.length, block.run.keys, dtype=torch.bool)
+        shown = torch.ones(*block.query.shape[:2], _queries_of(block), block.run.keys, dtype=torch.bool)
         shown = shown.to(block.query.device)
         for place, change, heads in hiding:
             shown[place, heads] = ~_edge_mask(change.edges, block)[0]
@@ -149,11 +149,17 @@ class Without:
 
 
 def _edge_mask(edges: Sequence[Edge], block: Block) -> Tensor:
-    """Mark these edges of a text, bool `[1, 1, query, key]`."""
-    made = torch.zeros(1, 1, block.run.length, block.run.keys, dtype=torch.bool, device=block.query.device)
-    queries, keys = zip(*edges, strict=True)
-    made[:, :, queries, keys] = True
+    """Mark these edges of a text, bool `[1, 1, query, key]`. Edges of tokens that are still to be written are left out."""
+    made = torch.zeros(1, 1, _queries_of(block), block.run.keys, dtype=torch.bool, device=block.query.device)
+    there = [(query, key) for query, key in edges if query < made.shape[2] and key < made.shape[3]]
+    for query, key in there:
+        made[:, :, query, key] = True
     return made
+
+
+def _queries_of(block: Block) -> int:
+    """Return the number of queries of a text up to the block's last one, which may follow kept ones."""
+    return max(block.run.length, block.queries.stop)
 
 
 # --- copies of a text -----------------------------------------------------------------------------------

@@ -80,6 +80,8 @@ prediction.answers.logit | float | logit | for a regression its value; for a spa
 prediction.answers.probability | float or null | | null for a regression
 prediction.answers.start | int or null | | index in `tokens` of its first token; null if it is for the whole text
 prediction.answers.end | int or null | | index after its last token
+written | int? | | index in `tokens` of the first token that the model wrote (`generate`); `prediction` then has the 5
+    most likely next tokens after each token from the one before it
 kind | str? | | decoder or cross; missing for encoder attention
 measure | str? | | norm, or share of norm; missing for weights
 dtype | str? | | bfloat16 or float16, if the maps were computed in it; rows then sum to 1 less exactly

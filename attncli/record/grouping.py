@@ -170,7 +170,15 @@ def grouped(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
         part=part or record.part,
         prediction=None if record.prediction is None else record.prediction.between(queries.groups),
         usual=record.usual if axes.apart else None,
+        written=first_unit(queries.groups, record.written),
     )
+
+
+def first_unit(groups: Sequence[Sequence[int]], place: int | None) -> int | None:
+    """Return the first group that begins at this token or after it; None if there is none."""
+    if place is None:
+        return None
+    return next((number for number, group in enumerate(groups) if group[0] >= place), None)
 
 
 def between_units(axes: Axes, queries: slice, keys: slice, rows: Any) -> tuple[slice, slice, Any]:

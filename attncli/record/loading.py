@@ -134,6 +134,7 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         dtype=precision.dtype,
         sinks=sinks,
         usual=build_usual(numbers, labels, len(layers), len(heads)),
+        written=read_written(labels, tokens),
     )
 
 
@@ -213,7 +214,8 @@ def of_document(document: Any) -> Iterator[AttentionRecord]:
                 record = assembled(weights, tokens, keys, entry["mask"], known, room)
             except RequestError:  # a layer that attends beyond the named mask, or words
                 record = replace(assembled(weights, tokens, keys, None, known, room), mask_name=entry["mask"])
-        yield replace(record, prediction=read_prediction(entry, tokens), dtype=dtype)
+        said, written = read_prediction(entry, tokens), read_written(entry, tokens)
+        yield replace(record, prediction=said, dtype=dtype, written=written)
 
 
 def with_masks(record: AttentionRecord, text: dict[str, Any]) -> AttentionRecord:
@@ -221,6 +223,14 @@ def with_masks(record: AttentionRecord, text: dict[str, Any]) -> AttentionRecord
     masks = masks_of(text["masks"], record.layers, *record.weights.shape[-2:])
     check_hidden((record.weights.max(axis=1) > 0) & ~masks, record.tokens)
     return replace(record, masks=compact(masks), mask_name=text["mask"])
+
+
+def read_written(document: dict[str, Any], tokens: Tokens) -> int | None:
+    """Read the place of the first written token. Raises ValueError if there is no such token."""
+    written: int | None = document.get("written")
+    if written is not None and not written < len(tokens):
+        refuse(written, "written", f"one of {len(tokens)} tokens")
+    return written
 
 
 def read_prediction(document: dict[str, Any], tokens: Tokens) -> PredictionSummary | None:
@@ -380,6 +390,7 @@ LABELS = fields(
         "terms": list_of(text(LONGEST_TERM)),
         "prediction": SAID,
         "usual_texts": integer(1),
+        "written": integer(),
     },
 )
 
@@ -414,6 +425,7 @@ DOCUMENT = fields(
                     "key_shown": list_of(text()),
                     "masks": MASKS,
                     "prediction": SAID,
+                    "written": integer(),
                 },
             )
         ),

@@ -69,6 +69,8 @@ class AttentionRecord:
     sinks: heads have a sink score, which is part of the softmax but belongs to no key (gpt-oss). A row of weights then
     sums to at most 1.
     usual: the weights that these heads usually give between words, over other texts, if they were measured.
+    written: the place of the first token that the model wrote, if it wrote a part of the text. `prediction` then has the
+    most likely next tokens at each step.
     """
 
     weights: Floats
@@ -87,6 +89,7 @@ class AttentionRecord:
     part: Part | None = None
     sinks: bool = False
     usual: UsualWeights | None = None
+    written: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "masks", masks_of_layers(self.masks, (len(self.layers), *self.weights.shape[-2:])))
@@ -220,6 +223,8 @@ class AttentionRecord:
             labels["sinks"] = True
         if self.usual is not None:
             labels["usual_texts"] = self.usual.texts
+        if self.written is not None:
+            labels["written"] = self.written
         return Contents(numbers, labels)
 
     def to_dataframe(self) -> "DataFrame":
@@ -318,6 +323,8 @@ class AttentionRecord:
         masks: dict[str, Any] = {"masks": own} if own else {}
         if self.prediction is not None:
             more["prediction"] = self.prediction.document()
+        if self.written is not None:
+            more["written"] = self.written
         return {"tokens": self.tokens.text, **more, "segments": self.tokens.segments, "mask": self.mask_name, **masks}
 
 
