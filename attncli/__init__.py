@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from attncli.features.explain import explain
     from attncli.features.find import find
     from attncli.features.flow import flow
+    from attncli.features.generate import generate
     from attncli.features.mask import mask
     from attncli.features.patch import patch
     from attncli.features.probe import probe
@@ -50,6 +51,7 @@ HOMES = {
     "explain": "attncli.features.explain",
     "find": "attncli.features.find",
     "flow": "attncli.features.flow",
+    "generate": "attncli.features.generate",
     "mask": "attncli.features.mask",
     "patch": "attncli.features.patch",
     "probe": "attncli.features.probe",
@@ -81,6 +83,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "explain",
     "find",
     "flow",
+    "generate",
     "mask",
     "patch",
     "probe",

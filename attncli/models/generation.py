@@ -180,3 +180,16 @@ def _read_again(
 def extend(model: InTorch, tokens: Tokens, ids: Sequence[int]) -> Tokens:
     """Return a text's tokens followed by written ones; of an encoder-decoder the decoder's, with its input."""
     return model.extend(tokens, ids) if isinstance(model, TransformersModel) else model.tokenizer.extend(tokens, ids)
+
+
+def next_probabilities(
+    model: InTorch, tokens: Tokens, written: Sequence[int], taps: Sequence[Tap] = ()
+) -> Sequence[float]:
+    """Return the probability of each token of the vocabulary after a text and what was written so far."""
+    text = extend(model, tokens, written)
+    output = next_output(model)
+    with torch.inference_mode():
+        [hidden] = model.last_hidden([text], taps=taps)
+        [[logits]] = output([hidden], [text], [[len(text.spoken) - 1]])
+        found: list[float] = logits.double().softmax(dim=-1).tolist()
+    return found

@@ -61,10 +61,15 @@ class Backend:
         text: str = self.tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)
         return text
 
-    def encode(self, text: str, pair: str | None = None) -> Any:
+    def encode(self, text: str, pair: str | None = None, add_special_tokens: bool = True) -> Any:
         texts = {"text_target": text} if self.target else {"text": text, "text_pair": pair}
         with quiet():
-            cut = self.tokenizer(**texts, truncation=self.longest is not None, max_length=self.longest)
+            cut = self.tokenizer(
+                **texts,
+                truncation=self.longest is not None,
+                max_length=self.longest,
+                add_special_tokens=add_special_tokens,
+            )
         if cut.encodings is None:
             if pair is not None:
                 raise RequestError("this model's tokenizer does not separate the two texts: omit --pair")

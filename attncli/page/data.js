@@ -281,8 +281,15 @@ export function kindOf(text, name, layer, head) {
   return maskOf(text, name).kinds[page.layers.indexOf(layer)]?.[page.heads.indexOf(head)];
 }
 
-/** The heads that stand out, `{heads: [{layer, head, query, key, weight, usual}], count, texts}`: see payload.py. */
+/**
+ * The heads that stand out, `{heads: [{layer, head, query, key, weight, usual}], count, texts}`, and of a text that a
+ * model wrote its `steps`: see payload.py.
+ */
 export function findingsOf(text, name) {
-  const { heads, count, texts } = maskOf(text, name).findings;
-  return { heads: heads.map(([layer, head, query, key, weight, usual]) => ({ layer, head, query, key, weight, usual })), count, texts };
+  const { heads, count, texts, steps } = maskOf(text, name).findings;
+  return { heads: heads.map(edgeOf), count, texts, steps: steps?.map((step) => ({ ...step, edge: step.edge && edgeOf(step.edge) })) };
+}
+
+function edgeOf([layer, head, query, key, weight, usual]) {
+  return { layer, head, query, key, weight, usual };
 }

@@ -99,7 +99,8 @@ def content(
     records = [row_shares(one) for one in records]
     state = start.state(records[0] if records else None)
     description, chunks = payload(records, state, kept)
-    findings = description["texts"][0]["masks"][0]["findings"]["heads"]
+    found = description["texts"][0]["masks"][0]["findings"]
+    findings = found["heads"] if "steps" not in found else [step["edge"] for step in found["steps"] if step["edge"]]
     state["opening"] = start.opening(records[0], findings) if kept is None else kept.opening()
     description["advice"] = of_record(records[0]) if advice is None else advice
     return description, chunks

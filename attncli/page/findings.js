@@ -1,11 +1,12 @@
 // The heads that stand out: each has an edge between two words far above its usual weight. The page opens on the first.
+// Of a text that a model wrote, its steps are listed instead: each token with what it was made of.
 
 import { isolated, value } from "./captions.js";
 import { scrollToToken } from "./chart.js";
 import { findingsOf, page, tokensOf } from "./data.js";
 import { change, state } from "./state.js";
 
-const [section, note, list] = ["findings", "findings-note", "findings-list"].map((name) => document.getElementById(name));
+const [section, title, note, list, next] = ["findings", "findings-title", "findings-note", "findings-list", "findings-next"].map((name) => document.getElementById(name));
 
 let listed = ""; // what the list was made for
 
@@ -18,8 +19,9 @@ function found() {
   return findingsOf(state.text, state.mask);
 }
 
-/** The finding that is looked at; -1 if it is none. */
-function current({ heads }) {
+/** The finding or step that is looked at; -1 if it is none. */
+function current({ heads, steps }) {
+  if (steps) return state.side === "query" ? steps.findIndex(({ query }) => query === state.token) : -1;
   return heads.findIndex(({ layer, head }) => layer === state.layer && head === state.head);
 }
 
@@ -30,10 +32,15 @@ export function showFindings() {
   if (listed !== name) {
     listed = name;
     note.textContent = describe(all);
-    list.replaceChildren(...all.heads.map(entry));
-    list.hidden = all.heads.length === 0;
+    title.textContent = all.steps ? "Written" : "Findings";
+    list.replaceChildren(...(all.steps ? all.steps.map(stepEntry) : all.heads.map(entry)));
+    list.classList.toggle("steps", Boolean(all.steps));
+    list.hidden = list.children.length === 0;
   }
   const now = current(all);
+  const likely = all.steps?.[now]?.likely ?? [];
+  next.textContent = likely.map(([word, probability]) => `${isolated(word)} ${percent(probability)}`).join("  ");
+  next.hidden = likely.length === 0;
   [...list.querySelectorAll("button")].forEach((button, place) => {
     button.setAttribute("aria-pressed", String(place === now));
     button.tabIndex = place === Math.max(now, 0) ? 0 : -1;
@@ -43,8 +50,9 @@ export function showFindings() {
   section.hidden = page.texts[state.text].tokens.length === 0;
 }
 
-function describe({ heads, count, texts }) {
+function describe({ heads, count, texts, steps }) {
   const usual = texts > 1 ? `this text and ${texts - 1} sample texts` : "this text alone";
+  if (steps) return `Each written token with its probability, and the edge farthest above usual (over ${usual}) of the row that it was chosen from.`;
   if (count === 0) return `No head gives a word far more weight than usual in ${usual}.`;
   const shown = heads.length < count ? ` The first ${heads.length}:` : "";
   return `${count} of ${page.layers.length * page.heads.length} heads give a word far more weight than usual. In brackets: usual, over ${usual}.${shown}`;
@@ -53,18 +61,38 @@ function describe({ heads, count, texts }) {
 function entry(finding) {
   const { layer, head, query, key, weight, usual } = finding;
   const [from, to] = [tokensOf(state.text, "query").tokens[query], tokensOf(state.text, "key").tokens[key]].map(isolated);
+  return item([`${layer}.${head}`, `${from} → ${to}`, value(weight), `(${value(usual)})`], () => goTo(finding));
+}
+
+function stepEntry(step) {
+  const { tokens } = tokensOf(state.text, "query");
+  const [written, key] = [tokens[step.token], step.edge && tokensOf(state.text, "key").tokens[step.edge.key]];
+  const edge = step.edge ? [`${step.edge.layer}.${step.edge.head}`, `→ ${isolated(key)}`, value(step.edge.weight)] : ["", "", ""];
+  return item([isolated(written), step.probability === null ? "" : percent(step.probability), ...edge], () => goToStep(step));
+}
+
+function percent(probability) {
+  return `${(100 * probability).toFixed(probability < 0.0995 ? 1 : 0)}%`;
+}
+
+function item(texts, act) {
   const button = document.createElement("button");
   button.type = "button";
-  const parts = [`${layer}.${head}`, `${from} → ${to}`, value(weight), `(${value(usual)})`].map((text) => {
+  const parts = texts.map((text) => {
     const part = document.createElement("span");
     part.textContent = text;
     return part;
   });
   button.append(...parts.flatMap((part) => [part, " "]));
-  button.addEventListener("click", () => goTo(finding));
-  const item = document.createElement("li");
-  item.append(button);
-  return item;
+  button.addEventListener("click", act);
+  const made = document.createElement("li");
+  made.append(button);
+  return made;
+}
+
+/** Hold the row that a token was chosen from, in the head with its farthest edge. */
+function goToStep({ query, edge }) {
+  goTo({ layer: edge?.layer ?? state.layer, head: edge?.head ?? state.head, query });
 }
 
 /** Look at a head and hold the query that makes it stand out. */
@@ -75,10 +103,11 @@ function goTo({ layer, head, query }) {
   scrollToToken();
 }
 
-/** Go to the next finding (1) or to the one before (-1). */
+/** Go to the next finding or step (1) or to the one before (-1). */
 export function stepFinding(step) {
   const all = found();
+  const [places, go] = all.steps ? [all.steps, goToStep] : [all.heads, goTo];
   const now = current(all);
-  const next = all.heads[now < 0 ? 0 : Math.min(Math.max(now + step, 0), all.heads.length - 1)];
-  if (next) goTo(next);
+  const chosen = places[now < 0 ? 0 : Math.min(Math.max(now + step, 0), places.length - 1)];
+  if (chosen) go(chosen);
 }

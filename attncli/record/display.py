@@ -11,7 +11,7 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import printable, visible
 from attncli.record.parts import LIKELY, NOTHING, Answer, PredictionSummary
 from attncli.record.record import AttentionRecord
-from attncli.text.tokens import Tokens, text_between, word_groups
+from attncli.text.tokens import Tokens, joined, text_between, word_groups
 
 MOST_LABELS = 4  # labels of a text that are named
 MOST_WORDS = 12  # words with a label that are named
@@ -59,6 +59,9 @@ def token_count(tokens: Tokens) -> str:
 def describe_prediction(record: AttentionRecord) -> list[str]:
     """Return the prediction as lines: one, or one for every [MASK]; none where the record has no prediction."""
     said = record.prediction
+    if record.written is not None:
+        pieces = zip(record.tokens.shown[record.written :], record.tokens.special[record.written :], strict=True)
+        return [f'written: "{printable(joined([piece for piece, special in pieces if not special]))}"']
     if said is None:
         return []
     name = "prediction" if said.output == said.kind else f"prediction, {printable(said.output)}"

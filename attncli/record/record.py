@@ -69,8 +69,8 @@ class AttentionRecord:
     sinks: heads have a sink score, which is part of the softmax but belongs to no key (gpt-oss). A row of weights then
     sums to at most 1.
     usual: the weights that these heads usually give between words, over other texts, if they were measured.
-    written: the place of the first token that the model wrote, if it wrote a part of the text. `prediction` then has the
-    most likely next tokens at each step.
+    written: the place of the first token that the model wrote, if it wrote a part of the text. `prediction` then has
+    the most likely next tokens at each step.
     """
 
     weights: Floats

@@ -268,6 +268,22 @@ class Tokenizer:
         self.check(tokens, text)
         return tokens if pad_to is None else self.pad(tokens, pad_to)
 
+    def encode_marked(self, text: str) -> Tokens:
+        """Tokenize a text in which special tokens are written out, as in a chat, without adding others.
+
+        Raises RequestError if it is longer than the model's positions, and as `encode` does.
+        """
+        check_text(text)
+        encoding = self.encoding(text, marked=True)
+        if len(encoding) > self.max_tokens:
+            raise RequestError(
+                f"the text has {len(encoding)} tokens, but the model at most {self.max_tokens}: shorten it"
+            )
+        tokens = tokens_of(encoding, self.notation, text)
+        special = [flag or number in self.special_ids for flag, number in zip(tokens.special, tokens.ids, strict=True)]
+        self.check(tokens, text)
+        return replace(tokens, special=special)
+
     def stretches(self, text: str) -> Iterator[Tokens]:
         """Yield all tokens of a text of any length in stretches (`attncli.text.tokenizer`).
 
@@ -282,9 +298,9 @@ class Tokenizer:
         """Return all tokens of a text in one call. Raises Unreadable as `encoding` does."""
         return tokens_of(self.encoding(text), self.notation, text)
 
-    def encoding(self, *texts: str, most: int | None = None) -> Any:
+    def encoding(self, *texts: str, most: int | None = None, marked: bool = False) -> Any:
         """Return the backend's encoding of a text or pair: all tokens, or at most `most`. Every call of the backend is
-        here.
+        here. marked: add no special tokens, since the text has them.
 
         Raises Unreadable if the backend rejects the text or crashes on it.
         """
@@ -292,7 +308,8 @@ class Tokenizer:
             with quiet_panics():
                 if most is not None:
                     self.backend.enable_truncation(most)
-                return self.backend.encode(texts[0], texts[1] if len(texts) > 1 else None)
+                second = texts[1] if len(texts) > 1 else None
+                return self.backend.encode(texts[0], second, **({"add_special_tokens": False} if marked else {}))
         except (RequestError, MemoryError):
             raise
         except Exception as error:

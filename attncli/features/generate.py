@@ -1,0 +1,518 @@
+"""Write on from a text with a decoder, and show where each new token looked.
+
+A new token is chosen from the vector of the token before it: so what it was made of is the attention of that row. A
+weight alone does not say that a head reacts to the text, so edges are compared with their usual weight
+(`attncli.analysis.edges`). The first token of a decoder is a sink, whatever it is, and its share stands apart.
+
+With heads silenced or edges cut the text is written twice: as it is, and with the change.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+
+from attncli.base.errors import RequestError
+from attncli.base.files import PAGE
+from attncli.base.printable import printable, visible
+from attncli.base.progress import Progress, silent
+from attncli.features import options
+from attncli.features.feature import Feature, as_function
+from attncli.features.inputs import SAMPLE, check_one, notify, open_tapped, read_inputs
+from attncli.models.opening import Opening
+from attncli.record import AttentionRecord, Request
+from attncli.record.display import model_name
+from attncli.record.parts import Answer, PredictionSummary
+from attncli.record.record import SUFFIXES
+from attncli.record.selection import numbered_names, select_token
+from attncli.report import Column, NextCommand, Report, Sentence, Table
+from attncli.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from attncli.analysis.edges import Edge, Usual
+    from attncli.models.block import Tap
+    from attncli.models.devices import InTorch
+    from attncli.models.generation import Manner, Step
+
+ANY = "*"  # every token, also those that are still to be written
+LOOKS = 2  # edges that the terminal names for a token
+HEADS = 8  # heads that the terminal lists
+
+
+@dataclass(eq=False)
+class Generate(Feature):
+    """Write on from a text, and show where each new token looked.
+
+    The likeliest token is taken each time, or one is drawn (--sample). The text appears as it is written. Then each
+    token has its probability, and the edges far above their usual weight from the row that it was chosen from. With
+    --without or --cut the text is written with and without the change. -o saves the whole as one record.
+
+    \b
+    Examples:
+      attncli generate "The trophy does not fit in the suitcase because"
+      attncli generate --chat --max-tokens 30 "What is attention?"
+      attncli generate --without 10.1 "The capital of France is"
+      attncli generate --sample --top-p 0.9 --seed 1 -o written.html "Once upon a time"
+    """
+
+    group = "Look"
+    saves = (*SUFFIXES, PAGE)
+    saved_as = "a record"
+
+    text: options.Text = None
+    file: options.File = None
+    chat: Annotated[
+        bool, options.option(options.TEXT, "--chat", help="Put the text into the model's own chat template.")
+    ] = False
+    edges: options.Edges = None
+    model: options.ModelName = "smollm2"
+    max_tokens: Annotated[
+        int, options.option(options.MODEL, "--max-tokens", metavar="N", min=1, help="Write at most N tokens.")
+    ] = 40
+    sample: Annotated[
+        bool, options.option(options.MODEL, "--sample", help="Draw each token, instead of the likeliest.")
+    ] = False
+    temperature: Annotated[
+        float,
+        options.option(
+            options.MODEL,
+            "--temperature",
+            metavar="X",
+            min=0.01,
+            max=100,
+            help="With --sample: divide the logits by X.",
+        ),
+    ] = 1.0
+    top_p: Annotated[
+        float,
+        options.option(
+            options.MODEL,
+            "--top-p",
+            metavar="P",
+            min=0.0,
+            max=1.0,
+            help="With --sample: draw from the likeliest tokens that sum to P.",
+        ),
+    ] = 1.0
+    seed: Annotated[
+        int, options.option(options.MODEL, "--seed", metavar="N", min=0, help="With --sample: the seed of the draws.")
+    ] = 0
+    without: options.Without = None
+    which: options.Which = None
+    engine: options.Engine = "auto"
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def report(self, progress: Progress = silent) -> Report:
+        *_, last = self._reports()
+        return last
+
+    def reports(self, progress: Progress = silent) -> Iterator[Report]:
+        """Yield the text piece by piece as it is written, then its report; with --json or -o only the report."""
+        if self.shown:
+            yield from self._reports()
+        else:
+            yield self.report(progress)
+
+    def _reports(self) -> Iterator[Report]:
+        from attncli.models.generation import Manner
+
+        if not self.sample:
+            self.refuse("without --sample, which draws tokens", "temperature", "top_p", "seed")
+        text = self._text()
+        engine: Any = open_tapped(Opening(self.model, self.device, self.dtype, self.engine), self.which)
+        tokens = self._tokens(engine, text)
+        manner = Manner(self.max_tokens, self.sample, self.temperature, self.top_p, self.seed)
+        how = f"drawn with seed {self.seed}" if self.sample else "the likeliest tokens"
+        named = f"{engine.part} attention" if engine.part != "decoder" else ""
+        title = " · ".join([model_name(engine.info.shown), *filter(None, [named]), how])
+        changes = self.without is not None or bool(self.edges)
+        between = "\n" + "as it is: " * changes if changes or self.chat or engine.part == "cross" else ""
+        yield _piece(f"{title}\n{visible_text(text)}{between}")
+        plain = _Writing(engine, tokens, manner)
+        changed: _Writing | None = None
+        yield from map(_piece, plain.pieces())
+        yield _piece("\n")
+        if changes:
+            other = engine if self.without is None else engine.without(self.without)
+            changed = _Writing(other, tokens, manner, _cutting(other, tokens, self.edges or [], self.max_tokens))
+            changed.name = " and ".join(filter(None, [_name(self.without), _cut_name(self.edges)]))
+            yield _piece(f"{changed.name}: ")
+            yield from map(_piece, changed.pieces())
+            yield _piece("\n")
+        yield _report(text, plain, changed)
+
+    def _text(self) -> str:
+        """Return the text to write on from."""
+        if self.text is None and self.file is None:
+            beginning = SAMPLE.partition(" it ")[0]
+            notify(f'no text given, so this one: "{beginning}"')
+            return beginning
+        inputs = read_inputs(self.text, None, self.file)
+        check_one(len(inputs), "give the one to write on from")
+        return inputs[0].text
+
+    def _tokens(self, engine: "InTorch", text: str) -> Tokens:
+        """Return the tokens of the text, or of the chat that it begins."""
+        if not self.chat:
+            tokens = engine.tokenizer.encode(text)
+            ends = len(tokens) - 1
+            last = engine.part == "decoder" and tokens.special[ends] and ends > 0
+            return tokens.take(range(ends)) if last else tokens  # what ends a text is nothing to write on from
+        from attncli.text.chat import chat_prompt
+
+        return engine.tokenizer.encode_marked(chat_prompt(engine.place.path, text))
+
+
+generate = as_function(Generate)
+
+
+def _cutting(engine: "InTorch", tokens: Tokens, edges: Sequence[tuple[str, str]], most: int) -> "list[Tap]":
+    """Return the tap that cuts edges in all heads: a key of the text, hidden from a query of it or from all."""
+    if not edges:
+        return []
+    from attncli.effects.change import Changed, Hide
+
+    if engine.part != "decoder":
+        raise RequestError("--cut is for decoders, whose text is its own context: leave it out")
+    cut = []
+    for query, key in edges:
+        keys = range(len(tokens)) if key == ANY else [select_token(key, tokens)]
+        queries = range(len(tokens) + most) if query == ANY else [select_token(query, tokens)]
+        cut += [(q, k) for q in queries for k in keys if k < q]
+    every = [(layer, head) for layer in range(engine.layers) for head in range(engine.heads)]
+    return [Changed([Hide(every, cut)])]
+
+
+def _name(without: str | None) -> str:
+    return "" if without is None else f"without {without}"
+
+
+def _cut_name(edges: Sequence[tuple[str, str]] | None) -> str:
+    return "" if not edges else "with " + ", ".join(f"{query} → {key}" for query, key in edges) + " cut"
+
+
+# --- writing --------------------------------------------------------------------------------------------
+
+
+class _Writing:
+    """A text while it is written and afterwards.
+
+    tokens: the text; of an encoder-decoder its input. steps: one per written token. name: the change, if any.
+    """
+
+    name = ""
+
+    def __init__(self, engine: Any, tokens: Tokens, manner: "Manner", taps: "Sequence[Tap]" = ()) -> None:
+        self.engine, self.tokens, self.manner, self.taps = engine, tokens, manner, taps
+        self.steps: list[Step] = []
+
+    @property
+    def ids(self) -> list[int]:
+        return [step.token for step in self.steps]
+
+    @property
+    def text(self) -> str:
+        """The written text, without special tokens."""
+        decoded: str = self.writes_with.decode(self.ids)
+        return decoded
+
+    @property
+    def writes_with(self) -> Any:
+        """The tokenizer of what is written."""
+        return self.engine.fed if self.engine.part == "cross" else self.engine.tokenizer
+
+    def pieces(self) -> Iterator[str]:
+        """Write, and yield the text as it grows. A character that is written byte by byte comes when it is whole."""
+        from attncli.models.generation import write
+
+        shown = 0
+        for step in write(self.engine, self.tokens, self.manner, self.taps):
+            self.steps.append(step)
+            text = self.text
+            if not text.endswith("\ufffd"):
+                yield visible_text(text[shown:])
+                shown = len(text)
+
+    @property
+    def whole(self) -> Tokens:
+        """The text with what was written."""
+        from attncli.models.generation import extend
+
+        made: Tokens = extend(self.engine, self.tokens, self.ids)
+        return made
+
+    @property
+    def start(self) -> int:
+        """The place of the first written token."""
+        return len(self.whole) - len(self.steps)
+
+    def record(self) -> AttentionRecord:
+        """Return the record of the whole, from one pass. Its rows are those of every step."""
+        request = Request(which=self.engine.part if len(self.engine.parts) > 1 else None)
+        [record] = self.engine.attend_tokens([self.whole], request, self.taps)
+        return replace(record, written=self.start, prediction=self._prediction())
+
+    def _prediction(self) -> PredictionSummary:
+        """Return the most likely tokens at every step, about the token from whose row they are."""
+        names, notation = self.engine.tokenizer.backend.id_to_token, self.writes_with.notation
+        answers = []
+        for number, step in enumerate(self.steps):
+            place = self.start - 1 + number
+            for token, probability in step.likely:
+                [word] = notation.read([names(token) or f"<{token}>"], [False])
+                answers.append(Answer(word, float(np.log(max(probability, 1e-38))), probability, place, place + 1))
+        return PredictionSummary("next", "next", True, answers)
+
+
+# --- the report -----------------------------------------------------------------------------------------
+
+
+def visible_text(text: str) -> str:
+    """Return a text for a terminal: line breaks stay, and what a terminal would act on is written out."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def _piece(text: str) -> Report:
+    return Report([], [], dict, verbatim=text)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What a written token was made of.
+
+    place: of the token. sink: the mean weight, over layers and heads, that its row gives the first token; None where
+    that is no sink. edges: of its row, those far above their usual weight, farthest above first.
+    """
+
+    place: int
+    sink: float | None
+    edges: "Sequence[Edge]"
+
+
+def _looks(record: AttentionRecord, over: "Usual") -> list[_Look]:
+    """Return what each written token was made of."""
+    from attncli.analysis.edges import edges, sinks
+
+    assert record.written is not None
+    of_rows: dict[int, list[Edge]] = defaultdict(list)
+    for of_head in edges(record, over):
+        for edge in of_head:
+            of_rows[edge.query].append(edge)
+    sink = record.kind == "decoder" and sinks(record)[0]
+    return [
+        _Look(
+            place,
+            float(record.weights[:, :, place - 1, 0].mean()) if sink else None,
+            sorted(of_rows[place - 1], key=lambda edge: -edge.above),
+        )
+        for place in range(record.written, len(record.tokens))
+    ]
+
+
+def _report(text: str, plain: _Writing, changed: _Writing | None) -> Report:
+    """Report what was written, with the change if there is one."""
+    from attncli.analysis.edges import Usual, with_usual
+    from attncli.corpus.usual import usual_of
+
+    shown = changed or plain
+    request = Request(which=plain.engine.part if len(plain.engine.parts) > 1 else None)
+    record = with_usual(shown.record(), usual_of(plain.engine, request))
+    looks = _looks(record, Usual.of_text(record))
+    difference = None if changed is None else _difference(plain, changed)
+    parts = [*_difference_lines(difference, changed), _steps_table(shown, record, looks), *_heads_parts(record, looks)]
+    files = {suffix: (lambda path: record.save(path)) for suffix in SUFFIXES}
+
+    def document() -> dict[str, Any]:
+        return _document(text, plain, changed, record, looks, difference)
+
+    seen = NextCommand("step through it on a page", "generate", {"output_path": Path("written.html")})
+    return Report([], parts, document, files={**files, PAGE: lambda path: _save_page(record, path)}, next=seen)
+
+
+def _save_page(record: AttentionRecord, path: Path) -> None:
+    from attncli.page import document
+    from attncli.page.document import save_page
+
+    save_page(document.page([record]), path)
+
+
+def _steps_table(writing: _Writing, record: AttentionRecord, looks: Sequence[_Look]) -> Table:
+    """Return a row per written token: its probability, the share of the sink, and the edges far above usual."""
+    queries, keys = numbered_names(record.tokens), numbered_names(record.keys)
+    first = visible(record.keys.shown[0])
+    rows = []
+    for step, look in zip(writing.steps, looks, strict=True):
+        edges = [f"{keys[one.key]} {one.weight:.2f} ({one.usual:.2f}) {one.layer}.{one.head}" for one in look.edges]
+        sink = [] if look.sink is None else [f"{look.sink:.2f}"]
+        rows.append([queries[look.place], f"{step.probability:.1%}", *sink, "  ".join(edges[:LOOKS]) or "-"])
+    sink_column = [Column(f"to {first}")] if looks and looks[0].sink is not None else []
+    columns = [Column("token", "name"), Column("probability"), *sink_column, Column("looked at", "prose")]
+    return Table(columns, rows)
+
+
+def _heads_parts(record: AttentionRecord, looks: Sequence[_Look]) -> list[Table | Sentence]:
+    """Return the heads with edges far above usual at the most written tokens."""
+    from attncli.analysis.edges import STRONG
+
+    of_heads: dict[tuple[int, int], dict[int, Edge]] = defaultdict(dict)
+    for look in looks:
+        for edge in look.edges:
+            of_heads[edge.layer, edge.head].setdefault(edge.query, edge)
+    about = (
+        "looked at: key, weight, in brackets the usual weight, and the head; only edges between words, at least "
+        f"{STRONG} above usual, of the row that the token was chosen from"
+    )
+    if looks and looks[0].sink is not None:
+        about += f". to {visible(record.keys.shown[0])}: the mean over all heads; this first token is a sink"
+    if not of_heads:
+        return [
+            Sentence(f"no head looked at a word {STRONG} above its usual weight", "strong"),
+            Sentence(about, "faint"),
+        ]
+    queries, keys = numbered_names(record.tokens), numbered_names(record.keys)
+    order = sorted(
+        of_heads, key=lambda head: (-len(of_heads[head]), -max(one.above for one in of_heads[head].values()))
+    )
+    rows = []
+    for head in order[:HEADS]:
+        best = max(of_heads[head].values(), key=lambda edge: edge.above)
+        strongest = f"{queries[best.query]} → {keys[best.key]}"
+        numbers = [f"{best.weight:.3f}", f"{best.usual:.3f}"]
+        rows.append([f"{head[0]}.{head[1]}", str(len(of_heads[head])), strongest, *numbers])
+    every = len(record.layers) * len(record.heads)
+    title = f"{len(of_heads)} of {every} heads looked far above usual while writing. The first {len(rows)}:"
+    columns = [
+        Column("head", "name"),
+        Column("tokens"),
+        Column("strongest edge", "name"),
+        Column("weight"),
+        Column("usual"),
+    ]
+    return [Sentence(""), Table(columns, rows, title), Sentence(about, "faint")]
+
+
+# --- with a change --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """The first place where two texts differ, counted from the first written token.
+
+    tokens: the one written as it is, and the one with the change; "" where a text ends. probabilities: of both tokens
+    as it is, then with the change.
+    """
+
+    place: int
+    tokens: tuple[str, str]
+    probabilities: tuple[tuple[float, float], tuple[float, float]]
+
+
+def _difference(plain: _Writing, changed: _Writing) -> _Difference | None:
+    """Return where two texts first differ; None if they don't."""
+    pairs = zip(plain.ids, changed.ids, strict=False)
+    same = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
+    if same is None:
+        return None  # greedy: one of them ends where the other does
+    ids = plain.ids[same], changed.ids[same]
+    probabilities = [_probabilities(one, plain.ids[:same], ids) for one in (plain, changed)]
+    names = [visible(plain.writes_with.extend(plain.tokens.take([]), [one]).shown[0]) for one in ids]
+    return _Difference(same, (names[0], names[1]), (probabilities[0], probabilities[1]))
+
+
+def _probabilities(writing: _Writing, before: Sequence[int], ids: tuple[int, int]) -> tuple[float, float]:
+    """Return the probabilities of two tokens after the text and what was written before."""
+    from attncli.models.generation import next_probabilities
+
+    found = next_probabilities(writing.engine, writing.tokens, before, writing.taps)
+    return float(found[ids[0]]), float(found[ids[1]])
+
+
+def _difference_lines(difference: _Difference | None, changed: _Writing | None) -> list[Sentence]:
+    if changed is None:
+        return []
+    if difference is None:
+        return [Sentence(f"{changed.name}: the same {len(changed.steps)} tokens", "strong"), Sentence("")]
+    (one, other), (plain, altered) = difference.tokens, difference.probabilities
+    line = (
+        f"{changed.name} the text differs from token {difference.place + 1} on: {other} ({altered[1]:.1%}; as it is "
+        f"{plain[1]:.1%}) instead of {one} ({plain[0]:.1%}; with the change {altered[0]:.1%})"
+    )
+    return [Sentence(line, "strong"), Sentence("")]
+
+
+def _document(
+    text: str,
+    plain: _Writing,
+    changed: _Writing | None,
+    record: AttentionRecord,
+    looks: Sequence[_Look],
+    difference: _Difference | None,
+) -> dict[str, Any]:
+    shown = changed or plain
+    tokens = []
+    for step, look in zip(shown.steps, looks, strict=True):
+        tokens.append(
+            {
+                "index": look.place,
+                "token": record.tokens.text[look.place],
+                "probability": step.probability,
+                "likely": [
+                    {"token": shown.engine.tokenizer.backend.id_to_token(token), "probability": probability}
+                    for token, probability in step.likely
+                ],
+                "sink": look.sink,
+                "edges": [{**asdict(edge), "key_token": record.keys.text[edge.key]} for edge in look.edges],
+            }
+        )
+    made: dict[str, Any] = {
+        "model": record.model.document(),
+        "prompt": text,
+        "text": shown.text,
+        "ended": bool(shown.steps) and shown.steps[-1].ends,
+        "tokens": tokens,
+    }
+    if changed is not None:
+        made["changes"] = changed.name
+        made["unchanged"] = {"text": plain.text, "ended": bool(plain.steps) and plain.steps[-1].ends}
+        made["difference"] = None if difference is None else asdict(difference)
+    return made
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### generate
+
+model | model
+prompt | str | | the text to write on from
+text | str | | what was written; with a change, what was written with it
+ended | bool | | the model wrote its end token
+tokens | [object] | | one per written token
+tokens.index | int | | position in the text, or in the output of an encoder-decoder
+tokens.token | str
+tokens.probability | float | probability | the model's own, before --temperature and --top-p
+tokens.likely | [object] | | the 5 most likely tokens
+tokens.likely.token | str or null | | null if the vocabulary has no name for it
+tokens.likely.probability | float | probability
+tokens.sink | float or null | weight | the mean weight, over layers and heads, from the row that the token was chosen
+    from to the first token; null if that is no sink
+tokens.edges | [object] | | of that row, the edges between words at least 0.3 above their usual weight
+tokens.edges.layer | int
+tokens.edges.head | int
+tokens.edges.query | int | | position of the row: `index` - 1
+tokens.edges.key | int
+tokens.edges.weight | float
+tokens.edges.usual | float | weight | as in `findings` of `run`
+tokens.edges.key_token | str
+changes | str? | | the heads that are silenced and the edges that are cut, with --without and --cut
+unchanged | object? | | what was written without the change
+unchanged.text | str
+unchanged.ended | bool
+difference | object or null | | the first place where both texts differ, if there is one; missing without a change
+difference.place | int | | from 0, the first written token
+difference.tokens | [str] | `[2]` | the token written as it is, and the one with the change
+difference.probabilities | [[float]] | `[2][2]` | of both tokens as it is, then with the change
+"""
