@@ -118,12 +118,13 @@ class Generate(Feature):
             yield self.report(progress)
 
     def _reports(self) -> Iterator[Report]:
-        from attncli.models.generation import Manner
+        from attncli.models.generation import Manner, next_output
 
         if not self.sample:
             self.refuse("without --sample, which draws tokens", "temperature", "top_p", "seed")
         text = self._text()
         engine: Any = open_tapped(Opening(self.model, self.device, self.dtype, self.engine), self.which)
+        next_output(engine)  # refuses a model that writes no text before anything is printed
         tokens = self._tokens(engine, text)
         manner = Manner(self.max_tokens, self.sample, self.temperature, self.top_p, self.seed)
         how = f"drawn with seed {self.seed}" if self.sample else "the likeliest tokens"

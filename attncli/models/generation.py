@@ -141,6 +141,7 @@ def _choose(logits: Tensor, manner: Manner, draw: torch.Generator) -> int:
     probabilities, order = (logits / manner.temperature).softmax(dim=-1).sort(descending=True)
     before = probabilities.cumsum(dim=-1) - probabilities  # the sum of all more likely ones
     kept = probabilities.masked_fill(before >= manner.top_p, 0.0)
+    kept[0] = probabilities[0]  # the likeliest, however small top_p is
     return int(order[torch.multinomial(kept, 1, generator=draw)])
 
 

@@ -1,0 +1,235 @@
+"""attncli generate: what is written, what each token was made of, and the same with a change."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import edit_config, make_checkpoint, make_config, make_network
+from foreign_checkpoints import make_foreign
+
+import attncli as package
+from attncli import load_model, load_record
+from attncli.analysis.edges import Usual, edges
+
+TEXT = "the cat sat on"
+FEW = ["--max-tokens", "6"]
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory):
+    """A small Llama that takes no token for the end."""
+    directory = make_checkpoint(tmp_path_factory.mktemp("made") / "llama", "llama", "ForCausalLM")
+    edit_config(directory, eos_token_id=None)
+    (directory / "generation_config.json").unlink(missing_ok=True)
+    return directory
+
+
+@pytest.fixture
+def written(attncli, decoder):
+    """`written(...)` -> the document that --json prints."""
+
+    def run(*arguments):
+        result = attncli("generate", "-m", decoder, TEXT, *FEW, *arguments, "--json")
+        assert result.code == 0, result.err
+        return json.loads(result.out)
+
+    return run
+
+
+def test_greedy_text_and_probabilities_are_those_of_transformers(written, decoder):
+    document = written()
+    network = make_network(make_config("llama"), "ForCausalLM")
+    tokens = load_model(decoder, "cpu").tokenizer.encode(TEXT)
+    ids = torch.tensor([tokens.ids])
+    names = load_model(decoder, "cpu").vocabulary()
+    for number, token in enumerate(document["tokens"]):
+        with torch.inference_mode():
+            expected = network(ids).logits[0, -1].softmax(dim=-1)
+        best = expected.topk(5)
+        assert token["index"] == len(tokens) + number and token["token"] == names[best.indices[0]]
+        assert [one["token"] for one in token["likely"]] == [names[one] for one in best.indices]
+        np.testing.assert_allclose([one["probability"] for one in token["likely"]], best.values, atol=1e-4)
+        assert token["probability"] == token["likely"][0]["probability"]
+        ids = torch.cat([ids, best.indices[None, :1]], dim=1)
+    assert len(document["tokens"]) == 6 and not document["ended"]
+
+
+def test_the_text_is_printed_as_it_is_written_and_each_token_has_a_row(attncli, decoder, written):
+    out = attncli("generate", "-m", decoder, TEXT, *FEW).out
+    document = written()
+    assert out.startswith(f"llama · the likeliest tokens\n{TEXT}")
+    for token in document["tokens"]:
+        assert f"{token['probability']:.1%}" in out
+
+
+def test_a_record_of_the_whole_is_one_pass_over_the_whole_text(attncli, decoder, tmp_path, written):
+    result = attncli("generate", "-m", decoder, TEXT, *FEW, "-o", tmp_path / "w.safetensors")
+    assert result.code == 0 and result.out == f"{tmp_path / 'w.safetensors'}\n"
+    record = load_record(tmp_path / "w.safetensors")
+    model = load_model(decoder, "cpu")
+    count = len(model.tokenizer.encode(TEXT))
+    assert record.written == count and len(record.tokens) == count + 6 and record.kind == "decoder"
+    [expected] = model.attend_tokens([record.tokens])
+    np.testing.assert_allclose(record.weights, expected.weights, atol=1e-6)
+    assert [answer.start for answer in record.prediction.answers[::5]] == list(range(count - 1, count + 5))
+    over = Usual.of_text(record)
+    strong = {(one.layer, one.head, one.query, one.key) for of_head in edges(record, over) for one in of_head}
+    said = {
+        (edge["layer"], edge["head"], edge["query"], edge["key"])
+        for token in written()["tokens"]
+        for edge in token["edges"]
+    }
+    assert said == {one for one in strong if one[2] >= count - 1 and one[2] < count + 5}
+    sinks = [token["sink"] for token in written()["tokens"]]
+    np.testing.assert_allclose(sinks, record.weights[:, :, count - 1 : -1, 0].mean(axis=(0, 1)), atol=1e-6)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+def test_files_say_again_what_was_written(attncli, decoder, tmp_path, suffix, written):
+    path = tmp_path / f"w{suffix}"
+    assert attncli("generate", "-m", decoder, TEXT, *FEW, "-o", path).code == 0
+    assert load_record(path).written == written()["tokens"][0]["index"]
+    assert attncli("run", "--from", path, "-l", "0").out.splitlines()[1].startswith('written: "')
+
+
+def test_a_page_lists_the_steps(attncli, decoder, tmp_path):
+    path = tmp_path / "w.html"
+    assert attncli("generate", "-m", decoder, TEXT, *FEW, "-o", path).code == 0
+    assert '"steps":' in path.read_text(encoding="utf-8")
+
+
+def test_without_heads_the_text_is_that_of_the_model_without_them(written, decoder):
+    heads = "0.all,1.all,2.0-2"
+    document = written("--without", heads)
+    model, silenced = load_model(decoder, "cpu"), load_model(decoder, "cpu").without(heads)
+    place, (one, other) = document["difference"]["place"], document["difference"]["tokens"]
+    assert document["changes"] == f"without {heads}" and one != other
+    before = model.tokenizer.extend(model.tokenizer.encode(TEXT), [])
+    ids = [model.vocabulary().index(token["token"]) for token in document["tokens"]]
+    text = model.tokenizer.extend(before, ids[:place])
+    for engine, found in zip((model, silenced), document["difference"]["probabilities"], strict=True):
+        [hidden] = engine.last_hidden([text])
+        [[logits]] = engine.outputs()["next"]([hidden], [text], [[len(text) - 1]])
+        assert found[1] == pytest.approx(float(logits.softmax(dim=-1)[ids[place]]), abs=1e-5)
+    assert document["unchanged"]["text"] == written()["text"]
+
+
+def test_heads_that_do_nothing_change_nothing(attncli, tmp_path):
+    """The control: where the heads' output is multiplied with 0, silencing them changes no token."""
+    directory = make_checkpoint(tmp_path / "idle", "llama", "ForCausalLM")
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(directory / "model.safetensors")
+    tensors["model.layers.1.self_attn.o_proj.weight"].zero_()
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    result = attncli("generate", "-m", directory, TEXT, *FEW, "--without", "1.all")
+    assert "without 1.all: the same 6 tokens" in result.out
+
+
+def test_a_cut_key_gets_no_weight_from_any_later_row(attncli, decoder, tmp_path):
+    path = tmp_path / "cut.safetensors"
+    model = load_model(decoder, "cpu")
+    tokens = model.tokenizer.encode(TEXT)
+    key = len(tokens) - 2
+    result = attncli("generate", "-m", decoder, TEXT, *FEW, "--cut", "*", str(key), "-o", path)
+    assert result.code == 0, result.err
+    record = load_record(path)
+    assert (record.weights[:, :, key + 1 :, key] == 0).all() and record.weights[:, :, key, key].any()
+    np.testing.assert_allclose(record.weights.sum(axis=-1), 1.0, atol=1e-5)
+
+
+def test_sampling_is_the_same_with_the_same_seed(written):
+    first, again, other = (written("--sample", "--seed", seed)["text"] for seed in ("1", "1", "2"))
+    assert first == again != other
+    assert written("--sample", "--top-p", "0")["text"] == written()["text"]  # the likeliest is always kept
+
+
+def test_it_ends_with_the_end_token(attncli, decoder, written, tmp_path):
+    import shutil
+
+    directory = tmp_path / "ends"
+    shutil.copytree(decoder, directory)
+    ids = [load_model(decoder, "cpu").vocabulary().index(one["token"]) for one in written()["tokens"]]
+    last = next(number for number in range(1, 6) if ids[number] not in ids[:number])
+    edit_config(directory, eos_token_id=[ids[last]])
+    document = json.loads(attncli("generate", "-m", directory, TEXT, *FEW, "--json").out)
+    assert document["ended"] and len(document["tokens"]) == last + 1
+
+
+TEMPLATE = (
+    "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %} a:{% endif %}"
+)
+    "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}{% endfor %}{% if add_generation_prompt %} a:{% endif %}"
+)
+
+
+def chat(directory, template):
+    path = directory / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "chat_template": template}))
+    return directory
+
+
+def test_a_chat_has_the_templates_text_around_it(attncli, tmp_path):
+    directory = chat(make_checkpoint(tmp_path / "chat", "llama", "ForCausalLM"), TEMPLATE)
+    path = tmp_path / "chat.safetensors"
+    assert attncli("generate", "-m", directory, "the cat", "--chat", *FEW, "-o", path).code == 0
+    record = load_record(path)
+    assert record.tokens.text[0] == "<s>" and record.tokens.special[0] and record.tokens.text.count("<s>") == 1
+    assert "".join(record.tokens.shown[1 : record.written]) == "user: the cat a:"
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ("{{ raise_exception('not\\x1b[31m for you') }}", r"not\\x1b\[31m for you"),
+        ("{{ messages.__class__.__mro__[1].__subclasses__() }}", "unsafe|access"),
+        ("{% for i in range(10**9) %}x{% endfor %}", "Range too big|range"),
+        ("{% for i in range(99999) %}{{ 'x' * 1000 }}{% endfor %}", "more than 1,048,576 characters"),
+        ("{{ messages.append(1) }}", "unsafe|not safely|SecurityError"),
+        ("{% include 'a' %}", "no loader"),
+        ("{% if", "expected|unexpected|Expected"),
+    ],
+)
+def test_a_hostile_template_is_one_line(attncli, tmp_path, template, says):
+    directory = chat(make_checkpoint(tmp_path / "chat", "llama", "ForCausalLM"), template)
+    result = attncli("generate", "-m", directory, "the cat", "--chat", *FEW)
+    assert result.code == 2 and len(result.err.splitlines()) == 1 and "\x1b" not in result.err
+    assert "chat template" in result.err
+    import re
+
+    assert re.search(says, result.err), result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--top-p", "0.5"], "--top-p has no effect without --sample"),
+        (["--chat"], "no chat template"),
+        (["--cut", "dog", "cat"], "no token"),
+        (["--without", "9.0"], "layer"),
+        (["-m", "minilm"], "minilm writes no text"),
+    ],
+)
+def test_what_can_not_be_met_is_one_line(attncli, decoder, arguments, says):
+    model = [] if "-m" in arguments else ["-m", decoder]
+    result = attncli("generate", *model, TEXT, *FEW, *arguments)
+    assert result.code == 2 and says in result.err.splitlines()[-1] and "Traceback" not in result.err
+
+
+def test_an_encoder_decoder_writes_what_it_always_wrote(attncli, tmp_path):
+    directory = make_foreign(tmp_path / "t5", "t5")
+    model = load_model(directory, "cpu")
+    fed, ids = model.decoder_input(model.tokenizer.encode("the cat sat on the mat"), None)
+    document = json.loads(
+        attncli("generate", "-m", directory, "the cat sat on the mat", "--max-tokens", str(len(ids)), "--json").out
+    )
+    names = model.tokenizer.backend.id_to_token
+    assert [one["token"] for one in document["tokens"]][:1] == [names(ids[0])]
+    assert len(fed) == len(ids)
+
+
+def test_python_gets_the_report(decoder):
+    report = package.generate(TEXT, model=str(decoder), max_tokens=3)
+    assert len(report.document()["tokens"]) == 3 and "probability" in str(report)
