@@ -26,6 +26,7 @@ layers | int or null | | in the model, not in the document; null, as the next tw
 heads | int or null | | per layer
 hidden_size | int or null | | size of a token's vector between layers
 changes | str? | | changes to its network (`--without`): "without 3.1,4.0-2"
+key_heads | int? | | per layer, if groups of heads share keys and values
 
 ### head
 

@@ -230,7 +230,8 @@ def _overview_report(record: AttentionRecord, usual: "Callable[[], Usual | None]
 
     record = row_shares(record)
     found, over = _strong_edges(record, usual)
-    title = title_of_record(record, f"{len(record.layers)} layers x {len(record.heads)} heads")
+    shared = "" if record.model.key_heads is None else f" over {record.model.key_heads} key heads"
+    title = title_of_record(record, f"{len(record.layers)} layers x {len(record.heads)} heads{shared}")
     return _text_report(_Overview(record, title, found, over), findings=_findings(0, record, found))
 
 

@@ -67,6 +67,7 @@ class Encoder(Engine):
             heads=self.config.heads,
             hidden_size=self.config.hidden_size,
             changes=f"without {heads_list(self.silenced_heads)}" if self.silenced_heads else "",
+            key_heads=self.config.key_heads if self.config.key_heads < self.config.heads else None,
         )
 
     @property

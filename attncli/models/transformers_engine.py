@@ -230,12 +230,15 @@ class TransformersModel(InTorch):
                     Fed(**tried.lists, read=tried, goal=[]) if self.fed_to(part) else tried, "padding", part
                 )
                 sizes = len(maps), len(maps[0])
+                shared = 1
             else:
                 view = self.of_part(part)
-                sizes = view.layers, view.heads
+                sizes, shared = (view.layers, view.heads), self.places.blocks[part].shared
             size = getattr(self.stack(part).config.get_text_config(), "hidden_size", 0)
             changes = f"without {heads_list(self.gone)}" if self.gone else ""
-            self.infos[part] = ModelInfo(self.place.name, str(self.place.path), self.sha256, *sizes, size, changes)
+            key_heads = sizes[1] // shared if shared > 1 else None
+            place = self.place
+            self.infos[part] = ModelInfo(place.name, str(place.path), self.sha256, *sizes, size, changes, key_heads)
         return self.infos[part]
 
     def fed_to(self, part: str) -> bool:

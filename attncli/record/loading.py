@@ -324,7 +324,7 @@ MODEL = fields(
         "heads": integer(1, MOST_HEADS),
         "hidden_size": integer(),
     },
-    {"changes": text(LONGEST_CHANGES)},  # missing in older files
+    {"changes": text(LONGEST_CHANGES), "key_heads": integer(1, MOST_HEADS)},  # missing in older files
 )
 
 TOKENS_OF = {

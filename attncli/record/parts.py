@@ -35,7 +35,8 @@ CONTENT = "content"  # the part of a score computed from q and k
 class ModelInfo:
     """The model of a record. The counts are the model's, not the record's.
 
-    changes: the modifications of its network in words, "without 3.1, 4.0-2"; empty if there are none.
+    changes: the modifications of its network in words, "without 3.1, 4.0-2"; empty if there are none. key_heads: the
+    number of key heads, if groups of heads share them.
     """
 
     name: str
@@ -45,6 +46,7 @@ class ModelInfo:
     heads: int
     hidden_size: int
     changes: str = ""
+    key_heads: int | None = None
 
     @property
     def shown(self) -> str:
@@ -52,8 +54,8 @@ class ModelInfo:
         return f"{self.name} {self.changes}".strip()
 
     def document(self) -> dict[str, Any]:
-        """Return the entry in files and --json, with `changes` only if there are any."""
-        return {name: value for name, value in asdict(self).items() if name != "changes" or value}
+        """Return the entry in files and --json, with `changes` and `key_heads` only if there are any."""
+        return {name: value for name, value in asdict(self).items() if name not in ("changes", "key_heads") or value}
 
 
 USUAL_ARRAYS = ("usual_sums", "usual_counts")  # names of the usual weights in files

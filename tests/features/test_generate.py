@@ -158,9 +158,6 @@ def test_it_ends_with_the_end_token(attncli, decoder, written, tmp_path):
 
 
 TEMPLATE = (
-    "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}{% endfor %}"
-    "{% if add_generation_prompt %} a:{% endif %}"
-)
     "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}{% endfor %}{% if add_generation_prompt %} a:{% endif %}"
 )
 
