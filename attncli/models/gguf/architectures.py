@@ -400,6 +400,8 @@ class Translation:
 
     def __init__(self, file: GGUFFile) -> None:
         self.file = file
+        if file.metadata.get("split.count", 1) != 1:
+            raise RequestError(f"{file.path} is one of several parts: join them with `llama-gguf-split --merge`")
         name = file.metadata.get("general.architecture")
         if not isinstance(name, str) or name not in ARCHITECTURES:
             raise RequestError(
