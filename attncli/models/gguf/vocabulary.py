@@ -52,11 +52,12 @@ class Splitting:
     whole: bool = False
 
 
-_GPT2, _DIGITS, _QWEN = Splitting(), Splitting(digits=True), Splitting(_CL100K % "1", composed=True)
+_DIGITS, _QWEN = Splitting(digits=True), Splitting(_CL100K % "1", composed=True)
 _LLAMA3 = Splitting(_CL100K % "1,3", begins=True, whole=True)
 SPLITTINGS = {
-    "gpt-2": _GPT2,
-    "olmo": _GPT2,
+    "gpt-2": Splitting(),
+    "mpt": Splitting(composed=True),  # GPT-NeoX's
+    "olmo": Splitting(composed=True),
     "smollm": _DIGITS,
     "starcoder": _DIGITS,
     "qwen2": _QWEN,
@@ -74,8 +75,8 @@ SPLITTINGS = {
 class Vocabulary:
     """The tokenizer of a file.
 
-    tokens: its tokens in the order of their ids. special: the names of special tokens, by transformers' words for them.
-    settings: the content of tokenizer_config.json.
+    tokens, types: its tokens and their types, in the order of their ids. special: the ids of special tokens, by
+    transformers' names for them.
 
     Raises RequestError for a tokenizer that attncli does not know, or that is damaged.
     """

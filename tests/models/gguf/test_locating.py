@@ -58,7 +58,7 @@ def sha256(path):
 
 
 def test_a_file_is_converted_once(made, cache, conversions):
-    with pytest.warns(Notice, match=rf"^small\.gguf is converted once: \d+ MB in {cache}") as said:
+    with pytest.warns(Notice, match=rf"^converted small\.gguf to float32, once: \d+ MB in {cache}") as said:
         place = locate(str(made))
     assert (place.origin, place.gguf, place.name) == ("file", made, str(made)) and len(said) == 1
     assert place.path == cache / f"{sha256(made)}-{conversion.FORMAT}"
@@ -102,7 +102,7 @@ def test_without_a_cache_it_is_converted_for_this_process(made, tmp_path, monkey
     monkeypatch.setattr(conversion, "_TEMPORARY", {})
     (tmp_path / "file").touch()
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.warns(Notice, match="is converted for this run, because the cache can't be written: "):
+    with pytest.warns(Notice, match="to float32 for this run, because the cache can't be written: "):
         place = locate(str(made))
     assert conversion.is_whole(place.path) and locate(str(made)) == place and conversions == [made]
     assert not place.path.is_relative_to(tmp_path)

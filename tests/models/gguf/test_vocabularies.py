@@ -16,6 +16,7 @@ from attncli.models.gguf.vocabulary import SPLITTINGS, Vocabulary
 TEXT = st.text(
     st.sampled_from("the ca't\n\r\t 0123é日Ⅷ½²_<|>'S") | st.characters(exclude_categories=["Cs"]), max_size=30
 )
+RULES = ("gpt-2", "mpt", "smollm", "qwen2", "llama-bpe")
 RULE = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{%s}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
@@ -42,16 +43,17 @@ def by_hand(rule):
     numbers = {token: number for number, token in enumerate(byte_tokens())}
     merges = [tuple(merge.split(" ")) for merge in MERGES]
     made = Tokenizer(models.BPE(vocab=numbers, merges=merges, ignore_merges=rule == "llama-bpe"))
-    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=rule in ("gpt-2", "smollm"))
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=rule in ("gpt-2", "mpt", "smollm"))
     before = {
         "gpt-2": [],
+        "mpt": [],
         "smollm": [pre_tokenizers.Digits(individual_digits=True)],
         "qwen2": [pre_tokenizers.Split(Regex(f"(?i:'s|'t|'re|'ve|'m|'ll|'d)|{RULE % 1}"), "isolated")],
         "llama-bpe": [pre_tokenizers.Split(Regex(f"(?i:'s|'t|'re|'ve|'m|'ll|'d)|{RULE % '1,3'}"), "isolated")],
     }
     made.decoder = decoders.ByteLevel()
     made.pre_tokenizer = pre_tokenizers.Sequence([*before[rule], level])
-    if rule == "qwen2":
+    if rule in ("qwen2", "mpt"):
         made.normalizer = normalizers.NFC()
     made.add_special_tokens([tokenizers.AddedToken(token, normalized=False) for token in SPECIAL])
     made.add_tokens([tokenizers.AddedToken("<think>", normalized=False)])
@@ -69,13 +71,13 @@ class Pairs(dict):
 def pairs(tmp_path_factory):
     """For each rule of splitting, the tokenizer of a file and the published one."""
     made = Pairs()
-    for rule in ("gpt-2", "smollm", "qwen2", "llama-bpe"):
+    for rule in RULES:
         ours = saved(tmp_path_factory.mktemp(rule), lambda writer, rule=rule: add_byte_pairs(writer, rule))
         made[rule] = ours, by_hand(rule)
     return made
 
 
-@pytest.mark.parametrize("rule", ["gpt-2", "smollm", "qwen2", "llama-bpe"])
+@pytest.mark.parametrize("rule", RULES)
 @given(text=TEXT)
 def test_tokens_are_those_of_the_published_tokenizer(pairs, rule, text):
     ours, theirs = pairs[rule]
@@ -85,7 +87,7 @@ def test_tokens_are_those_of_the_published_tokenizer(pairs, rule, text):
 
 
 def test_the_rules_of_the_table_that_are_not_tried_above_are_other_names_of_these():
-    tried = {SPLITTINGS[rule] for rule in ("gpt-2", "smollm", "qwen2", "llama-bpe")}
+    tried = {SPLITTINGS[rule] for rule in RULES}
     assert {rule for rule, splitting in SPLITTINGS.items() if splitting not in tried} == {"dbrx"}
     assert SPLITTINGS["dbrx"].pattern == SPLITTINGS["llama-bpe"].pattern
 
