@@ -417,7 +417,9 @@ def find_place(name: str, download: bool = True) -> Place:
     path = directory(name)
     if path is not None:
         return Place(name, path, "directory")
-    if name.lower().endswith(GGUF) and is_file(name):
+    if name.lower().endswith(GGUF):
+        if not is_file(name):
+            raise RequestError(f"no model {quoted(name)}: there is no such file")
         path = local_path(name).expanduser()
         return Place(name, path, "file", gguf=path)
     if HUB_ID.fullmatch(name) and not is_file(name):
@@ -442,7 +444,7 @@ def _why_no_directory(name: str) -> str | None:
     if "/" not in name and os.sep not in name and not name.startswith((".", "~")):
         return None
     repo = "" if name.startswith((".", "~", "/")) else "; a repository is written owner/name"
-    return f"there is no such {'file' if name.lower().endswith(GGUF) else 'directory'}{repo}"
+    return f"there is no such directory{repo}"
 
 
 def is_file(name: str) -> bool:

@@ -33,7 +33,7 @@ def convert_once(source: Path, sha256: str) -> Path:
 
     sha256: of the file. Raises RequestError as `convert`, and if there is no room for it.
     """
-    name = f"{sha256}-{FORMAT}"
+    name = f"{sha256[:32]}-{FORMAT}"
     kept = cache_directory() / "models" / "gguf" / name
     if is_whole(kept):
         return kept

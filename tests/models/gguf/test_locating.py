@@ -61,7 +61,7 @@ def test_a_file_is_converted_once(made, cache, conversions):
     with pytest.warns(Notice, match=rf"^converted small\.gguf to float32, once: \d+ MB in {cache}") as said:
         place = locate(str(made))
     assert (place.origin, place.gguf, place.name) == ("file", made, str(made)) and len(said) == 1
-    assert place.path == cache / f"{sha256(made)}-{conversion.FORMAT}"
+    assert place.path == cache / f"{sha256(made)[:32]}-{conversion.FORMAT}"
     assert {path.name for path in place.path.iterdir()} == FILES
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -164,11 +164,10 @@ def test_paths_are_found_from_anywhere_and_reopened_from_elsewhere(made, cache, 
 
 def test_a_path_that_leads_nowhere_is_said_to(cache, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(RequestError, match=r"^no model '\./small\.gguf': there is no such file$"):
-        locate("./small.gguf")
     os.mkfifo("pipe.gguf")
-    with pytest.raises(RequestError, match=r"no model"):
-        locate("./pipe.gguf")
+    for name in ("small.gguf", "./small.gguf", "some/small.GGUF", "~/small.gguf", "pipe.gguf"):
+        with pytest.raises(RequestError, match=f"^no model '{name}': there is no such file$"):
+            locate(name)
     Path("folder.gguf").mkdir()
     with pytest.raises(RequestError, match=r"config\.json"):
         load_model("./folder.gguf")
@@ -222,7 +221,7 @@ def test_show_names_the_file_its_types_and_the_conversion(made, cache, tmp_path)
     assert shown.code == 0
     found = json.loads(shown.text[shown.text.index("{") :])
     assert found["gguf"] == {"path": str(made), "types": ["F32"]}
-    assert found["path"] == found["model"]["path"] == str(cache / f"{sha256(made)}-{conversion.FORMAT}")
+    assert found["path"] == found["model"]["path"] == str(cache / f"{sha256(made)[:32]}-{conversion.FORMAT}")
     assert found["files"] == [{"name": "small.gguf", "bytes": made.stat().st_size}]
     assert (found["sha256"], found["origin"], found["published"]) == (sha256(made), "file", False)
     text = " ".join(in_process(["models", "show", str(made)], tmp_path).text.split())
