@@ -5,13 +5,15 @@ import pytest
 import sentencepiece
 import tokenizers
 import transformers
-from gguf_files import MERGES, SPECIAL, TEXTS, add_byte_pairs, byte_tokens, write_file
+from gguf_files import MERGES, NETWORKS, SPECIAL, TEXTS, add_byte_pairs, byte_tokens, write_file
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli import RequestError
+from attncli.models.gguf.conversion import convert
 from attncli.models.gguf.file import GGUFFile
 from attncli.models.gguf.vocabulary import SPLITTINGS, Vocabulary
+from attncli.text.tokenizer import Tokenizer
 
 TEXT = st.text(
     st.sampled_from("the ca't\n\r\t 0123é日Ⅷ½²_<|>'S") | st.characters(exclude_categories=["Cs"]), max_size=30
@@ -132,6 +134,20 @@ def test_transformers_reads_the_same_tokenizer_from_the_file(tmp_path):
     ours = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     for one in TEXTS:
         assert ours.encode(one).ids == theirs(one).input_ids
+
+
+@pytest.mark.parametrize("name", sorted({name for name in NETWORKS if "-" not in name} - {"llama3", "linear"}))
+def test_transformers_and_we_read_the_converted_tokenizer_as_it_is(name, tmp_path):
+    """transformers builds the tokenizers of some model types by rules of its own, unless told otherwise."""
+    write_file(tmp_path / "model.gguf", name)
+    convert(tmp_path / "model.gguf", tmp_path / "out")
+    plain = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    ours = Tokenizer.from_directory(tmp_path / "out", 40, 300, 2, last_resort=lambda _: None)
+    for one in TEXTS:
+        assert plain.encode(one).ids == theirs(one).input_ids == ours.encode(one).ids
+    assert theirs.eos_token == "<|end|>" and theirs.pad_token_id == 2
+    assert theirs.apply_chat_template([{"role": "user", "content": "a cat"}], tokenize=False) == "a cat"
 
 
 # --- sentencepiece --------------------------------------------------------------------------------------
