@@ -93,8 +93,8 @@ class Vocabulary:
         self.tokens = self._texts("tokens")
         if self.kind == "llama":  # Gemma's tokens of several spaces
             self.tokens = [SPACE * len(token) if not token.strip(" ") else token for token in self.tokens]
-        self.types = self.entries.get("token_type") or [NORMAL] * len(self.tokens)
-        if len(self.types) != len(self.tokens):
+        self.types = self.entries.get("token_type", [NORMAL] * len(self.tokens))
+        if not isinstance(self.types, list) or len(self.types) != len(self.tokens):
             raise self._refusal("types of another number than tokens")
         self.ids = {token: number for number, token in enumerate(self.tokens)}
         if len(self.ids) < len(self.tokens):
@@ -102,11 +102,9 @@ class Vocabulary:
         numbers = {name: self._id(entry) for name, entry in SPECIAL.items()}
         self.special = {name: number for name, number in numbers.items() if number is not None}
 
-    def token_ids(self) -> dict[str, int | list[int]]:
-        """Return the entries of config.json about special tokens. Several tokens may end a text."""
-        ids: dict[str, int | list[int]] = {f"{name}_id": number for name, number in self.special.items()}
-        ids.pop("unk_token_id", None)
-        return ids
+    def token_ids(self) -> dict[str, int]:
+        """Return the entries of config.json about special tokens."""
+        return {f"{name}_id": number for name, number in self.special.items() if name != "unk_token"}
 
     def ends(self) -> list[int]:
         """Return the tokens that end what a model writes: the end of a text, and that of a turn in a chat."""
