@@ -34,7 +34,9 @@ def blocks():
 
 
 @pytest.mark.parametrize(("block", "before"), blocks())
-def test_commands_print_what_stands_under_them(block, before):
+def test_commands_print_what_stands_under_them(block, before, request):
+    if "smollm2" in block:
+        request.getfixturevalue("smollm2_file")
     assert without_rounding(session(commands(block), before)) == without_rounding(block)
 
 

@@ -82,7 +82,7 @@ def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
         "layers": facts["layers"],
         "heads": facts["heads"],
         "hidden_size": facts["hidden_size"],
-        "family": facts["model_type"],  # unless the facts name one
+        "family": facts["model_type"],  # where transformers runs it
         "positions": None,
         **{name: facts[name] for name in LISTED if name in facts},
         "on_this_machine": place is not None,
@@ -259,7 +259,7 @@ models.heads | int | | per layer
 models.hidden_size | int
 models.key_value_heads | int? | | this and the next five as in `network`
 models.family | str
-models.positions | str
+models.positions | str or null | | null where transformers runs it
 models.max_tokens | int
 models.window | int? | tokens
 models.global_layers | [int]? | `[layer]`
@@ -277,7 +277,7 @@ origin | str | | where it was found, in words
 path | str | | as in `model`
 gguf | object? | | for a model from a .gguf file, of which `path` is the conversion
 gguf.path | str | | of that file, whose size and hash follow
-gguf.types | [str] | | of its tensors, such as Q4_1; the one with the most bytes first
+gguf.types | [str] | `[type]` | of its tensors, such as Q4_1; the one with the most bytes first
 files | [object] | | its weight files
 files.name | str
 files.bytes | int | bytes

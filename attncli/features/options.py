@@ -200,7 +200,7 @@ ModelName = Annotated[
         "-m",
         metavar="NAME",
         envvar="ATTNCLI_MODEL",
-        help="Alias, Hub id, directory, address.",
+        help="Alias, Hub id, path, address.",
         complete=completion.model,
         use="record",
     ),
@@ -213,7 +213,7 @@ ModelNames = Annotated[
         "-m",
         metavar="NAMES",
         envvar="ATTNCLI_MODEL",
-        help="Alias, Hub id, directory, address; several: A,B.",
+        help="Alias, Hub id, path, address; several: A,B.",
         complete=completion.models,
     ),
 ]

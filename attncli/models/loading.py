@@ -37,7 +37,7 @@ E = TypeVar("E", bound="Encoder")
 def load_model(
     name: str | os.PathLike[str] = "minilm", device: str = "auto", dtype: str = "float32", engine: str = "auto"
 ) -> Engine:
-    """Load a model by alias, Hub repository id, or directory; a `Path` is a directory.
+    """Load a model by alias, Hub repository id, directory, or .gguf file; a `Path` is one of the latter.
 
     device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", "mps"; dtype: "float32", "float64",
     "bfloat16", "float16". engine: "attncli" for an encoder of the BERT family, by this program's own attention;
@@ -50,7 +50,7 @@ def load_model(
     """
     if isinstance(name, os.PathLike):
         name = os.path.join(".", os.fspath(name))  # noqa: PTH118  (the leading "." distinguishes a Path from an alias)
-    check_text("name", name, "give an alias, a repository owner/name, or a directory")
+    check_text("name", name, "give an alias, a repository owner/name, a directory, or a .gguf file")
     check_text("device", device, f"write one of {', '.join(choices.names(choices.Device))}, or cuda:1")
     check_text("dtype", dtype, f"write one of {', '.join(choices.names(choices.Dtype))}")
     choices.check("engine", engine, choices.Engine)

@@ -98,7 +98,7 @@ CALLS = {
     "samples": ["samples", "samples coreference.txt", "samples --copy copies"],
     "models show": [
         "models show tiny", "models show tiny --verify", "models show ./modernbert", "models show ./gte",
-        "models show gpt2", "models show t5", "models show odd",
+        "models show gpt2", "models show t5", "models show odd", "models show small.gguf",
     ],
     "bench": ["bench -m tiny --device cpu --quick"],
 }  # fmt: skip
@@ -130,6 +130,7 @@ def words(line: str) -> list[str]:
 def place(tiny, tmp_path_factory):
     """A folder with models, texts, trees and files that the calls need."""
     from foreign_checkpoints import make_foreign
+    from gguf_files import write_file
     from shell import in_process
 
     folder = tmp_path_factory.mktemp("documents")
@@ -143,6 +144,7 @@ def place(tiny, tmp_path_factory):
     for family in ("gpt2", "gpt_neo", "gpt_oss", "t5"):
         (folder / family).mkdir()
         make_foreign(folder / family, family)
+    write_file(folder / "small.gguf", "llama")
     made_up_checkpoint(folder / "made-up")
     (folder / "odd").mkdir()
     (folder / "odd" / "model.safetensors").symlink_to(folder / "tiny" / "model.safetensors")

@@ -77,7 +77,7 @@ def test_the_list_names_every_alias_without_network_or_torch(guarded):
 def test_what_is_here_is_said_with_its_place_and_size(guarded, cached_bert_base, minilm):
     entries = {entry["name"]: entry for entry in guarded("models")["models"]}
     here = {name for name, entry in entries.items() if entry["on_this_machine"]}
-    assert here == {"minilm", "bert-base"}
+    assert here - {"smollm2"} == {"minilm", "bert-base"}  # some have its wheel
     assert entries["minilm"]["path"] == minilm.info.path
     assert entries["bert-base"]["origin"] == "cache"
     assert entries["bert-base"]["path"] == str(cached_bert_base)

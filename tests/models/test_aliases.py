@@ -23,6 +23,7 @@ PUBLISHED = {
     "albert-xlarge": 58.9, "albert-xxlarge": 223, "albert-small": 11.7, "deberta-base": 139, "deberta-large": 405,
     "deberta-xlarge": 757, "nomic-embed": 137, "nomic-embed-v1": 137, "coderank": 137, "arctic-embed-m-long": 137,
     "gte-base-v1.5": 137, "gte-large-v1.5": 434, "gte-multilingual": 305, "jina-v3": 559,  # 572 with its adapters
+    "smollm2": 134.5,
 }  # fmt: skip
 
 

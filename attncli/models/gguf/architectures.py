@@ -400,6 +400,8 @@ class Translation:
 
     def __init__(self, file: GGUFFile) -> None:
         self.file = file
+        if file.metadata.get("split.count", 1) != 1:
+            raise RequestError(f"{file.path} is one of several parts: join them with `llama-gguf-split --merge`")
         name = file.metadata.get("general.architecture")
         if not isinstance(name, str) or name not in ARCHITECTURES:
             raise RequestError(
@@ -426,8 +428,10 @@ class Translation:
                 names[name] = renamed
             elif name not in self.architecture.others:
                 raise RequestError(f"{self.file.path}: attncli does not know the tensor {quoted(name)}")
-        needed = [f"blk.{layer}.{module}.weight" for layer in range(layers) for module in self.architecture.layer]
-        needed += [f"{module}.weight" for module in self.architecture.outer if module != "output"]
+        modules = [f"blk.{layer}.{module}" for layer in range(layers) for module in self.architecture.layer]
+        modules += [module for module in self.architecture.outer if module != "output"]
+        needed = [f"{module}.weight" for module in modules]
+        needed += [f"{module}.bias" for module in modules if module.split(".")[-1] in self.architecture.biased]
         missing = next((name for name in needed if name not in names), None)
         if missing is not None:
             raise RequestError(f"{self.file.path} lacks the tensor {missing}")

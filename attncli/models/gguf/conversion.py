@@ -33,7 +33,7 @@ def convert_once(source: Path, sha256: str) -> Path:
 
     sha256: of the file. Raises RequestError as `convert`, and if there is no room for it.
     """
-    name = f"{sha256}-{FORMAT}"
+    name = f"{sha256[:32]}-{FORMAT}"
     kept = cache_directory() / "models" / "gguf" / name
     if is_whole(kept):
         return kept
@@ -61,7 +61,7 @@ def _convert_into(source: Path, directory: Path) -> None:
         except OSError:
             if not is_whole(directory):  # else another process was faster
                 raise
-    _notify(source, directory, "converted once")
+    _notify(source, directory, ", once")
 
 
 def _convert_for_now(source: Path, name: str) -> None:
@@ -70,7 +70,7 @@ def _convert_for_now(source: Path, name: str) -> None:
     atexit.register(_remove, folder, os.getpid())
     convert(source, folder / name)
     _TEMPORARY[name] = folder / name
-    _notify(source, folder / name, "converted for this run, because the cache can't be written")
+    _notify(source, folder / name, " for this run, because the cache can't be written")
 
 
 def _remove(folder: Path, process: int) -> None:
@@ -81,7 +81,7 @@ def _remove(folder: Path, process: int) -> None:
 
 def _notify(source: Path, directory: Path, what: str) -> None:
     size = sum(path.stat().st_size for path in directory.rglob("*"))
-    text = f"{printable(source.name)} is {what}: {size / 1e6:,.0f} MB in {printable(str(directory))}"
+    text = f"converted {printable(source.name)} to float32{what}: {size / 1e6:,.0f} MB in {printable(str(directory))}"
     warnings.warn(text, Notice, stacklevel=4)
 
 

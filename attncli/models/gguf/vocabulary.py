@@ -52,11 +52,12 @@ class Splitting:
     whole: bool = False
 
 
-_GPT2, _DIGITS, _QWEN = Splitting(), Splitting(digits=True), Splitting(_CL100K % "1", composed=True)
+_DIGITS, _QWEN = Splitting(digits=True), Splitting(_CL100K % "1", composed=True)
 _LLAMA3 = Splitting(_CL100K % "1,3", begins=True, whole=True)
 SPLITTINGS = {
-    "gpt-2": _GPT2,
-    "olmo": _GPT2,
+    "gpt-2": Splitting(),
+    "mpt": Splitting(composed=True),  # GPT-NeoX's
+    "olmo": Splitting(composed=True),
     "smollm": _DIGITS,
     "starcoder": _DIGITS,
     "qwen2": _QWEN,
@@ -74,8 +75,8 @@ SPLITTINGS = {
 class Vocabulary:
     """The tokenizer of a file.
 
-    tokens: its tokens in the order of their ids. special: the names of special tokens, by transformers' words for them.
-    settings: the content of tokenizer_config.json.
+    tokens, types: its tokens and their types, in the order of their ids. special: the ids of special tokens, by
+    transformers' names for them.
 
     Raises RequestError for a tokenizer that attncli does not know, or that is damaged.
     """
@@ -92,8 +93,8 @@ class Vocabulary:
         self.tokens = self._texts("tokens")
         if self.kind == "llama":  # Gemma's tokens of several spaces
             self.tokens = [SPACE * len(token) if not token.strip(" ") else token for token in self.tokens]
-        self.types = self.entries.get("token_type") or [NORMAL] * len(self.tokens)
-        if len(self.types) != len(self.tokens):
+        self.types = self.entries.get("token_type", [NORMAL] * len(self.tokens))
+        if not isinstance(self.types, list) or len(self.types) != len(self.tokens):
             raise self._refusal("types of another number than tokens")
         self.ids = {token: number for number, token in enumerate(self.tokens)}
         if len(self.ids) < len(self.tokens):
@@ -101,11 +102,9 @@ class Vocabulary:
         numbers = {name: self._id(entry) for name, entry in SPECIAL.items()}
         self.special = {name: number for name, number in numbers.items() if number is not None}
 
-    def token_ids(self) -> dict[str, int | list[int]]:
-        """Return the entries of config.json about special tokens. Several tokens may end a text."""
-        ids: dict[str, int | list[int]] = {f"{name}_id": number for name, number in self.special.items()}
-        ids.pop("unk_token_id", None)
-        return ids
+    def token_ids(self) -> dict[str, int]:
+        """Return the entries of config.json about special tokens."""
+        return {f"{name}_id": number for name, number in self.special.items() if name != "unk_token"}
 
     def ends(self) -> list[int]:
         """Return the tokens that end what a model writes: the end of a text, and that of a turn in a chat."""

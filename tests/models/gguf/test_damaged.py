@@ -4,6 +4,7 @@ import struct
 import tempfile
 from pathlib import Path
 
+import gguf
 import pytest
 from gguf_files import write_file
 from hypothesis import given, settings
@@ -78,6 +79,28 @@ def test_pieces_that_are_left_out_or_stand_twice(content, begins, data):
     at, size = data.draw(st.integers(0, begins)), data.draw(st.integers(1, 64))
     attempt(content[:at] + content[at + size :])
     attempt(content[: at + size] + content[at:])
+
+
+KINDS = gguf.GGUFValueType
+VALUES = (
+    *((number, KINDS.UINT32) for number in (0, 1, 3, 2**31)), (-1, KINDS.INT32), (2**63, KINDS.UINT64),
+    *((number, KINDS.FLOAT32) for number in (0.0, 1e30, float("nan"), float("inf"))), (True, KINDS.BOOL),
+    *((text, KINDS.STRING) for text in ("", "x", "llama", "gpt2")),
+    *((one, KINDS.ARRAY) for one in ([1, 2], ["a"], [0.5])),
+)  # fmt: skip
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_entries_that_are_missing_or_of_another_kind(content, data):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.gguf"
+        path.write_bytes(content)
+        name = data.draw(st.sampled_from(sorted(GGUFFile(path).metadata)))
+        value = data.draw(st.sampled_from((None, *VALUES)))
+        changed = None if value is None else gguf.gguf_writer.GGUFValue(*value)
+        write_file(path, "llama", **{name.replace(".", "__"): changed})
+        attempt(path.read_bytes())
 
 
 def header(keys=0, tensors=0, version=3):

@@ -108,6 +108,7 @@ def refusal(path):
         ({"general__architecture": "mamba"}, "the architecture 'mamba', which attncli does not read: it reads llama"),
         ({"general__architecture": "../llama"}, "the architecture '../llama'"),
         ({"general__architecture": None}, "the architecture 'None'"),
+        ({"split__count": 2}, "is one of several parts: join them with"),
         ({"llama__expert_count": 8}, "does not know the setting 'llama.expert_count'"),
         ({"llama__attention__scale": 0.5}, "does not know the setting 'llama.attention.scale'"),
         ({"llama__block_count": 2**31}, "'llama.block_count' is 2147483648"),

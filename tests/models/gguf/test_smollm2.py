@@ -17,7 +17,9 @@ from attncli.text.samples import FOLDER
 
 # From the published model: tokens, and the most probable next one.
 PUBLISHED = {
-    "Hello": ([19556], None),
+    "Hello world! 123": ([19556, 905, 17, 216, 33, 34, 35], None),
+    "Café déjà vu.": ([51, 1939, 2756, 32564, 90, 16739, 386, 101, 30], None),
+    "  multiple   spaces": ([216, 2701, 256, 5600], None),
     "The capital of France is": ([504, 3575, 282, 4649, 314], 7042),
     "def fibonacci(n):": ([1604, 3987, 46477, 24, 94, 727], 472),
 }

@@ -5,17 +5,20 @@ import pytest
 import sentencepiece
 import tokenizers
 import transformers
-from gguf_files import MERGES, SPECIAL, TEXTS, add_byte_pairs, byte_tokens, write_file
+from gguf_files import MERGES, NETWORKS, SPECIAL, TEXTS, add_byte_pairs, byte_tokens, write_file
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli import RequestError
+from attncli.models.gguf.conversion import convert
 from attncli.models.gguf.file import GGUFFile
 from attncli.models.gguf.vocabulary import SPLITTINGS, Vocabulary
+from attncli.text.tokenizer import Tokenizer
 
 TEXT = st.text(
     st.sampled_from("the ca't\n\r\t 0123é日Ⅷ½²_<|>'S") | st.characters(exclude_categories=["Cs"]), max_size=30
 )
+RULES = ("gpt-2", "mpt", "smollm", "qwen2", "llama-bpe")
 RULE = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{%s}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
@@ -42,16 +45,17 @@ def by_hand(rule):
     numbers = {token: number for number, token in enumerate(byte_tokens())}
     merges = [tuple(merge.split(" ")) for merge in MERGES]
     made = Tokenizer(models.BPE(vocab=numbers, merges=merges, ignore_merges=rule == "llama-bpe"))
-    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=rule in ("gpt-2", "smollm"))
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=rule in ("gpt-2", "mpt", "smollm"))
     before = {
         "gpt-2": [],
+        "mpt": [],
         "smollm": [pre_tokenizers.Digits(individual_digits=True)],
         "qwen2": [pre_tokenizers.Split(Regex(f"(?i:'s|'t|'re|'ve|'m|'ll|'d)|{RULE % 1}"), "isolated")],
         "llama-bpe": [pre_tokenizers.Split(Regex(f"(?i:'s|'t|'re|'ve|'m|'ll|'d)|{RULE % '1,3'}"), "isolated")],
     }
     made.decoder = decoders.ByteLevel()
     made.pre_tokenizer = pre_tokenizers.Sequence([*before[rule], level])
-    if rule == "qwen2":
+    if rule in ("qwen2", "mpt"):
         made.normalizer = normalizers.NFC()
     made.add_special_tokens([tokenizers.AddedToken(token, normalized=False) for token in SPECIAL])
     made.add_tokens([tokenizers.AddedToken("<think>", normalized=False)])
@@ -69,13 +73,13 @@ class Pairs(dict):
 def pairs(tmp_path_factory):
     """For each rule of splitting, the tokenizer of a file and the published one."""
     made = Pairs()
-    for rule in ("gpt-2", "smollm", "qwen2", "llama-bpe"):
+    for rule in RULES:
         ours = saved(tmp_path_factory.mktemp(rule), lambda writer, rule=rule: add_byte_pairs(writer, rule))
         made[rule] = ours, by_hand(rule)
     return made
 
 
-@pytest.mark.parametrize("rule", ["gpt-2", "smollm", "qwen2", "llama-bpe"])
+@pytest.mark.parametrize("rule", RULES)
 @given(text=TEXT)
 def test_tokens_are_those_of_the_published_tokenizer(pairs, rule, text):
     ours, theirs = pairs[rule]
@@ -85,7 +89,7 @@ def test_tokens_are_those_of_the_published_tokenizer(pairs, rule, text):
 
 
 def test_the_rules_of_the_table_that_are_not_tried_above_are_other_names_of_these():
-    tried = {SPLITTINGS[rule] for rule in ("gpt-2", "smollm", "qwen2", "llama-bpe")}
+    tried = {SPLITTINGS[rule] for rule in RULES}
     assert {rule for rule, splitting in SPLITTINGS.items() if splitting not in tried} == {"dbrx"}
     assert SPLITTINGS["dbrx"].pattern == SPLITTINGS["llama-bpe"].pattern
 
@@ -130,6 +134,20 @@ def test_transformers_reads_the_same_tokenizer_from_the_file(tmp_path):
     ours = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     for one in TEXTS:
         assert ours.encode(one).ids == theirs(one).input_ids
+
+
+@pytest.mark.parametrize("name", sorted({name for name in NETWORKS if "-" not in name} - {"llama3", "linear"}))
+def test_transformers_and_we_read_the_converted_tokenizer_as_it_is(name, tmp_path):
+    """transformers builds the tokenizers of some model types by rules of its own, unless told otherwise."""
+    write_file(tmp_path / "model.gguf", name)
+    convert(tmp_path / "model.gguf", tmp_path / "out")
+    plain = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    ours = Tokenizer.from_directory(tmp_path / "out", 40, 300, 2, last_resort=lambda _: None)
+    for one in TEXTS:
+        assert plain.encode(one).ids == theirs(one).input_ids == ours.encode(one).ids
+    assert theirs.eos_token == "<|end|>" and theirs.pad_token_id == 2
+    assert theirs.apply_chat_template([{"role": "user", "content": "a cat"}], tokenize=False) == "a cat"
 
 
 # --- sentencepiece --------------------------------------------------------------------------------------
@@ -201,6 +219,9 @@ def texts(value):
         ({"pre": text("tekken")}, "by the rule 'tekken', which attncli does not know"),
         ({"pre": None}, "by the rule 'None'"),
         ({"tokens": None}, "it has no tokens"),
+        ({"token_type": number(3)}, "types of another number than tokens"),
+        ({"tokens": number(3)}, "it has no tokens"),
+        ({"merges": number(3)}, "it has no merges"),
         ({"tokens": texts(["a", "b"])}, "types of another number than tokens"),
         ({"tokens": texts(["a"] * 300)}, "two tokens of the same text"),
         ({"merges": texts(["a b c"])}, "a merge of other than two tokens"),
