@@ -82,8 +82,6 @@ def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
         "layers": facts["layers"],
         "heads": facts["heads"],
         "hidden_size": facts["hidden_size"],
-        "family": facts["model_type"],  # where transformers runs it
-        "positions": None,
         **{name: facts[name] for name in LISTED if name in facts},
         "on_this_machine": place is not None,
         "origin": place.origin if place else None,
@@ -170,7 +168,7 @@ def _by_family(entries: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list
     """Group the names of models by what they have in common, and then by their size."""
     families: dict[str, dict[str, list[str]]] = {}
     for entry in entries:
-        facts = [entry["family"], f"positions {entry['positions'] or 'none'}"]
+        facts = [entry["family"], f"positions {entry['positions']}"]
         if "window" in entry:
             facts.append(f"windows of {entry['window']}")
         facts.append(f"at most {entry['max_tokens']} tokens")
@@ -259,7 +257,7 @@ models.heads | int | | per layer
 models.hidden_size | int
 models.key_value_heads | int? | | this and the next five as in `network`
 models.family | str
-models.positions | str or null | | null where transformers runs it
+models.positions | str
 models.max_tokens | int
 models.window | int? | tokens
 models.global_layers | [int]? | `[layer]`

@@ -51,7 +51,7 @@ def test_a_json_read_back_has_its_masks(tmp_path_factory, record, words):
 )
 def test_masks_that_do_not_fit_are_refused(tmp_path, change, why):
     record = record_of(np.eye(3), np.eye(3, dtype=bool))
-    document = json.loads(json.dumps({"model": vars(record.model), "records": [record.document()]}))
+    document = json.loads(json.dumps({"model": record.model.document(), "records": [record.document()]}))
     change(document["records"][0]["masks"])
     path = tmp_path / "masks.json"
     path.write_text(json.dumps(document))
