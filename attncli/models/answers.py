@@ -29,7 +29,7 @@ class Prediction(Brief):
 
     output: str
     kind: Kind
-    labels: list[str]
+    labels: Sequence[str]
     values: Numbers
     probabilities: Numbers | None
 

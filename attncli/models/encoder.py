@@ -23,7 +23,7 @@ from attncli.models.weights import Checkpoint, check_shapes
 from attncli.record import ModelInfo, Request
 from attncli.record.parts import Turning
 from attncli.record.selection import heads_list
-from attncli.text.tokenizer import Tokenizer
+from attncli.text.tokenizer import Names, Tokenizer
 from attncli.text.tokens import Tokens
 
 
@@ -136,10 +136,9 @@ class Encoder(Engine):
         bounds = 0 if score.softcap is None else every
         return bounds + len(score.names) * (2 * len(tokens) - 1 if score.by_offset else every)
 
-    def vocabulary(self) -> list[str]:
+    def vocabulary(self) -> Sequence[str]:
         """Return the tokens by id; "" for an id without a token."""
-        names = {number: token for token, number in self.tokenizer.backend.get_vocab().items()}
-        return [names.get(number, "") for number in range(self.config.vocab_size)]
+        return Names(self.tokenizer.backend, self.config.vocab_size)
 
     def silencing(self, heads: Sequence[tuple[int, int]]) -> "Encoder":
         made = copy(self)

@@ -28,7 +28,7 @@ from attncli.models.encoder import Encoder, find_heads, pairs, rates
 from attncli.models.families.family import Head, Turned, whole
 from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
-from attncli.models.weights import Checkpoint, read_parameters
+from attncli.models.weights import Checkpoint, read_parts
 from attncli.record import AttentionRecord, Request
 from attncli.record.parts import PredictionSummary
 from attncli.text.tokenizer import Tokenizer
@@ -184,8 +184,9 @@ def why_not(config: ModelConfig) -> str | None:
 class Network:
     """Embeddings, layers, and a final norm if layers end without one, as in `attncli.models.network`.
 
-    parameters: by their names there; a layer that shares those of another is named as that one. silenced_heads: (layer,
-    head), whose outputs are replaced with 0.
+    parameters: by their names there; a layer that shares those of another is named as that one. stacked: parameters
+    that are several tensors in the checkpoint, whose rows follow each other; copying them would take as long as a text.
+    silenced_heads: (layer, head), whose outputs are replaced with 0.
     """
 
     weigh = staticmethod(weigh)
@@ -194,6 +195,7 @@ class Network:
     def __init__(self, config: ModelConfig) -> None:
         self.config = config
         self.parameters: dict[str, Floats] = {}
+        self.stacked: dict[str, list[Floats]] = {}
         self.silenced_heads: list[tuple[int, int]] = []
         of_layers = list(zip(config.layer_names, config.positions, strict=True))
         self.layers = [of_layers.index(one) for one in of_layers]  # for each, the first with the same parameters
@@ -259,8 +261,14 @@ class Network:
 
     def linear(self, name: str, x: Floats) -> Floats:
         """x W^T + b, `[..., in]` -> `[..., out]`."""
-        y = x @ self.parameters[f"{name}.weight"].T
+        parts = self.stacked.get(f"{name}.weight")
+        if parts is not None:
+            y = np.concatenate([x @ part.T for part in parts], axis=-1)
+        else:
+            y = x @ self.parameters[f"{name}.weight"].T
         bias = self.parameters.get(f"{name}.bias")
+        if f"{name}.bias" in self.stacked:
+            bias = np.concatenate(self.stacked[f"{name}.bias"])
         return y if bias is None else y + bias
 
     def norm(self, name: str, x: Floats) -> Floats:
@@ -377,8 +385,9 @@ def load_parameters(checkpoint: Checkpoint, network: Network, module: str) -> No
     """
     start = f"{module}."
     names = [name.removeprefix(start) for name in network.shapes() if name.startswith(start)]
-    read = read_parameters(checkpoint, network.config, module, names, np.dtype("float32"))
-    network.parameters.update({start + name: value for name, value in read.items()})
+    read = read_parts(checkpoint, network.config, module, names, np.dtype("float32"))
+    network.stacked.update({start + name: some for name, some in read.items() if len(some) > 1})
+    network.parameters.update({start + name: some[0] for name, some in read.items() if len(some) == 1})
 
 
 # --- the model ------------------------------------------------------------------------------------------
@@ -503,12 +512,8 @@ class Instant(Encoder):
                 f"the output next of {self.place.name} is too large for float32: use another --dtype, or check whether "
                 "the weights are damaged"
             )
-        made = Prediction("next", "next", self.labels, values, softmax(values))
+        made = Prediction("next", "next", self.vocabulary(), values, softmax(values))
         return PredictionSummary("next", "next", True, answers_of(made, rows, tokens, self.tokenizer.notation))
-
-    @cached_property
-    def labels(self) -> list[str]:
-        return self.vocabulary()
 
     def may_predict(self, texts: Iterable[Tokens]) -> bool:
         """Return True if the checkpoint may have a prediction for any of these texts, other than an embedding."""

@@ -48,7 +48,7 @@ class Output:
         kind: Kind,
         pooling: Sequence[str],
         function: str | None,
-        labels: Callable[[], list[str]],
+        labels: Callable[[], Sequence[str]],
         load: Callable[[], nn.Module],
         late: bool = False,
     ) -> None:
@@ -65,7 +65,7 @@ class Output:
         return bool(self.pooling)
 
     @cached_property
-    def labels(self) -> list[str]:
+    def labels(self) -> Sequence[str]:
         return self.make_labels()
 
     @cached_property

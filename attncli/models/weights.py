@@ -238,14 +238,17 @@ def read_parameters(
 
     Raises RequestError if a tensor has a number that is not finite.
     """
+    parts = read_parts(checkpoint, config, module, names, dtype)
+    return {name: some[0] if len(some) == 1 else library(some[0]).concatenate(some) for name, some in parts.items()}
+
+
+def read_parts(
+    checkpoint: Checkpoint, config: ModelConfig, module: str, names: Iterable[str], dtype: Any
+) -> dict[str, list[Array]]:
+    """Read the tensors of parameters as `read_parameters` does, without stacking those of one parameter."""
     config = _as_stored(checkpoint, config)
-    return {name: _read_parameter(checkpoint, _source_of(f"{module}.{name}", config), dtype) for name in names}
-
-
-def _read_parameter(checkpoint: Checkpoint, source: Source, dtype: Any) -> Array:
-    """Build a parameter from a checkpoint's tensors as its `Source` defines. Raises as `Checkpoint.read` does."""
-    tensors = [checkpoint.read(name, source, dtype) for name in source.names]
-    return tensors[0] if len(tensors) == 1 else library(tensors[0]).concatenate(tensors)
+    sources = {name: _source_of(f"{module}.{name}", config) for name in names}
+    return {name: [checkpoint.read(one, source, dtype) for one in source.names] for name, source in sources.items()}
 
 
 def some_of(names: list[str], most: int = 3) -> str:

@@ -217,6 +217,24 @@ def shift_tokens(piece: Piece, first: int, last: int, word: int) -> Tokens:
 CUTTERS = {"RoFormerTokenizer": "rjieba", "BertJapaneseTokenizer": "a Japanese dictionary"}
 
 
+class Names(Sequence[str]):
+    """The tokens of a vocabulary by id; "" for an id without a token. Each is looked up when it is needed."""
+
+    def __init__(self, backend: "Backend", size: int) -> None:
+        self.backend = backend
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(self.size))]
+        if not -self.size <= number < self.size:
+            raise IndexError(number)
+        return self.backend.id_to_token(int(number) % self.size) or ""
+
+
 class Tokenizer:
     """A checkpoint's tokenizer: `encode(text, pair, pad_to)` returns `Tokens`.
 

@@ -22,7 +22,7 @@ from attncli.models.walk import walk
 from attncli.models.weights import Checkpoint, StateDict, check_shapes
 
 PLAIN = [family for family in FAMILIES if instant.why_not(ModelConfig.from_dict(make_config(family).to_dict())) is None]
-NEAR = 2e-5  # of weights and states, whose largest are about 5: float32 against float64
+NEAR = 1e-4  # of the largest number: gated products of large random weights amplify the rounding of float32
 
 
 def in_numpy(theirs: Any) -> instant.Network:
