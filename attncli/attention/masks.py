@@ -26,7 +26,7 @@ def causal_mask(query_len: int, key_len: int | None = None, device: torch.device
     """
     key_len = query_len if key_len is None else key_len
     everything = torch.ones(query_len, key_len, dtype=torch.bool, device=device)
-    return everything.tril(diagonal=key_len - query_len)
+    return everything.tril_(diagonal=key_len - query_len)
 
 
 def window_mask(

@@ -308,6 +308,23 @@ def _prefix(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
     return max(found)._replace(note=f"prefixes of {' and '.join(map(str, lengths))} tokens")
 
 
+def _kept(engine: "Engine", tokens: Tokens) -> Measured:
+    """Compare the vectors of a text read token by token, with kept keys and values, with those of one pass."""
+    import torch
+
+    from attncli.models.generation import KeysAndValues
+    from attncli.models.model import Model
+
+    if not isinstance(engine, Model) or engine.part != "decoder":
+        raise RequestError("only a decoder in attncli's own network keeps keys and values")
+    every, kept, found = engine.hidden_states(tokens), KeysAndValues(len(tokens)), []
+    with torch.inference_mode():
+        for place, number in enumerate(tokens.ids):
+            found.append([x[:1] for x in engine.walk(engine.rows_after([number], place), [kept])])
+            kept.kept += 1
+    return difference(engine, [torch.cat(of_layer) for of_layer in zip(*found, strict=True)], every)
+
+
 def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0) -> Measured:
     """Compare the vectors of permuted tokens with permuted vectors, without positions in the input.
 
@@ -331,6 +348,12 @@ LAWS: Sequence[tuple[str, str, bool, Callable[["Engine", Tokens, Tokens], Measur
     ("padding", "appending [PAD] under the padding mask changes no real token's vector", False, _padding),
     ("forgotten padding mask", "forgetting the padding mask changes them", True, _forgotten_padding),
     ("causal", "under the causal mask a prefix's vectors do not depend on what follows", False, _prefix),
+    (
+        "kept keys and values",
+        "a text read token by token, with kept keys and values, has the vectors of one pass",
+        False,
+        lambda engine, tokens, padded: _kept(engine, tokens),
+    ),
     (
         "permutation",
         "without positions in the input, permuting the tokens permutes the vectors and does no more",

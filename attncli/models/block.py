@@ -62,6 +62,11 @@ class Block(NamedTuple):
         """Number of each text in its batch."""
         return self.run.texts[self.texts]
 
+    @property
+    def is_causal(self) -> bool:
+        """Return True if each query sees the keys up to itself: those of a whole text under the causal mask."""
+        return self.mask is not None and self.mask.causal and self.queries == self.keys
+
     def allowed(self) -> Array | None:
         """Return the allowed cells, bool `[1 or text, 1 or head, 1 or query, key]`; None if all are allowed."""
         return None if self.mask is None else self.mask.of(self.queries, self.keys, getattr(self.query, "device", None))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.attention import MASKS, Window, self_mask
-from attncli.attention.masks import no_padding
+from attncli.attention.masks import no_future, no_padding
 from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
 from attncli.models.config import TABLE, ModelConfig, read_config
@@ -123,10 +123,12 @@ def layer_masks(real: Tensor, config: ModelConfig, name: str) -> list[LayerMask 
     """
     length = real.shape[1]
     real = real[:1] if bool(real.all()) else real
-    mask = self_mask(real, *MASKS[name])
+    every = bool(real.all())  # then [PAD] needs no rule, whose mask would be a copy
+    mask = self_mask(real, *(rule for rule in MASKS[name] if not (every and rule is no_padding)))
     shown = None if bool(mask.all()) else mask
     windows = windows_of(config, length)
-    made = {window: LayerMask(shown, window) for window in set(windows)}
+    causal = every and no_future in MASKS[name]
+    made = {window: LayerMask(shown, window, causal and window is None) for window in set(windows)}
     return [None if window is None and shown is None else made[window] for window in windows]
 
 

@@ -32,10 +32,12 @@ class LayerMask:
 
     shown: bool `[1 or text, 1 or head, 1 or query, key]`, True = may attend, shared by layers; None for everything.
     window: the layer's own, computed only for the needed queries and keys; None if the layer sees everything.
+    causal: `shown` hides the future and nothing else, which fused kernels know without a mask.
     """
 
     shown: Array | None
     window: "Window | None"
+    causal: bool = False
 
     def of(self, queries: slice, keys: slice, device: Any = None) -> Array | None:
         """Return the mask of some queries and keys: bool `[1 or text, 1 or head, 1 or query, key]`; None if nothing is

@@ -9,6 +9,7 @@
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import product
 
 import torch
 import torch.nn.functional as F
@@ -122,8 +123,10 @@ def weigh(
     room: memory for the weights; by default new memory. formula: avoid in-place operations even if no input has a
     gradient. seen: return the weights; else return None for them.
     """
-    query, key, value, mask = part.query, part.key, part.value, part.allowed()
     plain = part.positional is None and part.softcap is None and part.sinks is None
+    if plain and not seen and not formula and part.is_causal:
+        return F.scaled_dot_product_attention(part.query, part.key, part.value, is_causal=True, scale=part.scale), None
+    query, key, value, mask = part.query, part.key, part.value, part.allowed()
     if plain and not seen and not formula:
         return attend_output(query, key, value, mask, part.scale), None
     if formula or (torch.is_grad_enabled() and any(one.requires_grad for one in (query, key, value))):
@@ -132,43 +135,60 @@ def weigh(
         return made.output, (made.weights if room is None else room.copy_(made.weights)) if seen else None
     if room is None and seen:
         room = query.new_empty(*query.shape[:3], key.shape[2], dtype=map_dtype(query))
-    outputs = [
-        attend_into(
-            weights,
-            some.query,
-            some.key,
-            some.value,
-            some.allowed(),
-            some.scale,
-            some.terms().values(),
-            some.softcap,
-            _sinks_of(some),
-        )
-        for some, weights in cached(part, room)
-    ]
-    return (outputs[0] if len(outputs) == 1 else torch.cat(outputs)), room
+    output: Tensor | None = None
+    for where, some, weights in cached(part, room):
+        sinks = _sinks_of(some)
+        mask, terms = some.allowed(), some.terms().values()
+        of_some = attend_into(weights, some.query, some.key, some.value, mask, some.scale, terms, some.softcap, sinks)
+        if len(of_some) == len(query) and of_some.shape[1:3] == query.shape[1:3]:  # the only piece
+            output = of_some
+            continue
+        if output is None:
+            output = of_some.new_empty(*query.shape[:3], of_some.shape[-1])
+        output[where] = of_some
+    assert output is not None
+    return output, room
 
 
-def cached(part: Block, room: Tensor | None) -> Iterator[tuple[Block, Tensor]]:
-    """Divide a part into groups of texts that fit a CPU's cache. Yield each group with memory for its weights.
+Where = tuple[slice, slice, slice]  # texts, heads and queries
+
+
+def cached(part: Block, room: Tensor | None) -> Iterator[tuple[Where, Block, Tensor]]:
+    """Divide a part into pieces that fit a CPU's cache. Yield the place of each, the piece, and memory for its weights.
 
     The memory is in `room` if that is contiguous. Otherwise it is reused, and copied to `room` if there is one.
     """
-    texts, maps = len(part.query), part.query.shape[1] * part.query.shape[2] * part.key.shape[2]
-    together = max(1, CACHED // max(maps, 1)) if part.query.device.type == "cpu" else texts
     dtype = map_dtype(part.query) if room is None else room.dtype
     scratch: Tensor | None = None
-    for start in range(0, texts, together):
-        some = part.some_texts(slice(start, start + together))
-        place = None if room is None else room[start : start + together]
+    for where in pieces(part):
+        texts, heads, queries = where
+        some = part.some_texts(texts).only(heads).some_queries(queries)
+        place = None if room is None else room[where]
         if place is not None and place.is_contiguous():
-            yield some, place
+            yield where, some, place
             continue
-        if scratch is None or len(scratch) != len(some.query):
-            scratch = part.query.new_empty(*some.query.shape[:3], part.key.shape[2], dtype=dtype)
-        yield some, scratch
+        shape = (*some.query.shape[:3], part.key.shape[2])
+        if scratch is None or scratch.shape != shape:
+            scratch = part.query.new_empty(shape, dtype=dtype)
+        yield where, some, scratch
         if place is not None:
             place.copy_(scratch)
+
+
+def pieces(part: Block) -> Iterator[Where]:
+    """Divide a part on a CPU into as many texts as fit the cache; where one map is larger, into heads and queries."""
+    every, (texts, heads, queries) = slice(None), part.query.shape[:3]
+    keys = max(part.key.shape[2], 1)
+    if part.query.device.type != "cpu":
+        yield every, every, every
+    elif queries * keys <= CACHED:
+        together = max(1, CACHED // max(heads * queries * keys, 1))
+        for start in range(0, texts, together):
+            yield slice(start, start + together), every, every
+    else:
+        together = max(1, CACHED // keys)
+        for text, head, start in product(range(texts), range(heads), range(0, queries, together)):
+            yield slice(text, text + 1), slice(head, head + 1), slice(start, start + together)
 
 
 def _sinks_of(block: Block) -> Tensor | None:
