@@ -73,8 +73,8 @@ def shows_progress() -> bool:
 HINT_LINES = 3  # at most
 
 
-def hint(*texts: str) -> None:
-    """Show the first of these commands that fits into a few lines of the terminal, which folds it so that it pastes.
+def hint(text: str) -> None:
+    """Show a command if it fits into a few lines of the terminal, which folds it so that it can be pasted.
 
     Only a person at a terminal gets it: not with --quiet, and not if stdout or stderr goes elsewhere.
     """
@@ -85,9 +85,7 @@ def hint(*texts: str) -> None:
     from rich.text import Text
 
     target = Console(stderr=True)
-    fitting = (text for text in map(printable, texts) if cell_len(text) <= HINT_LINES * target.width)
-    text = next(fitting, None)
-    if text is not None:
+    if cell_len(text) <= HINT_LINES * target.width:
         sys.stdout.flush()
         style = "dim" if target.color_system is not None and not target.no_color else ""
         target.print(Text(text, style), soft_wrap=True)

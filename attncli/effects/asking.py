@@ -136,8 +136,3 @@ def describe_output(answer: MeasuredOutput) -> str:
     if answer.kind in FROM_NOTHING:
         return answer.about
     return f"{answer.about} {answer.value:.4f}"
-
-
-def signed(effect: float) -> str:
-    """Return an effect with its sign and three digits that matter."""
-    return f"{effect:+.3g}" if abs(effect) < 0.1 else f"{effect:+.3f}"

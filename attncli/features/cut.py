@@ -33,7 +33,6 @@ from attncli.effects.asking import (
     describe_output,
     layers_and_heads,
     merge_asking,
-    signed,
     takes_fields,
     which_way,
 )
@@ -44,6 +43,7 @@ from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
 from attncli.record.selection import Selection, name_of, number_list, select_token
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report.numbers import signed
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -609,7 +609,7 @@ def _correlated(found: EdgeEffects) -> str:
 
 def _next(found: _Cuts, edge: Edge) -> NextCommand:
     query, key = found.names(edge)
-    return NextCommand("the heads that look along it", "find", {"query": query, "key": key})
+    return NextCommand("find", {"query": query, "key": key})
 
 
 # The fields of its document (`attncli.features.document`).

@@ -260,9 +260,7 @@ def _report(document: dict[str, Any], text: str | None, top: int) -> Report:
         parts,
         lambda: document,
         itemgetter("heads"),
-        next=NextCommand(
-            "the first of these heads", "run", {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": text}
-        ),
+        next=NextCommand("run", {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": text}),
     )
 
 

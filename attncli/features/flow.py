@@ -324,7 +324,7 @@ def _every_report(found: Followed, words: bool) -> Report:
         found.document,
         picture=[maps],
         files=dict.fromkeys(RECORDS, found.as_record().save),
-        next=NextCommand("one token, with numbers", "flow", {"query": _last_word(found.record.tokens)}),
+        next=NextCommand("flow", {"query": _last_word(found.record.tokens)}),
     )
 
 
@@ -339,7 +339,7 @@ def _token_report(found: Followed, words: bool, every: Callable[[], Followed]) -
         found.document,
         picture=[_QueryPicture(query, every)],
         files=dict.fromkeys(RECORDS, lambda path: every().as_record().save(path)),
-        next=NextCommand("as a picture", "flow", {"output_path": "flow.svg"}),
+        next=NextCommand("flow", {"output_path": "flow.svg"}),
     )
 
 

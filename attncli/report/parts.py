@@ -156,8 +156,7 @@ class Maps(Part):
 class HeadGrid(Part):
     """A number per head: layers down, heads across.
 
-    panels: values `[layer, head]`. scale, signed, most: as in `Maps`. digits: digits after the point; None chooses a
-    unit in which the largest value can be read.
+    panels: values `[layer, head]`. scale, signed, most: as in `Maps`.
     """
 
     panels: Sequence[Panel]
@@ -166,4 +165,3 @@ class HeadGrid(Part):
     scale: str
     signed: bool = False
     most: float | None = None
-    digits: int | None = 2

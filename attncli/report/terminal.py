@@ -23,6 +23,7 @@ from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
 from attncli.record.display import ABOVE, BELOW, HIDDEN, hides, pool
 from attncli.report.canvas import Canvas, cut, to_width
+from attncli.report.numbers import in_cell
 from attncli.report.parts import Axis, Cell, HeadGrid, Maps, Part, Sentence, Style
 from attncli.report.parts import Table as ReportTable
 from attncli.text.tokens import Tokens, characters, unknown_name
@@ -293,24 +294,12 @@ def cell_text(weight: float, width: int, canvas: Canvas) -> tuple[str, str]:
 # --- signed numbers -----------------------------------------------------------------------------------
 
 
-SIGNED_WIDTH = 7  # columns of a cell with its number in it: " -12.34"
-SIGNED_WIDTHS = (SIGNED_WIDTH, 2, 1)  # the widest that fits is taken
 MARKED = 1 / 3  # of the largest number, from which on a cell without colour has a sign
 
 
 def largest(part: Doubles) -> float:
     """Return the largest absolute number; 0 if all are hidden (NaN)."""
     return float(np.nanmax(np.abs(part), initial=0.0)) if not np.isnan(part).all() else 0.0
-
-
-def in_units(most: float) -> tuple[float, str]:
-    """Return a unit, 1 or 0.01 and so on, in which numbers of this size have no leading zeros, and a note that names
-    it; no note for 1.
-    """
-    if not 0 < most < 1:
-        return 1.0, ""
-    places = min(math.floor(-math.log10(most)) + 2, 12)
-    return 10.0**-places, f"in units of 1e-{places}"
 
 
 def signed_map(
@@ -321,16 +310,18 @@ def signed_map(
     Cells without room for a number show their colour, or their sign without colour. most: the largest absolute number.
     keys: the numbers of the columns if they are not all keys.
     """
+    cells = [["" if number != number else in_cell(number) for number in row] for row in part.tolist()]
+    numbered = 1 + max(len(cell) for row in cells for cell in row)
     room = canvas.width - len(labels[0]) - 1
-    wide = next((cell for cell in SIGNED_WIDTHS if cell * part.shape[1] <= room), SIGNED_WIDTHS[-1])
+    wide = next((cell for cell in (numbered, 2, 1) if cell * part.shape[1] <= room), 1)
     lines = []
     numbers = column_numbers(range(part.shape[1]) if keys is None else keys, wide)
     lines.append(Text(" " * (len(labels[0]) + 1) + numbers, style=canvas.faint))
-    for label, row in zip(labels, part.tolist(), strict=True):
+    for label, row, written in zip(labels, part.tolist(), cells, strict=True):
         line = Text(f"{label} ")
-        for number in row:
+        for number, cell in zip(row, written, strict=True):
             line.append(
-                signed_cell(number, most, wide, canvas),
+                f"{cell:>{wide}}" if wide == numbered else signed_cell(number, most, wide, canvas),
                 "" if number != number else signed_ground(number / (most or 1), canvas),
             )
         if not canvas.colour:  # a cell with a colour is made of spaces
@@ -340,17 +331,15 @@ def signed_map(
 
 
 def column_numbers(keys: Sequence[int], width: int) -> str:
-    """Return the numbers above a map's columns; the last digits of those wider than a cell."""
-    return "".join(f"{str(key)[-width:]:>{width}}" for key in keys)
+    """Return the numbers above a map's columns: every second one if they would touch, last digits on single columns."""
+    step = 2 if 1 < width <= len(str(max(keys))) else 1
+    shown = ("" if place % step else str(key)[-width:] for place, key in enumerate(keys))
+    return "".join(f"{one:>{width}}" for one in shown)
 
 
 def signed_cell(number: float, most: float, wide: int, canvas: Canvas) -> str:
-    """Return the text of a cell; spaces if it is hidden (NaN)."""
-    if number != number:
-        return " " * wide
-    if wide == SIGNED_WIDTH:
-        return f"{number:>{wide}.2f}"
-    if canvas.colour:
+    """Return the text of a cell without room for its number: its sign, or spaces if it is coloured or hidden."""
+    if canvas.colour or number != number:
         return " " * wide
     sign = "+" if number > 0 else "-"
     return f"{sign if abs(number) > MARKED * most else '.':>{wide}}"
@@ -678,17 +667,16 @@ def token_labels(tokens: Tokens, canvas: Canvas) -> list[str]:
 
 
 def signed_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
-    """Yield maps of signed numbers under each other, each in a unit in which its largest number can be read."""
+    """Yield maps of signed numbers under each other."""
     labels = row_labels(part.rows, canvas)
     if part.columns.labels != part.rows.labels and part.columns.numbers is not None:
         yield from numbered_labels(part.columns, canvas)
     for panel in part.all_panels:
         most = part.most if part.most is not None else panel.largest
-        unit, words = in_units(panel.largest)
         yield Text()
         about = f"{part.rows.name} down and {part.columns.name} across"
-        yield Prose(", ".join(filter(None, [panel.name, about, words])), canvas.strong)
-        lines = signed_map(np.float64(panel.values) / unit, most / unit, labels, canvas, part.columns.places)
+        yield Prose(", ".join(filter(None, [panel.name, about])), canvas.strong)
+        lines = signed_map(np.float64(panel.values), most, labels, canvas, part.columns.places)
         if canvas.height is not None and max(line.cell_len for line in lines) > canvas.width:
             yield Prose("no room for the map: | less -S has it, and -o map.svg draws it", canvas.faint)
             continue
@@ -732,25 +720,17 @@ def numbered_labels(axis: Axis, canvas: Canvas) -> list[Text]:
 def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
     """Yield a grid of heads for each panel."""
     for panel in part.panels:
-        values, largest = panel.values, panel.largest
-        most = part.most or largest or 1.0
-        unit, words = in_units(largest) if part.digits is None else (1.0, "")
-        digits = 1 if part.digits is None else part.digits
-        wide = 1 + max(len(f"{float(value) / unit:.{digits}f}") for value in panel.values.flat)
+        most = part.most or panel.largest or 1.0
+        wide = 1 + max(len(in_cell(value)) for value in panel.values.flat)
 
-        def cell(
-            row: int, place: int, values: Any = values, unit: float = unit, digits: int = digits, wide: int = wide,
-            most: float = most,
-        ) -> Text:  # fmt: skip
+        def cell(row: int, place: int, values: Any = panel.values, wide: int = wide, most: float = most) -> Text:
             value = float(values[row, place])
             style = signed_ground(value / most, canvas) if part.signed else ground(value / most, canvas)
-            return Text(f"{round(value / unit, digits) + 0.0:>{wide}.{digits}f}", style=style)  # no "-0.00"
+            return Text(f"{in_cell(value):>{wide}}", style=style)
 
         yield Text()
         if panel.heading:
             yield Prose(panel.heading, canvas.strong)
-        if words:
-            yield Text(words, style=canvas.faint)
         yield from head_grid(part.layers, part.heads, cell, canvas, (wide,))
 
 

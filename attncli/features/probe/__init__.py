@@ -124,7 +124,7 @@ def _report(found: Probed) -> Report:
         lambda: document,
         itemgetter("relations"),
         partial=found.partial,
-        next=NextCommand("the best of these heads", "run", {"layer": best.layer, "head": best.head}),
+        next=NextCommand("run", {"layer": best.layer, "head": best.head}),
     )
 
 

@@ -206,7 +206,7 @@ def _report(statistics: Statistics, by: choices.Figure, loaded: bool) -> Report:
         lambda: document(statistics),
         files={suffix: partial(save_statistics, statistics) for suffix in SUFFIXES},
         partial=statistics.partial and not loaded,
-        next=NextCommand(f"head {strongest.name} on a sentence", "run", next),
+        next=NextCommand("run", next),
     )
 
 

@@ -29,6 +29,7 @@ from attncli.features.inputs import check_one, read_inputs
 from attncli.record import ModelInfo
 from attncli.record.display import model_name, token_count
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
+from attncli.report.numbers import signed, three_digits
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Trust(AskingFeature):
         same = {
             "similar_to": self.similar_to, "ask": self.ask, "target": self.target, "at": self.at, "task": self.task,
         }  # fmt: skip
-        return _report(found, NextCommand("what each head does", "ablate", same))
+        return _report(found, NextCommand("ablate", same))
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -380,8 +381,8 @@ def verdict(found: TrustResult) -> str:
     if max(found.most_erased, by_weights) <= found.rounding:
         return f"Neither other weights nor erased tokens change this {kind}: there is nothing to explain."
     begin = (
-        f"Permuting all weights changes this {kind} by {_three_digits(permuted[0])} (median), uniform weights by "
-        f"{_three_digits(uniform[0])}, where erasing tokens changes it by up to {_three_digits(found.most_erased)}"
+        f"Permuting all weights changes this {kind} by {_size(permuted[0])} (median), uniform weights by "
+        f"{_size(uniform[0])}, where erasing tokens changes it by up to {_size(found.most_erased)}"
     )
     if by_weights <= HARDLY * found.most_erased:
         return f"{begin}: attention's weights hardly matter to this output, and no ranking by them explains it."
@@ -395,7 +396,7 @@ def _compare_with_reordered(found: TrustResult) -> str:
         return "All its tokens are the same, so that no other order of them shows what is usual."
     more, draws = control["more"], len(found.shuffles.reordered)
     begin = (
-        f"With its tokens in random order, permuting changes it by {_three_digits(control['permuted'])}. "
+        f"With its tokens in random order, permuting changes it by {_size(control['permuted'])}. "
         f"The text itself is changed more in {more} of {draws} draws, and less in {control['less']}."
     )
     if found.shuffles.matters_more is None:
@@ -450,9 +451,9 @@ def _join_names(names: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _three_digits(number: float) -> str:
-    """Return a number with three digits that matter; 0 for rounding."""
-    return "0" if abs(number) < NOTHING else f"{number:.3g}"
+def _size(change: float) -> str:
+    """Write the size of a change; "0" if rounding explains it."""
+    return "0" if abs(change) < NOTHING else three_digits(change)
 
 
 # --- what is computed -----------------------------------------------------------------------------------
@@ -669,10 +670,10 @@ def _weights_table(found: TrustResult) -> Table:
     rows: list[list[str] | None] = []
     for entry in found.shuffles.document():
         where = "all layers" if entry["layer"] is None else f"layer {entry['layer']}"
-        sizes = map(_short, (entry["permuted"], *entry["interval"]))
-        rows.append([where, *sizes, f"{entry['uniform']:+.3g}"])
+        sizes = map(three_digits, (entry["permuted"], *entry["interval"]))
+        rows.append([where, *sizes, signed(entry["uniform"])])
     if (control := found.shuffles.control()) is not None:
-        rows += [None, ["random order", *map(_short, (control["permuted"], *control["interval"])), ""]]
+        rows += [None, ["random order", *map(three_digits, (control["permuted"], *control["interval"])), ""]]
     return Table(list(map(Column, ["other weights in", "permuted", "from", "to", "uniform"])), rows)
 
 
@@ -706,12 +707,7 @@ def _rankings_table(found: TrustResult, document: dict[str, Any]) -> Table:
 def _score(scores: dict[str, float], measure: str) -> str:
     """Return a score, and in % where it is normalised."""
     normal = scores.get(f"normalised_{measure}")
-    return _short(scores[measure]) + ("" if normal is None else f" {normal:4.0%}")
-
-
-def _short(number: float) -> str:
-    """Return a number with three digits that matter."""
-    return f"{number:.3f}" if abs(number) >= 0.1 or number == 0 else f"{number:.3g}"
+    return three_digits(scores[measure]) + ("" if normal is None else f" {normal:4.0%}")
 
 
 def _ranks_map(found: TrustResult) -> Maps:
