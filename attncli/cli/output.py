@@ -43,7 +43,7 @@ def set_quiet(wanted: bool) -> None:
 def say(text: str) -> None:
     """Print one line on stderr, unless --quiet was given."""
     if not QUIET:
-        print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
+        print(folded(printable(text)), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def error(text: str) -> None:
@@ -52,9 +52,12 @@ def error(text: str) -> None:
     if len(line) > LONGEST_ERROR:
         half = (LONGEST_ERROR - len(CUT)) // 2
         line = line[:half] + CUT + line[-half:]
-    if sys.stderr.isatty():
-        line = fold_line(line, shutil.get_terminal_size().columns)
-    print(line, file=sys.stderr, flush=True)  # noqa: T201
+    print(folded(line), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def folded(line: str) -> str:
+    """Fold a line for stderr between words if that is a terminal."""
+    return fold_line(line, shutil.get_terminal_size().columns) if sys.stderr.isatty() else line
 
 
 def fold_line(line: str, columns: int) -> str:

@@ -372,7 +372,7 @@ def _table(found: PatchResult, top: int) -> Table:
     ]
     control = float(found.together_controls.mean()) / found.difference
     rows.append(("all of these at once", signed(found.together / found.difference), signed(control)))
-    rows.append(("all, of the first text's own", three_digits(abs(found.itself / found.difference)), ""))
+    rows.append(("the first text's own", three_digits(abs(found.itself / found.difference)), ""))
     return Table([Column("patched"), Column("share"), Column("control")], rows)
 
 

@@ -356,7 +356,6 @@ def signed_ground(share: float, canvas: Canvas) -> str:
 # --- grids of heads -----------------------------------------------------------------------------------
 
 
-HEAD_WIDTH = 5  # columns of a head with a figure
 LAYERS_APART = 2  # columns between layers that stand beside each other
 
 
@@ -384,7 +383,7 @@ def head_grid(
     heads: Sequence[int],
     cell: Callable[[int, int], Text],
     canvas: Canvas,
-    widths: Sequence[int] = (HEAD_WIDTH,),
+    widths: Sequence[int],
     lines: int | None = None,
 ) -> list[Text]:
     """Return a line per layer and a column per head, with the numbers of the heads above.

@@ -35,6 +35,7 @@ from attncli.features.options import OUTPUT, TEXT, argument, choice, option
 from attncli.models.opening import Opening
 from attncli.record.display import model_name
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
+from attncli.report.numbers import in_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -252,13 +253,6 @@ def _legend() -> str:
     )
 
 
-def figure_text(value: float, by: str) -> str:
-    """Write a figure in three or four characters: 3.21, 45.6, 123; .42 for a share."""
-    if by not in OPEN_ENDED:
-        return "1.0" if value >= 0.995 else f"{value:.2f}"[1:]
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
-
-
 @dataclass(frozen=True)
 class Heads(Part):
     """All heads, coloured by one figure: a grid in the terminal, an atlas as a picture."""
@@ -287,18 +281,18 @@ class Heads(Part):
     def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
         from rich.text import Text
 
-        from attncli.report.terminal import HEAD_WIDTH, Prose, ground, head_grid
+        from attncli.report.terminal import Prose, ground, head_grid
 
         values, top = self.statistics.figure(self.by).tolist(), self.top
+        wide = 1 + max(len(in_cell(value)) for row in values for value in row)
 
         def cell(row: int, place: int) -> "Text":
             share = values[row][place] / top
             brightness = share**2 if self.by in OPEN_ENDED else share  # shares are as bright as weights in a map
-            text = f"{figure_text(values[row][place], self.by):>{HEAD_WIDTH - 1}} "
-            return Text.assemble((text, ground(brightness, canvas)))
+            return Text(f"{in_cell(values[row][place]):>{wide}}", style=ground(brightness, canvas))
 
         layers, heads = range(self.statistics.model.layers), range(self.statistics.model.heads)
-        return [Text(), Prose(self.caption), *head_grid(layers, heads, cell, canvas)]
+        return [Text(), Prose(self.caption), *head_grid(layers, heads, cell, canvas, (wide,))]
 
     def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
         from attncli.features.stats.atlas import draw_atlas
