@@ -10,7 +10,7 @@ came along this edge. Of two texts that are compared, edges of the first are cut
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -547,7 +547,8 @@ def _single_report(found: EdgeEffects, top: int) -> Report:
         _axis("queries", found.record.tokens, found.queries),
         _axis("keys", found.record.keys, found.keys),
         scale=SCALES[found.answer.kind],
-        signed=True,
+        signed=found.answer.kind not in FROM_NOTHING,
+        numbered=True,
         apart=True,
     )
     return Report(
@@ -555,7 +556,7 @@ def _single_report(found: EdgeEffects, top: int) -> Report:
         [*_captions(found, EDGE), maps, *([table] if can else []), Sentence(_correlated(found), caption=True)],
         found.document,
         itemgetter("edges"),
-        picture=[replace(maps, signed=found.answer.kind not in FROM_NOTHING)],
+        picture=[maps],
         next=_next(found, ranked[0][0]),
     )
 

@@ -9,10 +9,9 @@ export function value(weight) {
   return digits(weight, 3);
 }
 
-/** Write a number in a cell: two decimals, "<.01" if it rounds to 0, and "0" for 0. */
+/** Write a number in a cell: two decimals, or "<.01" if it rounds to 0, since a weight that is stored as 0 may be larger. */
 export function brief(number) {
-  if (number === 0) return "0";
-  if (Math.abs(number) < 0.005) return number > 0 ? "<.01" : ">-.01";
+  if (Math.abs(number) < 0.005) return number < 0 ? ">-.01" : "<.01";
   return number.toFixed(2);
 }
 

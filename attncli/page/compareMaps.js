@@ -18,7 +18,7 @@ const HEADED = 300; // what is written above a map may be wider than it
 const SIZE = 12;
 const SMALL = 11;
 const BAR = 70;
-const [SIGNED, NUMBERED] = [8, OF_RECORDS ? 40 : 58]; // a cell with its sign in it, and with its number
+const [SIGNED, NUMBERED] = [8, 36]; // a cell with its sign in it, and with its number
 const LEAST = 0.005; // of the largest, which is written into a cell
 const LARGEST_FIT = 44;
 

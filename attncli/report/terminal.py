@@ -609,7 +609,7 @@ def part_lines(part: Part, canvas: Canvas) -> list[RenderableType]:
         heading = [Text(part.title, style=canvas.strong)] if part.title else []
         return [*heading, table_of(part, canvas)]
     if isinstance(part, Maps):
-        return [*(signed_maps(part, canvas) if part.signed else weight_maps(part, canvas))]
+        return [*(numbered_maps(part, canvas) if part.signed or part.numbered else weight_maps(part, canvas))]
     if isinstance(part, HeadGrid):
         return [*head_grids(part, canvas)]
     return part.terminal(canvas)
@@ -665,8 +665,8 @@ def token_labels(tokens: Tokens, canvas: Canvas) -> list[str]:
     return row_labels(Axis("", tokens.shown, range(len(tokens))), canvas)
 
 
-def signed_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
-    """Yield maps of signed numbers under each other."""
+def numbered_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
+    """Yield maps with their numbers under each other."""
     labels = row_labels(part.rows, canvas)
     if part.columns.labels != part.rows.labels and part.columns.numbers is not None:
         yield from numbered_labels(part.columns, canvas)

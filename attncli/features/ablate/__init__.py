@@ -595,7 +595,7 @@ def _report(found: Ablation, top: int, files: list[str]) -> Report:
     title += [] if found.texts == 1 else [f"mean of {found.texts} texts"]
     panels = [Panel(way, effects, REPLACED[way]) for way, effects in zip(found.ways, found.mean, strict=True)]
     scale = SCALES[found.answer.kind]
-    grid = HeadGrid(panels, found.layers, found.heads, scale, signed=True)
+    grid = HeadGrid(panels, found.layers, found.heads, scale, signed=found.answer.kind not in FROM_NOTHING)
     parts: list[Part] = [
         Sentence(which_way(found.answer.kind), caption=True),
         grid,
@@ -618,7 +618,7 @@ def _report(found: Ablation, top: int, files: list[str]) -> Report:
         parts,
         found.document,
         itemgetter("effects"),
-        picture=[replace(grid, signed=found.answer.kind not in FROM_NOTHING)],
+        picture=[grid],
         partial=found.partial,
         next=next_command,
     )
