@@ -294,9 +294,9 @@ class HeadsPane(Pane):
         """Return the symbol of each head, computed once per answer and width."""
         same = answer, wide, canvas.colour
         if self.cells is None or self.cells[0][0] is not answer or self.cells[0][1:] != same[1:]:
-            found = answer.found
+            found, listed = answer.found, {(one.layer, one.head) for one in answer.findings}
             made = (
-                glyph_cell(answer.record, answer.summaries, canvas)
+                glyph_cell(answer.record, answer.summaries, canvas, listed, wide)
                 if found is None
                 else moved_cell(found, wide, canvas)
             )
@@ -310,7 +310,7 @@ class HeadsPane(Pane):
         record, found = answer.record, answer.found
         labels = {one.label for one in answer.summaries.values()}
         if found is None:
-            widths, below = GLYPH_WIDTHS, glyph_legend(labels, canvas)
+            widths, below = GLYPH_WIDTHS, glyph_legend(labels, canvas, "finding" if answer.findings else "")
         else:
             widths = CHANGED_WIDTHS
             most = f"{found.moved.max():.2f}" if found.moved.max() >= 0.01 else f"{found.moved.max():.4f}"
