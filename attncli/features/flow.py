@@ -419,12 +419,12 @@ def _shares_tables(found: Followed) -> list[Part]:
         columns = [Column(name, leaves=LEAVING.index(name) + 1) for name in found.shares]
         return [_shares_table(found, columns, [shares[0, 0] for shares in found.shares.values()])]
     columns = [Column(f"layer {layer}") for layer in found.layers]
-    return [_shares_table(found, columns, shares[:, 0], name) for name, shares in found.shares.items()]
+    return [_shares_table(found, columns, list(shares[:, 0]), name) for name, shares in found.shares.items()]
 
 
 def _shares_table(found: Followed, columns: list[Column], shares: Sequence[Doubles], title: str = "") -> Table:
     """Return a row per input token, with its share in each column on the colour of a weight."""
-    rows = [
+    rows: list[list[str | Cell]] = [
         [f"{key:>3} {visible(token)}", *(Cell(f"{one[key]:.3f}", share=float(one[key])) for one in shares)]
         for key, token in enumerate(found.record.tokens.shown)
     ]

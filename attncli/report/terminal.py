@@ -360,17 +360,21 @@ LAYERS_APART = 2  # columns between layers that stand beside each other
 
 
 class GridLayout(NamedTuple):
-    """Columns of a head, heads beside each other, layers beside each other, and the largest number of a layer."""
+    """Columns of a head, heads beside each other, layers beside each other, and the largest number of a layer.
+
+    named: "layer 3" stands before the heads of a layer, otherwise "3".
+    """
 
     cell: int
     heads: int
     across: int
     last: int
+    named: bool
 
     @property
     def label(self) -> int:
-        """Columns before the heads of a layer: its name, or its number if layers stand side by side."""
-        return len(f"layer {self.last} ") if self.across == 1 else len(f"{self.last} ")
+        """Columns before the heads of a layer."""
+        return len(f"layer {self.last} " if self.named else f"{self.last} ")
 
     @property
     def width(self) -> int:
@@ -398,14 +402,14 @@ def head_grid(
     grid = []
     for start in range(0, len(heads), layout.heads):
         places = range(start, min(start + layout.heads, len(heads)))
-        title = "head" if layout.across == 1 else ""
+        title = "head" if layout.named else ""
         numbers = title.ljust(layout.label) + head_numbers([heads[place] for place in places], layout.cell)
         grid.append(Text("".join(numbers.ljust(layout.width) for _ in range(layout.across)).rstrip(), canvas.faint))
         for row in range(rows):
             line = Text()
             for column, place in enumerate(range(row, len(layers), rows)):
                 line.pad_right(column * layout.width - line.cell_len)
-                name = f"layer {layers[place]}" if layout.across == 1 else f"{layers[place]:>{layout.label - 1}}"
+                name = f"layer {layers[place]}" if layout.named else f"{layers[place]:>{layout.label - 1}}"
                 line.append(name.ljust(layout.label))
                 for head in places:
                     shown = cell(place, head)
@@ -419,10 +423,12 @@ def layout_of(layers: Sequence[int], heads: int, columns: int, widths: Sequence[
     not allow that many.
     """
     most = 1 if lines is None else len(layers)
-    every = [GridLayout(width, heads, across, max(layers)) for across in range(1, most + 1) for width in widths]
+    last = max(layers)
+    every = [GridLayout(width, heads, 1, last, True) for width in widths]
+    every += [GridLayout(width, heads, across, last, False) for across in range(1, most + 1) for width in widths]
     fitting = [layout for layout in every if layout.across * layout.width - LAYERS_APART <= columns]
     if not fitting:
-        narrow = GridLayout(min(widths), heads, 1, max(layers))
+        narrow = GridLayout(min(widths), heads, 1, last, True)
         return narrow._replace(heads=max(1, (columns - narrow.label) // narrow.cell))
     low = [layout for layout in fitting if lines is None or -(-len(layers) // layout.across) <= lines]
     return low[0] if low else max(fitting, key=lambda layout: layout.across)

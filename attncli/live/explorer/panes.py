@@ -316,7 +316,8 @@ class HeadsPane(Pane):
             most = f"{found.moved.max():.2f}" if found.moved.max() >= 0.01 else f"{found.moved.max():.4f}"
             below = [Text(line) for line in fold(f"weight moved: dark 0, bright {most} (at most 1)", canvas.width)]
         room = max((canvas.height or 0) - len(below) - 1, 1)
-        wide = layout_of(record.layers, len(record.heads), canvas.width, widths, room).cell
+        layout = layout_of(record.layers, len(record.heads), canvas.width, widths, room)
+        wide = layout.cell
         inner = self.inner(answer, wide, canvas)
 
         def cell(row: int, place: int) -> Text:
@@ -329,7 +330,14 @@ class HeadsPane(Pane):
             shown.stylize(Style.from_meta({HEAD: (layer, head)}))
             return shown
 
-        return [*head_grid(record.layers, record.heads, cell, canvas, widths, room), *below]
+        grid = head_grid(record.layers, record.heads, cell, canvas, widths, room)
+        if len(grid) <= room + 1:
+            return [*grid, *below]
+        assert look.layer is not None and look.head is not None
+        rows, high = -(-len(record.layers) // layout.across), max((canvas.height or 0) - 1, 1)
+        block = record.heads.index(look.head) // layout.heads * (rows + 1)  # the lines with the selected head
+        first = max(0, min(record.layers.index(look.layer) % rows - high // 2, rows - high))
+        return [grid[block], *grid[block + 1 : block + 1 + rows][first : first + high]]
 
     def on_click(self, event: events.Click) -> None:
         head = event.style.meta.get(HEAD)
