@@ -145,7 +145,7 @@ def widest(texts: tuple[str, ...], families: tuple[str, ...]) -> float:
 LINE = 1.3 / 72  # the height of a line in inches, by points
 
 # Inches.
-ONE_PANEL, ALL_PANELS = 12.0, 14.0  # the side of one panel, and of a grid of them, that is aimed at
+ONE_PANEL, ALL_PANELS = 8.0, 8.0  # the side of one panel, and of a grid of them, that is aimed at
 SMALLEST_PANEL = 1.0
 SMALLEST_PRINTED = 0.12  # a panel, where the width is given
 LARGEST_GRID = 40.0  # where panels grow so that their labels can be read
