@@ -343,7 +343,7 @@ SHARED = (
     "the bias of Dense, which no token makes, is shared out as the pooling weighs tokens (1/n each in a mean): a "
     "convention"
 )
-UP = "above 0: the pair makes the texts more alike"
+UP = "above 0: the pair makes the texts more similar"
 
 
 def _report(found: Similarity, top: int, following: NextCommand | None) -> Report:
