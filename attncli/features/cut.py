@@ -603,8 +603,8 @@ def _correlated(found: EdgeEffects) -> str:
     else:
         says = "edges with larger weights matter less" if ranked.rho < ranked.low else "weights don't tell what matters"
     return (
-        f"weights and sizes of effects: Spearman's rank correlation {ranked.rho:+.2f} over {edges}; with the effects "
-        f"freely permuted over these edges {ranked.low:+.2f} to {ranked.high:+.2f}, 19 times of 20: {says}"
+        f"weights and sizes of effects: Spearman's rank correlation {ranked.rho:+.2f} over {edges}; if the effects are "
+        f"permuted over these edges, {ranked.low:+.2f} to {ranked.high:+.2f} in 19 of 20 draws: {says}"
     )
 
 

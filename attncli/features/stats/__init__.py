@@ -246,10 +246,10 @@ def _clearest_table(statistics: Statistics) -> Table:
 
 def _legend() -> str:
     return (
-        f"clearest head: gives the pattern at least {BROAD_BELOW:g} of its weight, more than any other pattern, and "
-        f"{CLEARLY} times the uniform share, which a head gives that attends to all tokens equally. {NONE}: no head "
-        "does; in brackets the largest share of any head. Spread: standard deviation of the means of texts. "
-        f"So labelled: heads with their largest share here, at least {BROAD_BELOW:g}."
+        f"clearest head: it gives the pattern at least {BROAD_BELOW:g} of its weight, more than any other pattern, and "
+        f"{CLEARLY} times the uniform share, that of a head that attends to all tokens equally. {NONE}: no head does; "
+        "the largest share of any head is in brackets. Spread: the standard deviation over texts. So labelled: the "
+        f"number of heads whose largest share is this one, and at least {BROAD_BELOW:g}."
     )
 
 

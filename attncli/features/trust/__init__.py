@@ -735,14 +735,13 @@ def _weights_note(found: TrustResult) -> str:
     """Explain the table of other weights."""
     count = found.shuffles.permuted.shape[1]
     note = (
-        f"permuted: size of the change from permuting the weights of every row, median of {count}, and the middle 95%; "
-        f"uniform: {found.answer.kind} with the same weight for every key minus without; put in afterwards, not trained"
+        f"permuted: the size of the change when the weights of every row are permuted, median of {count} draws and the "
+        f"middle 95%; uniform: {found.answer.kind} with the same weight for every key minus {found.answer.kind} "
+        "without; the model was not trained with these weights"
     )
     if not len(found.shuffles.reordered):
         return note
-    return (
-        f"{note}; random order: all layers permuted, with the text's tokens in another order in each of {count} draws"
-    )
+    return f"{note}; random order: all layers permuted, with the text's tokens in a new order in each of {count} draws"
 
 
 def _notes(found: TrustResult) -> list[str]:
@@ -752,22 +751,22 @@ def _notes(found: TrustResult) -> list[str]:
     counts = ", ".join(map(str, found.sizes))
     ways = " or ".join({"mask": "[MASK] in their place", "deletion": "deletion"}[one.way] for one in found.erased)
     scores = (
-        f"compr.: mean change when the first {counts} of {len(found.erasable)} tokens are erased ({ways}), more is "
-        "better; suff.: when all others are, less is better"
+        f"compr.: the mean change when the first {counts} of {len(found.erasable)} tokens are erased ({ways}), more is "
+        "better; suff.: the mean change when all other tokens are erased, less is better"
     )
     how = "all were tried" if found.beam == 0 else f"a search that keeps {found.beam} found them"
-    limits = f"; in %: from the least to the most that any order reaches ({how})"
+    limits = f"; in %: the place between the least and the most that any order reaches ({how})"
     if found.beam is None:
-        limits = ". How much any order could reach was not sought (--beam)"
+        limits = ". The most that any order reaches was not searched for (--beam)"
     others = "the change from erasing each token alone" + (", and gradient x input" if "gradient" in found.taus else "")
     orders = f"{found.random} random rankings" if found.exact is None else f"all {found.chains:,} orders, exactly,"
-    interval = "; it counts as better, or not better, where its 95% interval lies on one side of that"
+    interval = "; a ranking counts as better, or as not better, if its 95% interval lies on one side of that"
     return [
         CHANGE.get(kind, change),
         scores + limits,
         f"tau: agreement of a ranking with {others}, by sizes (Kendall's: 1 the same, 0 by chance, -1 the reverse)",
-        f"random as good: share of {orders} with as large a compr. minus suff. (mean of the ways of erasing); {level}"
-        + (interval if found.exact is None else ""),
+        f"random as good: the share of {orders} whose compr. minus suff. is at least as large "
+        f"(mean over the ways of erasing); {level}" + (interval if found.exact is None else ""),
     ]
 
 
