@@ -122,7 +122,7 @@ def deliver(
         output.file(path, json)
     saved = bool(paths) and feature.output is None  # then another file of the same is not offered
     if report.next is not None and not (saved and "output_path" in report.next.options):
-        hints.offer(context, report.next.purpose, report.next.command, **report.next.options)
+        hints.offer(context, report.next.command, report.next.options)
     if report.holds is False:
         raise typer.Exit(WRONG)
 

@@ -15,7 +15,6 @@ SAME = ("saved", "model", "engine", "pair", "file", "mask", "pad_to", "measure",
 # The text, and the part of its maps to look at.
 ALSO = ("text", "layer", "head", "query", "words", "no_special", "segments")
 NOT_AGAIN = ("output_path", "quiet", "debug")
-TEXT = "TEXT"  # in place of a text that is too long for a line, or was piped in
 
 
 def is_given(context: Context, name: str) -> bool:
@@ -24,24 +23,21 @@ def is_given(context: Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def offer(context: Context, what: str, command: str, **options: Any) -> None:
-    """Print a command to paste, for the same text and model: "what: attncli command ...". After --json print nothing.
-
-    options: values by the names of parameters; None leaves out an option of the last command.
-    """
-    if not context.params.get("json"):
-        lines = typed(context, command, options)
-        output.hint(*(f"{begin}: {line}" for line in lines for begin in (what, "next")))
+def offer(context: Context, command: str, options: Mapping[str, Any]) -> None:
+    """Print a command to paste, for the same text and model: "Next: attncli ...". After --json print nothing."""
+    line = None if context.params.get("json") else next_line(context, command, options)
+    if line is not None:
+        output.hint(f"Next: {line}")
 
 
 def next_line(context: Context, command: str, options: Mapping[str, Any]) -> str | None:
-    """Return the line that runs `command` on the same text and model; None if it can't, or with --quiet."""
-    lines = [] if output.QUIET else typed(context, command, dict(options))
-    return lines[0] if lines else None
+    """Return the line that runs `command` on the same text and model.
 
-
-def typed(context: Context, command: str, options: dict[str, Any]) -> list[str]:
-    """Return the line, and a shorter one with TEXT. Leave out lines with control characters, or about other maps."""
+    None with --quiet, if the text was piped in or has control characters, or if the command would be about other maps.
+    options: values by the names of parameters; None leaves out an option of the last command.
+    """
+    if output.QUIET:
+        return None
     target: Any = context.find_root().command.get_command(context, command)  # type: ignore[attr-defined]
     kinds = {one.name: one.param_type_name for one in context.command.params}
     taken = {one.name: one for one in target.params}
@@ -49,13 +45,10 @@ def typed(context: Context, command: str, options: dict[str, Any]) -> list[str]:
     kept = {name for name in again - options.keys() if is_given(context, name)}
     fitting = {name for name in kept if name in taken and taken[name].param_type_name == kinds[name]}
     if (kept - fitting) & {*SAME}:
-        return []
-    values = {name: context.params[name] for name in fitting} | options
-    if values.get("file") == STDIN and "text" in taken:
-        values |= {"file": None, "text": TEXT}
-    texts = {"text": TEXT} if values.get("text") is not None else {}
-    lines = [command_line(command, target, values), command_line(command, target, values | texts)]
-    return [line for line in dict.fromkeys(lines) if printable(line) == line]
+        return None
+    values = {name: context.params[name] for name in fitting} | dict(options)
+    line = command_line(command, target, values)
+    return line if values.get("file") != STDIN and printable(line) == line else None
 
 
 def command_line(command: str, target: Any, values: dict[str, Any]) -> str:

@@ -43,7 +43,7 @@ def set_quiet(wanted: bool) -> None:
 def say(text: str) -> None:
     """Print one line on stderr, unless --quiet was given."""
     if not QUIET:
-        print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
+        print(folded(printable(text)), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def error(text: str) -> None:
@@ -52,9 +52,12 @@ def error(text: str) -> None:
     if len(line) > LONGEST_ERROR:
         half = (LONGEST_ERROR - len(CUT)) // 2
         line = line[:half] + CUT + line[-half:]
-    if sys.stderr.isatty():
-        line = fold_line(line, shutil.get_terminal_size().columns)
-    print(line, file=sys.stderr, flush=True)  # noqa: T201
+    print(folded(line), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def folded(line: str) -> str:
+    """Fold a line for stderr between words if that is a terminal."""
+    return fold_line(line, shutil.get_terminal_size().columns) if sys.stderr.isatty() else line
 
 
 def fold_line(line: str, columns: int) -> str:
@@ -73,8 +76,8 @@ def shows_progress() -> bool:
 HINT_LINES = 3  # at most
 
 
-def hint(*texts: str) -> None:
-    """Show the first of these commands that fits into a few lines of the terminal, which folds it so that it pastes.
+def hint(text: str) -> None:
+    """Show a command if it fits into a few lines of the terminal, which folds it so that it can be pasted.
 
     Only a person at a terminal gets it: not with --quiet, and not if stdout or stderr goes elsewhere.
     """
@@ -85,9 +88,7 @@ def hint(*texts: str) -> None:
     from rich.text import Text
 
     target = Console(stderr=True)
-    fitting = (text for text in map(printable, texts) if cell_len(text) <= HINT_LINES * target.width)
-    text = next(fitting, None)
-    if text is not None:
+    if cell_len(text) <= HINT_LINES * target.width:
         sys.stdout.flush()
         style = "dim" if target.color_system is not None and not target.no_color else ""
         target.print(Text(text, style), soft_wrap=True)

@@ -79,7 +79,7 @@ def merge_asking(asking: Asking | None, named: AskingFields) -> Asking:
 
 
 UP = {
-    "cosine": "effect: cosine without {0} minus cosine with it; below 0 {0} makes the two texts more alike",
+    "cosine": "effect: cosine without {0} minus cosine with it; below 0 {0} makes the two texts more similar",
     "logit": "effect: logit without {0} minus logit with it; below 0 {0} speaks for it",
     "probability": "effect: probability without {0} minus probability with it; below 0 {0} speaks for it",
     "log-probability": "effect: log P without {0} minus log P with it, in nats; below 0 {0} speaks for it",
@@ -136,8 +136,3 @@ def describe_output(answer: MeasuredOutput) -> str:
     if answer.kind in FROM_NOTHING:
         return answer.about
     return f"{answer.about} {answer.value:.4f}"
-
-
-def signed(effect: float) -> str:
-    """Return an effect with its sign and three digits that matter."""
-    return f"{effect:+.3g}" if abs(effect) < 0.1 else f"{effect:+.3f}"

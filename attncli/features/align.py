@@ -92,10 +92,10 @@ class Align(Feature):
         for one in alignments:
             if one.doubt is not None:
                 notify(f'"{one.text}": {one.doubt}')
-        next = NextCommand("its maps as a page", "align", {"output_path": "align.html"})
+        next = NextCommand("align", {"output_path": "align.html"})
         if self.attention != "transformer":
             other = {"attention": "transformer", "weights": None}
-            next = NextCommand("with the attentions of a Transformer", "align", other)
+            next = NextCommand("align", other)
         records = [records_of_alignment(aligner, one) for one in alignments]
         every = [record for of_text in records for record in of_text]
         files = {

@@ -10,7 +10,7 @@ came along this edge. Of two texts that are compared, edges of the first are cut
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -33,7 +33,6 @@ from attncli.effects.asking import (
     describe_output,
     layers_and_heads,
     merge_asking,
-    signed,
     takes_fields,
     which_way,
 )
@@ -44,6 +43,7 @@ from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
 from attncli.record.selection import Selection, name_of, number_list, select_token
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report.numbers import signed
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -547,7 +547,8 @@ def _single_report(found: EdgeEffects, top: int) -> Report:
         _axis("queries", found.record.tokens, found.queries),
         _axis("keys", found.record.keys, found.keys),
         scale=SCALES[found.answer.kind],
-        signed=True,
+        signed=found.answer.kind not in FROM_NOTHING,
+        numbered=True,
         apart=True,
     )
     return Report(
@@ -555,7 +556,7 @@ def _single_report(found: EdgeEffects, top: int) -> Report:
         [*_captions(found, EDGE), maps, *([table] if can else []), Sentence(_correlated(found), caption=True)],
         found.document,
         itemgetter("edges"),
-        picture=[replace(maps, signed=found.answer.kind not in FROM_NOTHING)],
+        picture=[maps],
         next=_next(found, ranked[0][0]),
     )
 
@@ -602,14 +603,14 @@ def _correlated(found: EdgeEffects) -> str:
     else:
         says = "edges with larger weights matter less" if ranked.rho < ranked.low else "weights don't tell what matters"
     return (
-        f"weights and sizes of effects: Spearman's rank correlation {ranked.rho:+.2f} over {edges}; with the effects "
-        f"freely permuted over these edges {ranked.low:+.2f} to {ranked.high:+.2f}, 19 times of 20: {says}"
+        f"weights and sizes of effects: Spearman's rank correlation {ranked.rho:+.2f} over {edges}; if the effects are "
+        f"permuted over these edges, {ranked.low:+.2f} to {ranked.high:+.2f} in 19 of 20 draws: {says}"
     )
 
 
 def _next(found: _Cuts, edge: Edge) -> NextCommand:
     query, key = found.names(edge)
-    return NextCommand("the heads that look along it", "find", {"query": query, "key": key})
+    return NextCommand("find", {"query": query, "key": key})
 
 
 # The fields of its document (`attncli.features.document`).

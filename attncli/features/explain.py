@@ -243,7 +243,7 @@ def row_report(document: dict[str, Any]) -> Report:
         lambda: document,
         itemgetter("keys"),
         picture=[_Bars(document)],
-        next=NextCommand("all rows of this head", "run", {"layer": document["layer"], "head": document["head"]}),
+        next=NextCommand("run", {"layer": document["layer"], "head": document["head"]}),
     )
 
 

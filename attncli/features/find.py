@@ -231,8 +231,8 @@ def _by_figure(statistics: "Statistics", name: str, layers: Selection, heads: Se
 # --- the report -----------------------------------------------------------------------------------------
 
 USUAL = (
-    "usual: between words the head's mean at that distance, or what the other words give that key if that is more; "
-    "else what the other tokens give it"
+    "usual: between words, the larger of the head's mean at that distance and the mean that the other words give that "
+    "key; otherwise the mean that the other tokens give it"
 )
 SINKS_ARE = (
     "sinks: special tokens, the first token of a model that only looks back, and keys that get at least "
@@ -260,9 +260,7 @@ def _report(document: dict[str, Any], text: str | None, top: int) -> Report:
         parts,
         lambda: document,
         itemgetter("heads"),
-        next=NextCommand(
-            "the first of these heads", "run", {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": text}
-        ),
+        next=NextCommand("run", {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": text}),
     )
 
 

@@ -32,7 +32,7 @@ from attncli.record import AttentionRecord, Request
 from attncli.record.display import hide_masked, model_name, record_size
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import Selection, number_list, numbered_names, select_token
-from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -324,7 +324,7 @@ def _every_report(found: Followed, words: bool) -> Report:
         found.document,
         picture=[maps],
         files=dict.fromkeys(RECORDS, found.as_record().save),
-        next=NextCommand("one token, with numbers", "flow", {"query": _last_word(found.record.tokens)}),
+        next=NextCommand("flow", {"query": _last_word(found.record.tokens)}),
     )
 
 
@@ -335,11 +335,11 @@ def _token_report(found: Followed, words: bool, every: Callable[[], Followed]) -
     whose = f'token {query} "{printable(found.record.tokens.shown[query])}"'
     return Report(
         [*title, whose],
-        [*meanings, *(_Shares(found, number) for number in range(len(found.layers)))],
+        [*meanings, *_shares_tables(found)],
         found.document,
         picture=[_QueryPicture(query, every)],
         files=dict.fromkeys(RECORDS, lambda path: every().as_record().save(path)),
-        next=NextCommand("as a picture", "flow", {"output_path": "flow.svg"}),
+        next=NextCommand("flow", {"output_path": "flow.svg"}),
     )
 
 
@@ -395,7 +395,7 @@ class _QueryPicture(Part):
 def _strongest_tables(found: Followed) -> list[Part]:
     """Return the strongest tokens: a column a method for one layer, a table a method for several."""
     if len(found.layers) == 1:
-        return [_Strongest(found, 0)]
+        return [_Strongest(found)]
     return [_by_layer(found, method) for method in found.shares]
 
 
@@ -413,65 +413,49 @@ def _by_layer(found: Followed, method: str) -> Table:
     return Table(columns, rows, f"{method}: the largest share, and its token")
 
 
+def _shares_tables(found: Followed) -> list[Part]:
+    """Return one token's shares of every input token: a column a method for one layer, a table a method for several."""
+    if len(found.layers) == 1:
+        columns = [Column(name, leaves=LEAVING.index(name) + 1) for name in found.shares]
+        return [_shares_table(found, columns, [shares[0, 0] for shares in found.shares.values()])]
+    columns = [Column(f"layer {layer}") for layer in found.layers]
+    return [_shares_table(found, columns, list(shares[:, 0]), name) for name, shares in found.shares.items()]
+
+
+def _shares_table(found: Followed, columns: list[Column], shares: Sequence[Doubles], title: str = "") -> Table:
+    """Return a row per input token, with its share in each column on the colour of a weight."""
+    rows: list[list[str | Cell]] = [
+        [f"{key:>3} {visible(token)}", *(Cell(f"{one[key]:.3f}", share=float(one[key])) for one in shares)]
+        for key, token in enumerate(found.record.tokens.shown)
+    ]
+    return Table([Column("input token"), *columns], rows, title)
+
+
 @dataclass(frozen=True)
-class _LayerTable(Part):
-    """A table of one of the layers, with a column a method."""
+class _Strongest(Part):
+    """A row a query, with its strongest tokens by each method, as many as all methods have room for."""
 
     found: Followed
-    number: int
-
-    def heading(self, canvas: "Canvas") -> "list[RenderableType]":
-        """Return the line above the table, where there are several layers."""
-        from rich.text import Text
-
-        layers = self.found.layers
-        return [Text(f"layer {layers[self.number]}", style=canvas.strong)] if len(layers) > 1 else []
-
-    def empty(self, first: str) -> "FittedTable":
-        from attncli.report.terminal import plain_table
-
-        methods = self.found.shares
-        return plain_table(first, *methods, goes=[name for name in LEAVING if name in methods])
-
-    def label(self, place: int) -> str:
-        """Return a token with its position."""
-        return f"{place:>3} {visible(self.found.record.tokens.shown[place])}"
-
-
-class _Shares(_LayerTable):
-    """A row an input token, with its share in the one token; shares stand on the colour of a weight."""
-
-    def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
-        from rich.text import Text
-
-        from attncli.report.terminal import ground
-
-        table = self.empty("input token")
-        for key in range(len(self.found.record.tokens)):
-            row = [float(rows[self.number, 0, key]) for rows in self.found.shares.values()]
-            table.add_row(Text(self.label(key)), *(Text(f"{share:.3f}", style=ground(share, canvas)) for share in row))
-        return [*self.heading(canvas), table]
-
-
-class _Strongest(_LayerTable):
-    """A row a query, with its strongest tokens by each method, as many as all methods have room for."""
 
     def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
         for count in range(NAMED, 0, -1):
             table = self.table(count, canvas)
             if canvas.height is None or table.fits(canvas.width):
                 break
-        return [*self.heading(canvas), table]
+        return [table]
 
     def table(self, count: int, canvas: "Canvas") -> "FittedTable":
         from rich.text import Text
 
-        table = self.empty("token")
+        from attncli.report.terminal import plain_table
+
+        methods, shown = self.found.shares, self.found.record.tokens.shown
+        table = plain_table("token", *methods, goes=[name for name in LEAVING if name in methods])
         for column in table.columns:
             column.justify = "left"
         for place, query in enumerate(self.found.queries):
-            rows = (shares[self.number, place] for shares in self.found.shares.values())
-            table.add_row(Text(self.label(query)), *(Text("  ".join(self.names(row, count, canvas))) for row in rows))
+            strong = (Text("  ".join(self.names(shares[0, place], count, canvas))) for shares in methods.values())
+            table.add_row(Text(f"{query:>3} {visible(shown[query])}"), *strong)
         return table
 
     def names(self, row: Doubles, count: int, canvas: "Canvas") -> Iterator[str]:

@@ -132,12 +132,12 @@ class Heatmap(RecordFeature):
     def _next(self, record: AttentionRecord) -> NextCommand:
         if self.terms:
             head = {"layer": record.layers[0], "head": record.heads[0]}
-            return NextCommand("one row of it, every number", "explain", {"terms": None, "output_path": None, **head})
+            return NextCommand("explain", {"terms": None, "output_path": None, **head})
         if self.style == "matrix":
             lines = {"style": "lines", "output_path": "lines.svg", "cmap": None}
-            return NextCommand("the same as lines", "heatmap", lines)
+            return NextCommand("heatmap", lines)
         every = {"layer": None, "head": None, "mask": None, "masks": self.mask}
-        return NextCommand("all heads, to move through", "view", every)
+        return NextCommand("view", every)
 
 
 @dataclass(frozen=True)

@@ -552,9 +552,7 @@ def _report(found: Sequence[Masked], model: Mapping[str, Any], heads_chosen: boo
         lambda: {"model": model, "texts": [one.document() for one in found]},
         _rows,
         holds=all(one.lawful for one in found),
-        next=NextCommand(
-            "all heads, with a switch for masks", "view", {"masks": "none,causal,padding", "layer": None, "head": None}
-        ),
+        next=NextCommand("view", {"masks": "none,causal,padding", "layer": None, "head": None}),
     )
 
 

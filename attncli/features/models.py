@@ -158,9 +158,7 @@ def _list_report() -> Report:
     for family, sizes in _by_family(entries).items():
         parts += [Sentence(""), Sentence(family, "strong")]
         parts += [Sentence(f"  {size:<7}  {', '.join(names)}") for size, names in sizes.items()]
-    example = NextCommand(
-        "all about one of them", "models", {"action": "show", "name": here[0]["name"]} if here else {}
-    )
+    example = NextCommand("models", {"action": "show", "name": here[0]["name"]} if here else {})
     return Report([], parts, lambda: {"models": entries}, next=example if here else None)
 
 
@@ -209,7 +207,7 @@ def _model_report(entry: dict[str, Any], name: str) -> Report:
     known = {key: value for key, value in facts.items() if value is not None}
     width = max(map(len, known))
     lines = [Sentence(f"{key:<{width}}  {value}") for key, value in known.items()]
-    return Report([], lines, lambda: entry, next=NextCommand("what its heads do", "run", {"model": name}))
+    return Report([], lines, lambda: entry, next=NextCommand("run", {"model": name}))
 
 
 def _about_hash(entry: Mapping[str, Any]) -> str:

@@ -34,6 +34,7 @@ from attncli.record import ModelInfo
 from attncli.record.display import model_name
 from attncli.record.selection import Selection, name_of, number_list, select
 from attncli.report import Axis, Column, HeadGrid, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report.numbers import signed, three_digits
 from attncli.text.tokens import Fed, Tokens
 
 if TYPE_CHECKING:
@@ -342,7 +343,7 @@ def _report(found: PatchResult, top: int, texts: dict[str, str]) -> Report:
         found.document,
         itemgetter("patches"),
         picture=[Sentence(ENDS, caption=True), maps],
-        next=NextCommand("where their maps differ", "diff", texts),
+        next=NextCommand("diff", texts),
     )
 
 
@@ -366,12 +367,12 @@ def _table(found: PatchResult, top: int) -> Table:
     """Return a row per part; below, all parts together, and the first text's own outputs as a check."""
     places = np.ndindex(*found.effects.shape) if found.by == "layer" else largest_first(found.effects)[:top]
     rows = [
-        (_part_name(found, *place), f"{found.shares[place]:+.3f}", f"{found.control_shares[place]:+.3f}")
+        (_part_name(found, *place), signed(found.shares[place]), signed(found.control_shares[place]))
         for place in places
     ]
     control = float(found.together_controls.mean()) / found.difference
-    rows.append(("all of these at once", f"{found.together / found.difference:+.3f}", f"{control:+.3f}"))
-    rows.append(("all, of the first text's own", f"{abs(found.itself / found.difference):.3g}", ""))
+    rows.append(("all of these at once", signed(found.together / found.difference), signed(control)))
+    rows.append(("the first text's own", three_digits(abs(found.itself / found.difference)), ""))
     return Table([Column("patched"), Column("share"), Column("control")], rows)
 
 

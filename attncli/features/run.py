@@ -188,7 +188,7 @@ def _saved_report(records: Iterable[AttentionRecord], asked: Run) -> RecordRepor
     next = None
     if asked.path is not None and asked.path.suffix.lower() in READ:
         others = dict.fromkeys(name for name in options_of(Run) if name != "saved")
-        next = NextCommand("look at it", "run", {**others, "saved": asked.path})
+        next = NextCommand("run", {**others, "saved": asked.path})
     return _report(["records"], [], records, asked.terms, next)
 
 
@@ -311,7 +311,7 @@ def _layers_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordRe
     if alone and len(record.heads) > 1:
         layer = record.layers[0]
         [head, *_] = (head for of, head in by_content(record) if of == layer)
-        next = NextCommand("one of them, with numbers", "run", {"layer": layer, "head": head})
+        next = NextCommand("run", {"layer": layer, "head": head})
     record = row_shares(record)
     return _text_report(_SmallMaps(record, title_of_record(record, layers), top_k), next)
 
@@ -336,7 +336,7 @@ def _head_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordRepo
     from attncli.record.display import title_of_record
 
     [layer], [head] = record.layers, record.heads
-    lines = NextCommand("as lines between tokens", "heatmap", {"style": "lines", "layer": layer, "head": head})
+    lines = NextCommand("heatmap", {"style": "lines", "layer": layer, "head": head})
     record = row_shares(record)
     title = title_of_record(record, f"layer {layer} head {head}")
     return _text_report(_LargeMap(record, title, top_k), lines if alone else None)

@@ -57,7 +57,7 @@ class Samples(Feature):
                 entries[0]["text"] = chosen[0].text
             return {"samples": entries, **({} if copies is None else {"copied": copies})}
 
-        example = NextCommand("one of them", "samples", {"sample": "coreference.txt"}) if printed is None else None
+        example = NextCommand("samples", {"sample": "coreference.txt"}) if printed is None else None
         return Report([], [_List(chosen)], document, verbatim=printed, next=example)
 
 

@@ -88,7 +88,7 @@ class TrainAlign(Feature):
                 Sentence(f"  {no_dates:.2%} of {TEST_NO_DATES} texts that are no date are exact"),
             ],
             lambda: {"exact": dates, "no_dates": no_dates},
-            next=NextCommand("translate with it", "align", {"attention": self.attention, "weights": self.folder}),
+            next=NextCommand("align", {"attention": self.attention, "weights": self.folder}),
         )
 
 

@@ -105,7 +105,7 @@ class View(RecordFeature):
         def document_of() -> dict[str, Any]:
             return json.loads("".join(document_text(records)))
 
-        opened = None if self.open_it else NextCommand("in the browser", "view", {"open_it": True})
+        opened = None if self.open_it else NextCommand("view", {"open_it": True})
         return _SavedPage(title, [_Page(page)], document_of, next=opened, records=records, opens=self.open_it)
 
     def _with_masks(self, records: list[AttentionRecord]) -> list[AttentionRecord]:

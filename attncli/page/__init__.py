@@ -5,6 +5,6 @@ describes and `packing` stores. `start` decides how it opens. Nothing of this im
 """
 
 from attncli.page.document import expected_size, page, save_page
-from attncli.page.start import Start
+from attncli.page.start import MEAN, Start
 
-__all__ = ["Start", "expected_size", "page", "save_page"]
+__all__ = ["MEAN", "Start", "expected_size", "page", "save_page"]

@@ -9,9 +9,10 @@ export function value(weight) {
   return digits(weight, 3);
 }
 
-/** A weight in a cell: two decimals, ".43"; "<.01" of one that is less. */
-export function brief(weight) {
-  return weight < 0.01 ? "<.01" : weight.toFixed(2).replace(/^0/, "");
+/** Write a number in a cell: two decimals, or "<.01" if it rounds to 0, since a weight that is stored as 0 may be larger. */
+export function brief(number) {
+  if (Math.abs(number) < 0.005) return number < 0 ? ">-.01" : "<.01";
+  return number.toFixed(2);
 }
 
 /** "layer 3" */

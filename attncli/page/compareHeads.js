@@ -1,5 +1,6 @@
 // How much each head differs between A and B: a grid of layers by heads to choose from.
 
+import { brief } from "./captions.js";
 import { inkOn, isDark, rgb, shareColour } from "./colour.js";
 import { page } from "./data.js";
 import { movedOf, OF_RECORDS, ranked } from "./panels.js";
@@ -19,7 +20,7 @@ export function makeHeads() {
   });
   grid.tHead.append(names);
   grid.tBodies[0].append(...rows);
-  document.getElementById("scale").textContent = `In hundredths of the weight, coloured from 0 to ${(100 * most).toFixed(1)}; rows are layers, columns heads.`;
+  document.getElementById("scale").textContent = `The weight that moved, coloured from 0 to ${most.toFixed(3)}. Rows are layers, columns are heads.`;
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showHeads);
 }
 
@@ -34,7 +35,7 @@ function cell(layer, head) {
   const made = document.createElement("button");
   const moved = movedOf(layer, head);
   made.type = "button";
-  made.textContent = (100 * moved).toFixed(0);
+  made.textContent = brief(moved);
   made.title = `Head ${layer}.${head}: ${moved.toFixed(3)} of the weight moved`;
   made.setAttribute("aria-label", made.title);
   Object.assign(made.dataset, { layer, head, moved });

@@ -2,7 +2,7 @@
 
 import { drawLabels, drawShapes, MOST_SHAPES, SMALLEST_CELL } from "./cells.js";
 import { inkOn, pixelOf, pixelTable, rgb, shareColour } from "./colour.js";
-import { isolated, value } from "./captions.js";
+import { brief, isolated, value } from "./captions.js";
 import { page } from "./data.js";
 import { cut, picture, textWidth } from "./paint.js";
 import { cellName, heading, listed, maps, nameIn, nameOf, numbersAt, OF_RECORDS } from "./panels.js";
@@ -18,7 +18,7 @@ const HEADED = 300; // what is written above a map may be wider than it
 const SIZE = 12;
 const SMALL = 11;
 const BAR = 70;
-const [SIGNED, NUMBERED] = [8, OF_RECORDS ? 40 : 58]; // a cell with its sign in it, and with its number
+const [SIGNED, NUMBERED] = [8, 36]; // a cell with its sign in it, and with its number
 const LEAST = 0.005; // of the largest, which is written into a cell
 const LARGEST_FIT = 44;
 
@@ -167,8 +167,7 @@ export function draw(painter, area, pointed, colours, dark) {
     if (isHidden(what)) return;
     if (cell < NUMBERED) drawSign(painter, x, y, cell, what / panel.most, dark);
     else if (Math.abs(what) >= LEAST * panel.most) {
-      const text = panel.signed ? signedValue(what, OF_RECORDS, 2) : what.toFixed(2);
-      painter.text(text, x + cell / 2, y + cell / 2, { fill: inkOn(colourOf(panel, what)), size: SMALL, align: "center" });
+      painter.text(brief(what), x + cell / 2, y + cell / 2, { fill: inkOn(colourOf(panel, what)), size: SMALL, align: "center" });
     }
   }
 }

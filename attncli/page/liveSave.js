@@ -9,12 +9,11 @@ const LONGEST = 40; // characters of a file's name that are the text's
 
 /** Have the server make the page, and hand it to the browser. `tell` is told what went wrong, in words; "" if nothing did. */
 export async function savePage(wish, tell) {
-  const { view, mask, segments, special, words, threshold } = state;
-  const layer = state.layer === MEAN ? page.layers[0] : state.layer; // a saved page opens on a head
-  const head = state.head === MEAN ? page.heads[0] : state.head;
+  const { view, mask, layer, head, segments, special, words, threshold } = state;
+  const ofVectors = [layer === MEAN ? page.layers[0] : layer, head === MEAN ? page.heads[0] : head]; // a mean has none
   const token = state.side === "query" ? state.token : null;
   try {
-    const response = await post("/page", { ...wish, head: [layer, head], state: { view, mask, layer, head, token, segments, special, words, threshold } });
+    const response = await post("/page", { ...wish, head: ofVectors, state: { view, mask, layer, head, token, segments, special, words, threshold } });
     if (!response.ok) {
       tell((await refusal(response)).error ?? "Something else is being done: try again.");
       return;

@@ -14,8 +14,8 @@ let found = { name: "" };
 
 /**
  * The maps, `{name, panels}`, each panel `{name, about, signed, values, most, hidden}`: values [query * keys + key], NaN
- * where there are none; the largest in size of all that are signed or of all that are not, for they have one scale; and
- * whether any is hidden. Null if not decoded yet.
+ * where there are none; the largest in size on its scale, which all signed maps share, and all others, unless maps stand
+ * apart; and whether any is hidden. Null if not decoded yet.
  */
 export function maps() {
   const name = [state.layer, state.head, state.special].join();
@@ -23,10 +23,9 @@ export function maps() {
   const values = OF_RECORDS ? ofRecords() : page.panels.map(stored);
   if (values.includes(null)) return null;
   const sizes = values.map(extent);
-  const most = (signed) => Math.max(...sizes.filter((_, number) => Boolean(page.panels[number].signed) === signed).map((one) => one.most)) || 1;
-  const panels = page.panels.map((panel, number) => ({
-    ...panel, values: values[number], most: most(Boolean(panel.signed)), hidden: sizes[number].hidden,
-  }));
+  const isOn = (one, other) => (page.apart ? one === other : Boolean(one.signed) === Boolean(other.signed));
+  const most = (panel) => Math.max(...sizes.filter((_, number) => isOn(page.panels[number], panel)).map((one) => one.most)) || 1;
+  const panels = page.panels.map((panel, number) => ({ ...panel, values: values[number], most: most(panel), hidden: sizes[number].hidden }));
   found = { name, panels };
   return found;
 }

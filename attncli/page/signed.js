@@ -47,8 +47,8 @@ export function drawSignedBar(painter, x, y, width, height, dark) {
 }
 
 /** A number with its sign as it is shown: to thousandths where it is `coarse`, else with three digits that count. */
-export function signedValue(number, coarse, digits = 3) {
+export function signedValue(number, coarse) {
   const size = Math.abs(number);
-  const shown = coarse || size >= 1 ? size.toFixed(digits) : size.toPrecision(digits);
+  const shown = coarse || size >= 1 ? size.toFixed(3) : size.toPrecision(3);
   return Number(shown) === 0 ? shown : `${number < 0 ? "−" : "+"}${shown}`;
 }

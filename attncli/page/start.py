@@ -9,6 +9,8 @@ from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
 from attncli.record.selection import check_segments, number_list, select_token, selected_places
 
+MEAN = -1  # as a layer: the mean of all layers; as a head: the mean of all heads
+
 
 @dataclass(frozen=True)
 class Start:
@@ -17,7 +19,8 @@ class Start:
     view: "heads", "model", "matrix" or "neuron". query: the token that is held, by its text ("it", "it#2") or its
     number. segments: "AB" shows from the first text to the second, and so on; or "all". special: whether [CLS], [SEP]
     and [PAD] are shown. words: whether pieces are put together to words. threshold: weights below it are not drawn.
-    head: (layer, head); by default the head that stands out most, with the query of its strongest edge.
+    head: (layer, head), each of which may be MEAN; by default the head that stands out most, with the query of its
+    strongest edge.
 
     Raises RequestError for an unknown or impossible value.
     """
@@ -65,7 +68,7 @@ class Start:
             token = {"token": query} if self.query is None else {}
             return {"layer": layer, "head": head, "heads": [head], **token}
         layer, head = self.head or (record.layers[-1], record.heads[0])
-        if layer not in record.layers or head not in record.heads:
+        if layer not in (MEAN, *record.layers) or head not in (MEAN, *record.heads):
             here = f"layers are {number_list(record.layers)}, heads {number_list(record.heads)}"
             raise RequestError(f"head {layer}.{head} is not in this record: {here}")
         return {"layer": layer, "head": head, "heads": [head]}

@@ -28,9 +28,8 @@ __all__ = [
 
 
 class NextCommand(NamedTuple):
-    """A command to type next: its purpose, its name, and options by name. Others are taken from the last command."""
+    """A command to type next: its name, and options by name. Others are taken from the last command."""
 
-    purpose: str
     command: str
     options: Mapping[str, Any]
 

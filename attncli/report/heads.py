@@ -1,7 +1,7 @@
 """The heads of a record in the terminal: all of them as glyphs, some as small maps, or one as a large map."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -27,6 +27,7 @@ from attncli.report.terminal import (
     head_grid,
     in_rows,
     key_legend,
+    layout_of,
     legends,
     panel_lines,
     picture,
@@ -62,15 +63,10 @@ def glyph_table(
     heads that are marked.
     """
     summaries = summarise(record)
-    cell = glyph_cell(record, summaries, canvas)
-    marked = glyph_cell(record, summaries, canvas, listed)
-    below = glyph_legend({summary.label for summary in summaries.values()}, canvas, bool(listed))
+    below = glyph_legend({summary.label for summary in summaries.values()}, canvas, "listed below" if listed else "")
     room = None if lines is None else lines - len(below) - 1
-    if listed:  # a mark takes a column of its own
-        grid = head_grid(record.layers, record.heads, marked, canvas, GLYPH_WIDTHS[:2], room)
-        if room is None or len(grid) <= room + 1:  # its first line has the numbers of heads
-            return [*grid, *below]
-        below = glyph_legend({summary.label for summary in summaries.values()}, canvas)
+    wide = layout_of(record.layers, len(record.heads), canvas.width, GLYPH_WIDTHS, room).cell
+    cell = glyph_cell(record, summaries, canvas, listed, wide)
     return [*head_grid(record.layers, record.heads, cell, canvas, GLYPH_WIDTHS, room), *below]
 
 
@@ -78,11 +74,12 @@ def glyph_cell(
     record: AttentionRecord,
     summaries: Mapping[tuple[int, int], HeadSummary],
     canvas: Canvas,
-    listed: Sequence[tuple[int, int]] = (),
+    listed: Collection[tuple[int, int]],
+    wide: int,
 ) -> Callable[[int, int], Text]:
     """Return a function that draws a head, given the places of its layer and itself: its glyph and its entropy.
 
-    listed: the heads with a mark before the glyph.
+    listed: the heads with a mark: before the glyph, or in place of the entropy if a head has only two columns.
     """
     glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
     most = [math.log(max(possible_keys(record, layer), 2)) for layer in record.layers]
@@ -91,19 +88,20 @@ def glyph_cell(
         layer, head = record.layers[row], record.heads[place]
         summary = summaries[layer, head]
         style = PATTERN_COLOURS[summary.label] if canvas.colour else ""
-        mark = (MARK, canvas.strong) if (layer, head) in listed else ""
-        return Text.assemble(
-            mark, (glyphs[summary.label], style), (bar(summary.entropy / most[row], canvas), canvas.faint)
-        )
+        glyph, entropy = (glyphs[summary.label], style), (bar(summary.entropy / most[row], canvas), canvas.faint)
+        mark = (MARK, canvas.strong)
+        if (layer, head) not in listed:
+            return Text.assemble(glyph, entropy)
+        return Text.assemble(mark, glyph, entropy) if wide > 2 else Text.assemble(glyph, mark)
 
     return cell
 
 
-def glyph_legend(labels: set[str], canvas: Canvas, marked: bool = False) -> list[Text]:
-    """Return the meaning of the glyphs of these labels, of the bars, and of the mark where there is one."""
+def glyph_legend(labels: set[str], canvas: Canvas, marked: str) -> list[Text]:
+    """Return the meaning of the glyphs of these labels, of the bars, and of the mark; "" if there is none."""
     glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
     meant = "  ".join(f"{glyph} {label.replace('_', ' ')}" for label, glyph in glyphs.items() if label in labels)
-    mark = f"  {MARK} listed below" if marked else ""
+    mark = f"  {MARK} {marked}" if marked else ""
     return _folded(f"{meant}  entropy {bar(0, canvas)} low {bar(1, canvas)} high{mark}", canvas)
 
 

@@ -36,6 +36,7 @@ def page_of(title: Sequence[str], parts: Sequence[Part]) -> str:
                 number_labels(part.columns),
                 part.signed,
                 "tokens",
+                part.apart,
             )
         if isinstance(part, HeadGrid):
             rows = Axis("layer", [f"layer {layer}" for layer in part.layers])
@@ -60,8 +61,12 @@ def panels_page(
     columns: Axis,
     signed: bool,
     between: str,
+    apart: bool = False,
 ) -> str:
-    """Return the page of some panels; the first caption is its sentence, the others stand below."""
+    """Return the page of some panels; the first caption is its sentence, the others stand below.
+
+    apart: each panel has a scale of its own.
+    """
     chunks = Chunks(TEXTS)
     captions = [part.text for part in parts if isinstance(part, Sentence) and part.caption]
     heading = " · ".join(map(printable, title))
@@ -86,6 +91,7 @@ def panels_page(
         "texts": [axis_entry(rows) | text],
         "start": {"view": "matrix", "opening": largest_cell(panels, signed)},
         "panels": shown,
+        "apart": apart,
         "heading": heading,
         "says": f"{printable(captions[0])}." if captions else "",
         "between": BETWEEN[between],

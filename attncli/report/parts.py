@@ -131,7 +131,8 @@ class Maps(Part):
     """Maps between the same rows and columns, beside each other.
 
     rows of panels: a picture draws them as rows under each other. scale: the name and unit of the values. signed: the
-    colours go from below 0 to above 0; otherwise values are weights from 0 to 1. apart: each map has a scale of its
+    colours go from below 0 to above 0; otherwise values are 0 or more. numbered: a terminal prints the numbers even if
+    they are not signed; otherwise they are weights from 0 to 1. apart: each map has a scale of its
     own, up to its largest value. most: the value with the full colour; by default the largest one. highlighted: the
     place of a row that stands out in a picture.
     """
@@ -141,6 +142,7 @@ class Maps(Part):
     columns: Axis
     scale: str = "attention weight"
     signed: bool = False
+    numbered: bool = False
     apart: bool = False
     most: float | None = None
     headings: Sequence[str] = ()
@@ -156,8 +158,7 @@ class Maps(Part):
 class HeadGrid(Part):
     """A number per head: layers down, heads across.
 
-    panels: values `[layer, head]`. scale, signed, most: as in `Maps`. digits: digits after the point; None chooses a
-    unit in which the largest value can be read.
+    panels: values `[layer, head]`. scale, signed, most: as in `Maps`.
     """
 
     panels: Sequence[Panel]
@@ -166,4 +167,3 @@ class HeadGrid(Part):
     scale: str
     signed: bool = False
     most: float | None = None
-    digits: int | None = 2

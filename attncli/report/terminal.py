@@ -23,6 +23,7 @@ from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
 from attncli.record.display import ABOVE, BELOW, HIDDEN, hides, pool
 from attncli.report.canvas import Canvas, cut, to_width
+from attncli.report.numbers import in_cell
 from attncli.report.parts import Axis, Cell, HeadGrid, Maps, Part, Sentence, Style
 from attncli.report.parts import Table as ReportTable
 from attncli.text.tokens import Tokens, characters, unknown_name
@@ -293,24 +294,12 @@ def cell_text(weight: float, width: int, canvas: Canvas) -> tuple[str, str]:
 # --- signed numbers -----------------------------------------------------------------------------------
 
 
-SIGNED_WIDTH = 7  # columns of a cell with its number in it: " -12.34"
-SIGNED_WIDTHS = (SIGNED_WIDTH, 2, 1)  # the widest that fits is taken
 MARKED = 1 / 3  # of the largest number, from which on a cell without colour has a sign
 
 
 def largest(part: Doubles) -> float:
     """Return the largest absolute number; 0 if all are hidden (NaN)."""
     return float(np.nanmax(np.abs(part), initial=0.0)) if not np.isnan(part).all() else 0.0
-
-
-def in_units(most: float) -> tuple[float, str]:
-    """Return a unit, 1 or 0.01 and so on, in which numbers of this size have no leading zeros, and a note that names
-    it; no note for 1.
-    """
-    if not 0 < most < 1:
-        return 1.0, ""
-    places = min(math.floor(-math.log10(most)) + 2, 12)
-    return 10.0**-places, f"in units of 1e-{places}"
 
 
 def signed_map(
@@ -321,16 +310,18 @@ def signed_map(
     Cells without room for a number show their colour, or their sign without colour. most: the largest absolute number.
     keys: the numbers of the columns if they are not all keys.
     """
+    cells = [["" if number != number else in_cell(number) for number in row] for row in part.tolist()]
+    numbered = 1 + max(len(cell) for row in cells for cell in row)
     room = canvas.width - len(labels[0]) - 1
-    wide = next((cell for cell in SIGNED_WIDTHS if cell * part.shape[1] <= room), SIGNED_WIDTHS[-1])
+    wide = next((cell for cell in (numbered, 2, 1) if cell * part.shape[1] <= room), 1)
     lines = []
     numbers = column_numbers(range(part.shape[1]) if keys is None else keys, wide)
     lines.append(Text(" " * (len(labels[0]) + 1) + numbers, style=canvas.faint))
-    for label, row in zip(labels, part.tolist(), strict=True):
+    for label, row, written in zip(labels, part.tolist(), cells, strict=True):
         line = Text(f"{label} ")
-        for number in row:
+        for number, cell in zip(row, written, strict=True):
             line.append(
-                signed_cell(number, most, wide, canvas),
+                f"{cell:>{wide}}" if wide == numbered else signed_cell(number, most, wide, canvas),
                 "" if number != number else signed_ground(number / (most or 1), canvas),
             )
         if not canvas.colour:  # a cell with a colour is made of spaces
@@ -340,17 +331,15 @@ def signed_map(
 
 
 def column_numbers(keys: Sequence[int], width: int) -> str:
-    """Return the numbers above a map's columns; the last digits of those wider than a cell."""
-    return "".join(f"{str(key)[-width:]:>{width}}" for key in keys)
+    """Return the numbers above a map's columns: every second one if they would touch, last digits on single columns."""
+    step = 2 if 1 < width <= len(str(max(keys))) else 1
+    shown = ("" if place % step else str(key)[-width:] for place, key in enumerate(keys))
+    return "".join(f"{one:>{width}}" for one in shown)
 
 
 def signed_cell(number: float, most: float, wide: int, canvas: Canvas) -> str:
-    """Return the text of a cell; spaces if it is hidden (NaN)."""
-    if number != number:
-        return " " * wide
-    if wide == SIGNED_WIDTH:
-        return f"{number:>{wide}.2f}"
-    if canvas.colour:
+    """Return the text of a cell without room for its number: its sign, or spaces if it is coloured or hidden."""
+    if canvas.colour or number != number:
         return " " * wide
     sign = "+" if number > 0 else "-"
     return f"{sign if abs(number) > MARKED * most else '.':>{wide}}"
@@ -367,22 +356,25 @@ def signed_ground(share: float, canvas: Canvas) -> str:
 # --- grids of heads -----------------------------------------------------------------------------------
 
 
-HEAD_WIDTH = 5  # columns of a head with a figure
 LAYERS_APART = 2  # columns between layers that stand beside each other
 
 
 class GridLayout(NamedTuple):
-    """Columns of a head, heads beside each other, layers beside each other, and the largest number of a layer."""
+    """Columns of a head, heads beside each other, layers beside each other, and the largest number of a layer.
+
+    named: "layer 3" stands before the heads of a layer, otherwise "3".
+    """
 
     cell: int
     heads: int
     across: int
     last: int
+    named: bool
 
     @property
     def label(self) -> int:
-        """Columns before the heads of a layer: its name, or its number if layers stand side by side."""
-        return len(f"layer {self.last} ") if self.across == 1 else len(f"{self.last} ")
+        """Columns before the heads of a layer."""
+        return len(f"layer {self.last} " if self.named else f"{self.last} ")
 
     @property
     def width(self) -> int:
@@ -395,7 +387,7 @@ def head_grid(
     heads: Sequence[int],
     cell: Callable[[int, int], Text],
     canvas: Canvas,
-    widths: Sequence[int] = (HEAD_WIDTH,),
+    widths: Sequence[int],
     lines: int | None = None,
 ) -> list[Text]:
     """Return a line per layer and a column per head, with the numbers of the heads above.
@@ -410,14 +402,14 @@ def head_grid(
     grid = []
     for start in range(0, len(heads), layout.heads):
         places = range(start, min(start + layout.heads, len(heads)))
-        title = "head" if layout.across == 1 else ""
+        title = "head" if layout.named else ""
         numbers = title.ljust(layout.label) + head_numbers([heads[place] for place in places], layout.cell)
         grid.append(Text("".join(numbers.ljust(layout.width) for _ in range(layout.across)).rstrip(), canvas.faint))
         for row in range(rows):
             line = Text()
             for column, place in enumerate(range(row, len(layers), rows)):
                 line.pad_right(column * layout.width - line.cell_len)
-                name = f"layer {layers[place]}" if layout.across == 1 else f"{layers[place]:>{layout.label - 1}}"
+                name = f"layer {layers[place]}" if layout.named else f"{layers[place]:>{layout.label - 1}}"
                 line.append(name.ljust(layout.label))
                 for head in places:
                     shown = cell(place, head)
@@ -431,10 +423,12 @@ def layout_of(layers: Sequence[int], heads: int, columns: int, widths: Sequence[
     not allow that many.
     """
     most = 1 if lines is None else len(layers)
-    every = [GridLayout(width, heads, across, max(layers)) for across in range(1, most + 1) for width in widths]
+    last = max(layers)
+    every = [GridLayout(width, heads, 1, last, True) for width in widths]
+    every += [GridLayout(width, heads, across, last, False) for across in range(1, most + 1) for width in widths]
     fitting = [layout for layout in every if layout.across * layout.width - LAYERS_APART <= columns]
     if not fitting:
-        narrow = GridLayout(min(widths), heads, 1, max(layers))
+        narrow = GridLayout(min(widths), heads, 1, last, True)
         return narrow._replace(heads=max(1, (columns - narrow.label) // narrow.cell))
     low = [layout for layout in fitting if lines is None or -(-len(layers) // layout.across) <= lines]
     return low[0] if low else max(fitting, key=lambda layout: layout.across)
@@ -621,7 +615,7 @@ def part_lines(part: Part, canvas: Canvas) -> list[RenderableType]:
         heading = [Text(part.title, style=canvas.strong)] if part.title else []
         return [*heading, table_of(part, canvas)]
     if isinstance(part, Maps):
-        return [*(signed_maps(part, canvas) if part.signed else weight_maps(part, canvas))]
+        return [*(numbered_maps(part, canvas) if part.signed or part.numbered else weight_maps(part, canvas))]
     if isinstance(part, HeadGrid):
         return [*head_grids(part, canvas)]
     return part.terminal(canvas)
@@ -677,18 +671,17 @@ def token_labels(tokens: Tokens, canvas: Canvas) -> list[str]:
     return row_labels(Axis("", tokens.shown, range(len(tokens))), canvas)
 
 
-def signed_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
-    """Yield maps of signed numbers under each other, each in a unit in which its largest number can be read."""
+def numbered_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
+    """Yield maps with their numbers under each other."""
     labels = row_labels(part.rows, canvas)
     if part.columns.labels != part.rows.labels and part.columns.numbers is not None:
         yield from numbered_labels(part.columns, canvas)
     for panel in part.all_panels:
         most = part.most if part.most is not None else panel.largest
-        unit, words = in_units(panel.largest)
         yield Text()
         about = f"{part.rows.name} down and {part.columns.name} across"
-        yield Prose(", ".join(filter(None, [panel.name, about, words])), canvas.strong)
-        lines = signed_map(np.float64(panel.values) / unit, most / unit, labels, canvas, part.columns.places)
+        yield Prose(", ".join(filter(None, [panel.name, about])), canvas.strong)
+        lines = signed_map(np.float64(panel.values), most, labels, canvas, part.columns.places)
         if canvas.height is not None and max(line.cell_len for line in lines) > canvas.width:
             yield Prose("no room for the map: | less -S has it, and -o map.svg draws it", canvas.faint)
             continue
@@ -732,25 +725,17 @@ def numbered_labels(axis: Axis, canvas: Canvas) -> list[Text]:
 def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
     """Yield a grid of heads for each panel."""
     for panel in part.panels:
-        values, largest = panel.values, panel.largest
-        most = part.most or largest or 1.0
-        unit, words = in_units(largest) if part.digits is None else (1.0, "")
-        digits = 1 if part.digits is None else part.digits
-        wide = 1 + max(len(f"{float(value) / unit:.{digits}f}") for value in panel.values.flat)
+        most = part.most or panel.largest or 1.0
+        wide = 1 + max(len(in_cell(value)) for value in panel.values.flat)
 
-        def cell(
-            row: int, place: int, values: Any = values, unit: float = unit, digits: int = digits, wide: int = wide,
-            most: float = most,
-        ) -> Text:  # fmt: skip
+        def cell(row: int, place: int, values: Any = panel.values, wide: int = wide, most: float = most) -> Text:
             value = float(values[row, place])
             style = signed_ground(value / most, canvas) if part.signed else ground(value / most, canvas)
-            return Text(f"{round(value / unit, digits) + 0.0:>{wide}.{digits}f}", style=style)  # no "-0.00"
+            return Text(f"{in_cell(value):>{wide}}", style=style)
 
         yield Text()
         if panel.heading:
             yield Prose(panel.heading, canvas.strong)
-        if words:
-            yield Text(words, style=canvas.faint)
         yield from head_grid(part.layers, part.heads, cell, canvas, (wide,))
 
 

@@ -27,6 +27,16 @@ NEXT = {
     "probe -m tiny trees.conllu": "attncli run -m tiny -l ",
     f"diff -m tiny --masks none,causal '{TEXT}'": "attncli diff --masks none,causal -m tiny -l ",
     f"compare -m tiny '{TEXT}'": "attncli compare -m tiny --against torch ",
+    f"run -m tiny -l 0 '{TEXT}'": "attncli run -m tiny -l 0 -H ",
+    f"run -m tiny -l 0 -H 1 '{TEXT}'": "attncli heatmap -m tiny -l 0 -H 1 --style lines ",
+    f"find -m tiny it cat '{TEXT}'": "attncli run -m tiny -l ",
+    f"ablate -m tiny '{TEXT}'": "attncli run -m tiny -l ",
+    "ablate -m tiny -f lines.txt": "attncli run -f lines.txt -m tiny -l ",
+    f"cut -m tiny -l 0 '{TEXT}'": "attncli find -m tiny -l 0 ",
+    f"patch -m tiny '{TEXT}' 'the cat sat on the'": "attncli diff -m tiny ",
+    f"similar -m tiny --pool mean '{TEXT}' 'the cat sat'": "attncli similar ",
+    f"trust -m tiny --permutations 5 --rankings 120 '{TEXT}'": "attncli ablate -m tiny ",
+    "samples": "attncli samples coreference.txt",
     "models": "attncli models show minilm",
     "models show tiny": "attncli run -m tiny",
     "align": "attncli align --attention transformer",
@@ -46,11 +56,11 @@ def place(tiny, tmp_path, monkeypatch):
 
 @pytest.fixture
 def hinted(attncli, monkeypatch):
-    """`hinted("explain", ...)` -> the lines that there are for a terminal, the longest first."""
+    """`hinted("explain", ...)` -> the lines that there are for a terminal."""
 
     def run(*arguments: str) -> list[str]:
         offered: list[str] = []
-        monkeypatch.setattr(output, "hint", lambda *texts: offered.extend(texts))
+        monkeypatch.setattr(output, "hint", offered.append)
         result = attncli(*arguments)
         assert result.code == 0, result
         return offered
@@ -65,8 +75,9 @@ def test_what_is_offered_works_when_pasted(line, place, hinted, attncli):
         attncli("run", "-m", "tiny", "-l", "all", "-o", "maps.npz", TEXT)
     if "stats.json" in line:
         attncli("stats", "-m", "tiny", "-o", "stats.json", "lines.txt")
-    what, _, command = hinted(*shlex.split(line))[0].partition(": ")
-    assert what and command.startswith(NEXT[line])
+    [offered] = hinted(*shlex.split(line))
+    command = offered.removeprefix("Next: ")
+    assert command.startswith(NEXT[line])
     assert run_line(command, place).code == 0
 
 
@@ -79,27 +90,25 @@ def test_json_and_what_another_command_can_t_take_offer_nothing(place, hinted):
 @pytest.mark.parametrize(
     ("text", "last"),
     [
-        (("the cat",), ["'the cat'", "TEXT"]),
-        (('it\'s "big" $HOME',), ["'it'\"'\"'s \"big\" $HOME'", "TEXT"]),
-        (("--", "-l cat"), ["-- '-l cat'", "TEXT"]),
-        (("the \x1b[31mcat",), ["TEXT"]),
-        (("the \u202ecat",), ["TEXT"]),
+        (("the cat",), [" 'the cat'"]),
+        (('it\'s "big" $HOME',), [" 'it'\"'\"'s \"big\" $HOME'"]),
+        (("--", "-l cat"), [" -- '-l cat'"]),
+        (("the \x1b[31mcat",), []),
+        (("the \u202ecat",), []),
         ((), [""]),
     ],
 )
 def test_the_text_is_quoted_or_left_out(text, last, place, hinted):
-    commands = [f"attncli run -m tiny -l 1 -H 0 {end}".rstrip() for end in last]
     offered = hinted("explain", "-m", "tiny", "-l", "1", *text)
-    assert offered == [f"{begin}: {command}" for command in commands for begin in ("all rows of this head", "next")]
+    assert offered == [f"Next: attncli run -m tiny -l 1 -H 0{end}" for end in last]
 
 
-def test_a_file_is_named_and_what_was_piped_in_is_not(place, hinted, monkeypatch):
+def test_a_file_is_named_and_a_text_that_was_piped_in_can_t_be(place, hinted, monkeypatch):
     (place / "one.txt").write_text("the cat", encoding="utf-8")
-    offered = hinted("explain", "-m", "tiny", "-l", "1", "-f", "one.txt")
-    assert offered[0] == "all rows of this head: attncli run -f one.txt -m tiny -l 1 -H 0"
+    [offered] = hinted("explain", "-m", "tiny", "-l", "1", "-f", "one.txt")
+    assert offered == "Next: attncli run -f one.txt -m tiny -l 1 -H 0"
     monkeypatch.setattr(inputs, "read_stdin", lambda: b"the cat")
-    offered = hinted("explain", "-m", "tiny", "-l", "1", "-f", "-")
-    assert offered[0] == "all rows of this head: attncli run -m tiny -l 1 -H 0 TEXT"
+    assert hinted("explain", "-m", "tiny", "-l", "1", "-f", "-") == []
 
 
 # --- at a terminal --------------------------------------------------------------------------------------
@@ -110,11 +119,9 @@ def test_a_command_at_a_terminal_that_fits_into_three_lines_of_it(place):
     command = ("explain", "-m", "tiny", "-l", "0", TEXT)
     code, shown = at_a_terminal(command, place)
     assert code == 0
-    assert shown.splitlines()[-1] == f"\x1b[2mall rows of this head: attncli run -m tiny -l 0 -H 0 '{TEXT}'\x1b[0m"
+    assert shown.splitlines()[-1] == f"\x1b[2mNext: attncli run -m tiny -l 0 -H 0 '{TEXT}'\x1b[0m"
     _, shown = at_a_terminal(command, place, columns=50, NO_COLOR="1")
-    assert shown.splitlines()[-1] == f"all rows of this head: attncli run -m tiny -l 0 -H 0 '{TEXT}'"  # it folds
-    _, shown = at_a_terminal(command, place, columns=20, NO_COLOR="1")
-    assert shown.splitlines()[-1] == f"next: attncli run -m tiny -l 0 -H 0 '{TEXT}'"
+    assert shown.splitlines()[-1] == f"Next: attncli run -m tiny -l 0 -H 0 '{TEXT}'"  # it folds
     _, shown = at_a_terminal(command, place, columns=12)
     assert "attncli" not in shown
 

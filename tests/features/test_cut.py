@@ -295,8 +295,8 @@ def test_only_edges_that_can_have_an_effect_are_ranked(attncli, tmp_path):
     assert said["correlation"]["rho"] == pytest.approx(rho) and said["correlation"]["count"] == 7
     shown = attncli(*line, "--top", "20").out
     words = " ".join(shown.split())
-    assert f"rank correlation {rho:+.2f} over the 7 of 49 edges that can have an effect; with the effects" in words
-    assert "freely permuted over these edges" in words
+    assert f"rank correlation {rho:+.2f} over the 7 of 49 edges that can have an effect; if the effects" in words
+    assert "permuted over these edges" in words
     assert sum(line.split()[:1] == ["[CLS]"] for line in shown.splitlines()) == 7
     none = " ".join(attncli(*line[:-1], "--out-of", "cat", line[-1]).out.split())
     assert "none of these 7 edges can have an effect" in none

@@ -114,7 +114,7 @@ def test_the_other_way_round_it_is_the_same_but_for_the_sign(attncli):
 def test_the_terminal_shows_the_numbers_of_json(attncli):
     found = document_of(attncli, CAT, DOG, "--top", "4")
     shown = attncli("diff", CAT, DOG, "--top", "4").out
-    assert all(f"{one['moved']:.2f}" in shown for one in found["heads"])
+    assert all(in_cell(one["moved"]) in shown for one in found["heads"])
     rows = [line.split() for line in shown.splitlines() if line.strip()[:2] == f"{found['heads'][0]['layer']}."]
     assert [row[-1] for row in rows] == [f"{cell['change']:+.3f}" for cell in found["cells"]]
     assert len(rows) == 4

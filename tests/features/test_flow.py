@@ -62,6 +62,16 @@ def test_the_terminal_shows_the_numbers_of_json(attncli):
     assert len(table) == 9 and any('token 2 "cat"' in line for line in lines)
 
 
+def test_one_query_of_several_layers_has_a_table_a_method_with_a_column_a_layer(attncli):
+    layers = document_of(attncli, "-l", "1,4", "--query", "cat", "--method", "raw,rollout")["layers"]
+    shown = attncli("flow", TEXT, "-l", "1,4", "--query", "cat", "--method", "raw,rollout").out.splitlines()
+    rows = [line.split()[-2:] for line in shown if line[:4].strip().isdigit()]
+    wanted = [
+        [f"{one['queries'][0][name][key]:.3f}" for one in layers] for name in ("raw", "rollout") for key in range(9)
+    ]
+    assert rows == wanted
+
+
 def test_words_are_put_together_before_paths_are_followed(attncli):
     text = "The embeddings vanished."
     words = json.loads(attncli("flow", text, "--json", "--words", "--method", "rollout").out)

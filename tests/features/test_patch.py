@@ -12,6 +12,7 @@ from attncli import load_model
 from attncli.effects.question import Asking, question
 from attncli.features.patch import patch
 from attncli.models.transformers_peer import load_reference
+from attncli.report.numbers import signed
 
 A, B = "the cat sat on it, too", "the big sat on a cat"
 
@@ -137,7 +138,7 @@ def test_shares_are_of_the_way_between_the_two_outputs(attncli):
         in shown
     )
     [row] = [line.split() for line in shown.splitlines() if line.startswith(f" {largest['layer']}.{largest['head']} ")]
-    assert row[1:] == [f"{largest['share']:+.3f}", f"{largest['control']:+.3f}"]
+    assert row[1:] == [signed(largest["share"]), signed(largest["control"])]
 
 
 @pytest.mark.parametrize("by", ["layer", pytest.param("token", marks=pytest.mark.slow)])

@@ -164,10 +164,10 @@ def printed(report, canvas=Canvas(100, colour=False, unicode=True)) -> str:
     return capture.get()
 
 
-def test_every_cell_stands_in_the_map_in_hundredths():
+def test_every_cell_stands_in_the_map():
     text = printed(_report(made(), 2, None))
     rows = [line.split() for line in text.splitlines() if line.startswith(("  0 un", "  1 ##able"))]
-    np.testing.assert_allclose([[float(one) / 100 for one in row[2:]] for row in rows], CELLS)
+    np.testing.assert_allclose([[float(one) for one in row[2:]] for row in rows], CELLS)
 
 
 def test_the_pairs_and_heads_that_do_most_come_first():
@@ -199,14 +199,14 @@ def test_references_and_the_difference_are_printed():
     assert "cells +0.070000" in text and "-0.080000, cosine 0.000000, difference -8.0e-02 with 8 steps, 1.2e-01" in text
 
 
-def test_the_picture_has_hundredths_around_zero():
+def test_the_picture_has_contributions_around_zero():
     report = _report(made(), 2, None)
     drawn = figure_of(report.title, report.picture)
     [image] = maps(drawn)
-    np.testing.assert_allclose(image.get_array(), CELLS * 100, rtol=1e-6)
-    assert (image.norm.vmin, image.norm.vmax) == (-30, 30)
+    np.testing.assert_allclose(image.get_array(), CELLS, rtol=1e-6)
+    assert (image.norm.vmin, image.norm.vmax) == pytest.approx((-0.3, 0.3))
     texts = said(drawn)
-    assert {"un", "##able", "the", "cat", "##s", "A", "B", "10.00", "-30.00"} <= set(texts)
+    assert {"un", "##able", "the", "cat", "##s", "A", "B", "0.10", "-0.30"} <= set(texts)
     check_nothing_overlaps(drawn)
 
 

@@ -1,5 +1,7 @@
 """Two records in a real browser: A, B and B - A with one cursor, and a grid of how much each head differs."""
 
+import re
+
 import matplotlib
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
 from attncli.analysis.difference import difference
 from attncli.features.diff import difference_report
 from attncli.record.display import SIGNED as CHANGES
+from attncli.report.numbers import in_cell
 from attncli.report.page import page_of
 
 pytestmark = pytest.mark.slow
@@ -100,8 +103,8 @@ def test_a_cell_of_the_difference_has_its_sign_for_whoever_sees_no_colours(compa
         size = share[query, key] if name == "B − A" else 0
         assert len(here) == (0 if abs(size) < LEAST else 1 if size < 0 else 2)
     page = compared(found, "#layer=0&head=0&cell=40", width=1600)
-    numbers = [f"{'-' if one < 0 else '+'}{abs(one):.2f}" for one in change.flat if abs(one) >= 0.005]
-    assert [text.replace("−", "-") for text in page.texts() if len(text) == 5 and text[0] in "+−"] == numbers
+    negative = [in_cell(one) for one in change.flat if one <= -0.005]
+    assert negative and [text for text in page.texts() if re.fullmatch(r"-\d\.\d\d", text)] == negative
 
 
 def lines(page):
@@ -182,9 +185,7 @@ def test_the_grid_has_how_much_each_head_differs_and_chooses(compared, found):
     read = "all => all.map(one => [Number(one.dataset.layer), Number(one.dataset.head), one.textContent])"
     grid = page.tab.eval_on_selector_all("#differing button", read)
     assert grid == [
-        [layer, head, f"{100 * found.of(layer, head):.0f}"]
-        for layer in found.first.layers
-        for head in found.first.heads
+        [layer, head, in_cell(found.of(layer, head))] for layer in found.first.layers for head in found.first.heads
     ]
     page.click('#differing [data-layer="0"][data-head="2"]')
     assert (page.tab.input_value("#layer"), page.tab.input_value("#head")) == ("0", "2")

@@ -35,7 +35,6 @@ from attncli.effects.asking import (
     describe_output,
     layers_and_heads,
     merge_asking,
-    signed,
     takes_fields,
     which_way,
 )
@@ -47,6 +46,7 @@ from attncli.record import ModelInfo
 from attncli.record.display import model_name
 from attncli.record.selection import Input, Selection, select
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report.numbers import signed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -595,7 +595,7 @@ def _report(found: Ablation, top: int, files: list[str]) -> Report:
     title += [] if found.texts == 1 else [f"mean of {found.texts} texts"]
     panels = [Panel(way, effects, REPLACED[way]) for way, effects in zip(found.ways, found.mean, strict=True)]
     scale = SCALES[found.answer.kind]
-    grid = HeadGrid(panels, found.layers, found.heads, scale, signed=True, digits=None)
+    grid = HeadGrid(panels, found.layers, found.heads, scale, signed=found.answer.kind not in FROM_NOTHING)
     parts: list[Part] = [
         Sentence(which_way(found.answer.kind), caption=True),
         grid,
@@ -612,13 +612,13 @@ def _report(found: Ablation, top: int, files: list[str]) -> Report:
     next_command = None
     if not files or _can_run(files):
         texts = {"file": files[0]} if files else {}
-        next_command = NextCommand("what that head does", "run", {"layer": layer, "head": head, **texts})
+        next_command = NextCommand("run", {"layer": layer, "head": head, **texts})
     return Report(
         title,
         parts,
         found.document,
         itemgetter("effects"),
-        picture=[replace(grid, signed=found.answer.kind not in FROM_NOTHING)],
+        picture=[grid],
         partial=found.partial,
         next=next_command,
     )

@@ -201,11 +201,7 @@ def _report(found: "Agreement", document: dict[str, Any], with_torch: bool) -> R
     parts: list[Part] = [_Line(heading), _Line(about), _layers(document)]
     parts += [_ways(document)] if found.ways else []
     parts += [_Line(words) for words in (found.unseen, found.verdict) if words]
-    following = (
-        NextCommand("how fast both are", "bench", {"quick": True})
-        if with_torch
-        else NextCommand("beside torch's attention", "compare", {"against": "torch"})
-    )
+    following = NextCommand("bench", {"quick": True}) if with_torch else NextCommand("compare", {"against": "torch"})
     return Report(
         [],
         parts,

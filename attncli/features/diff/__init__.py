@@ -302,9 +302,7 @@ def difference_report(found: Difference, top: int = 10) -> Report:
         parts,
         lambda: _document(found, cells),
         itemgetter("heads"),
-        next=NextCommand(
-            "where they differ most, as a picture", "diff", {"layer": layer, "head": head, "output_path": "diff.svg"}
-        ),
+        next=NextCommand("diff", {"layer": layer, "head": head, "output_path": "diff.svg"}),
     )
 
 

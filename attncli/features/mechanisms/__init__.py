@@ -21,6 +21,7 @@ from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import drawn_map, hide_masked, model_name, record_size
 from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report.numbers import three_digits
 
 if TYPE_CHECKING:
     from attncli.features.mechanisms.claims import Claim
@@ -305,7 +306,7 @@ def _report(found: Measured, everything: bool = False) -> Report:
         found.document,
         _rows,
         picture,
-        next=NextCommand("one row of this head, number by number", "explain", {}),
+        next=NextCommand("explain", {}),
     )
 
 
@@ -499,7 +500,7 @@ def _figures(figures: dict[str, float]) -> list[str]:
     for name, value in figures.items():
         group, _, rest = name.rpartition(": ")
         size, _, step = rest.partition(", ")
-        groups.setdefault(group, {}).setdefault(size, []).append(_three_digits(value))
+        groups.setdefault(group, {}).setdefault(size, []).append(three_digits(value))
         steps += [step] if step and step not in steps else []
     lines: list[str] = []
     for group, by_size in groups.items():
@@ -508,15 +509,6 @@ def _figures(figures: dict[str, float]) -> list[str]:
         heading = " -> ".join(steps) if steps and not lines else ""
         lines.append("   ".join(part for part in (heading, group, *found) if part))
     return lines
-
-
-def _three_digits(value: float) -> str:
-    """Return three digits, and tiny numbers as a power of ten: 3.94, 1007, 2.6e-07."""
-    if value == 0:
-        return "0.0e+00"
-    if abs(value) < 1e-3:
-        return f"{value:.1e}"
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
 
 
 # The fields of its document (`attncli.features.document`).

@@ -124,7 +124,7 @@ def _report(found: Probed) -> Report:
         lambda: document,
         itemgetter("relations"),
         partial=found.partial,
-        next=NextCommand("the best of these heads", "run", {"layer": best.layer, "head": best.head}),
+        next=NextCommand("run", {"layer": best.layer, "head": best.head}),
     )
 
 
@@ -202,9 +202,9 @@ def explain_verdicts(document: dict[str, Any]) -> list[str]:
     lucky = "luck" if of == 1 else f"luck, among {of} candidates,"
     return [
         f"interval: 95% interval of the accuracy on all such words (Wilson){best}",
-        f"verdict: head if it finds more than the offset, by so much that {lucky} does so in at most 1 of 20 relations "
-        "(McNemar); unclear if it may be luck; offset if that finds as many; "
-        f"{FEW} if the offset leaves fewer than {fewest_words(of)} words, so that a head that finds all may be luck",
+        f"verdict: head if it finds so many more than the offset that {lucky} does so in at most 1 of 20 relations "
+        "(McNemar); unclear if it may be luck; offset if the offset finds as many; "
+        f"{FEW} if the offset misses fewer than {fewest_words(of)} words: even a head that finds them all may be luck",
     ]
 
 

@@ -19,7 +19,7 @@ from attncli.base.choices import check_text, check_texts
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.asking import Asking, signed, which_way
+from attncli.effects.asking import Asking, which_way
 from attncli.features import options
 from attncli.features.ablate import Ablation, ablation, heads_table
 from attncli.features.feature import Feature
@@ -29,6 +29,7 @@ from attncli.record import ModelInfo
 from attncli.record.display import model_name
 from attncli.record.selection import select
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
+from attncli.report.numbers import signed
 from attncli.text.tokens import Tokens, word_groups, word_tokens
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Similar(Feature):
         following = None
         if self.file is None and not self.inputs:
             again = {"first": first, "second": second, "inputs": True}
-            following = NextCommand("the same of input tokens", "similar", again)
+            following = NextCommand("similar", again)
         return _report(found.merged() if self.words else found, self.top, following)
 
     def _texts(self) -> list[str]:
@@ -342,8 +343,7 @@ SHARED = (
     "the bias of Dense, which no token makes, is shared out as the pooling weighs tokens (1/n each in a mean): a "
     "convention"
 )
-HUNDREDTHS = 100  # the unit of contributions
-UP = "above 0: the pair makes the texts more alike"
+UP = "above 0: the pair makes the texts more similar"
 
 
 def _report(found: Similarity, top: int, following: NextCommand | None) -> Report:
@@ -355,7 +355,7 @@ def _report(found: Similarity, top: int, following: NextCommand | None) -> Repor
         [
             *sums,
             *(Sentence(text, caption=True) for text in _meaning(found)),
-            _map(found, "hundredths of the cosine"),
+            _map(found, "contribution to the cosine"),
             _pairs_table(found, top),
             Sentence(which_way("cosine")),
             heads_table(found.effects, top),
@@ -379,14 +379,12 @@ def _cosines_report(found: Cosines) -> Report:
 
 
 def _map(found: Similarity, name: str = "") -> Maps:
-    """Return the contributions in hundredths: A's tokens by B's."""
+    """Return the contributions: A's tokens by B's."""
     first, second = (
         Axis(side, tokens.shown, range(len(tokens)), tokens.special)
         for side, tokens in (("A", found.tokens), ("B", found.key_tokens))
     )
-    return Maps(
-        [[Panel(name, found.contributions * HUNDREDTHS)]], first, second, scale="cosine, hundredths", signed=True
-    )
+    return Maps([[Panel(name, found.contributions)]], first, second, scale="contribution to the cosine", signed=True)
 
 
 def _pairs_table(found: Similarity, top: int) -> Table:

@@ -35,6 +35,7 @@ from attncli.features.options import OUTPUT, TEXT, argument, choice, option
 from attncli.models.opening import Opening
 from attncli.record.display import model_name
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
+from attncli.report.numbers import in_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -206,7 +207,7 @@ def _report(statistics: Statistics, by: choices.Figure, loaded: bool) -> Report:
         lambda: document(statistics),
         files={suffix: partial(save_statistics, statistics) for suffix in SUFFIXES},
         partial=statistics.partial and not loaded,
-        next=NextCommand(f"head {strongest.name} on a sentence", "run", next),
+        next=NextCommand("run", next),
     )
 
 
@@ -245,18 +246,11 @@ def _clearest_table(statistics: Statistics) -> Table:
 
 def _legend() -> str:
     return (
-        f"clearest head: gives the pattern at least {BROAD_BELOW:g} of its weight, more than any other pattern, and "
-        f"{CLEARLY} times the uniform share, which a head gives that attends to all tokens equally. {NONE}: no head "
-        "does; in brackets the largest share of any head. Spread: standard deviation of the means of texts. "
-        f"So labelled: heads with their largest share here, at least {BROAD_BELOW:g}."
+        f"clearest head: it gives the pattern at least {BROAD_BELOW:g} of its weight, more than any other pattern, and "
+        f"{CLEARLY} times the uniform share, that of a head that attends to all tokens equally. {NONE}: no head does; "
+        "the largest share of any head is in brackets. Spread: the standard deviation over texts. So labelled: the "
+        f"number of heads whose largest share is this one, and at least {BROAD_BELOW:g}."
     )
-
-
-def figure_text(value: float, by: str) -> str:
-    """Write a figure in three or four characters: 3.21, 45.6, 123; .42 for a share."""
-    if by not in OPEN_ENDED:
-        return "1.0" if value >= 0.995 else f"{value:.2f}"[1:]
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
 
 @dataclass(frozen=True)
@@ -287,18 +281,18 @@ class Heads(Part):
     def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
         from rich.text import Text
 
-        from attncli.report.terminal import HEAD_WIDTH, Prose, ground, head_grid
+        from attncli.report.terminal import Prose, ground, head_grid
 
         values, top = self.statistics.figure(self.by).tolist(), self.top
+        wide = 1 + max(len(in_cell(value)) for row in values for value in row)
 
         def cell(row: int, place: int) -> "Text":
             share = values[row][place] / top
             brightness = share**2 if self.by in OPEN_ENDED else share  # shares are as bright as weights in a map
-            text = f"{figure_text(values[row][place], self.by):>{HEAD_WIDTH - 1}} "
-            return Text.assemble((text, ground(brightness, canvas)))
+            return Text(f"{in_cell(values[row][place]):>{wide}}", style=ground(brightness, canvas))
 
         layers, heads = range(self.statistics.model.layers), range(self.statistics.model.heads)
-        return [Text(), Prose(self.caption), *head_grid(layers, heads, cell, canvas)]
+        return [Text(), Prose(self.caption), *head_grid(layers, heads, cell, canvas, (wide,))]
 
     def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
         from attncli.features.stats.atlas import draw_atlas

@@ -15,13 +15,14 @@ from attncli.analysis.patterns import BROAD, PATTERNS
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError, install_hint
 from attncli.corpus.sums import Distances
-from attncli.features.stats import Heads, figure_text
+from attncli.features.stats import Heads
 from attncli.record.display import HEAD_COLOURS, dashes, head_colour
 from attncli.report.figure import fonts, title_of
 from attncli.report.figure.drawing import FAINT, INK, drawing
 from attncli.report.figure.fonts import clean, wrap_line
 from attncli.report.figure.layout import LINE
 from attncli.report.figure.maps import COLOURS
+from attncli.report.numbers import in_cell
 from attncli.report.paper import Paper, larger, too_narrow
 
 WIDTH = 11.0  # inches
@@ -134,7 +135,7 @@ def _draw_heads(axes: Axes, part: Heads, paper: Paper) -> None:
     _mark(axes.yaxis, statistics.model.layers)
     bar = axes.figure.colorbar(picture, ax=axes)
     bar.ax.tick_params(labelsize=_small(paper), colors=INK)
-    bar.set_ticks([0, top], labels=["0", figure_text(top, by)])
+    bar.set_ticks([0, top], labels=["0", in_cell(top)])
     style: Any = {"size": _small(paper), "color": FAINT, "rotation": 90, "va": "center", "transform": bar.ax.transAxes}
     bar.ax.text(1.3, 0.5, _unit_of(by), **style)
 

@@ -29,6 +29,7 @@ from attncli.features.inputs import check_one, read_inputs
 from attncli.record import ModelInfo
 from attncli.record.display import model_name, token_count
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
+from attncli.report.numbers import signed, three_digits
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Trust(AskingFeature):
         same = {
             "similar_to": self.similar_to, "ask": self.ask, "target": self.target, "at": self.at, "task": self.task,
         }  # fmt: skip
-        return _report(found, NextCommand("what each head does", "ablate", same))
+        return _report(found, NextCommand("ablate", same))
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -380,8 +381,8 @@ def verdict(found: TrustResult) -> str:
     if max(found.most_erased, by_weights) <= found.rounding:
         return f"Neither other weights nor erased tokens change this {kind}: there is nothing to explain."
     begin = (
-        f"Permuting all weights changes this {kind} by {_three_digits(permuted[0])} (median), uniform weights by "
-        f"{_three_digits(uniform[0])}, where erasing tokens changes it by up to {_three_digits(found.most_erased)}"
+        f"Permuting all weights changes this {kind} by {_size(permuted[0])} (median), uniform weights by "
+        f"{_size(uniform[0])}, where erasing tokens changes it by up to {_size(found.most_erased)}"
     )
     if by_weights <= HARDLY * found.most_erased:
         return f"{begin}: attention's weights hardly matter to this output, and no ranking by them explains it."
@@ -395,7 +396,7 @@ def _compare_with_reordered(found: TrustResult) -> str:
         return "All its tokens are the same, so that no other order of them shows what is usual."
     more, draws = control["more"], len(found.shuffles.reordered)
     begin = (
-        f"With its tokens in random order, permuting changes it by {_three_digits(control['permuted'])}. "
+        f"With its tokens in random order, permuting changes it by {_size(control['permuted'])}. "
         f"The text itself is changed more in {more} of {draws} draws, and less in {control['less']}."
     )
     if found.shuffles.matters_more is None:
@@ -450,9 +451,9 @@ def _join_names(names: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _three_digits(number: float) -> str:
-    """Return a number with three digits that matter; 0 for rounding."""
-    return "0" if abs(number) < NOTHING else f"{number:.3g}"
+def _size(change: float) -> str:
+    """Write the size of a change; "0" if rounding explains it."""
+    return "0" if abs(change) < NOTHING else three_digits(change)
 
 
 # --- what is computed -----------------------------------------------------------------------------------
@@ -669,10 +670,10 @@ def _weights_table(found: TrustResult) -> Table:
     rows: list[list[str] | None] = []
     for entry in found.shuffles.document():
         where = "all layers" if entry["layer"] is None else f"layer {entry['layer']}"
-        sizes = map(_short, (entry["permuted"], *entry["interval"]))
-        rows.append([where, *sizes, f"{entry['uniform']:+.3g}"])
+        sizes = map(three_digits, (entry["permuted"], *entry["interval"]))
+        rows.append([where, *sizes, signed(entry["uniform"])])
     if (control := found.shuffles.control()) is not None:
-        rows += [None, ["random order", *map(_short, (control["permuted"], *control["interval"])), ""]]
+        rows += [None, ["random order", *map(three_digits, (control["permuted"], *control["interval"])), ""]]
     return Table(list(map(Column, ["other weights in", "permuted", "from", "to", "uniform"])), rows)
 
 
@@ -706,12 +707,7 @@ def _rankings_table(found: TrustResult, document: dict[str, Any]) -> Table:
 def _score(scores: dict[str, float], measure: str) -> str:
     """Return a score, and in % where it is normalised."""
     normal = scores.get(f"normalised_{measure}")
-    return _short(scores[measure]) + ("" if normal is None else f" {normal:4.0%}")
-
-
-def _short(number: float) -> str:
-    """Return a number with three digits that matter."""
-    return f"{number:.3f}" if abs(number) >= 0.1 or number == 0 else f"{number:.3g}"
+    return three_digits(scores[measure]) + ("" if normal is None else f" {normal:4.0%}")
 
 
 def _ranks_map(found: TrustResult) -> Maps:
@@ -739,14 +735,13 @@ def _weights_note(found: TrustResult) -> str:
     """Explain the table of other weights."""
     count = found.shuffles.permuted.shape[1]
     note = (
-        f"permuted: size of the change from permuting the weights of every row, median of {count}, and the middle 95%; "
-        f"uniform: {found.answer.kind} with the same weight for every key minus without; put in afterwards, not trained"
+        f"permuted: the size of the change when the weights of every row are permuted, median of {count} draws and the "
+        f"middle 95%; uniform: {found.answer.kind} with the same weight for every key minus {found.answer.kind} "
+        "without; the model was not trained with these weights"
     )
     if not len(found.shuffles.reordered):
         return note
-    return (
-        f"{note}; random order: all layers permuted, with the text's tokens in another order in each of {count} draws"
-    )
+    return f"{note}; random order: all layers permuted, with the text's tokens in a new order in each of {count} draws"
 
 
 def _notes(found: TrustResult) -> list[str]:
@@ -756,22 +751,22 @@ def _notes(found: TrustResult) -> list[str]:
     counts = ", ".join(map(str, found.sizes))
     ways = " or ".join({"mask": "[MASK] in their place", "deletion": "deletion"}[one.way] for one in found.erased)
     scores = (
-        f"compr.: mean change when the first {counts} of {len(found.erasable)} tokens are erased ({ways}), more is "
-        "better; suff.: when all others are, less is better"
+        f"compr.: the mean change when the first {counts} of {len(found.erasable)} tokens are erased ({ways}), more is "
+        "better; suff.: the mean change when all other tokens are erased, less is better"
     )
     how = "all were tried" if found.beam == 0 else f"a search that keeps {found.beam} found them"
-    limits = f"; in %: from the least to the most that any order reaches ({how})"
+    limits = f"; in %: the place between the least and the most that any order reaches ({how})"
     if found.beam is None:
-        limits = ". How much any order could reach was not sought (--beam)"
+        limits = ". The most that any order reaches was not searched for (--beam)"
     others = "the change from erasing each token alone" + (", and gradient x input" if "gradient" in found.taus else "")
     orders = f"{found.random} random rankings" if found.exact is None else f"all {found.chains:,} orders, exactly,"
-    interval = "; it counts as better, or not better, where its 95% interval lies on one side of that"
+    interval = "; a ranking counts as better, or as not better, if its 95% interval lies on one side of that"
     return [
         CHANGE.get(kind, change),
         scores + limits,
         f"tau: agreement of a ranking with {others}, by sizes (Kendall's: 1 the same, 0 by chance, -1 the reverse)",
-        f"random as good: share of {orders} with as large a compr. minus suff. (mean of the ways of erasing); {level}"
-        + (interval if found.exact is None else ""),
+        f"random as good: the share of {orders} whose compr. minus suff. is at least as large "
+        f"(mean over the ways of erasing); {level}" + (interval if found.exact is None else ""),
     ]
 
 

@@ -294,9 +294,9 @@ class HeadsPane(Pane):
         """Return the symbol of each head, computed once per answer and width."""
         same = answer, wide, canvas.colour
         if self.cells is None or self.cells[0][0] is not answer or self.cells[0][1:] != same[1:]:
-            found = answer.found
+            found, listed = answer.found, {(one.layer, one.head) for one in answer.findings}
             made = (
-                glyph_cell(answer.record, answer.summaries, canvas)
+                glyph_cell(answer.record, answer.summaries, canvas, listed, wide)
                 if found is None
                 else moved_cell(found, wide, canvas)
             )
@@ -310,13 +310,14 @@ class HeadsPane(Pane):
         record, found = answer.record, answer.found
         labels = {one.label for one in answer.summaries.values()}
         if found is None:
-            widths, below = GLYPH_WIDTHS, glyph_legend(labels, canvas)
+            widths, below = GLYPH_WIDTHS, glyph_legend(labels, canvas, "finding" if answer.findings else "")
         else:
             widths = CHANGED_WIDTHS
             most = f"{found.moved.max():.2f}" if found.moved.max() >= 0.01 else f"{found.moved.max():.4f}"
             below = [Text(line) for line in fold(f"weight moved: dark 0, bright {most} (at most 1)", canvas.width)]
         room = max((canvas.height or 0) - len(below) - 1, 1)
-        wide = layout_of(record.layers, len(record.heads), canvas.width, widths, room).cell
+        layout = layout_of(record.layers, len(record.heads), canvas.width, widths, room)
+        wide = layout.cell
         inner = self.inner(answer, wide, canvas)
 
         def cell(row: int, place: int) -> Text:
@@ -329,7 +330,14 @@ class HeadsPane(Pane):
             shown.stylize(Style.from_meta({HEAD: (layer, head)}))
             return shown
 
-        return [*head_grid(record.layers, record.heads, cell, canvas, widths, room), *below]
+        grid = head_grid(record.layers, record.heads, cell, canvas, widths, room)
+        if len(grid) <= room + 1:
+            return [*grid, *below]
+        assert look.layer is not None and look.head is not None
+        rows, high = -(-len(record.layers) // layout.across), max((canvas.height or 0) - 1, 1)
+        block = record.heads.index(look.head) // layout.heads * (rows + 1)  # the lines with the selected head
+        first = max(0, min(record.layers.index(look.layer) % rows - high // 2, rows - high))
+        return [grid[block], *grid[block + 1 : block + 1 + rows][first : first + high]]
 
     def on_click(self, event: events.Click) -> None:
         head = event.style.meta.get(HEAD)

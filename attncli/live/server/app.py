@@ -33,7 +33,7 @@ from attncli.live.server import guard
 from attncli.live.server.guard import POLICY, Guard, Lock, Receive, Scope, Send
 from attncli.live.session import Newest, Session, SessionRequest, SupersededError, Watch
 from attncli.models.engine import SHORT
-from attncli.page import Start, advice, document
+from attncli.page import MEAN, Start, advice, document
 from attncli.page.live import LivePage
 from attncli.page.payload import plain_payload
 from attncli.record import AttentionRecord
@@ -151,8 +151,8 @@ def state_fields(site: Site) -> dict[str, schema.Check]:
     return {
         "view": schema.one_of(choices.names(choices.PageView)),
         "mask": schema.one_of([mask for mask in site.masks if mask] or choices.names(choices.Mask)),
-        "layer": whole,
-        "head": whole,
+        "layer": schema.integer(MEAN, MOST),
+        "head": schema.integer(MEAN, MOST),
         "token": schema.maybe(whole),
         "segments": schema.one_of(("all", "AA", "AB", "BA", "BB")),
         "special": schema.flag(),
@@ -262,8 +262,7 @@ def saved(site: Site, wish: Wish, watch: Watch) -> bytes:
     """
     state = wish.state
     assert state is not None
-    head = state["layer"], state["head"]
-    records = records_of(site, replace(wish, head=head), watch)
+    records = records_of(site, wish, watch)
     records.sort(key=lambda record: record.mask_name != state["mask"])  # the others keep their order
     start = Start(
         state["view"],
@@ -272,7 +271,7 @@ def saved(site: Site, wish: Wish, watch: Watch) -> bytes:
         state["special"],
         state["words"],
         state["threshold"],
-        head,
+        (state["layer"], state["head"]),
     )
     return document.page(records, start, advice=advised(site, wish, records[0], advice.VIEW)).encode("utf-8")
 

@@ -145,7 +145,7 @@ def widest(texts: tuple[str, ...], families: tuple[str, ...]) -> float:
 LINE = 1.3 / 72  # the height of a line in inches, by points
 
 # Inches.
-ONE_PANEL, ALL_PANELS = 12.0, 14.0  # the side of one panel, and of a grid of them, that is aimed at
+ALL_PANELS = 8.0  # the side of a grid of panels that is aimed at
 SMALLEST_PANEL = 1.0
 SMALLEST_PRINTED = 0.12  # a panel, where the width is given
 LARGEST_GRID = 40.0  # where panels grow so that their labels can be read
@@ -327,7 +327,7 @@ def cell_size(tokens: int, across: int, panels: int, largest: float) -> float:
 
     They are above `largest` only in tiny panels.
     """
-    cell = min(largest, ONE_PANEL / tokens, ALL_PANELS / across)
+    cell = min(largest, ALL_PANELS / across)
     if panels <= FEW and across * READABLE <= LARGEST_GRID:
         cell = max(cell, READABLE)
     return max(cell, SMALLEST_PANEL / tokens)

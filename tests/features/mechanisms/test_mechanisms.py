@@ -172,7 +172,7 @@ def test_claims_come_with_what_was_measured_and_a_verdict():
     ]
     assert [tuple(cell.text for cell in row) for row in feature._claims(claims).rows] == [
         ("holds", "it grows\n  d_k 4: 3.94   1024: 1007"),
-        ("DOES NOT HOLD here", "it is small\n  deviation: 2.6e-07   other: 0.0e+00"),
+        ("DOES NOT HOLD here", "it is small\n  deviation: 2.57e-07   other: 0"),
         ("holds", "it is 1\n  q·k -> / √d_k   d_k 4: 3.90 -> 0.980   16: 15.8 -> 1.00"),
         ("holds", "it turns\n  least -> most   8 keys   d_k 4: 0.900 -> 1.10\n  from d_k 16"),
     ]

@@ -7,10 +7,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.style import Style
 
+from attncli import load_model
 from attncli.analysis.edges import edges, telling_head
-from attncli.live.explorer.panes import CellPane, FindingsPane, HeadsPane, MapPane, Pane, ScreenState, TokensPane
+from attncli.live.explorer.panes import HEAD, CellPane, FindingsPane, HeadsPane, MapPane, Pane, ScreenState, TokensPane
 from attncli.record.selection import Input, Request, numbered_names
-from attncli.report.heads import keys_within, strongest_keys
+from attncli.report.heads import MARK, keys_within, strongest_keys
 from attncli.report.terminal import colour
 
 HEADS = 12
@@ -274,6 +275,25 @@ def test_grids_of_changes_fit_their_pane(session, size):
             assert len(pane.lines) <= pane.size.height
 
     explore(session, script, size=size)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (44, 20)])
+def test_a_grid_that_is_higher_than_its_pane_shows_the_selected_head_and_marks_findings(tiny, size):
+    big = load_model(str(tiny("bert", num_hidden_layers=24, num_attention_heads=16, hidden_size=64)), device="cpu")
+
+    async def script(it):
+        await it.press("2")
+        pane = it.app.query_one(HeadsPane)
+        for keys in ([], ["down"] * 11, ["left"] * 2, ["up"] * 13):
+            await it.press(*keys)
+            parts = [part for strip in pane.strips for part in strip if HEAD in part.style.meta]
+            shown = {part.style.meta[HEAD] for part in parts}
+            assert (it.look.layer, it.look.head) in shown
+            listed = {(one.layer, one.head) for one in it.answer.findings}
+            assert {part.style.meta[HEAD] for part in parts if MARK in part.text} == listed & shown
+            assert len(pane.lines) <= pane.size.height
+
+    explore(session_of(big=big), script, size=size)
 
 
 KEYS = [*"jkhlnposwmv=ud12340", "left", "right", "up", "down", "tab", "escape"]

@@ -6,7 +6,7 @@ import pytest
 from browsers import Opened
 from serving import TEXT
 
-from attncli.page import save_page
+from attncli.page import MEAN, save_page
 
 TROPHY = "The trophy does not fit in the suitcase because it is too big."
 PIECES = ["[CLS]", "the", "trophy", "does", "not", "fit", "in", "the", "suitcase", "because", "it", "is", "too", "big",
@@ -218,12 +218,13 @@ def test_neuron_gets_q_and_k_and_others_do_without(live, minilm):
     assert len(page.requests) == asked + 1
 
 
-def test_a_saved_page_opens_without_a_server_and_shows_the_same(live, browser, tmp_path):
+@pytest.mark.parametrize(("layer", "head"), [(3, 1), (3, MEAN), (MEAN, 1), (MEAN, MEAN)])
+def test_a_saved_page_opens_without_a_server_and_shows_the_same(live, browser, tmp_path, layer, head):
     page = live()
     page.type(TROPHY, tokens=16)
     page.click("[data-view=matrix]")
-    page.choose("layer", 3)
-    page.choose("head", 1)
+    page.choose("layer", layer)
+    page.choose("head", head)
     page.hold(10)
     page.click("[data-mask=causal]")
     with page.tab.expect_download() as download:

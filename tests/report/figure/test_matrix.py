@@ -59,14 +59,14 @@ def test_a_single_peak_is_seen_in_a_thumbnail():
 
 @pytest.mark.slow
 def test_a_map_with_more_cells_than_can_be_seen_says_what_a_cell_is():
-    """Of 3,000 tokens a map of 12 inches has 900 cells: its peak is in one of them, and the note says what that is."""
+    """Of 3,000 tokens a map of 8 inches has 600 cells: its peak is in one of them, and the note says what that is."""
     weights = np.zeros((3000, 3000), dtype=np.float32)
     weights[1234, 2345] = 1
     tokens = [str(number) for number in range(3000)]
     figure = panel_grid([[Panel("", weights)]], Grid(tokens))
     drawn = figure.axes[0].images[0].get_array()
-    assert drawn.shape == (900, 900) and drawn.max() == 1
-    assert any("a cell is the largest weight of up to 4 x 4 tokens" in text.get_text() for text in figure.axes[0].texts)
+    assert drawn.shape == (600, 600) and drawn.max() == 1
+    assert any("a cell is the largest weight of up to 5 x 5 tokens" in text.get_text() for text in figure.axes[0].texts)
     few = panel_grid([[Panel("", weights[:30, :30])]], Grid(tokens[:30]))
     assert not any("a cell is" in text.get_text() for text in few.axes[0].texts)
 
