@@ -1,4 +1,4 @@
-"""How long it takes from a key to the screen: `python tests/explore_bench.py [MODEL]`, median and worst of 50.
+"""Measure the time from a key to the screen: `python tests/explore_bench.py [MODEL]`, median and worst of 50.
 
 Drawn is a screen whose panes show the answer, or the head, that the key asked for, and that Textual has painted. The
 model is minilm, and for 512 tokens a network of BERT-base's shape with random weights.

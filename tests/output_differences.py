@@ -1,4 +1,4 @@
-"""What a command printed or saved, read as data, and where two such things are not the same.
+"""Read what a command printed or saved as data, and find where two such outputs differ.
 
 `read` makes dicts, lists, strings, numbers and arrays of a file of any kind that the program writes; `differences`
 goes through two of them side by side.
@@ -83,7 +83,7 @@ def streams(document: bytes) -> Iterator[str]:
 
 
 def page(text: str) -> dict[str, Any]:
-    """What a page of `view` knows, not how it looks: its description, with what is packed into chunks as arrays.
+    """Return the data of a page of `view`, not its looks: its description, with packed chunks as arrays.
 
     Numbers with a fraction stay texts, because they were rounded.
     """
@@ -142,7 +142,7 @@ class Found(NamedTuple):
 
 
 def differences(one: Any, other: Any, tolerance: float, where: str = "") -> Iterator[Found]:
-    """Where two things that `read` gives are not the same; of two arrays, the place where they differ most.
+    """Yield the differences of two results of `read`; of two arrays, the place where they differ most.
 
     Numbers are CLOSE when they are no further apart than the tolerance, times the larger one where that is above 1.
     Whole numbers must be equal, and so must all with a tolerance of 0. Arrays must be of one type.
@@ -208,7 +208,7 @@ def apart(one: Any, other: Any, unit: float, tolerance: float, where: str) -> It
 
 
 def line_differences(one: str | None, other: str | None, tolerance: float, where: str) -> Iterator[Found]:
-    """Of two lines of text; where they are the same but for numbers, of these."""
+    """Yield the differences of two lines of text; only of their numbers if the rest is equal."""
     if one == other:
         return
     if one is None or other is None or NUMBER.sub("#", one) != NUMBER.sub("#", other):

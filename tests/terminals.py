@@ -1,4 +1,4 @@
-"""What tests of the terminal's views share: canvases of all kinds, a table's rows as text, terminals of any size."""
+"""Helpers for tests of terminal views: canvases of all kinds, a table's rows as text, terminals of any size."""
 
 import contextlib
 import fcntl
@@ -25,7 +25,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def canvases(narrowest=30, widest=200, heights=None):
-    """Of any width between these, with and without colour and blocks; as high as is said, or without an end."""
+    """Draw canvases of these widths, with and without colour and blocks, of a given height or without an end."""
     return st.builds(
         Canvas,
         width=st.integers(narrowest, widest),

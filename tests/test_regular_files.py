@@ -107,7 +107,7 @@ def test_a_link_to_a_file_is_read_as_the_file(tmp_path):
 
 
 def test_a_file_that_became_a_pipe_after_it_was_looked_at_is_not_waited_for(tmp_path, monkeypatch):
-    """What is opened is looked at, and not only what stood there before."""
+    """Check the opened file, and not only the path before it was opened."""
     path = tmp_path / "a.json"
     path.write_text("{}")
     open_file = os.open

@@ -62,7 +62,7 @@ def quoted(words) -> str:
 
 
 def surroundings(name: str, words) -> dict[str, str]:
-    """What a shell's function tells the program after these words, the last of which is begun."""
+    """Return the variables that a shell's function sets after these words, the last of which is unfinished."""
     if name == "bash":
         shown = [shlex.quote(word) for word in words[:-1]]
         words_told = "\n".join(("attncli", *shown, words[-1]))

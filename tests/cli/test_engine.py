@@ -53,7 +53,7 @@ def expected(checkpoint):
 
 
 def texts_of(page) -> list[dict]:
-    """What a page says of its texts."""
+    """Return the description of the texts in a page."""
     document = page.read_text(encoding="utf-8")
     return json.loads(re.search(r'<script type="application/json" id="page">(.*?)</script>', document)[1])["texts"]
 
@@ -154,7 +154,7 @@ GIVEN = {"find": ["*", "the", TEXT], "diff": [TEXT, "--masks", "padding,none"]}
 def test_whoever_takes_engine_gives_advice_that_is_true_of_it(
     attncli, refused, checkpoint, lines, tmp_path, monkeypatch, command
 ):
-    """Without --engine attncli transformers runs the model, in each of them."""
+    """Run each command with the engine of transformers, unless --engine attncli is given."""
     monkeypatch.chdir(tmp_path)
     write_treebank(tmp_path / "trees.conllu")
     given = {**GIVEN, "stats": [lines], "probe": ["trees.conllu"]}.get(command, [TEXT])

@@ -194,7 +194,7 @@ def without_terminal(patch: pytest.MonkeyPatch) -> None:
     from attncli.live.explorer.panes import StatusPane
 
     async def until_answered(app: Explorer) -> str:
-        """What stands in the line of the status then."""
+        """Return the status line once the explorer has an answer or an error."""
         async with app.run_test(size=(100, 30)) as pilot:
             while app.answer is None and not app.screen.query_one("#status", StatusPane).has_class("wrong"):
                 await pilot.pause(0.01)

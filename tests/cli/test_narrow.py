@@ -54,7 +54,7 @@ a cell is largest of weights shares that fall into of them: The weight."""
 
 @pytest.fixture(autouse=True)
 def in_the_repository(monkeypatch):
-    """Where paths of the samples are short."""
+    """Work where the paths of the samples are short."""
     monkeypatch.chdir(HERE)
 
 
@@ -68,7 +68,7 @@ def on_terminal(columns: int, *arguments) -> list[str]:
 
 
 def words(lines) -> set[str]:
-    """What stands between spaces, without what is drawn, what was cut and paths, which may be longer than a line."""
+    """Return the words of the lines, without drawings, cut words and paths, which may be longer than a line."""
     there, path = set(), False
     for line in lines:
         found = re.findall(r"[^\s,]+", line)

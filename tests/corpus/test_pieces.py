@@ -36,7 +36,7 @@ def seen(lines):
 
 
 def apart(read, inputs, size, end=None):
-    """What is read shard by shard."""
+    """Read shard by shard."""
     return [one for shard in shards(inputs, size, end) for one in read(shard)]
 
 

@@ -1,4 +1,4 @@
-"""Which question is meant, of checkpoints that can say different things."""
+"""Check which question is asked of checkpoints that have several outputs."""
 
 import pytest
 import torch

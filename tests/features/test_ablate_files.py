@@ -36,7 +36,7 @@ def model(tiny):
 
 @pytest.fixture(scope="module")
 def expected(model):
-    """Of these texts in memory."""
+    """The document for these texts in memory."""
     return ablate(model, TEXTS, **ABLATING).document()
 
 
@@ -163,7 +163,7 @@ def test_an_input_that_changes_between_the_rounds_is_noticed(model, files):
 
 @pytest.mark.parametrize("texts", [3, len(TEXTS)])
 def test_interrupted_it_says_what_there_is(model, expected, files, texts):
-    """In the first round, and in the second one, which begins with less than the first one ends with."""
+    """Interrupt in the first round, and in the second, which starts with fewer texts than the first ended with."""
     before = []
 
     def interrupt(progress) -> None:

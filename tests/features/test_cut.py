@@ -95,7 +95,7 @@ def with_equal_values(folder, task="Model"):
 
 
 def test_where_attention_can_not_matter_cuts_do_nothing(tmp_path):
-    """With equal values only the sum of the weights matters, which --keep-rest makes smaller than 1."""
+    """Give all values alike: only the sum of the weights matters then, and --keep-rest makes it smaller than 1."""
     model = load_model(with_equal_values(tmp_path), device="cpu", dtype="float64")
     assert np.nanmax(cut_each(model, TEXT).effects) < 1e-12
     kept = cut_each(model, TEXT, keep_rest=True)

@@ -117,7 +117,7 @@ def test_what_a_saved_record_does_not_hold(refused, saved, minilm, tmp_path):
 
 
 def test_scores_that_are_more_than_q_and_k_are_told(attncli, tmp_path):
-    """As with the biases of T5, or ALiBi's."""
+    """Add terms like the biases of T5, or ALiBi's."""
     query, key = np.random.default_rng(0).normal(size=(2, 1, 1, 4, 5))
     record_of(np.full((1, 1, 4, 4), 0.25), ["a", "b", "c", "d"], vectors=(query, key)).save(tmp_path / "a.npz")
     result = attncli("explain", "--from", tmp_path / "a.npz")

@@ -165,7 +165,7 @@ def test_slopes_are_finite_differences(family, asked, monkeypatch):
     ],
 )
 def test_it_is_complete(modes, words, steps, asked):
-    """What tokens have sums to what the embedding is beside that of the reference, and special ones have nothing."""
+    """Add up the credit of the tokens: the embedding minus that of the reference; special tokens have none."""
     text, output = asked(modes=modes, text=words)
     found = integrated(text, output, steps)
     torch.testing.assert_close(found.tokens.sum(dim=0), found.embedding - found.reference, rtol=0, atol=1e-6)
@@ -179,7 +179,7 @@ def test_half_the_steps_are_those_of_the_rule_of_half(asked):
 
 
 def test_the_reference_is_the_text_with_padding_in_place_of_its_words(asked):
-    """As the network itself has it where it is given those tokens."""
+    """Compare with the network on those tokens."""
     text, _ = asked()
     model, tokens = text.model, text.tokens
     ids = [tokens.ids[0], *[model.tokenizer.pad_id] * (len(tokens) - 2), tokens.ids[-1]]

@@ -72,7 +72,7 @@ def test_where_an_output_reads_one_token_through_one_head_the_maps_beat_random_r
 
 
 def test_no_more_is_said_than_the_figures_do(found):
-    """The same, with rankings that the network knows nothing of; and with too few tokens."""
+    """Give random rankings, and then too few tokens."""
     two = {name: found.importances[name] for name in ("attention", "norms")}
     nothing = replace(found, importances=two, exact=None)
     backwards = [{name: scores[::-1] for name, scores in one.aopc.items()} for one in found.erased]
@@ -114,7 +114,7 @@ def test_weights_that_read_the_letters_matter_as_much_in_any_order(found):
 
 
 def test_luck_seldom_tells_a_difference(reader):
-    """Where no order of the letters differs for the weights, about 1 seed in 100 tells one."""
+    """Expect a verdict from about 1 seed in 100 if no order of the letters makes a difference."""
     asked = question(reader, TEXT, Asking(target="LABEL_1"))
     told = 0
     for seed in range(40):
@@ -153,7 +153,7 @@ def test_the_verdict_on_weights_turns_with_its_figures(found):
 
 
 def test_shares_are_those_of_all_orders_of_the_tokens(tmp_path):
-    """Each of the 5,040 orders of 7 tokens is scored by itself."""
+    """Score each of the 5,040 orders of 7 tokens by itself."""
     text = "the big cat sat on it ,"
     model, asking = embedding_model(tmp_path), Asking(similar_to=OTHER)
     found = trust(model, text, asking, Controls(permutations=2))

@@ -63,7 +63,7 @@ GROUPINGS = st.builds(Grouping, st.sampled_from([None, "0-2", "1,-1", "-1"]), st
     block=st.sampled_from([1, 70, 500, 2**22]),
 )
 def test_what_is_kept_is_what_the_full_record_gives(model, texts, grouping_, request_, pad_to, most, block):
-    """Of several texts at once, in blocks of any size, of windows as of everything."""
+    """Compare several texts in one batch, in blocks of any size, with windows and without."""
     tokens = [model.tokenizer.encode(text, None, pad_to) for text in texts]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(grouping, "LONG", 8)
@@ -91,7 +91,7 @@ def test_transformers_gives_the_same(tiny, short, grouping_):
 
 @pytest.mark.parametrize("family", ["bert", "deberta-v2"])
 def test_vectors_are_of_tokens(tiny, short, family):
-    """Of those that are shown one by one they are kept, with what positions add; of stretches there are none."""
+    """Keep the vectors of tokens shown one by one, with the terms of positions; stretches have none."""
     model = load_model(str(tiny(family)), device="cpu")
     every = model.attend(LONG, vectors="1.2,0.3")
     some = model.attend(LONG, vectors="1.2,0.3", grouping=Grouping("3-7"))

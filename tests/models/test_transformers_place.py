@@ -50,7 +50,7 @@ class Sides(NamedTuple):
 
     @property
     def fed(self):
-        """How many tokens a decoder is fed."""
+        """The number of tokens that a decoder is fed."""
         return WRITTEN if "decoder_input_ids" in self.inputs else LENGTH
 
     def run(self, queries, keys):
@@ -159,7 +159,7 @@ def small(tmp_path_factory):
 
 
 def shown_by_hand(mask, length, real, window, ahead):
-    """What a mask shows, bool `[query, key]`. ahead: whether the network was trained to look ahead."""
+    """Return what a mask allows, bool `[query, key]`. ahead: the network was trained to look ahead."""
     back = np.subtract.outer(np.arange(length), np.arange(length))
     shown = np.ones((length, length), dtype=bool)
     if mask == "causal" or (mask is None and not ahead):

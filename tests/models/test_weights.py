@@ -56,7 +56,7 @@ def test_every_form_of_a_checkpoint_is_the_same_network(family, form, tmp_path):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_parts_of_one_matrix_take_no_more_memory_than_it(dtype, tiny):
-    """In the file's own dtype they are where the file is; in another one, none of them holds the whole."""
+    """Load in the file's dtype, where parts are mapped, and in another one, where none holds the whole matrix."""
     model = load_model(str(tiny("modernbert")), "cpu", dtype)
     model.need(1)
     attention = model.network.layer(0).attention

@@ -31,7 +31,7 @@ def found(random_maps):
 
 @pytest.fixture
 def causal(random_maps):
-    """Without a mask and with one that hides the future, on one text."""
+    """The difference between no mask and a causal one, on one text."""
     mask = np.tri(7, dtype=bool)
     maps = random_maps(1, 2, 7)
     seen = np.where(mask, maps, 0)

@@ -1,4 +1,4 @@
-"""What BertViz's notebooks show, in one line each: the arguments of its three functions, as its notebooks make them.
+"""Check the one-line calls that BertViz's notebooks make: the arguments of its three functions.
 
 github.com/jessevig/bertviz, notebooks head_view_*.ipynb, model_view_*.ipynb and neuron_view_*.ipynb: there the models
 are bert-base-uncased, gpt2 and Helsinki-NLP/opus-mt-en-de; here small ones of such families. (Where the notebooks take
@@ -19,14 +19,14 @@ A, B = "The cat sat on the mat", "the cat on a mat"
 
 
 def shown(document):
-    """What a page holds, and in which view it opens."""
+    """Return the content of a page, and the view in which it opens."""
     found = json.loads(re.search(r'id="page">(.*?)</script>', document)[1])
     return found, found["start"]["view"]
 
 
 @pytest.fixture(scope="module")
 def bert(tiny):
-    """As `BertModel.from_pretrained(..., output_attentions=True)` and `BertTokenizer.from_pretrained` give them."""
+    """A model and a tokenizer loaded as BertViz's notebooks load them, with `output_attentions=True`."""
     import transformers
 
     place = tiny("bert")

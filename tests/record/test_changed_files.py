@@ -27,7 +27,7 @@ DOCUMENT = json.loads("".join(document_text([GOOD])))
 
 
 def holds(record: AttentionRecord) -> None:
-    """What is true of every record."""
+    """Check what is true of every record."""
     sums = record.weights.sum(axis=-1)
     if record.measure != "norm":
         assert (np.minimum(abs(sums), abs(sums - 1)) < 0.07).all()

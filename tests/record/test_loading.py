@@ -98,7 +98,7 @@ def rewrite(path: Path, labels: object = None, **arrays: object) -> None:
 
 
 def test_a_file_without_vectors_has_none(folder):
-    """As all were before there were any."""
+    """Read a file like all that were saved before vectors were."""
     rewrite(folder / "old.npz", neurons=None, query=None, key=None, scale=None)
     same(load_record(folder / "old.npz"), dataclasses.replace(GOOD, vectors=None))
 
@@ -207,7 +207,7 @@ def test_labels_that_do_not_fit(wrong, folder):
 
 
 def test_what_a_reader_sees_is_made_of_the_pieces_where_a_file_does_not_say(folder):
-    """As files of 0.2 do not."""
+    """Read a file like those of 0.2."""
     pieces = ["<s>", "BÃ¤r", "ĠgrÃ¼ÃŁt", "Ġ", "ðŁ", "</s>"]
     old = {name: part for name, part in labels("tokens", text=pieces)["tokens"].items() if name != "shown"}
     rewrite(folder / "old.npz", labels={**LABELS, "tokens": old}, tokens=np.array(pieces))

@@ -183,7 +183,7 @@ TEXTS = st.one_of(
 
 @st.composite
 def named_records(draw):
-    """With tokens of any width."""
+    """Draw records with tokens of any width."""
     record = draw(attention_records())
     tokens = replace(
         record.tokens, text=draw(st.lists(TEXTS, min_size=len(record.tokens), max_size=len(record.tokens)))
@@ -200,7 +200,7 @@ def test_it_fits_a_terminal_or_says_that_it_does_not(record, canvas, top_k):
 
 
 def sixteen():
-    """As many tokens as "The trophy does not fit in the suitcase because it is too big." has."""
+    """Make a record with as many tokens as the sample sentence: 16."""
     return record_of(np.random.default_rng(0).dirichlet(np.ones(16), 16))
 
 

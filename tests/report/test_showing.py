@@ -81,7 +81,7 @@ def test_a_long_text_takes_little_of_a_notebook_and_says_what_is_left_out(minilm
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(24, 16, 512, 512), (2, 1, 2048, 2048)])
 def test_large_models_and_long_texts_take_no_more(shape):
-    """Of random weights, which are as hard to pack as any."""
+    """Use random weights, which are the hardest to pack."""
     weights = np.random.default_rng(0).random(shape, dtype=np.float32) ** 8
     weights /= weights.sum(axis=-1, keepdims=True)
     assert in_a_notebook(record_of(weights)) <= 1_500_000

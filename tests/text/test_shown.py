@@ -19,7 +19,7 @@ def written(data: bytes) -> str:
 
 
 def of_text(encoded):
-    """What is shown of the tokens that are no special ones."""
+    """Return the shown tokens without the special ones."""
     return [shown for shown, special in zip(encoded.shown, encoded.special, strict=True) if not special]
 
 
@@ -34,7 +34,7 @@ def test_the_letters_of_bytes_are_those_of_tokenizers():
 
 @given(text=texts)
 def test_together_they_are_the_text(text, tiny_bytes):
-    """Where a character is cut, its parts stand together and each says which it is."""
+    """Show the parts of a cut character together, each with its number."""
     shown = of_text(tiny_bytes.encode(text))
     assume("[1/" not in text)
     assert joined(shown) == text

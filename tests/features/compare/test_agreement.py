@@ -235,7 +235,7 @@ def test_the_formula_in_the_place_of_our_attention_is_the_same(both, monkeypatch
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_no_known_mistake_is_the_same(both, mistake, monkeypatch):
-    """In whichever way it is made, some mask or some way of handing it to the formula shows it."""
+    """Show each mistake, however it is made, with some mask or some way of passing it to the formula."""
     model, reference, texts = both()
     formulas, passed = wrong_formulas(mistake), 0
     for wrong in formulas:

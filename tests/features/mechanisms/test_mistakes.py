@@ -62,7 +62,7 @@ def shown(found):
 
 
 def output_of(model, head) -> Tensor:
-    """What the model's own walk makes of the layer's attention, `[token, hidden_size]`."""
+    """Return the output of the layer's attention in the model's own walk, `[token, hidden_size]`."""
     kept, [layer] = AttentionInputs(model), head.record.layers
     with torch.inference_mode():
         list(model.take([head.record.tokens], Request("all", mask=head.record.mask_name), [kept]))

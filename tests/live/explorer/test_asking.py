@@ -1,4 +1,4 @@
-"""What is typed and asked for: each answer is the model's own, errors lose nothing, undo returns."""
+"""Check text and commands that a user types: the answers are the model's own, errors lose nothing, undo returns."""
 
 import asyncio
 import gc

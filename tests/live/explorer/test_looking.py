@@ -1,4 +1,4 @@
-"""What is held: heads, tokens, cells, by key and by mouse; the panes show that and nothing else."""
+"""Check the selection of heads, tokens and cells, by key and by mouse: the panes show it and nothing else."""
 
 import numpy as np
 import pytest

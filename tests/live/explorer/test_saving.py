@@ -1,4 +1,4 @@
-"""What is on the screen as a file and as a command: the same that `heatmap`, `view` and `run` give."""
+"""Check that the screen is saved as the same file and command that `heatmap`, `view` and `run` give."""
 
 import json
 import shlex

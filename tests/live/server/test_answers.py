@@ -1,4 +1,4 @@
-"""What a page is told of a text is what `view` makes of it."""
+"""Check that the server sends of a text what `view` puts into a page."""
 
 import json
 import re
@@ -25,7 +25,7 @@ VIEWED = Request(grouping=Grouping(stretches=True))
 
 
 def viewed(model, text, pair=None, most=0.0):
-    """What a page of `view` holds of a text: description and chunks, uncompressed."""
+    """Return the content of a page of `view` for a text: its description and its uncompressed chunks."""
     request = VIEWED if most else Request(vectors="none", grouping=VIEWED.grouping)
     [records] = under_masks(model, [Input(text, pair)], request, MASKS, most)
     description, chunks = payload(with_usuals(model, records), {})

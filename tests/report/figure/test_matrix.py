@@ -59,7 +59,7 @@ def test_a_single_peak_is_seen_in_a_thumbnail():
 
 @pytest.mark.slow
 def test_a_map_with_more_cells_than_can_be_seen_says_what_a_cell_is():
-    """Of 3,000 tokens a map of 12 inches has 900 cells: its peak is in one of them, and the note says what that is."""
+    """Draw 3,000 tokens on 12 inches, which have 900 cells: one has the peak, and the note explains a cell."""
     weights = np.zeros((3000, 3000), dtype=np.float32)
     weights[1234, 2345] = 1
     tokens = [str(number) for number in range(3000)]
@@ -73,7 +73,7 @@ def test_a_map_with_more_cells_than_can_be_seen_says_what_a_cell_is():
 
 @pytest.mark.parametrize("scale, share", [(None, lambda w: w / 0.8), ("shared", lambda w: w), ("root", np.sqrt)])
 def test_a_scale_says_how_far_along_the_colours_a_weight_is(scale, share):
-    """As in the page (page/scale.js); the bar has the same scale."""
+    """Compare with the page (page/scale.js); the bar has the same scale."""
     record = record_of([[[[0.2, 0.8], [0.5, 0.5]], [[0.6, 0.4], [0.4, 0.6]]]])
     drawn = record.figure(scale=scale)
     for image, weights in zip(maps(drawn), record.weights[0], strict=True):

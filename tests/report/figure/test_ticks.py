@@ -37,7 +37,7 @@ def test_128_tokens_in_a_column_have_numbers_at_their_places():
 
 
 def test_numbers_are_those_of_the_text_where_not_all_of_it_is_drawn():
-    """Without [CLS] the first token that is drawn is number 1, which is what --query takes."""
+    """Leave out [CLS]: the first token drawn has number 1, the number that --query takes."""
     drawn = random_record(1, 1, 128).figure(width="8cm", special=False)
     assert 1 in places(drawn, "query") and 0 not in places(drawn, "query")
 
@@ -55,7 +55,7 @@ def test_thumbnails_say_what_they_leave_out(style):
 
 @pytest.mark.parametrize("width", [None, 3.15, 6.7])
 def test_the_word_query_never_meets_a_title(width):
-    """Where a map is one or two rows high, the word beside it is longer than they are."""
+    """Draw maps of one or two rows, which are shorter than the word beside them."""
     for rows in (1, 2):
         grid = Grid(
             [""] * rows,
