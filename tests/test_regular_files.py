@@ -15,7 +15,7 @@ from shell import in_process
 import attncli
 from attncli import RequestError
 from attncli.align import checkpoint
-from attncli.base.held import HeldFile
+from attncli.base.locked_file import LockedFile
 from attncli.base.untrusted import Tensors, check_regular, open_regular, read_json, read_npz, read_regular
 from attncli.checks.code.subject import open_code
 from attncli.corpus.files import Input, stored
@@ -66,7 +66,7 @@ LOADERS = {
     "modules.json": ("modules.json", lambda path: modules_of(path.parent)),
     "align": ("dot.safetensors", checkpoint.load),
     "the key of a folder of sums": ("plan.json", lambda path: Local(path.parent, "sums").read("plan.json")),
-    "a held file": ("state", HeldFile),
+    "a held file": ("state", LockedFile),
     "a file of code": ("mine.py", lambda path: open_code(f"{path}:attention")),
     "a file of a corpus": ("a.txt", lambda path: stored(Input("a.txt", str(path), 5, stamp="5 1 1")).__enter__()),
     "a sample": ("pair.txt", lambda path: copy_files(["pair.txt"], path.parent)),

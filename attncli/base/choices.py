@@ -12,7 +12,7 @@ from attncli.base.printable import quoted, shorten
 
 # --- names -------------------------------------------------------------------------------------------
 
-Mask = Literal["padding", "causal", "none"]
+MaskName = Literal["padding", "causal", "none"]
 Measure = Literal["weight", "norm"]
 Kind = Literal["encoder", "decoder", "cross"]
 Itself = Literal["encoder", "decoder"]  # self-attention

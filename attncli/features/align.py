@@ -97,7 +97,7 @@ class Align(Feature):
         every = [record for of_text in records for record in of_text]
         files = {suffix: partial(save_records, every) for suffix in SUFFIXES if suffix != ".json"}
         files[PAGE] = partial(_save_page, every)
-        for shown in [[one] for one in alignments] if self.shown else [alignments]:
+        for shown in [[one] for one in alignments] if self.for_person else [alignments]:
             yield Report(
                 [],
                 [_Alignment(one) for one in shown],

@@ -69,7 +69,7 @@ class Find(RecordFeature, _Ends):
         ),
     ] = "weight"
     top: Annotated[int, options.top("List the first N heads.")] = 10
-    mask: options.Mask = None
+    mask: options.MaskOption = None
 
     def __post_init__(self) -> None:
         if self.key is None and self.text is None:  # a single argument is the text

@@ -81,11 +81,11 @@ class Flow(RecordFeature):
         ),
     ] = "raw,rollout,flow"
     words: options.Words = False
-    mask: options.Mask = None
+    mask: options.MaskOption = None
 
     def report(self, progress: Progress = silent) -> Report:
         methods = choices.several("method", self.method, choices.Method)
-        if self.path is not None and self.path.suffix.lower() in RECORDS and not self.printed:
+        if self.path is not None and self.path.suffix.lower() in RECORDS and not self.for_program:
             self.refuse("on a saved record, which has every row", "query")
         record = self._record()
         if record.sinks and record.measure == "weight":
@@ -112,7 +112,7 @@ class Flow(RecordFeature):
         """Return the one record, with all layers: -l names those to start from."""
         if self.saved is not None:
             self.refuse_use("record", "with --from, which takes what was saved")
-            return Saved(self.saved, None, self.head).one(
+            return Saved(self.saved, None, self.head).single_record(
                 "save the one to follow by itself (attncli run -l all -o one.npz TEXT)"
             )
         heads = "all" if self.head is None else self.head
@@ -122,7 +122,7 @@ class Flow(RecordFeature):
         from attncli.models.engine import check_every_layer
 
         check_every_layer(source.engine, self.which, "flow")
-        return source.one("give the one to follow as TEXT")
+        return source.single_record("give the one to follow as TEXT")
 
 
 # --- what is computed -----------------------------------------------------------------------------------

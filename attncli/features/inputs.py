@@ -197,7 +197,7 @@ class Source(ABC):
         """Return the usual weights of the heads, over texts that come with the program; None without a model."""
         return None
 
-    def one(self, otherwise: str, copies: float = 0) -> "AttentionRecord":
+    def single_record(self, otherwise: str, copies: float = 0) -> "AttentionRecord":
         """Return the one record. Raises RequestError for several texts: `otherwise` says what to do."""
         check_one(len(self), otherwise)
         [record] = self.records(copies=copies)

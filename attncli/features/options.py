@@ -218,8 +218,8 @@ ModelNames = Annotated[
     ),
 ]
 AS_TRAINED = "as trained"
-Mask = Annotated[
-    choices.Mask | None,
+MaskOption = Annotated[
+    choices.MaskName | None,
     option(
         MODEL,
         "--mask",
@@ -237,7 +237,7 @@ Masks = Annotated[
         metavar="NAMES",
         help="padding, causal, none, or several.",
         show_default=AS_TRAINED,
-        complete=completion.several(choices.Mask),
+        complete=completion.several(choices.MaskName),
     ),
 ]
 Measure = Annotated[

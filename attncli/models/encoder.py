@@ -97,7 +97,7 @@ class Encoder(Engine):
         """Return the mask's name, by default the encoder's training mask, which hides [PAD]."""
         if mask is None:
             return _USUAL
-        choices.check("mask", mask, choices.Mask)
+        choices.check("mask", mask, choices.MaskName)
         return mask
 
     def walk(

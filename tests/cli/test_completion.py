@@ -20,7 +20,7 @@ from attncli.models.aliases import ALIASES
 FILES = ()  # nothing is offered: the shell completes the names of files
 LAYERS = ("all", "0", "1", "2", "3", "4", "5")  # of minilm
 OFFERED = [
-    (("run", "--mask", ""), choices.names(choices.Mask)),
+    (("run", "--mask", ""), choices.names(choices.MaskName)),
     (("run", "--dtype", "float"), ("float32", "float64", "float16")),
     (("run", "--device", ""), ("auto", "cpu", "cuda", "mps")),
     (("run", "--engine", "tr"), ("transformers",)),

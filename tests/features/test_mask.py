@@ -19,7 +19,7 @@ from attncli.analysis.patterns import total_variation
 from attncli.attention import Window
 from attncli.features import mask as feature
 from attncli.features.mask import (
-    COMPARED,
+    HIDING,
     MaskEffect,
     check_laws,
     compare_masks,
@@ -125,7 +125,7 @@ CAT = "The cat sat on the mat."
 
 def test_records_are_the_model_s_and_effects_are_of_them(minilm):
     found = compare_masks(minilm, Input(CAT), Request("0,-1", "1,3", pad_to=14))
-    assert list(found.records) == ["none", *COMPARED] and found.tokens.padding == [False] * 9 + [True] * 5
+    assert list(found.records) == ["none", *HIDING] and found.tokens.padding == [False] * 9 + [True] * 5
     for name, record in found.records.items():
         expected = minilm.attend(CAT, mask=name, pad_to=14, layers="0,-1", heads="1,3")
         assert np.array_equal(record.weights, expected.weights)
@@ -170,7 +170,7 @@ def test_a_model_that_transformers_runs_has_every_mask(foreign, family):
     model = foreign(family)
     pad_to = None if model.tokenizer.pad_id is None else 20
     found = compare_masks(model, Input(WORDS), Request(pad_to=pad_to))
-    assert list(found.records) == ["none", *COMPARED] == ["none", *found.effects] and found.lawful and not found.missing
+    assert list(found.records) == ["none", *HIDING] == ["none", *found.effects] and found.lawful and not found.missing
     which = model.to_itself(None)
     shown = {name: model.attend(WORDS, mask=name, pad_to=pad_to, which=which).weights for name in found.records}
     real = len(found.tokens) - sum(found.tokens.padding)

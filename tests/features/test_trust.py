@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from invented import embedding_model, first_word_reads, one_head_reads
 from pictures import said
 
-from attncli.effects.question import Asking, question
+from attncli.effects.question import Asking, make_question
 from attncli.features.trust import Controls, Shuffles, TrustResult, _report, _tokens_behind, tau, trust
 from attncli.features.trust.erasing import Erasing, aopc, erasable, order
 from attncli.features.trust.rankings import draw_rankings
@@ -86,9 +86,9 @@ def test_no_more_is_said_than_the_figures_do(found):
 
 def test_a_random_ranking_beats_random_ones_no_more_often_than_its_level(reader, found):
     draws, controls = 80, 120
-    asked = question(reader, TEXT, Asking(target="LABEL_1", kind="probability"))
+    question = make_question(reader, TEXT, Asking(target="LABEL_1", kind="probability"))
     rankings = [order(one) for one in draw_rankings(len(found.erasable), draws * (1 + controls), seed=1)]
-    scores = {way: aopc(Erasing(asked, way), rankings) for way in ("mask", "deletion")}
+    scores = {way: aopc(Erasing(question, way), rankings) for way in ("mask", "deletion")}
     said = 0
     for start in range(0, len(rankings), 1 + controls):
         some = slice(start, start + 1 + controls)
@@ -115,10 +115,10 @@ def test_weights_that_read_the_letters_matter_as_much_in_any_order(found):
 
 def test_luck_seldom_tells_a_difference(reader):
     """Expect a verdict from about 1 seed in 100 if no order of the letters makes a difference."""
-    asked = question(reader, TEXT, Asking(target="LABEL_1"))
+    question = make_question(reader, TEXT, Asking(target="LABEL_1"))
     told = 0
     for seed in range(40):
-        shuffles = Shuffles([0], *shuffled(asked, 40, seed), reordered(asked, erasable(asked), 40, seed))
+        shuffles = Shuffles([0], *shuffled(question, 40, seed), reordered(question, erasable(question), 40, seed))
         told += shuffles.matters_more is not None
     assert told <= 3  # of 40 at 1%: more come by chance in 1 of 1,000
 
@@ -158,9 +158,9 @@ def test_shares_are_those_of_all_orders_of_the_tokens(tmp_path):
     model, asking = embedding_model(tmp_path), Asking(similar_to=OTHER)
     found = trust(model, text, asking, Controls(permutations=2))
     assert len(found.erasable) == 7 and found.sizes == [1, 2, 4] and found.exact is not None and found.beam == 0
-    asked = question(model, text, asking)
+    question = make_question(model, text, asking)
     orders = list(permutations(range(7)))
-    scores = [np.subtract(*aopc(Erasing(asked, way), orders)) for way in ("mask", "deletion")]
+    scores = [np.subtract(*aopc(Erasing(question, way), orders)) for way in ("mask", "deletion")]
     every = np.mean(scores, axis=0)
     for name, share in zip(found.methods, found.as_good, strict=True):
         own = every[orders.index(tuple(order(found.importances[name])))]

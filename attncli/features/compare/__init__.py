@@ -63,7 +63,7 @@ class Compare(Feature):
     layer: options.Layer = None
     which: options.Which = None
     model: options.ModelName = "minilm"
-    mask: options.Mask = None
+    mask: options.MaskOption = None
     pad_to: options.PadTo = None
     against: Annotated[
         choices.Against,

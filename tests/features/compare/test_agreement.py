@@ -29,7 +29,7 @@ TEXTS = (
     ("the dog ran", "far away", 30),
 )
 LAYERS = 4
-MASKS = choices.names(choices.Mask)
+MASKS = choices.names(choices.MaskName)
 DTYPES = ["float32", *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("bfloat16", "float64", "float16"))]
 
 
