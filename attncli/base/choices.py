@@ -49,6 +49,12 @@ def names(choice: Any) -> tuple[str, ...]:
     return get_args(choice)
 
 
+def one_of(choice: Any) -> str:
+    """Return the names of a choice in words: "padding, causal or none"."""
+    *others, last = names(choice)
+    return f"{', '.join(others)} or {last}"
+
+
 def check(what: str, name: str, choice: Any) -> None:
     """Raises RequestError, listing the valid names, unless `name` is one of them: "no mask 'x'"."""
     if name not in names(choice):

@@ -548,7 +548,7 @@ model | model
 layer | int | | layer of the head
 head | int
 kind | str? | | decoder or cross; missing for encoder attention
-mask | str | | padding, causal or none
+mask | MaskName
 tokens | [str] | `[token]` | of the whole text
 query | place | | the query of the row
 scale | float | | the factor of q · k

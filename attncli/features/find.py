@@ -308,7 +308,7 @@ model | model
 from | str? | | QUERY; missing for a statistic
 to | str? | | KEY; missing for a statistic
 by | str | | weight, content, or a statistic of `stats`
-mask | str | | padding, causal or none
+mask | MaskName
 measure | str | | weight, or share of norm
 texts | int | | number of texts with both tokens; for a statistic all texts
 of | int | | number of texts in all

@@ -24,7 +24,7 @@ from attncli.base.errors import RequestError, install_hint
 from attncli.base.files import PICTURES
 from attncli.base.printable import printable, visible
 from attncli.base.progress import Progress, silent
-from attncli.features import completion, options
+from attncli.features import options
 from attncli.features.feature import as_function
 from attncli.features.inputs import RecordFeature, Saved, Texts, notify, read_inputs
 from attncli.models.opening import Opening
@@ -70,16 +70,7 @@ class Flow(RecordFeature):
     saved_as = "the flow"
 
     query: options.Query = None
-    method: Annotated[
-        str,
-        options.option(
-            options.MODEL,
-            "--method",
-            metavar="NAMES",
-            help="Some of raw, rollout, flow.",
-            complete=completion.several(choices.Method),
-        ),
-    ] = "raw,rollout,flow"
+    method: Annotated[str, options.some_of(options.MODEL, choices.Method, "--method")] = "raw,rollout,flow"
     words: options.Words = False
     mask: options.MaskOption = None
 
@@ -495,7 +486,7 @@ FIELDS = """
 
 model | model
 measure | str | | the measure that was followed: weight, norm or share of norm
-mask | str | | padding, causal or none
+mask | MaskName
 heads | [int] | `[head]` | the heads whose mean was followed
 tokens | [str] | `[token]`
 layers | [object] | | the starting layers
@@ -507,7 +498,7 @@ layers.queries.rollout | [float]? | `[input token]` | shares that sum to 1, with
 layers.queries.flow | [float]? | `[input token]` | shares that sum to 1, with this method
 layers.queries.maximum_flow | [float]? | `[input token]` | the maximum flows themselves, with `flow`
 records | [record] | | one record of the same shares, with the methods as its heads, in order
-records.attention.method | str | | raw, rollout or flow
+records.attention.method | Method
 
 `.csv`: a row per cell, as for `run`, with every query.
 """

@@ -39,7 +39,7 @@ from attncli.effects.asking import (
     signed,
     takes_fields,
 )
-from attncli.features import completion, corpora, options
+from attncli.features import corpora, options
 from attncli.features.asking import AskingFeature
 from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, check_either, read_inputs, read_lines
@@ -100,16 +100,7 @@ class Ablate(AskingFeature, CorpusFeature):
     ] = None
     sample: corpora.Sample = None
     seed: corpora.Seed = 0
-    way: Annotated[
-        str,
-        options.option(
-            options.MODEL,
-            "--way",
-            metavar="NAMES",
-            help="Some of zero, mean, resample.",
-            complete=completion.several(choices.Way),
-        ),
-    ] = "zero"
+    way: Annotated[str, options.some_of(options.MODEL, choices.Way, "--way")] = "zero"
     reference: Annotated[
         str | None,
         options.option(
@@ -682,7 +673,7 @@ output | output
 texts | int | | number of texts
 partial | bool? | | true if it was interrupted and there are more texts; otherwise missing
 effects | [head] | | by way, then by layer
-effects.way | str | | the replacement of the head's output: zero, mean or resample
+effects.way | Way | | the replacement of the head's output
 effects.effect | float | in that unit | the output without the head minus the output with it; the mean over several
     texts
 effects.interval | [float]? | `[2]` | the ends of an interval for the mean over all texts like these (Student's t),

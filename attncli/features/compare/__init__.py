@@ -316,7 +316,7 @@ model | model
 weights | str | | pretrained or random
 against | str | | transformers or torch
 dtype | str
-mask | str | | padding, causal or none
+mask | MaskName
 texts | int | | number of texts compared
 tokens | int | | number of tokens in them
 queries | int | | number of rows compared

@@ -421,7 +421,7 @@ One side of a comparison.
 
 model | model
 measure | str | | weight, or share of norm
-mask | str | | padding, causal or none
+mask | MaskName
 tokens | [str] | `[query]` | as in a record
 key_tokens | [str]? | `[key]` | as in a record
 """

@@ -531,7 +531,7 @@ FIELDS = """
 model | model
 layer | int | | layer of the head
 head | int
-mask | str | | padding, causal or none
+mask | MaskName
 temperature | float | | of softmax
 reach | int | tokens | of windows, to each side
 seed | int | | of everything random

@@ -312,7 +312,7 @@ FIELDS = """
 
 model | model
 kind | str? | | decoder; missing for encoder attention
-mask | str | | padding, causal or none
+mask | MaskName
 measure | str | | weight, or share of norm
 words | bool | | true if tokens were merged into words
 texts | int | | number of texts
