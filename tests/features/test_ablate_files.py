@@ -77,7 +77,7 @@ def test_what_is_kept_is_not_done_again(model, expected, files, tmp_path, monkey
     shards = [path for path in Path(where.state).rglob("*") if path.is_file() and len(path.name) == 40]
     assert {path.parent.name[:7] for path in shards} == {"state", "curves-"}
     done = []
-    monkeypatch.setattr("attncli.features.ablate.files.question", lambda *some: done.append(some))
+    monkeypatch.setattr("attncli.features.ablate.files.make_question", lambda *some: done.append(some))
     again = replace(where, shard_bytes=None)
     assert ablate_files(model, files, **ABLATING, where=again).document() == expected and not done
     with pytest.raises(RequestError, match="begun with another --way"):

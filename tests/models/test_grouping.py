@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncli import load_model
-from attncli.base.choices import Mask, names
+from attncli.base.choices import MaskName, names
 from attncli.checks.memory import peak_added
 from attncli.models import taps as blocks
 from attncli.record import Request, grouping
@@ -55,7 +55,7 @@ GROUPINGS = st.builds(Grouping, st.sampled_from([None, "0-2", "1,-1", "-1"]), st
         Request,
         st.sampled_from(["all", "2,0"]),
         st.sampled_from(["all", "1", "3,0"]),
-        st.sampled_from(names(Mask)),
+        st.sampled_from(names(MaskName)),
         measure=st.sampled_from(["weight", "norm"]),
     ),
     pad_to=st.sampled_from([None, 40]),
