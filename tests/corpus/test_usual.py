@@ -180,7 +180,7 @@ def test_that_of_a_network_that_can_not_be_tapped_is_kept_too(tmp_path, folder, 
 WITHOUT = {"": "", "0.1": "0.1", "0.1,1.0": "0.1,1.0", "3.0": "", "0.1,3.2": "0.1"}  # 3 is the last layer
 
 
-class Asked(NamedTuple):
+class UsualRequest(NamedTuple):
     request: Request
     words: bool
     without: str
@@ -202,9 +202,10 @@ REQUESTED = st.builds(
     measure=st.sampled_from(["weight", "norm"]),
     predict=st.booleans(),
 )
-ASKED = st.builds(Asked, REQUESTED, st.booleans(), st.sampled_from(list(WITHOUT)))
+ASKED = st.builds(UsualRequest, REQUESTED, st.booleans(), st.sampled_from(list(WITHOUT)))
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(asked=st.lists(ASKED, min_size=2, max_size=4))
 def test_requests_share_a_file_only_if_it_is_the_same_for_them(asked, model, tmp_path_factory):

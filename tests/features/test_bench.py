@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import make_config
+from slow import slow_except
 
 from attncli.base.errors import RequestError
 from attncli.features.bench import measuring
@@ -36,7 +37,10 @@ def directory_of(tmp_path, family="bert", **more):
     return str(tmp_path)
 
 
-@pytest.fixture(scope="module", params=["bert", "roberta", "electra", "modernbert", "mpnet", "deberta-v2"])
+@pytest.fixture(
+    scope="module",
+    params=slow_except(["bert", "roberta", "electra", "modernbert", "mpnet", "deberta-v2"], ["bert", "mpnet"]),
+)
 def contestants(request, tmp_path_factory):
     """One small architecture in all three programs."""
     path = tmp_path_factory.mktemp(request.param)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import textual
 from exploring import Exploring, session_of
+from slow import slow_except
 
 from attncli.live import Session
 from attncli.live.explorer.app import Explorer
@@ -65,7 +66,7 @@ SCREENS = {
     not textual.__version__.startswith(MADE_WITH), reason="another Textual draws its own parts otherwise"
 )
 @pytest.mark.usefixtures("own_loop")
-@pytest.mark.parametrize("name", SCREENS)
+@pytest.mark.parametrize("name", slow_except(SCREENS, ["all", "narrow", "cell", "compared"]))
 def test_a_screen_looks_as_it_did(snap_compare, name):
     size, keys = SCREENS[name]
     session = HandSession(session_of(hand=None).openings)
