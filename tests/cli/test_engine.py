@@ -12,6 +12,7 @@ import pytest
 import typer
 from cli.commands import LIVE
 from foreign_checkpoints import ANSWER, NO_TEXT, TEXT, WORDPIECE, make_foreign
+from slow import slow_except
 
 from attncli import corpus_statistics, load_model, load_record
 from attncli.base.printable import visible
@@ -86,9 +87,7 @@ def test_json_is_what_the_library_gives(attncli, checkpoint, expected, which):
         assert np.array_equal(np.float32(part["weights"]), record.map(part["layer"], part["head"]))
 
 
-@pytest.mark.parametrize(
-    "family", ["gpt2", "t5", *(pytest.param(one, marks=pytest.mark.slow) for one in ("llama", "bart", "marian"))]
-)
+@pytest.mark.parametrize("family", slow_except(["gpt2", "t5", "llama", "bart", "marian"], ["gpt2", "t5"]))
 def test_run_shows_the_last_layer_or_all_or_one_head(attncli, checkpoint, expected, family):
     record = expected(family)
     given = ("run", *OTHER, "-m", checkpoint(family), TEXT)

@@ -18,6 +18,7 @@ from cli.commands import LIVE, commands, is_flag
 from cli.test_every_option import GENERAL, VALUES
 from foreign_checkpoints import NO_TEXT, TEXT, make_foreign
 from own_attention import MINE
+from slow import slow_except
 
 from attncli.features.bench import measuring
 from attncli.models import loading
@@ -223,7 +224,7 @@ def small_bench(patch: pytest.MonkeyPatch) -> None:
 
 
 def each(names: Any, quick: Any) -> list[Any]:
-    return [one if one in quick else pytest.param(one, marks=pytest.mark.slow) for one in names]
+    return slow_except(names, quick)
 
 
 @pytest.mark.parametrize("kind", each(MAKE, QUICK))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from slow import slow_except
 from terminals import pseudo_terminal
 
 from attncli.cli.app import main
@@ -83,9 +84,7 @@ def words(lines) -> set[str]:
 QUICK = ("run", "find", "stats", "models")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in COMMANDS]
-)
+@pytest.mark.parametrize("name", slow_except(COMMANDS, QUICK))
 def test_nothing_breaks(attncli, name):
     """The words and numbers of a narrow terminal are among those of a pipe, where all is whole."""
     whole = words([*attncli(*COMMANDS[name]).out.splitlines(), SAID])

@@ -16,6 +16,7 @@ import torch
 from checkpoints import make_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slow import slow_except
 
 from attncli import Notice, Request, RequestError, load_model
 from attncli.analysis.edges import BINS, Usual, text_sums
@@ -100,7 +101,7 @@ def check_same(first: Usual, second: Usual) -> None:
     assert np.array_equal(first.sums, second.sums) and np.array_equal(first.counts, second.counts)
 
 
-ENGINES = ["bert", "gpt2", "t5", "gemma2", pytest.param("modernbert", marks=pytest.mark.slow)]
+ENGINES = slow_except(["bert", "gpt2", "t5", "gemma2", "modernbert"], ["bert", "gpt2"])
 REQUESTS = [
     Request(),
     Request(layers="-1,0", heads="2,0"),
@@ -404,6 +405,7 @@ def test_a_hostile_file_is_passed_over_and_written_anew(kind, model, folder, wal
         assert (folder.parent / "mine").read_text() == "mine"
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(data=st.data())
 def test_a_damaged_file_never_changes_anything(data, model, tmp_path_factory):

@@ -5,6 +5,7 @@ import pytest
 import torch
 from by_hand import ByHand
 from sentences import pooling, write_modules
+from slow import slow_except
 from small_networks import make_small
 
 from attncli import load_model
@@ -20,7 +21,7 @@ def opened(folder, name, dtype="float64"):
     return load_model(str(make_small(folder, name)), device="cpu", dtype=dtype, engine="transformers")
 
 
-@pytest.mark.parametrize("name", ["gpt2", pytest.param("llama", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", slow_except(["gpt2", "llama"], ["gpt2"]))
 @pytest.mark.parametrize("asking", [{}, {"at": "-2", "kind": "log-probability"}], ids=str)
 def test_gradients_and_erased_tokens_are_those_by_hand(tmp_path, name, asking):
     """Gradient x input by autograd on `inputs_embeds`; a deleted token by running the shorter text."""
@@ -71,7 +72,7 @@ def test_rankings_that_are_not_known_are_left_out(tmp_path):
     assert set(found.importances) == {"attention", "gradient x attention", "gradient x input"}
 
 
-@pytest.mark.parametrize("name", ["gpt2", pytest.param("llama", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", slow_except(["gpt2", "llama"], ["gpt2"]))
 @pytest.mark.parametrize("mode", ["mean_tokens", "lasttoken"])
 def test_a_cosine_is_that_of_pooled_last_vectors(tmp_path, name, mode):
     """Its cells are products of what tokens bring; the effect of a head is on both texts."""

@@ -111,6 +111,7 @@ def test_texts_are_the_same_in_every_run_and_hold_no_padding(contestants):
 # --- the plan and the document --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_document_has_a_row_for_each_shape_and_choice_of_maps(monkeypatch, tmp_path):
     monkeypatch.setattr(measuring, "SHAPES", (Shape(1, 8, 2, 1), Shape(3, 16, 3, 1, dtype="bfloat16")))
     cases, steps = plan(directory_of(tmp_path), quick=False), []

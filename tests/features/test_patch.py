@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from checkpoints import EACH
 from hooks import outputs_put, outputs_seen
+from slow import slow_except
 
 from attncli import load_model
 from attncli.effects.question import Asking, make_question
@@ -142,7 +143,7 @@ def test_shares_are_of_the_way_between_the_two_outputs(attncli):
     assert row[1:] == [f"{largest['share']:+.3f}", f"{largest['control']:+.3f}"]
 
 
-@pytest.mark.parametrize("by", ["layer", pytest.param("token", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("by", slow_except(["layer", "token"], ["layer"]))
 def test_parts_have_their_names(attncli, by):
     line = ("patch", "--by", by, "-l", "5,0", CAT, DOG)
     document, shown = json.loads(attncli(*line, "--json").out), attncli(*line).out

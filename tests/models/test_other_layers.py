@@ -69,6 +69,7 @@ def test_an_edge_can_matter_through_layers_without_attention(model):
     assert not (moved & ~scissors.can_matter).any() and moved[:-1].any()
 
 
+@pytest.mark.slow
 def test_rows_of_trust_name_the_layers_that_have_attention(model):
     found = attncli.trust(model, TEXT, permutations=3)
     rows = found.document()["weights"]

@@ -9,6 +9,7 @@ from checkpoints import FAMILIES, every_with, make_config
 from hypothesis import given
 from hypothesis import strategies as st
 from planting import HANDED, plant, wrong_formulas
+from slow import slow_except
 
 from attncli import RequestError, load_model
 from attncli.attention.mistakes import MISTAKES, RIGHT
@@ -30,7 +31,7 @@ TEXTS = (
 )
 LAYERS = 4
 MASKS = choices.names(choices.MaskName)
-DTYPES = ["float32", *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("bfloat16", "float64", "float16"))]
+DTYPES = slow_except(["float32", "bfloat16", "float64", "float16"], ["float32"])
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import FAMILIES, PECULIAR
+from slow import slow_except
 from torch import Tensor
 
 from attncli import RequestError, load_model
@@ -19,7 +20,7 @@ from attncli.record import Request
 
 TEXT = "the cat sat on the unbelievable cat"
 WITH_TERMS = ("mpnet", "deberta", "deberta-v2")
-ONE_LAYER_EACH = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in FAMILIES]
+ONE_LAYER_EACH = slow_except(FAMILIES, PECULIAR)
 # What a text without [PAD] under the padding mask does not show.
 UNSEEN = {
     "mask after softmax",
