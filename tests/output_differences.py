@@ -138,7 +138,7 @@ class Found(NamedTuple):
     where: str
     kind: str
     size: float
-    told: str
+    words: str
 
 
 def differences(one: Any, other: Any, tolerance: float, where: str = "") -> Iterator[Found]:
@@ -177,10 +177,10 @@ def is_number(thing: Any) -> bool:
 
 
 def different(one: Any, other: Any, where: str) -> Found:
-    return Found(where, OTHER, math.inf, told(one, other))
+    return Found(where, OTHER, math.inf, describe_both(one, other))
 
 
-def told(*both: Any) -> str:
+def describe_both(*both: Any) -> str:
     """The two in words; of long texts, from shortly before the place where they part."""
     texts = [one if isinstance(one, str) else " ".join(repr(one).split()) for one in both]
     alike = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False))))
@@ -204,7 +204,7 @@ def apart(one: Any, other: Any, unit: float, tolerance: float, where: str) -> It
     place = np.unravel_index(sizes.argmax(), sizes.shape) if sizes.size else ()
     if place and sizes[place]:
         index = f"[{','.join(map(str, place))}]" if sizes.size > 1 else ""
-        yield Found(where + index, kind, float(sizes[place]), told(float(one[place]), float(other[place])))
+        yield Found(where + index, kind, float(sizes[place]), describe_both(float(one[place]), float(other[place])))
 
 
 def line_differences(one: str | None, other: str | None, tolerance: float, where: str) -> Iterator[Found]:
@@ -220,7 +220,7 @@ def line_differences(one: str | None, other: str | None, tolerance: float, where
         unit = 0.0 if exact else max(map(last_place, numbers))
         values = [np.array((int if whole else float)(number)) for number in numbers]
         for found in apart(*values, unit, tolerance, where):
-            yield found._replace(told=told(one, other))
+            yield found._replace(words=describe_both(one, other))
 
 
 def last_place(number: str) -> float:

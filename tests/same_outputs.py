@@ -212,7 +212,7 @@ def say(name: str, found: list[Found]) -> None:
     within = ", ".join(f"{kind} {size:.0e}" for kind, size in sizes.items() if size)
     print(f"{f'DIFFERS in {len(differ)}' if differ else within or 'same':<28} {name}")
     for one in differ[:SHOWN]:
-        print(f"    {one.where.lstrip('.')}: {one.told}" + (f" ({one.size:.2e})" if one.size < math.inf else ""))
+        print(f"    {one.where.lstrip('.')}: {one.words}" + (f" ({one.size:.2e})" if one.size < math.inf else ""))
 
 
 def outputs(folder: Path, clean: Callable[[str], str], stderr: bool) -> dict[str, Any]:

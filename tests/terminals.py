@@ -50,15 +50,15 @@ def at_a_terminal(arguments, folder, columns=80, **environment):
         command, stdin=other, stdout=other, stderr=other, cwd=folder, env=shell.environment(TERM="xterm", **environment)
     )
     os.close(other)
-    shown = b""
+    printed = b""
     with contextlib.suppress(OSError):  # nobody is left to write into it
         while read := os.read(main, 65536):
-            shown += read
+            printed += read
     os.close(main)
-    return process.wait(), shown.decode("utf-8").replace("\r\n", "\n")
+    return process.wait(), printed.decode("utf-8").replace("\r\n", "\n")
 
 
-def shown(*renderables, width: int, terminal: bool = True) -> list[str]:
+def printed_lines(*renderables, width: int, terminal: bool = True) -> list[str]:
     """The lines of what is printed on a terminal so wide, or in a pipe."""
     console = Console(
         width=width, force_terminal=terminal, color_system=None, markup=False, emoji=False, legacy_windows=False

@@ -75,7 +75,7 @@ def class_probability(label: int, before: Said, aim: Said) -> Measure:
     return lambda made: float(made.likely[label].exp())
 
 
-def asked(theirs: ByHand, question: str, ids: list[int], goal: list[int]):
+def question_named(theirs: ByHand, question: str, ids: list[int], goal: list[int]):
     """Return a question by its name: the fields of `Asking`, and the same measure by hand."""
     vocabulary = theirs.tokenizer.get_vocab()
     name, number = next(
@@ -128,7 +128,7 @@ def sides(made):
             if question == "own":
                 goal = theirs.written(ids)[1:]
             fed = [start, *goal[:-1]]
-        asking, measure = asked(theirs, question, ids, goal)
+        asking, measure = question_named(theirs, question, ids, goal)
         if theirs.paired:
             asking = {"which": part, **({} if question == "own" else {"target": ANSWER}), **asking}
             if question in ("distance", "divergence"):

@@ -31,14 +31,14 @@ def test_gradients_and_erased_tokens_are_those_by_hand(tmp_path, name, asking):
     ids = theirs.tokenizer(TEXT).input_ids
     place = len(ids) - (2 if asking else 1)
 
-    def asked(logits, at, label):
+    def probability_of(logits, at, label):
         number = logits.log_softmax(dim=-1)[at, label]
         return number if asking else number.exp()
 
     vectors = theirs.network.get_input_embeddings()(torch.tensor([ids])).detach().requires_grad_()
     logits = theirs.network(inputs_embeds=vectors).logits[0]
     label = int(logits[place].argmax())
-    value = asked(logits, place, label)
+    value = probability_of(logits, place, label)
     [slope] = torch.autograd.grad(value, vectors)
     assert found.answer.value == pytest.approx(value.item(), abs=NEAR)
     begins = 1 if name == "llama" else 0  # <s> is the tokenizer's and stays
@@ -52,7 +52,7 @@ def test_gradients_and_erased_tokens_are_those_by_hand(tmp_path, name, asking):
     alone = []
     for gone in found.erasable:
         left = theirs.run([one for at, one in enumerate(ids) if at != gone]).logits
-        alone.append(float(value.detach() - asked(left, place - (gone < place), label)))
+        alone.append(float(value.detach() - probability_of(left, place - (gone < place), label)))
     np.testing.assert_allclose(deleted.alone, alone, atol=NEAR)
     assert np.abs(alone).max() > 10 * NEAR
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from invented import embedding_model, first_word_reads, one_head_reads
-from pictures import said
+from pictures import picture_texts
 
 from attncli.effects.question import Asking, make_question
 from attncli.features.trust import Controls, Shuffles, TrustResult, _report, _tokens_behind, tau, trust
@@ -89,7 +89,7 @@ def test_a_random_ranking_beats_random_ones_no_more_often_than_its_level(reader,
     question = make_question(reader, TEXT, Asking(target="LABEL_1", kind="probability"))
     rankings = [order(one) for one in draw_rankings(len(found.erasable), draws * (1 + controls), seed=1)]
     scores = {way: aopc(Erasing(question, way), rankings) for way in ("mask", "deletion")}
-    said = 0
+    verdicts = 0
     for start in range(0, len(rankings), 1 + controls):
         some = slice(start, start + 1 + controls)
         names = ("comprehensiveness", "sufficiency")
@@ -98,8 +98,8 @@ def test_a_random_ranking_beats_random_ones_no_more_often_than_its_level(reader,
             for one in found.erased
         ]
         one = replace(found, importances={"random": np.zeros(0)}, erased=erased, taus={}, exact=None)
-        said += bool(one.better)
-    assert said <= 9  # of 80 at 5%: more come by chance in 1 of 100 (a binomial's tail)
+        verdicts += bool(one.better)
+    assert verdicts <= 9  # of 80 at 5%: more come by chance in 1 of 100 (a binomial's tail)
 
 
 # --- weights, beside the same tokens in random order --------------------------------------------------------
@@ -139,12 +139,12 @@ def test_the_verdict_on_weights_turns_with_its_figures(found):
         apart = np.where(np.arange(100) < more, 0.005, -0.005)
         permuted = np.concatenate([[other + apart], found.shuffles.permuted[1:]])
         shuffles = replace(found.shuffles, permuted=permuted, reordered=other)
-        said = replace(found, shuffles=shuffles).document()
-        assert said["reordered"]["more"] == more and said["reordered"]["less"] == 100 - more
+        document = replace(found, shuffles=shuffles).document()
+        assert document["reordered"]["more"] == more and document["reordered"]["less"] == 100 - more
         told = bool(stats.binomtest(more, 100).pvalue <= 0.01)
-        assert ("No difference can be told" in said["verdict"]) is not told
-        assert ("matter more to this text" in said["verdict"]) is (told and more > 50)
-        assert ("matter less to this text" in said["verdict"]) is (told and more < 50)
+        assert ("No difference can be told" in document["verdict"]) is not told
+        assert ("matter more to this text" in document["verdict"]) is (told and more > 50)
+        assert ("matter less to this text" in document["verdict"]) is (told and more < 50)
     alone = replace(found, shuffles=replace(found.shuffles, reordered=np.zeros(0))).document()
     assert alone["reordered"] is None and "All its tokens are the same" in alone["verdict"]
 
@@ -217,7 +217,7 @@ def test_a_token_has_the_share_of_the_others_that_are_less_important():
 
 def test_every_ranking_and_every_way_of_erasing_is_a_row_of_the_picture(found):
     report = _report(found, None)
-    drawn = " ".join(said(figure_of(report.title, report.picture)))
+    drawn = " ".join(picture_texts(figure_of(report.title, report.picture)))
     for words in ("attention", "grad x attention", "alone, [MASK]", "alone, deleted", "mask padding"):
         assert words in drawn
     [maps] = [part for part in report.picture if isinstance(part, Maps)]

@@ -18,7 +18,7 @@ from attncli.page import page
 A, B = "The cat sat on the mat", "the cat on a mat"
 
 
-def shown(document):
+def content_of(document):
     """Return the content of a page, and the view in which it opens."""
     found = json.loads(re.search(r'id="page">(.*?)</script>', document)[1])
     return found, found["start"]["view"]
@@ -48,7 +48,7 @@ def test_head_view_and_model_view_of_two_sentences(bert, view):
     """head_view(attention, tokens, sentence_b_start), model_view(attention, tokens, sentence_b_start)"""
     attention, tokens, sentence_b_start = bert_inputs(bert)
     document = attncli.record_of(attention, tokens, segments=sentence_b_start).page(view=view)
-    found, opens = shown(document)
+    found, opens = content_of(document)
     [text] = found["texts"]
     assert opens == view and text["tokens"] == tokens
     assert text["segments"] == [0] * sentence_b_start + [1] * (len(tokens) - sentence_b_start)
@@ -68,7 +68,7 @@ def test_head_view_and_model_view_of_a_decoder(view, tmp_path):
     attention, tokens = network(inputs).attentions, tokenizer.convert_ids_to_tokens(inputs[0])
     record = attncli.record_of(attention, tokens)
     assert (record.kind, record.mask_name) == ("decoder", "causal")
-    assert shown(record.page(view=view))[1] == view
+    assert content_of(record.page(view=view))[1] == view
 
 
 @pytest.mark.parametrize("view", ["heads", "model"])
@@ -91,9 +91,9 @@ def test_head_view_and_model_view_of_an_encoder_decoder(view, tmp_path):
     np.testing.assert_array_equal(cross.weights, same_cross.weights)
     assert [one.kind for one in (encoder, decoder, cross)] == ["encoder", "decoder", "cross"]
     for record in (encoder, decoder, cross):
-        found, opens = shown(record.page(view=view))
+        found, opens = content_of(record.page(view=view))
         assert opens == view and found["texts"][0]["attention"] == record.kind
-    assert len(shown(page([decoder, cross]))[0]["texts"]) == 2  # in one page, with a menu
+    assert len(content_of(page([decoder, cross]))[0]["texts"]) == 2  # in one page, with a menu
 
 
 def test_neuron_view(bert):
@@ -101,7 +101,7 @@ def test_neuron_view(bert):
     document = (
         attncli.load_model(str(bert[0]), "cpu").attend(A, B, vectors="1.2").page(view="neuron", layers=1, heads=2)
     )
-    found, opens = shown(document)
+    found, opens = content_of(document)
     assert opens == "neuron" and found["texts"][0]["masks"][0]["vectors"]["heads"] == [[1, 2]]
 
 
@@ -126,6 +126,6 @@ def test_neuron_view_of_vectors_that_somebody_else_took(bert):
     record = attncli.record_of(outputs.attentions, inputs, vectors=(query, key))
     scores = query.double() @ key.double().mT / query.shape[-1] ** 0.5
     np.testing.assert_allclose(scores.softmax(-1).detach().numpy(), record.weights, atol=1e-5)
-    assert shown(record.page(view="neuron"))[0]["texts"][0]["masks"][0]["vectors"]["heads"] == [
+    assert content_of(record.page(view="neuron"))[0]["texts"][0]["masks"][0]["vectors"]["heads"] == [
         list(pair) for pair in record.vectors.heads
     ]

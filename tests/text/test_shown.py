@@ -14,7 +14,7 @@ from attncli.text.tokens import BYTES, Notation, joined
 LETTERS = {byte: letter for letter, byte in BYTES.items()}
 
 
-def written(data: bytes) -> str:
+def letters_of(data: bytes) -> str:
     return "".join(LETTERS[byte] for byte in data)
 
 
@@ -58,7 +58,7 @@ def test_a_token_a_byte_shows_every_character(text):
 def test_any_bytes_are_shown(pieces):
     """Bytes of no character are named, and none is lost."""
     notation = Notation(of_bytes=True)
-    shown = notation.read([written(piece) for piece in pieces], [False] * len(pieces))
+    shown = notation.read([letters_of(piece) for piece in pieces], [False] * len(pieces))
     assert len(shown) == len(pieces) and all(shown)
     data = b"".join(pieces)
     try:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from exploring import PATIENCE, TEXT, asked, explore, session_of
+from exploring import PATIENCE, TEXT, explore, request_of, session_of
 
 from attncli import load_model
 from attncli.analysis.difference import difference
@@ -149,10 +149,10 @@ def test_silencing_again_restores_the_head(session, minilm):
 def test_escape_stops_long_work_and_returns_to_the_last_answer(session, monkeypatch):
     whole, free = type(session).compute_records, threading.Event()
 
-    def compute_records(self, asked, watch):
+    def compute_records(self, request, watch):
         watch(0.25)
         free.wait(PATIENCE)
-        return whole(self, asked, watch)
+        return whole(self, request, watch)
 
     async def script(it):
         first = it.answer
@@ -165,7 +165,7 @@ def test_escape_stops_long_work_and_returns_to_the_last_answer(session, monkeypa
         await it.until(is_told)
         await it.pilot.press("escape")
         assert "stopped running minilm" in it.said
-        assert asked(it.look) == asked(first.look)
+        assert request_of(it.look) == request_of(first.look)
         free.set()
         await it.settled()
         assert it.answer is first, "an answer that comes too late is not shown"
@@ -274,7 +274,7 @@ def test_undo_goes_back_step_by_step(session):
         await it.write("A dog.")
         for expected in reversed(looks):
             await it.press("u")
-            assert asked(it.look) == asked(expected)
+            assert request_of(it.look) == request_of(expected)
             assert it.app.field.value == expected.text.text
         await it.press("u")
         assert "nothing to undo" in it.said

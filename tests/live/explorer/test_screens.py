@@ -35,18 +35,18 @@ def own_loop():
 class HandSession(Session):
     """A session whose model gives weights made by hand, so that no rounding is seen."""
 
-    def compute_records(self, asked, watch):
+    def compute_records(self, request, watch):
         count = len(WORDS)
         layer, head, query, key = np.indices((4, 8, count, count))
-        apart = abs(key - query + head - 3 + 2 * len(asked.text.text.split()) - 28)
+        apart = abs(key - query + head - 3 + 2 * len(request.text.text.split()) - 28)
         weights = 2.0 ** -np.minimum(apart, 6) + (key == 0) * (layer + 1) / 4
-        allowed = np.tril(np.ones((count, count), dtype=bool)) if asked.masks[0] == "causal" else True
+        allowed = np.tril(np.ones((count, count), dtype=bool)) if request.masks[0] == "causal" else True
         weights = np.where(allowed, weights, 0)
         made = record_of(weights / weights.sum(-1, keepdims=True), WORDS)
         return [made]
 
-    def usual(self, asked, watch=None):
-        self.usuals[self.usual_kind(asked)] = None
+    def usual(self, request, watch=None):
+        self.usuals[self.usual_kind(request)] = None
 
 
 SCREENS = {
