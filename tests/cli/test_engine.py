@@ -12,6 +12,7 @@ import pytest
 import typer
 from cli.commands import LIVE
 from foreign_checkpoints import ANSWER, NO_TEXT, TEXT, WORDPIECE, make_foreign
+from packed import page_data
 from slow import slow_except
 
 from attncli import corpus_statistics, load_model, load_record
@@ -56,7 +57,7 @@ def expected(checkpoint):
 def texts_of(page) -> list[dict]:
     """Return the description of the texts in a page."""
     document = page.read_text(encoding="utf-8")
-    return json.loads(re.search(r'<script type="application/json" id="page">(.*?)</script>', document)[1])["texts"]
+    return page_data(document)["texts"]
 
 
 def seen(tokens) -> list[str]:

@@ -5,12 +5,10 @@ are bert-base-uncased, gpt2 and Helsinki-NLP/opus-mt-en-de; here small ones of s
 `outputs[-1]`, transformers 5 has something else there: `outputs.attentions`.)
 """
 
-import json
-import re
-
 import numpy as np
 import pytest
 import torch
+from packed import page_data
 
 import attncli
 from attncli.page import page
@@ -20,7 +18,7 @@ A, B = "The cat sat on the mat", "the cat on a mat"
 
 def content_of(document):
     """Return the content of a page, and the view in which it opens."""
-    found = json.loads(re.search(r'id="page">(.*?)</script>', document)[1])
+    found = page_data(document)
     return found, found["start"]["view"]
 
 

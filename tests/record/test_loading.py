@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from irregular import TouchedByPickle
 from records import record_of, tokens_of
 from safetensors.numpy import load_file, save_file
 from saved_records import NATIVE, any_records, same, with_vectors
@@ -64,23 +65,13 @@ def test_something_else_under_its_suffix(suffix, content, folder):
     assert "not a complete attncli record" in refused(path)
 
 
-class Evil:
-    """Unpickling this creates a file."""
-
-    def __init__(self, witness: Path) -> None:
-        self.witness = witness
-
-    def __reduce__(self):
-        return Path.touch, (self.witness,)
-
-
 @pytest.mark.parametrize("where", ["whole", "weights", "labels"])
 def test_a_pickle_is_never_read(where, folder):
     path, witness = folder / "evil.npz", folder / "witness"
     if where == "whole":
-        path.write_bytes(pickle.dumps(Evil(witness)))
+        path.write_bytes(pickle.dumps(TouchedByPickle(witness)))
     else:
-        rewrite(path, **{where: np.array([Evil(witness)], dtype=object)})
+        rewrite(path, **{where: np.array([TouchedByPickle(witness)], dtype=object)})
     refused(path)
     assert not witness.exists()
 

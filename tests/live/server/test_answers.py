@@ -1,12 +1,11 @@
 """Check that the server sends of a text what `view` puts into a page."""
 
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from packed import read_layer, unpacked
+from packed import page_data, read_layer, unpacked
 from serving import serving
 
 from attncli.analysis.edges import with_usual
@@ -104,7 +103,7 @@ def test_what_is_saved_is_the_page_of_view(served, minilm):
 
 def test_the_mask_on_the_screen_comes_first_in_what_is_saved(served):
     page = served.save({"mask": "causal"})[1]
-    described = json.loads(re.search(r'id="page">(.*?)</script>', page)[1])
+    described = page_data(page)
     assert [mask["name"] for mask in described["texts"][0]["masks"]] == ["causal", "padding"]
 
 
