@@ -22,8 +22,8 @@ class Case(NamedTuple):
         return Case(change(self.query), change(self.key), change(self.value), self.mask)
 
     def rounding(self) -> float:
-        """How far the dtype may take a result: a score is off by some of its units in the last place, and the
-        exponential makes of that a share of the weight.
+        """Return the rounding error that the dtype allows: a score is off by some units in its last place, and the
+        exponential turns that into a share of the weight.
         """
         query, key, value = (part.detach().double() for part in self[:3])
         scores = (query @ key.mT).abs().max().item() / key.shape[-1] ** 0.5

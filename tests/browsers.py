@@ -227,7 +227,7 @@ class Opened:
         return download.value.suggested_filename, download.value.path().read_bytes()
 
     def svg(self, whole=False):
-        """What is seen, or the whole drawing, as it would be saved as SVG, parsed; the pointer stays where it is."""
+        """Parse what is visible, or the whole drawing, as saved in an SVG; the pointer stays where it is."""
         return ElementTree.fromstring(self.tab.eval_on_selector("#save-svg", CATCH, not whole))
 
     def marks(self, shape, whole=False):

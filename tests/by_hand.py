@@ -93,7 +93,7 @@ class ByHand:
         return int(config.num_attention_heads)
 
     def joined(self, layer: int, given: Tensor) -> Tensor:
-        """What goes into W_O: keep the outputs `[token, head, head_dim]` of the heads, and put others there."""
+        """Record the outputs of the heads that go into W_O, `[token, head, head_dim]`, and put in changed ones."""
         heads = given.unflatten(-1, (self.heads, -1)).clone()
         self.seen[layer] = heads[0].clone()
         for (of, head), output in self.changes.items():

@@ -9,6 +9,7 @@ import pytest
 import tokenizers
 import torch
 import transformers
+from slow import slow_except
 from transformers.models.auto import modeling_auto
 
 from attncli.models import families
@@ -17,8 +18,8 @@ from attncli.models import families
 FAMILIES = tuple(one for one in families.FILES if one in transformers.CONFIG_MAPPING)
 ONE_OF_EACH = tuple({file: model_type for model_type, file in reversed(families.FILES.items())}.values())
 PECULIAR = ("bert", "modernbert", "deberta-v2", "gemma2")  # that have between them what families have
-EACH = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in ONE_OF_EACH]
-EVERY = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in FAMILIES]
+EACH = slow_except(ONE_OF_EACH, PECULIAR)
+EVERY = slow_except(FAMILIES, PECULIAR)
 
 
 def every_with(usual: Any, *others: Any) -> list[Any]:

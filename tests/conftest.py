@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(items) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported and collected is not looked through for garbage again and again."""
+    """Keep imported and collected objects out of every later garbage collection."""
     gc.enable()
     gc.freeze()
 
@@ -64,7 +64,7 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(autouse=True)
 def _without_usual_weights() -> None:
-    """No test reads the usual weights of heads that another has left in the cache."""
+    """Remove the usual weights of heads that another test has left in the cache."""
     shutil.rmtree(Path(HOME.name) / "attncli" / "usual", ignore_errors=True)
 
 

@@ -17,7 +17,7 @@ from attncli.corpus.treebank import TreebankReading
 
 
 def pieces(*paths):
-    """Each file in one piece."""
+    """Return each file in one piece."""
     return whole_files(find_inputs([str(path) for path in paths]))
 
 
@@ -73,7 +73,7 @@ FORMS: dict[str, Callable[[Sequence[str]], bytes]] = {
 
 
 def save_dataset(folder: Path, texts: Sequence[str], files: int = 2) -> Path:
-    """As `datasets` does in `save_to_disk`."""
+    """Save texts like `save_to_disk` of `datasets`."""
     folder.mkdir(parents=True)
     step = -(-len(texts) // files)
     names = [f"data-{number:05}-of-{files:05}.arrow" for number in range(files)]

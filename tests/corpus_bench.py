@@ -101,7 +101,7 @@ def engines(lines: int, longest: int, shard_mb: float, model: str, names: list[s
 
 
 def empty(shards: int) -> None:
-    """What an engine itself takes: shards with next to nothing in them; until the first is done, workers begin."""
+    """Print the overhead of each engine: shards with next to nothing in them; workers start during the first one."""
     from counted_words import ListedWords
 
     from attncli.corpus.running import Corpus, Where, go_through

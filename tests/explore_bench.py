@@ -1,4 +1,4 @@
-"""How long it takes from a key to the screen: `python tests/explore_bench.py [MODEL]`, median and worst of 50.
+"""Measure the time from a key to the screen: `python tests/explore_bench.py [MODEL]`, median and worst of 50.
 
 Drawn is a screen whose panes show the answer, or the head, that the key asked for, and that Textual has painted. The
 model is minilm, and for 512 tokens a network of BERT-base's shape with random weights.
@@ -48,7 +48,7 @@ async def until(app, holds):
     return max(app.painted, held) - began
 
 
-def said(name, seconds):
+def describe(name, seconds):
     median, worst = 1000 * statistics.median(seconds), 1000 * max(seconds)
     print(f"{name:<34} median {median:6.1f} ms, worst of {len(seconds)} {worst:6.1f}")
 
@@ -66,7 +66,7 @@ async def typing(app, pilot):
         app.field.value = text
         await until(app, lambda text=text: app.answer.look.text.text == text)
         taken.append(time.perf_counter() - began)
-    said("a new sentence of 16 tokens", taken[5:])
+    describe("a new sentence of 16 tokens", taken[5:])
 
 
 async def heads(app, name):
@@ -78,7 +78,7 @@ async def heads(app, name):
         await until(app, lambda before=before: app.look != before)
         taken.append(time.perf_counter() - began)
         await asyncio.sleep(0.02)
-    said(name, taken[5:])
+    describe(name, taken[5:])
 
 
 async def gaps(app, doing):
@@ -121,7 +121,7 @@ async def large(folder):
             longest = max(longest, await gaps(app, until(app, lambda length=length: len(app.field.value) > length)))
             taken.append(time.perf_counter() - began)
             await asyncio.sleep(0.1)
-        said("a letter in the field, 512 tokens", taken)
+        describe("a letter in the field, 512 tokens", taken)
         print(f"  the loop is held up {1000 * longest:.0f} ms at most meanwhile")
         app.leave_field()
         await until(app, lambda: app.newest.doing is None and app.newest.waiting is None)

@@ -35,7 +35,7 @@ class Exploring:
             if newest.waiting is not None or newest.doing is not None or answer is None:
                 return False
             await self.pilot.pause()  # for the message of the last one
-            return asked(self.app.answer.look) == asked(self.app.look)
+            return request_of(self.app.answer.look) == request_of(self.app.look)
 
         await self.until(is_answered)
 
@@ -89,7 +89,7 @@ class Exploring:
         return self.pane("#cell")
 
 
-def asked(look):
+def request_of(look):
     return look.session_request(None), look.against
 
 

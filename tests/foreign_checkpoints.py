@@ -136,7 +136,7 @@ def foreign_config(family: str, vocab_size: int) -> Any:
 
 
 def no_text_config(family: str) -> Any:
-    """Of a model that reads audio or pictures."""
+    """Return the configuration of a model that reads audio or pictures."""
     if family == "whisper":
         sizes = {"encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
         more = {"d_model": 32, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "max_source_positions": 50}

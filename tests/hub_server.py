@@ -12,7 +12,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def run(code: str, timeout: float = 300, **environment: str) -> str:
-    """What a new Python prints: huggingface_hub reads its environment when it is imported."""
+    """Return the output of a new Python process, since huggingface_hub reads its environment when it is imported."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
     done = subprocess.run(
         [sys.executable, "-c", code], env={**kept, **environment}, capture_output=True, text=True, timeout=timeout

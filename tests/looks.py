@@ -92,7 +92,7 @@ def shot(browser: Browser, page: Path, at: str, size: ViewportSize, theme: str, 
 
 
 def of_firefox(page: Path, places: dict[str, str]) -> Iterator[Path]:
-    """The same in Firefox, by its own --screenshot; the theme is in the page's hash."""
+    """Take the same screenshots in Firefox, with its own --screenshot; the theme is in the page's hash."""
     firefox = shutil.which("firefox-esr") or shutil.which("firefox") or sys.exit("no firefox is on PATH")
     with waiting(page) as copy:
         for place, at in places.items():

@@ -108,10 +108,10 @@ def made_up_checkpoint(directory: Path) -> Path:
 
 
 def by_hand(ids: list[int], allowed: Tensor) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-    """Of one text, from the tensors as they are stored, in float64: every layer's weights `[head, query, key]`; the
+    """Compute one text by hand, from the stored tensors, in float64: every layer's weights `[head, query, key]`; the
     vectors `[token, size]` before the first layer and after every one; and values W_O by head, `[head, token, size]`.
 
-    allowed: bool `[query, key]`, what is asked for beside the windows.
+    allowed: bool `[query, key]`, the mask requested besides the windows.
     """
     tensors = {name: tensor.double() for name, tensor in made_up_tensors().items()}
 

@@ -1,4 +1,4 @@
-"""What a command printed or saved, read as data, and where two such things are not the same.
+"""Read what a command printed or saved as data, and find where two such outputs differ.
 
 `read` makes dicts, lists, strings, numbers and arrays of a file of any kind that the program writes; `differences`
 goes through two of them side by side.
@@ -83,7 +83,7 @@ def streams(document: bytes) -> Iterator[str]:
 
 
 def page(text: str) -> dict[str, Any]:
-    """What a page of `view` knows, not how it looks: its description, with what is packed into chunks as arrays.
+    """Return the data of a page of `view`, not its looks: its description, with packed chunks as arrays.
 
     Numbers with a fraction stay texts, because they were rounded.
     """
@@ -138,11 +138,11 @@ class Found(NamedTuple):
     where: str
     kind: str
     size: float
-    told: str
+    words: str
 
 
 def differences(one: Any, other: Any, tolerance: float, where: str = "") -> Iterator[Found]:
-    """Where two things that `read` gives are not the same; of two arrays, the place where they differ most.
+    """Yield the differences of two results of `read`; of two arrays, the place where they differ most.
 
     Numbers are CLOSE when they are no further apart than the tolerance, times the larger one where that is above 1.
     Whole numbers must be equal, and so must all with a tolerance of 0. Arrays must be of one type.
@@ -177,10 +177,10 @@ def is_number(thing: Any) -> bool:
 
 
 def different(one: Any, other: Any, where: str) -> Found:
-    return Found(where, OTHER, math.inf, told(one, other))
+    return Found(where, OTHER, math.inf, describe_both(one, other))
 
 
-def told(*both: Any) -> str:
+def describe_both(*both: Any) -> str:
     """The two in words; of long texts, from shortly before the place where they part."""
     texts = [one if isinstance(one, str) else " ".join(repr(one).split()) for one in both]
     alike = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False))))
@@ -204,11 +204,11 @@ def apart(one: Any, other: Any, unit: float, tolerance: float, where: str) -> It
     place = np.unravel_index(sizes.argmax(), sizes.shape) if sizes.size else ()
     if place and sizes[place]:
         index = f"[{','.join(map(str, place))}]" if sizes.size > 1 else ""
-        yield Found(where + index, kind, float(sizes[place]), told(float(one[place]), float(other[place])))
+        yield Found(where + index, kind, float(sizes[place]), describe_both(float(one[place]), float(other[place])))
 
 
 def line_differences(one: str | None, other: str | None, tolerance: float, where: str) -> Iterator[Found]:
-    """Of two lines of text; where they are the same but for numbers, of these."""
+    """Yield the differences of two lines of text; only of their numbers if the rest is equal."""
     if one == other:
         return
     if one is None or other is None or NUMBER.sub("#", one) != NUMBER.sub("#", other):
@@ -220,7 +220,7 @@ def line_differences(one: str | None, other: str | None, tolerance: float, where
         unit = 0.0 if exact else max(map(last_place, numbers))
         values = [np.array((int if whole else float)(number)) for number in numbers]
         for found in apart(*values, unit, tolerance, where):
-            yield found._replace(told=told(one, other))
+            yield found._replace(words=describe_both(one, other))
 
 
 def last_place(number: str) -> float:

@@ -1,9 +1,16 @@
-"""Read the weights of a page as its script does."""
+"""Read the description and the weights of a page as its script does."""
 
 import base64
+import json
+import re
 import zlib
 
 import numpy as np
+
+
+def page_data(document):
+    """Return the description in a page."""
+    return json.loads(re.search(r'id="page">(.*?)</script>', document, re.DOTALL)[1])
 
 
 def unpacked(text):

@@ -1,4 +1,4 @@
-"""How large, how fast and how faithful the page is, beside BertViz given the same weights: python tests/page_bench.py
+"""Measure the size, speed and errors of the page beside BertViz, given the same weights: python tests/page_bench.py
 
 minilm's published weights on sample_inputs/long.txt, with q and k of as many heads as `attncli view` keeps by itself.
 BertViz takes gigabytes for the page of 512 tokens: --quick leaves that one out.
@@ -173,7 +173,7 @@ def bertviz(files: Files) -> float | None:
 
 
 def largest_error(document: str, record: AttentionRecord) -> tuple[float, float]:
-    """How far one of the strongest ten weights of a row is from the true one in the page at most, and may be."""
+    """Return the largest error of the ten strongest weights of a row in the page, and the largest one allowed."""
     elements = dict(re.findall(r'<script type="application/[\w-]+" id="(\w+)">(.*?)</script>', document, re.DOTALL))
     mask = json.loads(elements["page"])["texts"][0]["masks"][0]
     worst = 0.0

@@ -28,7 +28,7 @@ def with_tokens(record, texts):
     return replace(record, tokens=tokens, weights=weights, masks=record.masks[:, :length, :length])
 
 
-def written(drawn):
+def texts_with_places(drawn):
     """Everything written in a picture, with the place it takes, in pixels."""
     renderer = FigureCanvasAgg(drawn).get_renderer()
     with warnings.catch_warnings():
@@ -44,9 +44,9 @@ def written(drawn):
     return [(text.get_text(), text.get_window_extent(renderer)) for text in texts]
 
 
-def said(drawn):
+def picture_texts(drawn):
     """Everything written in a picture."""
-    return [text for text, _ in written(drawn)]
+    return [text for text, _ in texts_with_places(drawn)]
 
 
 def maps(drawn):
@@ -66,7 +66,7 @@ def saved_svg(drawn, tmp_path):
 
 def check_nothing_overlaps(drawn):
     """No word lies on another, and none leaves the picture."""
-    places = written(drawn)
+    places = texts_with_places(drawn)
     width, height = drawn.get_size_inches() * drawn.dpi
     boxes = np.array([box.extents for _, box in places])
     assert (boxes[:, :2] >= -1).all() and (boxes[:, 2:] <= (width + 1, height + 1)).all(), "words leave the picture"

@@ -20,7 +20,7 @@ HANDED: tuple[tuple[str, Callable[[Tensor], Masks]], ...] = (
 
 
 def plant(patch: pytest.MonkeyPatch, network: Network, formula: Formula, seen: Callable[[Tensor], Masks]) -> None:
-    """In all layers. seen: what the formula is told of a mask, which is bool `[text, 1, 1 or query, key]`."""
+    """Plant a formula into all layers. seen: makes its masks from a mask `[text, 1, 1 or query, key]`."""
 
     def results(block: Block) -> tuple[Tensor, Tensor]:
         x, attention, allowed = block.inputs, network.layer(block.layer).attention, block.allowed()

@@ -160,7 +160,7 @@ def edges_page(found: EdgeEffects) -> str:
 
 
 def cut_edges() -> EdgeEffects:
-    """Of two queries to four keys, one of which a mask hides from the first."""
+    """Make the effects of edges from two queries to four keys, one of which a mask hides from the first."""
     record = record_of(np.full((2, 1, 4, 4), 0.25))
     effects = np.random.default_rng(0).normal(size=(2, 4)) / 100
     effects[0, 3] = np.nan

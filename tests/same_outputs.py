@@ -1,4 +1,4 @@
-"""Whether two versions of the program give the same: every command as a process of its own, and what came out compared.
+"""Run every command of two versions of the program, each as its own process, and compare the outputs.
 
     python tests/same_outputs.py run before --commit HEAD~3
     python tests/same_outputs.py run after
@@ -99,7 +99,7 @@ def chosen(cases: dict[str, Case], only: str) -> dict[str, Case]:
 
 
 def make_inputs(folder: Path) -> None:
-    """What cases read: FOLDER/in, and small random checkpoints in FOLDER/models. The same each time."""
+    """Make the inputs of the cases: FOLDER/in, and small random checkpoints in FOLDER/models, always the same."""
     from checkpoints import FAMILIES, make_checkpoint
     from foreign_checkpoints import DECODERS, ENCODER_DECODERS, make_foreign
     from transformers.utils.logging import disable_progress_bar
@@ -212,19 +212,19 @@ def say(name: str, found: list[Found]) -> None:
     within = ", ".join(f"{kind} {size:.0e}" for kind, size in sizes.items() if size)
     print(f"{f'DIFFERS in {len(differ)}' if differ else within or 'same':<28} {name}")
     for one in differ[:SHOWN]:
-        print(f"    {one.where.lstrip('.')}: {one.told}" + (f" ({one.size:.2e})" if one.size < math.inf else ""))
+        print(f"    {one.where.lstrip('.')}: {one.words}" + (f" ({one.size:.2e})" if one.size < math.inf else ""))
 
 
 def outputs(folder: Path, clean: Callable[[str], str], stderr: bool) -> dict[str, Any]:
-    """What a case left, by the file's name; nothing where it was not run. Not what is in a folder of sums, which says
-    when its inputs were written.
+    """Return the files that a case left, by name; none if it was not run. Folders of sums are left out, since they hold
+    the times when their inputs were written.
     """
     files = [path for path in sorted(folder.iterdir()) if path.is_file()] if (folder / "code").is_file() else []
     return {path.name: read(path, clean) for path in files if stderr or path.name != "stderr"}
 
 
 def cleaner(folder: Path) -> Callable[[str], str]:
-    """What takes out of a run's texts the folders that things were in, leaving their names, and times taken."""
+    """Return a function that removes from the texts of a run the times taken and the folders of paths."""
     places = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["places"]
     # Installed packages: from where a path begins, lest all of a long word be tried as its beginning.
     roots = "|".join([*map(re.escape, places), r"""(?<![^\s"'])[^\s"']*/site-packages"""])

@@ -52,7 +52,7 @@ def any_records(draw) -> AttentionRecord:
 
 
 def turned(record: AttentionRecord) -> AttentionRecord:
-    """With how its vectors were turned: the pairs (1, 0), (3, 2), ... as far as there are elements."""
+    """Add a description of rotated vectors: the pairs (1, 0), (3, 2), ... as far as there are elements."""
     vectors = record.vectors
     pairs = np.arange(vectors.query.shape[-1] // 2 * 2).reshape(-1, 2)[:, ::-1].copy()
     rates = 0.1 + np.arange(float(len(vectors.heads) * len(pairs))).reshape(len(vectors.heads), len(pairs))
@@ -63,7 +63,7 @@ def turned(record: AttentionRecord) -> AttentionRecord:
 def with_vectors(
     record: AttentionRecord, neurons: list[tuple[int, int]], head_dim: int = 4, terms: Sequence[str] = ()
 ) -> AttentionRecord:
-    """With queries and keys of these heads, every number another's, and with scales and terms of these names."""
+    """Add queries and keys for these heads, all numbers different, and scales and terms of these names."""
     sizes = [(len(neurons), len(tokens), head_dim) for tokens in (record.tokens, record.keys)]
     query, key = (np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 7 for shape in sizes)
     key += query.size

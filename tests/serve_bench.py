@@ -1,4 +1,4 @@
-"""How fast the server of the page answers: python tests/serve_bench.py [--threads N]
+"""Measure how fast the server of the page answers: python tests/serve_bench.py [--threads N]
 
 minilm's published weights; each answer is of a text that it has not seen, asked for over one connection as a page
 does, and read to its end. Median and worst of 50, in milliseconds, for texts of 16, 64, 128 and 512 tokens, with and

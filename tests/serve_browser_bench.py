@@ -1,4 +1,4 @@
-"""From a key to the drawing: python tests/serve_browser_bench.py [--threads N] [--rounds N]
+"""Measure the time from a key to the drawing: python tests/serve_browser_bench.py [--threads N] [--rounds N]
 
 The page of `attncli serve` with minilm's published weights in Chromium without a window, a text of 16 tokens whose last
 letter is typed anew each time. For every view: milliseconds from the key's event in the page to the frame in which the

@@ -87,7 +87,7 @@ def inside(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def surroundings() -> Iterator[None]:
-    """Without the variables that change what is printed."""
+    """Remove the variables that change what is printed."""
     taken = {name: os.environ.pop(name) for name in HIDDEN if name in os.environ}
     try:
         yield
@@ -96,12 +96,12 @@ def surroundings() -> Iterator[None]:
 
 
 def interruptible() -> None:
-    """For a child process: Ctrl-C ends it, also where whoever started the tests in the background ignores it."""
+    """Let Ctrl-C end this child process, even if the tests run in the background and ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def environment(**more: str) -> dict[str, str]:
-    """For a process of its own: this interpreter's programs first."""
+    """Return the environment of a child process, with this interpreter's programs first in PATH."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     kept = {name: value for name, value in os.environ.items() if name not in HIDDEN}
     return {**kept, "PATH": path, "HF_HUB_OFFLINE": "1", "HF_HOME": "/nowhere", **more}

@@ -1,4 +1,4 @@
-"""How long whole programs take, from the shell and back, and their memory: python tests/startup.py [ROUNDS]
+"""Measure the time of whole programs, from the shell and back, and their memory: python tests/startup.py [ROUNDS]
 
 Medians over rounds in which all take turns; the ratios to `import torch` are what the README reports. "cold": nothing
 is in the cache. "first start": no file of attncli's bytecode exists.

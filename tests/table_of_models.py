@@ -1,4 +1,4 @@
-"""Which commands work on which model types: every command that opens a model, on a small random model of each type.
+"""List which commands work on which model types: each command on a small random model of each type.
 
 `python tests/table_of_models.py` runs them all and writes the table into attncli/models/README.md, between its markers.
 `python tests/table_of_models.py llama t5` prints the rows of these types and writes nothing.

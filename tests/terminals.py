@@ -1,4 +1,4 @@
-"""What tests of the terminal's views share: canvases of all kinds, a table's rows as text, terminals of any size."""
+"""Helpers for tests of terminal views: canvases of all kinds, a table's rows as text, terminals of any size."""
 
 import contextlib
 import fcntl
@@ -25,7 +25,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def canvases(narrowest=30, widest=200, heights=None):
-    """Of any width between these, with and without colour and blocks; as high as is said, or without an end."""
+    """Draw canvases of these widths, with and without colour and blocks, of a given height or without an end."""
     return st.builds(
         Canvas,
         width=st.integers(narrowest, widest),
@@ -50,15 +50,15 @@ def at_a_terminal(arguments, folder, columns=80, **environment):
         command, stdin=other, stdout=other, stderr=other, cwd=folder, env=shell.environment(TERM="xterm", **environment)
     )
     os.close(other)
-    shown = b""
+    printed = b""
     with contextlib.suppress(OSError):  # nobody is left to write into it
         while read := os.read(main, 65536):
-            shown += read
+            printed += read
     os.close(main)
-    return process.wait(), shown.decode("utf-8").replace("\r\n", "\n")
+    return process.wait(), printed.decode("utf-8").replace("\r\n", "\n")
 
 
-def shown(*renderables, width: int, terminal: bool = True) -> list[str]:
+def printed_lines(*renderables, width: int, terminal: bool = True) -> list[str]:
     """The lines of what is printed on a terminal so wide, or in a pipe."""
     console = Console(
         width=width, force_terminal=terminal, color_system=None, markup=False, emoji=False, legacy_windows=False

@@ -11,6 +11,7 @@ import attncli
 PACKAGE = Path(attncli.__file__).parent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", read_mistakes(), ids=lambda mistake: mistake.name)
 def test_a_mistake_has_one_place_in_the_package_and_changes_it(mistake: Mistake) -> None:
     path, text = plant(mistake, PACKAGE)

@@ -25,12 +25,13 @@ TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path 
 
 
 def blocks():
-    """Every console block, with the scripts before it in its document, which take seconds; README.md has quick ones."""
+    """Yield every console block with the scripts before it in its document. Quick ones are in README.md."""
     for name, text in TEXTS.items():
         for block in BLOCK.finditer(text):
             before = scripts(text[: block.start()])
-            marks = [pytest.mark.slow] if before or name != "README.md" else []
-            yield pytest.param(block[1], before, marks=marks, id=f"{name}: {commands(block[1])[0][:50]}")
+            first = commands(block[1])[0][:50]
+            quick = name == "README.md" and not before and not first.startswith("attncli compare")
+            yield pytest.param(block[1], before, marks=[] if quick else [pytest.mark.slow], id=f"{name}: {first}")
 
 
 @pytest.mark.parametrize(("block", "before"), blocks())

@@ -85,7 +85,7 @@ def test_statistics_hold_what_was_printed_when_they_were_saved(program, name):
 
 
 def test_a_state_is_not_gone_on_from_and_stays(capsys, tmp_path):
-    """It says how many texts there were, and not which: sums are kept in a folder now, a file a shard."""
+    """Refuse a state that has the number of texts only: sums are now a folder with a file per shard."""
     state = shutil.copy(FOLDER / "state.npz", tmp_path)
     with pytest.raises(SystemExit) as end:
         main(["stats", str(FOLDER / "corpus.txt"), "--resume", str(state)])

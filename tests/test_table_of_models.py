@@ -12,7 +12,8 @@ from transformers import AutoModelForCausalLM
 
 from attncli import load_model
 
-QUICK = [("gpt2", "run"), ("opt", "ablate"), ("falcon", "explain"), ("lfm2", "flow"), ("t5", "run --measure norm"),
+pytestmark = pytest.mark.slow
+CASES = [("gpt2", "run"), ("opt", "ablate"), ("falcon", "explain"), ("lfm2", "flow"), ("t5", "run --measure norm"),
     ("clip", "run"), ("bert", "similar")]  # fmt: skip
 
 
@@ -37,7 +38,7 @@ def test_it_has_every_command_and_every_type(committed):
         assert (f"- *{word}*: " in table) is any(word in line.values() for line in cells.values())
 
 
-@pytest.mark.parametrize(("name", "column"), QUICK)
+@pytest.mark.parametrize(("name", "column"), CASES)
 def test_a_cell_is_what_the_command_does(committed, tmp_path, name, column):
     row = next(row for row in table_of_models.rows() if row.name == name)
     (tmp_path / name).mkdir()

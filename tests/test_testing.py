@@ -137,6 +137,7 @@ def test_no_leak(assert_no_leak):
 """
 
 
+@pytest.mark.slow
 def test_three_lines_suffice(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(THREE_LINES)
     here = f"import sys; sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}; import pytest"

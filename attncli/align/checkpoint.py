@@ -1,7 +1,4 @@
-"""Networks <-> files: the weights in float16.
-
-The files are .safetensors, which can't run code, with a description in their metadata.
-"""
+"""Networks <-> files: the weights in float16, as .safetensors, which can't run code, and a description of them."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -14,7 +11,7 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
 from attncli.base.printable import first_line
-from attncli.base.schema import anything, fields, integer, one_of
+from attncli.base.schema import fields, integer, one_of
 from attncli.base.untrusted import Tensors, parse_json
 
 WEIGHTS = Path(__file__).parent / "weights"  # those that come with the package
@@ -23,24 +20,19 @@ SIZES: dict[str, dict[str, int]] = {
     **{name: {"d_embedding": 32, "d_hidden": 96} for name in ("additive", "dot", "general", "concat")},
     "transformer": {"d_model": 64, "heads": 4, "layers": 2},
 }
-ABOUT = fields(
-    {
-        "attention": one_of(choices.names(choices.Attention)),
-        "seed": integer(-(2**63), 2**64 - 1),  # what torch's generators take
-        "step": integer(),
-        "steps": integer(),
-        "sizes": anything,  # they are compared with SIZES
-    }
-)
+DESCRIPTION = {
+    "attention": one_of(choices.names(choices.Attention)),
+    "seed": integer(-(2**63), 2**64 - 1),  # what torch's generators take
+    "steps": integer(),
+}
 
 
 @dataclass(frozen=True)
 class About:
-    """The description of a file: `step` of `steps` batches drawn with `seed` were trained on."""
+    """The description of a file: `steps` batches drawn with `seed` were trained on."""
 
     attention: str
     seed: int
-    step: int
     steps: int
 
     @property
@@ -61,18 +53,18 @@ def build(attention: str, seed: int = 0) -> Network:
 
 
 def save(path: Path, about: About, network: Network) -> None:
-    """Write a file whole or not at all. Raises RequestError if it can't be written."""
+    """Write a file completely or not at all. Raises RequestError if it can't be written."""
     from safetensors.torch import save_file
 
-    described = {**asdict(about), "sizes": about.sizes}
-    metadata = {"format": FORMAT, **{name: json.dumps(value) for name, value in described.items()}}
+    metadata = {"format": FORMAT, **{name: json.dumps(value) for name, value in asdict(about).items()}}
     tensors = {name: tensor.half() for name, tensor in network.state_dict().items()}
     write_whole(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
 
 
 def load(path: Path) -> tuple[About, Network]:
-    """Return the description of a file, and its network in float32. Raises RequestError for a missing, damaged or other
-    file.
+    """Return the description in a file, and its network in float32.
+
+    Raises RequestError if the file is missing, damaged or of another format.
     """
     if not path.exists():
         raise RequestError(f"{path} is missing: attncli train-align makes such files")
@@ -80,16 +72,14 @@ def load(path: Path) -> tuple[About, Network]:
         file = Tensors(path, "pt")
         if file.metadata.get("format") != FORMAT:
             raise RequestError(f"{path} is not of this version's format ({FORMAT!r}): make it anew with train-align")
-        found = {name: parse_json(value) for name, value in file.metadata.items() if name != "format"}
-        ABOUT(found, "it")
-        if found.pop("sizes") != SIZES[found["attention"]]:
-            raise ValueError("its network has other sizes than those of train-align")
+        found = {name: parse_json(value) for name, value in file.metadata.items() if name in DESCRIPTION}
+        fields(DESCRIPTION)(found, "it")
         network = build(found["attention"])
         if {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()} != file.shapes:
             raise ValueError("it lacks tensors of its network, or they have other shapes")
         tensors = {name: file.read(name) for name in file.shapes}
         if not all(tensor.is_floating_point() and tensor.isfinite().all() for tensor in tensors.values()):
-            raise ValueError("some of its weights are no finite numbers")
+            raise ValueError("some of its weights are not finite numbers")
         network.load_state_dict(tensors)
         return About(**found), network
     except (ValueError, OSError) as error:

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attncli.align import checkpoint
 from attncli.align.characters import END, NONE, SOURCE, SPECIAL, START, TARGET, UNKNOWN, sources
-from attncli.align.checkpoint import WEIGHTS, About, load, weights_path
+from attncli.align.checkpoint import About
 from attncli.align.dates import FIRST, LAST, is_date, is_day
 from attncli.align.networks import Decoded, Network
 from attncli.base import choices
@@ -153,14 +154,14 @@ def _check_text(text: str) -> None:
         warnings.warn(f"characters that the model never saw, all the same to it: {names}", Notice, stacklevel=2)
 
 
-def load_aligner(attention: str = "additive", folder: Path = WEIGHTS) -> Aligner:
-    """Load the aligner of a kind, with the weights of the package or those in `folder`.
+def load_aligner(attention: str = "additive", folder: Path | None = None) -> Aligner:
+    """Load the aligner of a kind, with the weights in `folder`, by default those of the package.
 
     Raises RequestError for an unknown kind, and for a missing or damaged file.
     """
     choices.check("attention", attention, choices.Attention)
-    path = weights_path(folder, attention)
-    about, network = load(path)
+    path = checkpoint.weights_path(folder or checkpoint.WEIGHTS, attention)
+    about, network = checkpoint.load(path)
     if about.attention != attention:
         raise RequestError(
             f"{path} holds {about.attention} attention: give --attention {about.attention} or another folder"

@@ -116,7 +116,7 @@ class Location(nn.Module):
         return dot(query, self.weight[:keys]).expand(*leading, -1, -1)
 
 
-class Content(nn.Module):
+class ContentBased(nn.Module):
     """s(q, k) = β (q · k) / (|q| |k|)   (Graves et al. 2014, equations 5 and 6): content-based addressing.
 
     The cosine is at most 1, so its softmax alone is nearly uniform. The key strength β > 0 sharpens it. In the paper a
@@ -137,7 +137,7 @@ class QueryKeyNorm(nn.Module):
 
     However long queries and keys grow in training, the scaled dot product of normed vectors is at most √d_k times both
     gains, so softmax does not saturate. (Henry et al. 2020, who introduced it, divide by the length and learn one
-    scale, as in `Content`.)
+    scale, as in `ContentBased`.)
 
     `norm` builds a norm of d_k elements, by default without biases, as in the paper; later decoders use `RMSNorm`.
     query_norm and key_norm are shared by all heads. `score` is applied to the normed vectors, for example after a
@@ -167,6 +167,6 @@ SCORES: dict[str, Callable[[int], ScoreFunction]] = {
     "bilinear": Bilinear,
     "concat": Concat,
     "location": Location,
-    "content": Content,
+    "content": ContentBased,
     "qk_norm": QueryKeyNorm,
 }

@@ -12,7 +12,7 @@ from attncli.base.printable import quoted, shorten
 
 # --- names -------------------------------------------------------------------------------------------
 
-Mask = Literal["padding", "causal", "none"]
+MaskName = Literal["padding", "causal", "none"]
 Measure = Literal["weight", "norm"]
 Kind = Literal["encoder", "decoder", "cross"]
 Itself = Literal["encoder", "decoder"]  # self-attention
@@ -47,6 +47,12 @@ Output = Literal["classes", "tokens", "span", "words", "embedding", "next"]
 def names(choice: Any) -> tuple[str, ...]:
     """Return the names of a choice in order. The first is the default."""
     return get_args(choice)
+
+
+def one_of(choice: Any) -> str:
+    """Return the names of a choice in words: "padding, causal or none"."""
+    *others, last = names(choice)
+    return f"{', '.join(others)} or {last}"
 
 
 def check(what: str, name: str, choice: Any) -> None:

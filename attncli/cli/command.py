@@ -55,15 +55,15 @@ def execute(feature: type[Feature], values: dict[str, Any]) -> None:
     context: typer.Context = values["context"]
     paths, json = values.get("output_path") or [], values.get("json", False)
     paths = paths if isinstance(paths, list) else [paths]
-    asked = feature(**{one.name: values[one.name] for one in fields(feature) if one.name in values})
-    asked.given = frozenset(name for name in options_of(feature) if hints.is_given(context, name))
-    asked.paths, asked.shown, asked.printed = paths, not paths and not json, json
+    request = feature(**{one.name: values[one.name] for one in fields(feature) if one.name in values})
+    request.set_fields = frozenset(name for name in options_of(feature) if hints.is_set(context, name))
+    request.paths, request.for_person, request.for_program = paths, not paths and not json, json
     for path in paths:
-        check_suffix(path, asked.suffixes(), feature.saved_as)
+        check_suffix(path, request.suffixes(), feature.saved_as)
     printed = check_printed(values, paths) if draws(feature) else {}
-    if not asked.shown and feature.output is None:
-        asked.refuse_use("terminal", EVERYTHING.format("--json" if json else "-o"))
-    for report in asked.reports(progress):
+    if not request.for_person and feature.output is None:
+        request.refuse_use("terminal", EVERYTHING.format("--json" if json else "-o"))
+    for report in request.reports(progress):
         deliver(report, feature, paths, printed, json, context)
 
 

@@ -17,7 +17,7 @@ ALSO = ("text", "layer", "head", "query", "words", "no_special", "segments")
 NOT_AGAIN = ("output_path", "quiet", "debug")
 
 
-def is_given(context: Context, name: str) -> bool:
+def is_set(context: Context, name: str) -> bool:
     """Return whether a parameter stands on the command line; an environment variable counts as a default."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
@@ -42,7 +42,7 @@ def next_line(context: Context, command: str, options: Mapping[str, Any]) -> str
     kinds = {one.name: one.param_type_name for one in context.command.params}
     taken = {one.name: one for one in target.params}
     again = kinds.keys() - NOT_AGAIN if target is context.command else kinds.keys() & {*SAME, *ALSO}
-    kept = {name for name in again - options.keys() if is_given(context, name)}
+    kept = {name for name in again - options.keys() if is_set(context, name)}
     fitting = {name for name in kept if name in taken and taken[name].param_type_name == kinds[name]}
     if (kept - fitting) & {*SAME}:
         return None

@@ -16,7 +16,7 @@ from attncli.base import files as base_files
 from attncli.base.addresses import convert_errors, filesystem, is_address, local_path
 from attncli.base.errors import RequestError
 from attncli.base.files import making
-from attncli.base.held import HeldFile
+from attncli.base.locked_file import LockedFile
 from attncli.base.printable import first_line, printable, shorten
 from attncli.base.schema import anything, fields, integer, list_of, name, text
 from attncli.base.untrusted import open_regular, parse_json
@@ -61,7 +61,7 @@ class Local:
         if is_new:  # a signal from now on removes them; in an older folder they may be another process's
             base_files.UNDER_WAY.update((lock, under_way))
         try:
-            file = HeldFile(lock)
+            file = LockedFile(lock)
         except RequestError as error:
             base_files.UNDER_WAY.difference_update((lock, under_way))
             if isinstance(error.__cause__, BlockingIOError):
@@ -210,22 +210,22 @@ class State:
         inputs = [] if self.about is None else self.about["inputs"]
         return {(one["at"], one["stamp"]): one["digest"] for one in inputs}
 
-    def check(self, asked: dict[str, Any]) -> None:
+    def check(self, request: dict[str, Any]) -> None:
         """Raises RequestError, with the first difference, if the folder was begun with another request."""
         if self.about is None:
             return
         if self.about["version"] != VERSION:
             raise self._differs("version of attncli")
-        before, now = self.about["asked"], json.loads(json.dumps(asked))
+        before, now = self.about["asked"], json.loads(json.dumps(request))
         for option in {**now, **before}:
             if before.get(option) != now.get(option):
                 raise self._differs(option)
 
-    def agree(self, asked: dict[str, Any], fixed: Mapping[str, int], inputs: Sequence[Input]) -> None:
+    def agree(self, request: dict[str, Any], fixed: Mapping[str, int], inputs: Sequence[Input]) -> None:
         """Write the plan of a new folder. Raises RequestError if another folder has other inputs."""
         if self.about is None:
             kept = [{"at": one.at, "bytes": one.size, "digest": one.digest, "stamp": one.stamp} for one in inputs]
-            about = {"version": VERSION, "asked": asked, "fixed": dict(fixed), "inputs": kept}
+            about = {"version": VERSION, "asked": request, "fixed": dict(fixed), "inputs": kept}
             self.folder.write(PLAN, json.dumps(about, indent=1).encode())
             return
         for place, (one, other) in enumerate(zip(inputs, self.about["inputs"], strict=False)):

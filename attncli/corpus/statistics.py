@@ -348,7 +348,7 @@ def _write_npz(statistics: Statistics, path: Path) -> None:
 
 OF = {
     "model": MODEL,
-    "mask": one_of(choices.names(choices.Mask)),
+    "mask": one_of(choices.names(choices.MaskName)),
     "texts": integer(1),
     "tokens": integer(1),
     "partial": flag(),

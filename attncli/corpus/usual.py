@@ -87,7 +87,7 @@ def _selected(engine: "Engine", request: Request) -> tuple[list[int], list[int]]
 def _compute(engine: "Engine", request: Request, words: bool, tell: Callable[[float], None]) -> _Sums:
     """Run the model on the sample texts. Arguments as for `usual_of`."""
     with _quiet():
-        records = map(row_shares, engine.answer(map(Input, told_lines(tell)), request))
+        records = map(row_shares, engine.answer(map(Input, lines_with_progress(tell)), request))
         each = list(map(text_sums, map(merge_words, records) if words else records))
     return _Sums(np.stack([one.sums for one in each]), np.stack([one.counts for one in each]))
 
@@ -100,7 +100,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def told_lines(tell: Callable[[float], None]) -> Iterator[str]:
+def lines_with_progress(tell: Callable[[float], None]) -> Iterator[str]:
     """Yield the sample texts, after calling `tell` with the share of texts before each."""
     texts = lines()
     for number, text in enumerate(texts):

@@ -37,8 +37,8 @@ class Asking:
     pair: its second segment. similar_to: another text, for the cosine of the two. target: a class, a word for [MASK],
     the next token, the text that an encoder-decoder is to write, or the label of the token `at`. kind: of
     `choices.QuestionKind`; by default it follows from the other fields. output: the name of an output, for a checkpoint
-    with several. mask: of `choices.Mask`; None is the one that the network was trained with. which: the attention of an
-    encoder-decoder to change: "encoder", "decoder" or "cross" (the default).
+    with several. mask: of `choices.MaskName`; None is the one that the network was trained with. which: the attention
+    of an encoder-decoder to change: "encoder", "decoder" or "cross" (the default).
     """
 
     pair: str | None = None
@@ -94,7 +94,7 @@ class MeasuredOutput:
     """The output that was measured.
 
     kind: of `choices.QuestionKind`; about: the output in words; value: without a change, the mean over several texts;
-    mask: of the network's attention, of `choices.Mask`.
+    mask: of the network's attention, of `choices.MaskName`.
     """
 
     kind: str
@@ -116,7 +116,7 @@ def layers_and_heads(layers: Sequence[int], heads: Sequence[int]) -> str:
     return f"layers {number_list(layers)}, heads {number_list(heads)}"
 
 
-def which_way(kind: str, what: str = "the head") -> str:
+def describe_direction(kind: str, what: str = "the head") -> str:
     """Return the unit and the direction of an effect; `what` names the part that the output goes without."""
     return UP[kind].format(what)
 

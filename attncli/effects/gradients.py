@@ -66,15 +66,15 @@ class Slopes(NamedTuple):
     relevance: Doubles
 
 
-def slopes(asked: Question) -> Slopes:
+def slopes(question: Question) -> Slopes:
     """Compute both gradients of a number for its first text. A divergence and a distance have none."""
-    text, *others = asked.texts
+    text, *others = question.texts
     keep = Weights()
     with torch.enable_grad():
         x = text.states[0].clone().requires_grad_()
         rows = text.model.rows([text.tokens], text.mask)
         *_, last = text.model.walk(rows, [keep], beginning=Beginning(0, x))
-        number = asked([torch.stack(rows.last(last)), *(other.last.clone() for other in others)])[0]
+        number = question([torch.stack(rows.last(last)), *(other.last.clone() for other in others)])[0]
         of_input, *of_weights = torch.autograd.grad(number, [x, *keep.kept])
     inputs = (of_input * x).detach().double().sum(dim=-1)
     pairs = [(weights[0].detach(), gradient[0]) for weights, gradient in zip(keep.kept, of_weights, strict=True)]

@@ -8,7 +8,7 @@
 - divergence: KL(P ‖ P') = Σ P log(P / P') in nats, P without and P' with the change; summed over all predictions.
 - distance: how far the last vectors move, mean over tokens of ‖x' - x‖ / ‖x‖.
 
-`question` chooses one of these by the fields of an `Asking` and by the outputs of the checkpoint.
+`make_question` chooses one of these by the fields of an `Asking` and by the outputs of the checkpoint.
 """
 
 import difflib
@@ -146,16 +146,16 @@ class Question(ABC):
             with torch.inference_mode():
                 both = [torch.cat([copies, one.last]) for copies, one in zip(last, changed, strict=True)]
                 both += [text.last.expand(len(numbers) + 1, -1, -1) for text in self.texts[len(changed) :]]
-                asked = self(both)
-            self.check_finite(asked)
-            found[numbers] = (asked[:-1] - asked[-1]).cpu().numpy()
+                values = self(both)
+            self.check_finite(values)
+            found[numbers] = (values[:-1] - values[-1]).cpu().numpy()
             for _ in numbers:
                 advance()
         return found
 
-    def check_finite(self, asked: Tensor) -> None:
+    def check_finite(self, values: Tensor) -> None:
         """Raises RequestError where a number is not finite."""
-        if not bool(asked.isfinite().all()):
+        if not bool(values.isfinite().all()):
             model = self.texts[0].model
             raise RequestError(f"{self.about} is no number in {model.dtype_name}: another --dtype has more room")
 
@@ -350,14 +350,14 @@ def _log_probabilities(output: Output, logits: Tensor) -> Tensor:
     return logits.log_softmax(dim=1 if output.kind == "span" else -1)
 
 
-# --- which question is asked ----------------------------------------------------------------------------
+# --- choosing the question ------------------------------------------------------------------------------
 
 _ONE = ("logit", "probability", "log-probability")  # of one label
 _WORD_BEGINS = ("Ġ", "▁")  # how vocabularies write a word after a space
 _NAMED = 5  # labels in an error
 
 
-def question(model: Engine, text: str, asking: Asking = Asking()) -> Question:
+def make_question(model: Engine, text: str, asking: Asking = Asking()) -> Question:
     """Choose the output to measure.
 
     It is the cosine if there is another text, the probability of the target if one is named, the divergence if the

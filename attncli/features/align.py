@@ -76,18 +76,14 @@ class Align(Feature):
 
     def reports(self, progress: Progress = silent) -> Iterator[Report]:
         """Report each text's alignment to a person, or all of them as one document or file."""
-        if self.text is None and self.file is None:
-            notify(f'no text given, so this one: "{SAMPLE}"')
-        text = SAMPLE if self.text is None and self.file is None else self.text
-        texts = [one.text for one in read_inputs(text, None, self.file)]
+        texts = [one.text for one in read_inputs(self.text, None, self.file, sample=SAMPLE)]
         if self.path is not None:
             if self.path.suffix.lower() in PICTURES:
                 check_one(len(texts), "give the one to draw as TEXT")
             check_record_count(self.path, len(texts) * (3 if self.attention == "transformer" else 1))
-        from attncli.align.checkpoint import WEIGHTS
         from attncli.align.translate import load_aligner
 
-        aligner = load_aligner(self.attention, WEIGHTS if self.weights is None else self.weights)
+        aligner = load_aligner(self.attention, self.weights)
         alignments = list(counted(aligner.translate(texts), len(texts), "texts", progress))
         for one in alignments:
             if one.doubt is not None:
@@ -98,11 +94,9 @@ class Align(Feature):
             next = NextCommand("align", other)
         records = [records_of_alignment(aligner, one) for one in alignments]
         every = [record for of_text in records for record in of_text]
-        files = {
-            **{suffix: partial(save_records, every) for suffix in SUFFIXES if suffix != ".json"},
-            PAGE: partial(_save_page, every),
-        }
-        for shown in [[one] for one in alignments] if self.shown else [alignments]:
+        files = {suffix: partial(save_records, every) for suffix in SUFFIXES if suffix != ".json"}
+        files[PAGE] = partial(_save_page, every)
+        for shown in [[one] for one in alignments] if self.for_person else [alignments]:
             yield Report(
                 [],
                 [_Alignment(one) for one in shown],

@@ -24,7 +24,7 @@ class AskingFeature(Feature):
     at: options.At = None
     task: options.Task = None
     model: options.ModelName = "minilm"
-    mask: options.Mask = None
+    mask: options.MaskOption = None
     which: options.Which = None
     device: options.Device = "auto"
     dtype: options.Dtype = "float32"

@@ -117,8 +117,8 @@ def counts(options: Mapping[str, Any]) -> tuple[int, int]:
 
     known = find_alias(name)
     if known is not None:
-        said = describe_config(known[1].config)
-        return said["layers"], said["heads"]
+        described = describe_config(known[1].config)
+        return described["layers"], described["heads"]
     path = config_file(name)
     if path is None:
         return 0, 0

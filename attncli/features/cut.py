@@ -30,11 +30,11 @@ from attncli.effects.asking import (
     SCALES,
     Asking,
     MeasuredOutput,
+    describe_direction,
     describe_output,
     layers_and_heads,
     merge_asking,
     takes_fields,
-    which_way,
 )
 from attncli.features import options
 from attncli.features.asking import AskingFeature
@@ -317,7 +317,7 @@ def cut(
     asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
 
     Raises RequestError for a token, a layer or a head that does not exist, an edge that a mask hides in all of these
-    layers, and as `question` does.
+    layers, and as `make_question` does.
     """
     edges = _edge_names(edges)
     scissors = Scissors.of(model, text, layers, heads, merge_asking(asking, fields), keep_rest)
@@ -330,7 +330,7 @@ def cut(
     if len(layers) == 1:
         found = found.repeat(2, axis=1)  # one layer is all layers, and each alone
     controls = found[1:] if len(found) > 1 else None
-    return JointCut(scissors.record, scissors.asked.answer, keep_rest, chosen, found[0], controls)
+    return JointCut(scissors.record, scissors.question.answer, keep_rest, chosen, found[0], controls)
 
 
 @takes_fields
@@ -361,10 +361,10 @@ def cut_each(
         found = scissors.effects([scissors.without([edge], record.layers) for edge in some], advance)
     effects = np.where(scissors.visible_keys, 0.0, np.nan)
     for edge, effect in zip(some, found, strict=True):
-        effects[edge] = effect if abs(effect) > scissors.asked.rounding else 0.0
+        effects[edge] = effect if abs(effect) > scissors.question.rounding else 0.0
     queries, keys = _places(edges[0], record.tokens), _places(edges[1], record.keys)
     rows = np.ix_(queries, keys)
-    return EdgeEffects(record, scissors.asked.answer, keep_rest, queries, keys, effects[rows], can_matter[rows])
+    return EdgeEffects(record, scissors.question.answer, keep_rest, queries, keys, effects[rows], can_matter[rows])
 
 
 def _edge_names(edges: Sequence[tuple[str | int, str | int]]) -> list[tuple[str, str]]:
@@ -383,7 +383,7 @@ def _edge_names(edges: Sequence[tuple[str | int, str | int]]) -> list[tuple[str,
 class Scissors:
     """A text whose edges are to be cut, and its maps in the heads and layers of the record."""
 
-    asked: "Question"
+    question: "Question"
     record: AttentionRecord
     keep_rest: bool
 
@@ -391,13 +391,13 @@ class Scissors:
     def of(
         cls, model: "Engine", text: str, layers: Selection, heads: Selection, asking: Asking, keep_rest: bool
     ) -> "Scissors":
-        from attncli.effects.question import question
+        from attncli.effects.question import make_question
         from attncli.models.engine import require_tapped
 
         model = require_tapped(model, asking.which)
-        asked = question(model, text, asking)
-        [record] = model.attend_tokens([asked.texts[0].tokens], Request(layers, heads, asking.mask))
-        return cls(asked, record, keep_rest)
+        question = make_question(model, text, asking)
+        [record] = model.attend_tokens([question.texts[0].tokens], Request(layers, heads, asking.mask))
+        return cls(question, record, keep_rest)
 
     @property
     def visible_keys(self) -> Bools:
@@ -413,13 +413,13 @@ class Scissors:
         """
         from attncli.models.rows import of_layers
 
-        text = self.asked.texts[0]
+        text = self.question.texts[0]
         model, length = text.model, len(self.record.tokens)
         [run] = model.rows([text.tokens], text.mask).runs
         shown = of_layers(text.masks, run, model.device)[0]
         reaching, found = np.zeros(length, dtype=bool), np.zeros((length, run.keys), dtype=bool)
         reaching[:] = text.tokens.spoken is not text.tokens  # a decoder reads all that its encoder makes
-        reaching[list(self.asked.reads) if text.tokens.spoken is text.tokens else []] = True
+        reaching[list(self.question.reads) if text.tokens.spoken is text.tokens else []] = True
         with_attention = model.select_layers("all")
         for layer in reversed(range(model.layers)):
             if layer not in with_attention:  # tokens meet in another way, which is not known
@@ -470,7 +470,7 @@ class Scissors:
 
     def effects(self, changes: Sequence["Change"], advance: Callable[[], None] = lambda: None) -> Doubles:
         """Measure the effects of changes to the first text, `[change]`."""
-        return self.asked.effects(changes, self.asked.texts[:1], advance)
+        return self.question.effects(changes, self.question.texts[:1], advance)
 
 
 def _places(name: str, tokens: Tokens) -> list[int]:
@@ -585,7 +585,7 @@ def _captions(found: _Cuts, what: str) -> list[Part]:
     rest = "the row's other weights stay as they are" if found.keep_rest else "the row's other weights sum to 1 again"
     return [
         Sentence(f"cut in {' and '.join(names)}: {rest}", caption=True),
-        Sentence(which_way(found.answer.kind, what), caption=True),
+        Sentence(describe_direction(found.answer.kind, what), caption=True),
     ]
 
 

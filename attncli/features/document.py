@@ -2,7 +2,8 @@
 
 A feature's file ends in FIELDS, a text. A section begins with a heading: a command, or a part that fields of this and
 other sections name as their type. A field is a line "name | type | shape or unit | meaning"; an indented line continues
-the one before it. Other lines are prose. `attncli/cli/README.md` explains the types, and has the sections as tables.
+the one before it. A type may also be a choice of `attncli.base.choices`: a str, whose names end the meaning. Other
+lines are prose. `attncli/cli/README.md` explains the types, and has the sections as tables.
 """
 
 import importlib
@@ -12,6 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from attncli import features
+from attncli.base import choices
 
 PARTS = """
 ### model
@@ -62,7 +64,7 @@ key_tokens | [str]? | `[key]` | the units along the keys, if they differ from `t
 shown | [str]? | `[query]` | `tokens` as displayed, if that differs from the vocabulary's form
 key_shown | [str]? | `[key]` | `key_tokens` as displayed, likewise
 segments | [int] | `[query]` | 0 for the first text, 1 for the second of a pair
-mask | str | | padding, causal or none
+mask | MaskName
 masks | [object]? | | only if layers hide more than `mask` does, such as a window
 masks.layers | [int] | `[layer]` | the layers with this mask
 masks.allowed | [[[int]]] | `[query][run][2]` | the keys that a query may attend to, as runs from the first key to
@@ -131,8 +133,16 @@ def _read_section(text: str) -> Section:
     lines = re.sub(r"\n {4,}", " ", text).splitlines()
     rows = [number for number, line in enumerate(lines) if " | " in line]
     first, last = rows[0], rows[-1] + 1
-    fields = (Field(*(cell.strip() for cell in line.split("|"))) for line in lines[first:last])
-    return Section("\n".join(lines[:first]).strip(), tuple(fields), "\n".join(lines[last:]).strip())
+    fields = tuple(map(_read_field, lines[first:last]))
+    return Section("\n".join(lines[:first]).strip(), fields, "\n".join(lines[last:]).strip())
+
+
+def _read_field(line: str) -> Field:
+    field = Field(*(cell.strip() for cell in line.split("|")))
+    if not hasattr(choices, field.type):
+        return field
+    names = choices.one_of(getattr(choices, field.type))
+    return field._replace(type="str", meaning=f"{field.meaning}: {names}" if field.meaning else names)
 
 
 @cache

@@ -77,7 +77,7 @@ class Explain(Feature):
     ] = "1"
     which: options.Which = None
     target: options.Target = None
-    mask: options.Mask = None
+    mask: options.MaskOption = None
     pad_to: options.PadTo = None
     device: options.Device = "auto"
     dtype: options.Dtype = "float32"
@@ -103,9 +103,9 @@ class Explain(Feature):
         """
         assert self.saved is not None
         self.refuse_use("record", "with --from, which takes what was saved")
-        record = Saved(self.saved, None, None).one(f"{self.saved}: save the one to explain by itself")
+        record = Saved(self.saved, None, None).single_record(f"{self.saved}: save the one to explain by itself")
         layer, head = (
-            select_one(value, count, name) if self.is_given(name) else None
+            select_one(value, count, name) if self.is_set(name) else None
             for name, value, count in (
                 ("layer", self.layer, record.model.layers),
                 ("head", self.head, record.model.heads),
@@ -548,7 +548,7 @@ model | model
 layer | int | | layer of the head
 head | int
 kind | str? | | decoder or cross; missing for encoder attention
-mask | str | | padding, causal or none
+mask | MaskName
 tokens | [str] | `[token]` | of the whole text
 query | place | | the query of the row
 scale | float | | the factor of q · k

@@ -66,7 +66,7 @@ class Explore(Feature):
             complete=completion.one_head,
         ),
     ] = None
-    mask: options.Mask = None
+    mask: options.MaskOption = None
     pad_to: options.PadTo = None
     measure: options.Measure = "weight"
     words: options.Words = False

@@ -20,9 +20,8 @@ class Feature:
 
     group: the heading of its command in `attncli --help`. saves: the suffixes of its files. saved_as: what an error
     calls the content of such a file. output: the file that its command writes without -o. several: whether -o may be
-    given several times. given: the fields that were set, where that is known; otherwise those that differ from their
-    defaults. paths: the files that the answer is saved to. shown: whether a person sees the answer; False with --json
-    and -o. printed: whether --json prints it.
+    given several times. set_fields: the fields that were set; None compares each with its default. paths: the files
+    that the answer is saved to. for_person: False with --json and -o. for_program: True with --json.
     """
 
     group: ClassVar[str] = ""
@@ -31,10 +30,10 @@ class Feature:
     json: ClassVar[bool] = True
     output: ClassVar[str | None] = None
     several: ClassVar[bool] = False
-    given: frozenset[str] | None = field(default=None, init=False, repr=False, compare=False)
+    set_fields: frozenset[str] | None = field(default=None, init=False, repr=False, compare=False)
     paths: Sequence[Path] = field(default=(), init=False, repr=False, compare=False)
-    shown: bool = field(default=True, init=False, repr=False, compare=False)
-    printed: bool = field(default=False, init=False, repr=False, compare=False)
+    for_person: bool = field(default=True, init=False, repr=False, compare=False)
+    for_program: bool = field(default=False, init=False, repr=False, compare=False)
 
     @property
     def path(self) -> Path | None:
@@ -53,16 +52,16 @@ class Feature:
         """Return the suffixes of the files that the answer can be saved as."""
         return self.saves
 
-    def is_given(self, name: str) -> bool:
+    def is_set(self, name: str) -> bool:
         """Return whether a field was set."""
-        if self.given is not None:
-            return name in self.given
+        if self.set_fields is not None:
+            return name in self.set_fields
         return bool(getattr(self, name) != default_of(type(self), name))
 
     def refuse(self, why: str, *names: str) -> None:
         """Raises RequestError for the first of these fields that was set: it has no effect, and `why` says why."""
         for name in names:
-            if self.is_given(name):
+            if self.is_set(name):
                 raise RequestError(f"{option_name(options_of(type(self))[name])} has no effect {why}: leave it out")
 
     def refuse_use(self, use: Use, why: str) -> None:

@@ -69,7 +69,7 @@ class Find(RecordFeature, _Ends):
         ),
     ] = "weight"
     top: Annotated[int, options.top("List the first N heads.")] = 10
-    mask: options.Mask = None
+    mask: options.MaskOption = None
 
     def __post_init__(self) -> None:
         if self.key is None and self.text is None:  # a single argument is the text
@@ -306,7 +306,7 @@ model | model
 from | str? | | QUERY; missing for a statistic
 to | str? | | KEY; missing for a statistic
 by | str | | weight, content, or a statistic of `stats`
-mask | str | | padding, causal or none
+mask | MaskName
 measure | str | | weight, or share of norm
 texts | int | | number of texts with both tokens; for a statistic all texts
 of | int | | number of texts in all

@@ -24,7 +24,7 @@ from attncli.base.errors import RequestError, install_hint
 from attncli.base.files import PICTURES
 from attncli.base.printable import printable, visible
 from attncli.base.progress import Progress, silent
-from attncli.features import completion, options
+from attncli.features import options
 from attncli.features.feature import as_function
 from attncli.features.inputs import RecordFeature, Saved, Texts, notify, read_inputs
 from attncli.models.opening import Opening
@@ -70,22 +70,13 @@ class Flow(RecordFeature):
     saved_as = "the flow"
 
     query: options.Query = None
-    method: Annotated[
-        str,
-        options.option(
-            options.MODEL,
-            "--method",
-            metavar="NAMES",
-            help="Some of raw, rollout, flow.",
-            complete=completion.several(choices.Method),
-        ),
-    ] = "raw,rollout,flow"
+    method: Annotated[str, options.some_of(options.MODEL, choices.Method, "--method")] = "raw,rollout,flow"
     words: options.Words = False
-    mask: options.Mask = None
+    mask: options.MaskOption = None
 
     def report(self, progress: Progress = silent) -> Report:
         methods = choices.several("method", self.method, choices.Method)
-        if self.path is not None and self.path.suffix.lower() in RECORDS and not self.printed:
+        if self.path is not None and self.path.suffix.lower() in RECORDS and not self.for_program:
             self.refuse("on a saved record, which has every row", "query")
         record = self._record()
         if record.sinks and record.measure == "weight":
@@ -112,7 +103,7 @@ class Flow(RecordFeature):
         """Return the one record, with all layers: -l names those to start from."""
         if self.saved is not None:
             self.refuse_use("record", "with --from, which takes what was saved")
-            return Saved(self.saved, None, self.head).one(
+            return Saved(self.saved, None, self.head).single_record(
                 "save the one to follow by itself (attncli run -l all -o one.npz TEXT)"
             )
         heads = "all" if self.head is None else self.head
@@ -122,7 +113,7 @@ class Flow(RecordFeature):
         from attncli.models.engine import check_every_layer
 
         check_every_layer(source.engine, self.which, "flow")
-        return source.one("give the one to follow as TEXT")
+        return source.single_record("give the one to follow as TEXT")
 
 
 # --- what is computed -----------------------------------------------------------------------------------
@@ -479,7 +470,7 @@ FIELDS = """
 
 model | model
 measure | str | | the measure that was followed: weight, norm or share of norm
-mask | str | | padding, causal or none
+mask | MaskName
 heads | [int] | `[head]` | the heads whose mean was followed
 tokens | [str] | `[token]`
 layers | [object] | | the starting layers
@@ -491,7 +482,7 @@ layers.queries.rollout | [float]? | `[input token]` | shares that sum to 1, with
 layers.queries.flow | [float]? | `[input token]` | shares that sum to 1, with this method
 layers.queries.maximum_flow | [float]? | `[input token]` | the maximum flows themselves, with `flow`
 records | [record] | | one record of the same shares, with the methods as its heads, in order
-records.attention.method | str | | raw, rollout or flow
+records.attention.method | Method
 
 `.csv`: a row per cell, as for `run`, with every query.
 """

@@ -112,7 +112,7 @@ class Generate(Feature):
 
     def reports(self, progress: Progress = silent) -> Iterator[Report]:
         """Yield the text piece by piece as it is written, then its report; with --json or -o only the report."""
-        if self.shown:
+        if self.for_person:
             yield from self._reports()
         else:
             yield self.report(progress)
@@ -330,7 +330,7 @@ def _report(text: str, plain: _Writing, changed: _Writing | None) -> Report:
     def document() -> dict[str, Any]:
         return _document(text, plain, changed, record, looks, difference)
 
-    seen = NextCommand("step through it on a page", "generate", {"output_path": Path("written.html")})
+    seen = NextCommand("generate", {"output_path": Path("written.html")})
     return Report([], parts, document, files={**files, PAGE: lambda path: _save_page(record, path)}, next=seen)
 
 

@@ -47,7 +47,7 @@ class Heatmap(RecordFeature):
     json = False
     output = "attention.png"
 
-    mask: options.Mask = None
+    mask: options.MaskOption = None
     style: Annotated[
         choices.Style,
         options.choice(options.OUTPUT, choices.Style, "--style", help="Drawn as "),
@@ -93,12 +93,12 @@ class Heatmap(RecordFeature):
         from attncli.report.figure.record import Appearance, What, left_out
 
         self._check()
-        cmap = SIGNED if self.terms and not self.is_given("cmap") else self.cmap
+        cmap = SIGNED if self.terms and not self.is_set("cmap") else self.cmap
         look = Appearance(self.style, self.vmax, self.scale, cmap)
         what = What(self.mean, not self.no_special, self.words, self.segments, self.query, self.terms)
         grouping = Grouping(self.tokens, self.words, stretches=not self.terms)
         source = self.source(self.mask, "-1", grouping, vectors="all" if self.terms else None)
-        record = notify_about(source.one(self._otherwise(), COPIES))
+        record = notify_about(source.single_record(self._otherwise(), COPIES))
         if self.saved is not None and self.layer is None:
             record = record.select(layers=[max(record.layers)])
         if len(record.heads) == 1:

@@ -35,8 +35,10 @@ SAMPLE = "The trophy does not fit in the suitcase because it is too big."
 MOST_BYTES = 20_000_000  # of texts kept in memory: about five million tokens, hours of work for a model
 
 
-def read_inputs(text: str | None, pair: str | None, file: str | None, stdin: bool = False) -> list[Input]:
-    """Return the texts, or the sample sentence if none is given. stdin: piped texts come before the sample.
+def read_inputs(
+    text: str | None, pair: str | None, file: str | None, stdin: bool = False, sample: str = SAMPLE
+) -> list[Input]:
+    """Return the texts, or the sample if none is given. stdin: piped texts come before the sample.
 
     Raises RequestError when a file can't be read, is empty or not UTF-8, or both TEXT and --file are given.
     """
@@ -47,8 +49,8 @@ def read_inputs(text: str | None, pair: str | None, file: str | None, stdin: boo
         file = STDIN
     if file is not None:
         return [Input(line, pair) for line in read_lines(file)]
-    notify(f'no text given, so this one: "{SAMPLE}"')
-    return [Input(SAMPLE, pair)]
+    notify(f'no text given, so this one: "{sample}"')
+    return [Input(sample, pair)]
 
 
 def check_either(text: str | None, file: object) -> None:
@@ -195,7 +197,7 @@ class Source(ABC):
         """Return the usual weights of the heads, over texts that come with the program; None without a model."""
         return None
 
-    def one(self, otherwise: str, copies: float = 0) -> "AttentionRecord":
+    def single_record(self, otherwise: str, copies: float = 0) -> "AttentionRecord":
         """Return the one record. Raises RequestError for several texts: `otherwise` says what to do."""
         check_one(len(self), otherwise)
         [record] = self.records(copies=copies)

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from attncli.models.engine import Engine
     from attncli.models.model import Model
 
-UNMASKED: choices.Mask = "none"
-COMPARED: tuple[choices.Mask, ...] = ("causal", "padding")  # with no mask at all
+UNMASKED: choices.MaskName = "none"
+HIDING: tuple[choices.MaskName, ...] = ("causal", "padding")  # each is compared with no mask
 CAPTIONS = {"none": "unmasked", "causal": "causal", "padding": "padding"}
 LARGE = 100.0  # an element of a vector; those of BERT reach 20, those of GPT-2 thousands
 
@@ -183,9 +183,9 @@ def compare_masks(engine: "Engine", one: Input, request: Request | None = None) 
         raise RequestError("no token of a decoder looks at the [PAD] that the encoder reads: leave --pad-to out")
     tokens = engine.tokenizer.encode(one.text, one.pair)
     padded = tokens if writes else engine.tokenizer.pad_some(tokens, request.pad_to)
-    reasons = {name: engine.why_not(name, kind) for name in (UNMASKED, *COMPARED)}
+    reasons = {name: engine.why_not(name, kind) for name in (UNMASKED, *HIDING)}
     missing: dict[str, str] = {name: why for name, why in reasons.items() if why is not None}
-    names = [name for name in (UNMASKED, *COMPARED) if name not in missing]
+    names = [name for name in (UNMASKED, *HIDING) if name not in missing]
     [padded] = engine.fitting([[padded]], request, copies=len(names) - 1)
     records: dict[str, AttentionRecord] = {
         name: _record_under(engine, padded, replace(request, mask=name)) for name in names

@@ -54,13 +54,13 @@ def option(
 
 def choice(group: str, kind: Any, *names: str, help: str = "", rare: bool = False, use: Use = "") -> Option:
     """Return an option that takes one of the names of a choice in `attncli.base.choices`, with which its help ends."""
-    return option(group, *names, rare=rare, metavar="NAME", help=f"{help}{one_of(kind)}.", use=use)
+    return option(group, *names, rare=rare, metavar="NAME", help=f"{help}{choices.one_of(kind)}.", use=use)
 
 
-def one_of(kind: Any) -> str:
-    """ "weight or norm" """
-    *others, last = choices.names(kind)
-    return f"{', '.join(others)} or {last}"
+def some_of(group: str, kind: Any, *names: str, show_default: bool | str = True) -> Option:
+    """Return an option that takes several names of a choice, with commas."""
+    help, complete = f"Some of {', '.join(choices.names(kind))}.", completion.several(kind)
+    return option(group, *names, metavar="NAMES", help=help, show_default=show_default, complete=complete)
 
 
 def top(help: str, rare: bool = False) -> Option:
@@ -175,7 +175,7 @@ Which = Annotated[
         "--which",
         rare=True,
         metavar="NAME",
-        help=f"For an encoder-decoder: {one_of(choices.Kind)}.",
+        help=f"For an encoder-decoder: {choices.one_of(choices.Kind)}.",
         show_default="cross",
         use="record",
     ),
@@ -187,7 +187,7 @@ OwnWhich = Annotated[
         "--which",
         rare=True,
         metavar="NAME",
-        help=f"For an encoder-decoder: {one_of(choices.Itself)}.",
+        help=f"For an encoder-decoder: {choices.one_of(choices.Itself)}.",
         show_default="encoder",
         use="record",
     ),
@@ -218,8 +218,8 @@ ModelNames = Annotated[
     ),
 ]
 AS_TRAINED = "as trained"
-Mask = Annotated[
-    choices.Mask | None,
+MaskOption = Annotated[
+    choices.MaskName | None,
     option(
         MODEL,
         "--mask",
@@ -229,17 +229,7 @@ Mask = Annotated[
         use="record",
     ),
 ]
-Masks = Annotated[
-    str | None,
-    option(
-        MODEL,
-        "--mask",
-        metavar="NAMES",
-        help="padding, causal, none, or several.",
-        show_default=AS_TRAINED,
-        complete=completion.several(choices.Mask),
-    ),
-]
+Masks = Annotated[str | None, some_of(MODEL, choices.MaskName, "--mask", show_default=AS_TRAINED)]
 Measure = Annotated[
     choices.Measure,
     option(
@@ -281,7 +271,7 @@ Device = Annotated[
         "--device",
         rare=True,
         metavar="NAME",
-        help=f"Where to compute: {one_of(choices.Device)}.",
+        help=f"Where to compute: {choices.one_of(choices.Device)}.",
         complete=completion.device,
         use="record",
     ),

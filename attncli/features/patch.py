@@ -201,10 +201,10 @@ def patch(
     progress: advances with every patch: each part, and all parts together, 1 + DRAWS times.
 
     Raises RequestError for texts of different lengths, for outputs too close to divide by their difference, for a layer
-    or head that does not exist, and as `question` does.
+    or head that does not exist, and as `make_question` does.
     """
     from attncli.effects.change import Unchanged, put
-    from attncli.effects.question import question
+    from attncli.effects.question import make_question
     from attncli.effects.reference import of_batch, usual_reference
     from attncli.models.engine import require_tapped
 
@@ -213,14 +213,14 @@ def patch(
     check_text("b", b)
     choices.check("part", by, choices.Patched)
     layers, heads = model.select_layers(layers), select(heads, model.heads, "head")
-    asked = question(model, a, asking)
+    question = make_question(model, a, asking)
     tokens = model.with_answer(model.tokenizer.encode(b, asking.pair), asking.target)
-    ours = asked.texts[0]
+    ours = question.texts[0]
     _check_lengths(ours.tokens, tokens)
     aim = Unchanged.of(model, tokens, asking.mask)
-    asked = _measured_from(asked, aim)
-    answer = MeasuredOutput(asked.kind, FROM_B.get(asked.kind, asked.about), asked.of([ours]), ours.mask)
-    other = asked.of([aim])
+    question = _measured_from(question, aim)
+    answer = MeasuredOutput(question.kind, FROM_B.get(question.kind, question.about), question.of([ours]), ours.mask)
+    other = question.of([aim])
     _check_apart(answer, other, ours.last.dtype)
 
     own, theirs = (of_batch(model, [one], asking.mask) for one in (ours.tokens, tokens))
@@ -232,8 +232,8 @@ def patch(
     changes = [_change(part, token, source, own) for source in sources for part, token in parts]
     changes += [put(everything, source) for source in sources]
     with progress(len(changes), "patches") as advance:
-        found = asked.effects(changes, [ours], advance)
-    [itself] = asked.effects([put(everything, own)], [ours])
+        found = question.effects(changes, [ours], advance)
+    [itself] = question.effects([put(everything, own)], [ours])
     each, together = np.split(found, [len(sources) * len(parts)])
     each = each.reshape(len(sources), len(layers), -1)
     return PatchResult(
@@ -269,13 +269,13 @@ def _check_lengths(ours: Tokens, theirs: Tokens) -> None:
     )
 
 
-def _measured_from(asked: "Question", aim: "Unchanged") -> "Question":
+def _measured_from(question: "Question", aim: "Unchanged") -> "Question":
     """Measure a distance and a divergence from the run of B, at the same places; other questions stay."""
     from attncli.effects.question import Distance, Divergence
 
-    if isinstance(asked, Distance):
+    if isinstance(question, Distance):
         return Distance([aim])
-    return Divergence(aim, asked.output, asked.places) if isinstance(asked, Divergence) else asked
+    return Divergence(aim, question.output, question.places) if isinstance(question, Divergence) else question
 
 
 def _check_apart(answer: MeasuredOutput, other: float, dtype: "dtype") -> None:

@@ -54,7 +54,7 @@ class Run(RecordFeature):
     saved_as = "a record"
 
     text: options.PipedText = None
-    mask: options.Mask = None
+    mask: options.MaskOption = None
     vectors: Annotated[
         str | None, options.vectors("Save q and k of these heads too: 4.7, or 4.0-3, or 4.all, or all.")
     ] = None
@@ -79,8 +79,8 @@ class Run(RecordFeature):
 
     def _reports(self, progress: Progress, one: bool) -> Iterator[Report]:
         self._check()
-        overview = self.layer is None and self.head is None and self.shown
-        grouping = Grouping(self.tokens, self.words, stretches=self.shown and not self.terms)
+        overview = self.layer is None and self.head is None and self.for_person
+        grouping = Grouping(self.tokens, self.words, stretches=self.for_person and not self.terms)
         vectors = "all" if self.terms else self.vectors
         source = self.source(
             self.mask, "all" if overview else "-1", grouping, stdin=True, vectors=vectors, predict=True
@@ -99,7 +99,7 @@ class Run(RecordFeature):
             yield _saved_report(_with_usual(kept, source, self), self)
             return
         usual = cache(lambda: source.usual(self.words))
-        if not self.shown:
+        if not self.for_person:
             findings: list[dict[str, Any]] | None = None
             if self.head is None and self.layer is None and not self.terms:
                 findings = []
@@ -172,24 +172,24 @@ def _report(
     return RecordReport(title, parts, document, next=next, records=records, terms=terms, findings=findings)
 
 
-def _with_usual(records: list[AttentionRecord], source: Source, asked: Run) -> list[AttentionRecord]:
+def _with_usual(records: list[AttentionRecord], source: Source, feature: Run) -> list[AttentionRecord]:
     """Return records that hold the usual weights of their heads, if the file can hold them and they are of words."""
     from attncli.analysis.edges import with_usual
     from attncli.record.display import in_stretches
 
-    if asked.path is None or asked.path.suffix.lower() not in LOADED or any(map(in_stretches, records)):
+    if feature.path is None or feature.path.suffix.lower() not in LOADED or any(map(in_stretches, records)):
         return records
-    over = source.usual(asked.words)
+    over = source.usual(feature.words)
     return [with_usual(record, over) for record in records]
 
 
-def _saved_report(records: Iterable[AttentionRecord], asked: Run) -> RecordReport:
+def _saved_report(records: Iterable[AttentionRecord], feature: Run) -> RecordReport:
     """Report records that are saved, and offer to look at a file that can be read again."""
     next = None
-    if asked.path is not None and asked.path.suffix.lower() in READ:
+    if feature.path is not None and feature.path.suffix.lower() in READ:
         others = dict.fromkeys(name for name in options_of(Run) if name != "saved")
-        next = NextCommand("run", {**others, "saved": asked.path})
-    return _report(["records"], [], records, asked.terms, next)
+        next = NextCommand("run", {**others, "saved": feature.path})
+    return _report(["records"], [], records, feature.terms, next)
 
 
 # --- reports of a text ----------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ class Serve(Feature):
         from attncli.live.server.running import bind, check_installed, serve
 
         check_installed()
-        masks = [None] if self.masks is None else choices.several("mask", self.masks, choices.Mask)
+        masks = [None] if self.masks is None else choices.several("mask", self.masks, choices.MaskName)
         names = names_of(self.model)
         texts = read_inputs(self.text, self.pair, self.file)
         if len(texts) > MOST_TEXTS:

@@ -72,7 +72,7 @@ class TrainAlign(Feature):
                     notify(f"{line}  exact {exact:.1%}")
         taken = (time.monotonic() - begun) / 60
         path = checkpoint.weights_path(self.folder, self.attention)
-        checkpoint.save(path, checkpoint.About(self.attention, self.seed, steps, steps), network)
+        checkpoint.save(path, checkpoint.About(self.attention, self.seed, steps), network)
         _, network = checkpoint.load(path)  # rounded to half precision
         generator = random.Random(0)
         dates = share_exact(network, draw("test", TEST, generator))

@@ -83,7 +83,7 @@ class View(RecordFeature):
         if isinstance(source, Texts):
             from attncli.models.engine import NEURONS, under_masks
 
-            names = [None] if self.masks is None else choices.several("mask", self.masks, choices.Mask)
+            names = [None] if self.masks is None else choices.several("mask", self.masks, choices.MaskName)
             texts = under_masks(source.engine, source.inputs, source.request, names, NEURONS, COPIES)
             every = list(counted(texts, len(source), "texts", progress))
             usual = [source.asking(mask=name).usual() for name in names]
@@ -111,7 +111,7 @@ class View(RecordFeature):
     def _with_masks(self, records: list[AttentionRecord]) -> list[AttentionRecord]:
         """Return the records with one of these masks. Raises RequestError where the file has not all of them."""
         there = list(dict.fromkeys(record.mask_name for record in records))
-        wanted = there if self.masks is None else choices.several("mask", self.masks, choices.Mask)
+        wanted = there if self.masks is None else choices.several("mask", self.masks, choices.MaskName)
         if not set(wanted) <= set(there):
             raise RequestError(f"{self.saved} was made with --mask {', '.join(there)}: --mask can't change that")
         if set(wanted) == set(there):

@@ -97,7 +97,7 @@ class Encoder(Engine):
         """Return the mask's name, by default the training mask: it hides [PAD], and in a decoder the future."""
         if mask is None:
             return "causal" if self.config.causal else "padding"
-        choices.check("mask", mask, choices.Mask)
+        choices.check("mask", mask, choices.MaskName)
         return mask
 
     def walk(

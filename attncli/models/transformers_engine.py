@@ -258,7 +258,7 @@ class TransformersModel(InTorch):
     def usual_mask(self, mask: str | None) -> str:
         if mask is None:
             return "causal" if self.part == "decoder" else "padding"
-        choices.check("mask", mask, choices.Mask)
+        choices.check("mask", mask, choices.MaskName)
         if mask == "causal" and self.part == "cross":
             raise RequestError("cross-attention has no future to hide: use --mask padding or none")
         return mask

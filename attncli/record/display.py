@@ -58,48 +58,48 @@ def token_count(tokens: Tokens) -> str:
 
 def describe_prediction(record: AttentionRecord) -> list[str]:
     """Return the prediction as lines: one, or one for every [MASK]; none where the record has no prediction."""
-    said = record.prediction
+    prediction = record.prediction
     if record.written is not None:
         pieces = zip(record.tokens.shown[record.written :], record.tokens.special[record.written :], strict=True)
         return [f'written: "{printable(joined([piece for piece, special in pieces if not special]))}"']
-    if said is None:
+    if prediction is None:
         return []
-    name = "prediction" if said.output == said.kind else f"prediction, {printable(said.output)}"
-    return [f"{name}: {line}" for line in _answers(said, record)]
+    name = "prediction" if prediction.output == prediction.kind else f"prediction, {printable(prediction.output)}"
+    return [f"{name}: {line}" for line in _answers(prediction, record)]
 
 
-def _answers(said: PredictionSummary, record: AttentionRecord) -> Iterator[str]:
+def _answers(prediction: PredictionSummary, record: AttentionRecord) -> Iterator[str]:
     """Yield the answers of a prediction, a line each."""
-    match said.kind:
+    match prediction.kind:
         case "words":
-            for place, words in groupby(said.answers, lambda answer: answer.start):
+            for place, words in groupby(prediction.answers, lambda answer: answer.start):
                 mask = "" if place is None else f"{visible(record.tokens.shown[place])} {place} is "
                 yield mask + ", ".join(map(_with_probability, words))
         case "next":
-            yield "next " + ", ".join(map(_with_probability, said.answers))
+            yield "next " + ", ".join(map(_with_probability, prediction.answers))
         case "tokens":
-            yield _token_labels(said, record)
+            yield _token_labels(prediction, record)
         case "span":
-            yield from (f'"{printable(one.label)}"{_percent(one)}' for one in said.answers[:1])
+            yield from (f'"{printable(one.label)}"{_percent(one)}' for one in prediction.answers[:1])
         case _:
-            yield _text_labels(said)
+            yield _text_labels(prediction)
 
 
-def _text_labels(said: PredictionSummary) -> str:
+def _text_labels(prediction: PredictionSummary) -> str:
     """Return the labels of a text: "entailment 97.1%, neutral 2.0%"; of independent labels only the likely ones."""
-    chosen = said.answers if said.single else [one for one in said.answers if _is_likely(one)]
+    chosen = prediction.answers if prediction.single else [one for one in prediction.answers if _is_likely(one)]
     if not chosen:
-        return f"none of {len(said.answers)} labels has {LIKELY:.0%}"
+        return f"none of {len(prediction.answers)} labels has {LIKELY:.0%}"
     return _first_of([_with_probability(one) for one in chosen], MOST_LABELS)
 
 
-def _token_labels(said: PredictionSummary, record: AttentionRecord) -> str:
+def _token_labels(prediction: PredictionSummary, record: AttentionRecord) -> str:
     """Return the words with a label: "Berlin B-LOC 99.1%". A word has the label of its first piece."""
     ends = {group[0]: group[-1] + 1 for group in word_groups(record.tokens)}
     found = [
         f"{printable(text_between(record.tokens, one.start, ends[one.start]))} {_with_probability(one)}"
-        for one in said.answers
-        if one.start in ends and (one.label != NOTHING if said.single else _is_likely(one))
+        for one in prediction.answers
+        if one.start in ends and (one.label != NOTHING if prediction.single else _is_likely(one))
     ]
     return _first_of(found, MOST_WORDS) if found else "no token has a label"
 

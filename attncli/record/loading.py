@@ -381,7 +381,7 @@ SINKS = {"sinks": flag()}  # only in files of networks with sinks
 
 # The labels of a .npz, and of each text of a .safetensors.
 LABELS = fields(
-    {"tokens": check_tokens, "mask_name": one_of(choices.names(choices.Mask)), "model": MODEL},
+    {"tokens": check_tokens, "mask_name": one_of(choices.names(choices.MaskName)), "model": MODEL},
     {
         **WHICH,
         **DTYPE,
@@ -411,7 +411,7 @@ DOCUMENT = fields(
                 {
                     "tokens": list_of(text()),
                     "segments": list_of(integer(0, SEGMENTS)),
-                    "mask": one_of(choices.names(choices.Mask)),
+                    "mask": one_of(choices.names(choices.MaskName)),
                     "attention": list_of(
                         fields({"layer": integer(), "head": integer(), "weights": anything}, {"terms": anything})
                     ),

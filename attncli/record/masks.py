@@ -176,7 +176,7 @@ def find_masks(weights: Floats, tokens: Tokens, key_tokens: Tokens | None, given
         name = next(name for name, mask in named.items() if not (allowed & ~mask)[..., real, :].any())
     else:
         if given is not None:
-            choices.check("mask", given, choices.Mask)
+            choices.check("mask", given, choices.MaskName)
         name = given or next(name for name, mask in named.items() if not (seen & ~mask)[:, real].any())
         if name not in named:
             raise RequestError(f"the mask {name} requires self-attention and at least two tokens: omit it")

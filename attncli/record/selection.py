@@ -333,7 +333,7 @@ TOKENS = Grouping()
 def check_choices(mask: str | None, measure: str, which: str | None) -> None:
     """Raises RequestError for an unknown mask, measure or part. None is the default of the model."""
     if mask is not None:
-        choices.check("mask", mask, choices.Mask)
+        choices.check("mask", mask, choices.MaskName)
     choices.check("measure", measure, choices.Measure)
     if which is not None:
         choices.check("part", which, choices.Kind)

@@ -80,19 +80,6 @@ def test_no_row_sees_what_is_written_after_it(attention, data):
     assert not torch.allclose(before[:, place:], after[:, place:])
 
 
-@every_kind
-def test_shapes(attention):
-    network, previous = network_of(attention), previous_outputs(len(TEXTS), length=3)
-    decoded = network(sources(TEXTS), previous)
-    keys = max(map(len, TEXTS)) + 1
-    sizes = {"cross": (4, 1, 1, 3, keys)}
-    if attention == "transformer":
-        sizes = {"cross": (4, 2, 2, 3, keys), "encoder": (4, 2, 2, keys, keys), "decoder": (4, 2, 2, 3, 3)}
-        assert not decoded.maps["decoder"].triu(1).any()  # causal
-    assert {kind: tuple(weights.shape) for kind, weights in decoded.maps.items()} == sizes
-    assert decoded.logits.shape[:2] == (4, 3)
-
-
 @recurrent_kinds
 def test_recurrent_networks_are_the_papers_formulas_written_as_loops(attention):
     """One text, every element of every equation by hand; gates after torch's own documentation of GRU."""

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from slow import slow_except
 
 from attncli.align import checkpoint, train
 from attncli.align.characters import NONE, PAD, SOURCE, TARGET, UNKNOWN, targets
@@ -33,7 +34,7 @@ def same(one, other):
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("attention", slow_except(ATTENTIONS, ["dot", "transformer"]))
 def test_training_lowers_the_loss_and_repeats_itself_by_seed(attention):
     networks = []
     for seed in (0, 0, 1):

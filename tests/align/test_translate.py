@@ -67,7 +67,7 @@ def certain(*texts):
 
 
 def parrot(*texts):
-    return Aligner(About("dot", 0, 1, 1), Parrot(*texts), WEIGHTS)
+    return Aligner(About("dot", 0, 1), Parrot(*texts), WEIGHTS)
 
 
 @every_kind
@@ -231,6 +231,6 @@ def test_known_characters_are_no_notice():
 def test_only_kinds_that_there_are(tmp_path):
     with pytest.raises(RequestError, match="additive, dot, general, concat, transformer"):
         load_aligner("location")
-    save(tmp_path / "dot.safetensors", About("general", 0, 1, 1), build("general"))
+    save(tmp_path / "dot.safetensors", About("general", 0, 1), build("general"))
     with pytest.raises(RequestError, match="--attention general"):
         load_aligner("dot", tmp_path)

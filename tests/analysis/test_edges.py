@@ -33,7 +33,7 @@ def flat() -> np.ndarray:
 
 
 def with_edge(weights: np.ndarray, query: int, key: int, weight: float = 0.8) -> np.ndarray:
-    """The same, but that the query gives the key so much, and the rest to the others alike."""
+    """Return weights whose query gives this key that much, and spreads the rest evenly."""
     changed = weights.copy()
     changed[query] = (1 - weight) / (LENGTH - 1)
     changed[query, key] = weight
@@ -158,7 +158,7 @@ def test_what_is_usual_of_a_text_among_the_others_leaves_out_its_own_edge(minilm
 
 @pytest.mark.parametrize("family", ["gpt2", "llama-no-bos"])
 def test_the_first_token_of_a_decoder_is_no_word(foreign, family):
-    """As [CLS] is none. In a network that looks both ways a first token is a word like others."""
+    """Treat it like [CLS]. In a bidirectional network a first token is an ordinary word."""
     record = foreign(family).attend("the cat sat on the mat")
     for place in range(len(record.layers)):
         allowed = WordPairs(record).allowed(place)

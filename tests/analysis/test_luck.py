@@ -64,7 +64,7 @@ def test_the_fewest_draws_settle_and_one_less_does_not():
 
 
 def test_two_seeds_seldom_settle_the_same_share_differently():
-    """Of a share close to the level on either side, no more than 1 in 40 draws settles it wrongly."""
+    """Allow at most 1 wrong verdict in 40 draws for a share close to the level on either side."""
     level, numbers = 0.05 / 6, np.random.default_rng(0)
     for share in (0.2 * level, 0.99 * level, 1.01 * level, 3 * level):
         told = [is_at_most(level, int(found), 441) for found in numbers.binomial(441, share, 2000)]

@@ -98,7 +98,7 @@ def test_a_head_that_looks_at_everything_alike_is_broad_however_short_the_text(l
 
 @st.composite
 def records_that_look_at_padding(draw) -> AttentionRecord:
-    """Without a mask [PAD] gets weight too."""
+    """Draw records without a mask, in which [PAD] gets weight too."""
     padding = draw(st.integers(1, 3))
     record = draw(attention_records(padding=padding))
     numbers = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -200,7 +200,7 @@ def test_total_variation_by_hand():
 
 
 def test_what_goes_to_a_sink_is_weight_that_moves_too():
-    """As if the rest of each row were one more key."""
+    """Count the rest of each row like one more key."""
     some, more = np.array([[0.5, 0.2], [0.1, 0.1]]), np.array([[0.25, 0.1], [0.6, 0.1]])
     whole = [np.column_stack([rows, 1 - rows.sum(axis=1)]) for rows in (some, more)]
     assert total_variation(some, more, sinks=True) == pytest.approx(total_variation(*whole))

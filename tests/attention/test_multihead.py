@@ -33,7 +33,7 @@ def torchs_own(mha: MultiHeadAttention, d_memory: int) -> nn.MultiheadAttention:
 
 
 def gradients(theirs: nn.MultiheadAttention) -> list[Tensor]:
-    """Of query, key, value and output weights, then biases, as they lie in ours."""
+    """Return the gradients of the query, key, value and output weights, then of the biases, in our layout."""
     if theirs.in_proj_weight is not None:
         weights = list(theirs.in_proj_weight.grad.chunk(3))
     else:

@@ -263,7 +263,7 @@ def test_alibi_by_hand():
 
 
 def disentangled(heads: int, head_dim: int, seed: int, span: int = 3, near: int = 0, **given) -> Disentangled:
-    """With projections of its own, in float64."""
+    """Make disentangled positions with projections of their own, in float64."""
     size = heads * head_dim
     with torch.random.fork_rng():
         torch.manual_seed(seed)

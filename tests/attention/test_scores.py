@@ -14,7 +14,7 @@ from attncli.attention import (
     Additive,
     Bilinear,
     Concat,
-    Content,
+    ContentBased,
     Location,
     QueryKeyNorm,
     RMSNorm,
@@ -120,7 +120,7 @@ def test_location_asks_the_query_alone():
 
 
 def test_content_is_the_cosine_times_its_strength():
-    score = Content()
+    score = ContentBased()
     q = torch.tensor([[3.0, 4.0]])
     k = torch.tensor([[6.0, 8.0], [-3.0, -4.0], [-4.0, 3.0], [0.0, 0.0]])
     assert score(q, k)[0].tolist() == pytest.approx([1.0, -1.0, 0.0, 0.0], abs=1e-6)

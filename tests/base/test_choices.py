@@ -31,9 +31,9 @@ def test_names_are_words_each_once_and_another_is_refused_with_all_of_them(choic
 
 
 def test_several_are_taken_apart_and_each_is_checked_and_kept_once():
-    assert several("mask", "none, causal,none", choices.Mask) == ["none", "causal"]
+    assert several("mask", "none, causal,none", choices.MaskName) == ["none", "causal"]
     with pytest.raises(RequestError, match="no mask 'x': it is one of padding, causal, none"):
-        several("mask", "none,x", choices.Mask)
+        several("mask", "none,x", choices.MaskName)
 
 
 # --- what stands beside the formulas --------------------------------------------------------------------
@@ -42,7 +42,7 @@ def test_several_are_taken_apart_and_each_is_checked_and_kept_once():
 @pytest.mark.parametrize(
     ("choice", "registry"),
     [
-        (choices.Mask, MASKS),
+        (choices.MaskName, MASKS),
         (choices.Figure, MEANING),
         (choices.Attention, checkpoint.SIZES),
         (choices.Attention, train.STEPS),

@@ -108,14 +108,14 @@ def test_links_in_a_circle_stay_as_they_are(tmp_path):
 
 
 def replacing(path: Path) -> None:
-    """As the library of safetensors does: another file, for its owner only, in the place of the one it was told."""
+    """Replace the path by another file that only its owner may read, like the safetensors library."""
     path.with_name("other").write_bytes(b"x" * 100_000)
     path.with_name("other").chmod(0o600)
     path.with_name("other").replace(path)
 
 
 def searching(path: Path) -> None:
-    """As zipfile does: back to the beginning at the end."""
+    """Seek back to the beginning at the end, like zipfile."""
     with path.open("wb") as file:
         file.write(b"-" * 100_000)
         file.seek(0)

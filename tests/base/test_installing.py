@@ -22,7 +22,7 @@ def test_a_checkout_is_named_and_has_the_extra():
 
 
 def test_a_package_that_is_no_checkout_names_none(tmp_path):
-    """In site-packages, and in the folder of another project."""
+    """Try site-packages, and the folder of another project."""
     for name in ("__init__.py", "base/__init__.py", "base/errors.py", "base/printable.py"):
         (tmp_path / "attncli" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "attncli" / name, tmp_path / "attncli" / name)

@@ -56,8 +56,8 @@ def without_green(light):
 
 @pytest.mark.parametrize("seen", [lambda light: light, grey, without_green], ids=["colour", "grey", "deuteranopia"])
 def test_neighbouring_steps_stay_apart(seen):
-    """Each tenth of the scale is 7 or more units of CIE lightness darker than the one before: 2.3 are just noticeable
-    (Mahy, Van Eycken and Oosterlinck 1994). As the order is one of lightness, a dark page's, backwards, is too.
+    """Require 7 units of CIE lightness between neighbouring tenths of the scale: 2.3 are just noticeable (Mahy, Van
+    Eycken and Oosterlinck 1994). A dark page has the same steps in reverse order.
     """
     falls = -np.diff(lab(seen(scale(EVEN)))[:, 0])
     assert falls.min() > 7

@@ -10,7 +10,7 @@ from attncli.base import choices
 from attncli.checks.passes import Pass, beside_torch, beside_transformers, torch_attention
 from attncli.models.transformers_peer import load_reference
 
-MASKS = choices.names(choices.Mask)
+MASKS = choices.names(choices.MaskName)
 
 
 @given(st.lists(st.integers(0, 6), unique=True))

@@ -20,7 +20,7 @@ from attncli.models.aliases import ALIASES
 FILES = ()  # nothing is offered: the shell completes the names of files
 LAYERS = ("all", "0", "1", "2", "3", "4", "5")  # of minilm
 OFFERED = [
-    (("run", "--mask", ""), choices.names(choices.Mask)),
+    (("run", "--mask", ""), choices.names(choices.MaskName)),
     (("run", "--dtype", "float"), ("float32", "float64", "float16")),
     (("run", "--device", ""), ("auto", "cpu", "cuda", "mps")),
     (("run", "--engine", "tr"), ("transformers",)),
@@ -62,7 +62,7 @@ def quoted(words) -> str:
 
 
 def surroundings(name: str, words) -> dict[str, str]:
-    """What a shell's function tells the program after these words, the last of which is begun."""
+    """Return the variables that a shell's function sets after these words, the last of which is unfinished."""
     if name == "bash":
         shown = [shlex.quote(word) for word in words[:-1]]
         words_told = "\n".join(("attncli", *shown, words[-1]))

@@ -349,7 +349,7 @@ def started(place):
 
 @pytest.mark.parametrize("line", [*quick_first(PIPED, "", "--help"), *quick_first(DRAWN, "", "--help")])
 def test_who_reads_one_line_ends_nothing_badly(started, line):
-    """As `| head -1` does it."""
+    """Read one line and close the pipe, like `| head -1`."""
     process = started(line)
     assert process.stdout.readline()
     process.stdout.close()

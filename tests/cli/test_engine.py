@@ -12,6 +12,8 @@ import pytest
 import typer
 from cli.commands import LIVE
 from foreign_checkpoints import ANSWER, NO_TEXT, TEXT, WORDPIECE, make_foreign
+from packed import page_data
+from slow import slow_except
 
 from attncli import corpus_statistics, load_model, load_record
 from attncli.base.printable import visible
@@ -53,9 +55,9 @@ def expected(checkpoint):
 
 
 def texts_of(page) -> list[dict]:
-    """What a page says of its texts."""
+    """Return the description of the texts in a page."""
     document = page.read_text(encoding="utf-8")
-    return json.loads(re.search(r'<script type="application/json" id="page">(.*?)</script>', document)[1])["texts"]
+    return page_data(document)["texts"]
 
 
 def seen(tokens) -> list[str]:
@@ -86,9 +88,7 @@ def test_json_is_what_the_library_gives(attncli, checkpoint, expected, which):
         assert np.array_equal(np.float32(part["weights"]), record.map(part["layer"], part["head"]))
 
 
-@pytest.mark.parametrize(
-    "family", ["gpt2", "t5", *(pytest.param(one, marks=pytest.mark.slow) for one in ("llama", "bart", "marian"))]
-)
+@pytest.mark.parametrize("family", slow_except(["gpt2", "t5", "llama", "bart", "marian"], ["gpt2", "t5"]))
 def test_run_shows_the_last_layer_or_all_or_one_head(attncli, checkpoint, expected, family):
     record = expected(family)
     given = ("run", *OTHER, "-m", checkpoint(family), TEXT)
@@ -154,7 +154,7 @@ GIVEN = {"find": ["*", "the", TEXT], "diff": [TEXT, "--masks", "padding,none"]}
 def test_whoever_takes_engine_gives_advice_that_is_true_of_it(
     attncli, refused, checkpoint, lines, tmp_path, monkeypatch, command
 ):
-    """Without --engine attncli transformers runs the model, in each of them."""
+    """Run each command with the engine of transformers, unless --engine attncli is given."""
     monkeypatch.chdir(tmp_path)
     write_treebank(tmp_path / "trees.conllu")
     given = {**GIVEN, "stats": [lines], "probe": ["trees.conllu"]}.get(command, [TEXT])

@@ -18,6 +18,7 @@ from cli.commands import LIVE, commands, is_flag
 from cli.test_every_option import GENERAL, VALUES
 from foreign_checkpoints import NO_TEXT, TEXT, make_foreign
 from own_attention import MINE
+from slow import slow_except
 
 from attncli.features.bench import measuring
 from attncli.models import loading
@@ -194,7 +195,7 @@ def without_terminal(patch: pytest.MonkeyPatch) -> None:
     from attncli.live.explorer.panes import StatusPane
 
     async def until_answered(app: Explorer) -> str:
-        """What stands in the line of the status then."""
+        """Return the status line once the explorer has an answer or an error."""
         async with app.run_test(size=(100, 30)) as pilot:
             while app.answer is None and not app.screen.query_one("#status", StatusPane).has_class("wrong"):
                 await pilot.pause(0.01)
@@ -223,7 +224,7 @@ def small_bench(patch: pytest.MonkeyPatch) -> None:
 
 
 def each(names: Any, quick: Any) -> list[Any]:
-    return [one if one in quick else pytest.param(one, marks=pytest.mark.slow) for one in names]
+    return slow_except(names, quick)
 
 
 @pytest.mark.parametrize("kind", each(MAKE, QUICK))

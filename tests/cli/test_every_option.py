@@ -331,7 +331,7 @@ def place(tiny, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def known():
-    """What the ways do by themselves, found once."""
+    """The outputs of the commands without the option, computed once."""
     return {}
 
 

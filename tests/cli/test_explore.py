@@ -209,7 +209,7 @@ CHANGES = {
 
 
 def begun(monkeypatch, *arguments):
-    """What the explorer begins with."""
+    """Return what the explorer starts with."""
     found = []
     monkeypatch.setattr(explore, "_check_terminal", lambda: None)
     monkeypatch.setattr("attncli.live.check_models", lambda names: None)

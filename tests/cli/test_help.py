@@ -12,6 +12,7 @@ from cli.commands import commands as every_command
 from own_attention import MINE
 from readme import BLOCK, DOCUMENTS, commands
 from shell import run_line
+from slow import slow_except
 
 from attncli.base import choices
 from attncli.cli.help import long_name
@@ -158,7 +159,7 @@ AT_ONCE = [(), ("run",), ("stats",)]  # the others are left to the slow tests
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(one, marks=[] if one in AT_ONCE else pytest.mark.slow) for one in [(), *COMMANDS]],
+    slow_except([(), *COMMANDS], AT_ONCE),
     ids=" ".join,
 )
 def test_help_imports_nothing_heavy(command):

@@ -43,7 +43,7 @@ def test_a_picture_of_a_long_text_shows_stretches_and_says_how_to_see_some(attnc
 
 
 def test_a_saved_record_is_shown_as_what_a_model_gives(attncli, short, tmp_path):
-    """The same stretches of the same words, of the full record as of what is kept."""
+    """Compare the stretches and words of the full record with those of the reduced one."""
     attncli("run", "-l", "3", "-o", str(tmp_path / "a.npz"), TEXT)
     for options in ((), ("--words",), ("--tokens", "1-11"), ("-H", "1", "--tokens", "2,4-9", "--words")):
         saved = attncli("run", "--from", str(tmp_path / "a.npz"), "-l", "3", *options)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from slow import slow_except
 from terminals import pseudo_terminal
 
 from attncli.cli.app import main
@@ -54,7 +55,7 @@ a cell is largest of weights shares that fall into of them: The weight."""
 
 @pytest.fixture(autouse=True)
 def in_the_repository(monkeypatch):
-    """Where paths of the samples are short."""
+    """Work where the paths of the samples are short."""
     monkeypatch.chdir(HERE)
 
 
@@ -68,7 +69,7 @@ def on_terminal(columns: int, *arguments) -> list[str]:
 
 
 def words(lines) -> set[str]:
-    """What stands between spaces, without what is drawn, what was cut and paths, which may be longer than a line."""
+    """Return the words of the lines, without drawings, cut words and paths, which may be longer than a line."""
     there, path = set(), False
     for line in lines:
         found = re.findall(r"[^\s,]+", line)
@@ -83,9 +84,7 @@ def words(lines) -> set[str]:
 QUICK = ("run", "find", "stats", "models")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in COMMANDS]
-)
+@pytest.mark.parametrize("name", slow_except(COMMANDS, QUICK))
 def test_nothing_breaks(attncli, name):
     """The words and numbers of a narrow terminal are among those of a pipe, where all is whole."""
     whole = words([*attncli(*COMMANDS[name]).out.splitlines(), SAID])

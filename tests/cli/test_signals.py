@@ -87,7 +87,7 @@ def test_what_was_being_written_is_gone(signals, tmp_path):
 
 
 def test_what_is_ignored_stays_ignored(tmp_path):
-    """As `nohup` asks for."""
+    """Ignore a signal like `nohup` does."""
     process = started(WRITE, tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     process.stdout.readline()
     process.send_signal(signal.SIGHUP)
@@ -125,7 +125,7 @@ def test_ctrl_c_while_what_is_done_with_is_removed_leaves_nothing_of_it(tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_at_any_moment_of_a_run(name, tmp_path):
-    """From the program's first line on, to the end; none is half there."""
+    """Interrupt anywhere between the first line of the program and its end: no file is half written."""
     chance, answered, tried, number = random.Random(0), 0, 0, getattr(signal, name)
     command = [sys.executable, "-m", "attncli", "run", "-l", "all", "-o", "x.npz", "word " * 300]
     while answered < 6:

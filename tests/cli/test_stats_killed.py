@@ -31,7 +31,7 @@ def start(tmp_path):
 
 @pytest.mark.slow
 def test_figures_after_any_number_of_kills_are_those_of_an_uninterrupted_run(tiny, corpus, start, tmp_path):
-    """To the last bit, and nothing is left in the folder but a file a shard and the plan."""
+    """Compare to the last bit. The folder holds only one file per shard, and the plan."""
     model, state = tiny(num_hidden_layers=1), tmp_path / "state"
     asked = ("-m", model, corpus, "--shard-mb", "0.02")
     _, expected, _ = start(*asked).ended()

@@ -19,7 +19,7 @@ TEXT = "The cat sat."
 
 @contextmanager
 def opened(kind: str, path: Path) -> Iterator[int]:
-    """What a stream of this kind writes to."""
+    """Open a stream of this kind for writing."""
     if kind == "broken":
         reading, handle = os.pipe()
         os.close(reading)
@@ -128,7 +128,7 @@ def test_what_libraries_say_stays_inside(variables, tmp_path):
 
 @pytest.mark.slow
 def test_no_folder_is_left_where_the_compiler_of_torch_was_imported(tmp_path):
-    """It makes one; transformers and optimizers import it. What somebody keeps there stays."""
+    """Remove the folder that torch's compiler makes on import (transformers imports it), unless it has files."""
     pytest.importorskip("transformers")
     command, temporary = ("run", "--engine", "transformers", TEXT), tmp_path / "temporary"
     temporary.mkdir()

@@ -1,4 +1,4 @@
-"""Which texts a command is about, and who looks at stdin for them."""
+"""Check which texts a command takes, and which commands read stdin for them."""
 
 import os
 import sys

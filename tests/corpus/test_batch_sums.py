@@ -27,7 +27,7 @@ TEXTS = [
 
 
 def words_of(tokens):
-    """For every token the number of its word and, unless that is punctuation or [SEP], its letters."""
+    """Return each token's word number and, unless it is punctuation or [SEP], its letters."""
     letters: dict[int, str] = {}
     for text, word in zip(tokens.text, tokens.words, strict=True):
         if word is not None:

@@ -1,4 +1,4 @@
-"""From names to files: what is read of a folder, a pattern, an address, a dataset, and what is refused."""
+"""Check which files a folder, a pattern, an address or a dataset names, and which are refused."""
 
 import io
 import json

@@ -36,7 +36,7 @@ def seen(lines):
 
 
 def apart(read, inputs, size, end=None):
-    """What is read shard by shard."""
+    """Read shard by shard."""
     return [one for shard in shards(inputs, size, end) for one in read(shard)]
 
 
@@ -132,7 +132,7 @@ def test_messages_have_the_lines_of_the_file_whatever_the_pieces(folder):
     path.write_bytes(b"one\n\xff\n\nfour\n\xfe\n" * 20)
     inputs = find_inputs([str(path)])
 
-    def told(read):
+    def messages_of(read):
         with pytest.warns(match="skipped") as notices:
             read()
         return [str(notice.message) for notice in notices]
@@ -140,9 +140,9 @@ def test_messages_have_the_lines_of_the_file_whatever_the_pieces(folder):
     every = Reading(skip_bad=True)
     expected = [f"skipped {path}, line {5 * n + k}: not UTF-8 at byte 0" for n in range(20) for k in (2, 5)]
     for size in (1, 7, 50):
-        assert told(lambda size=size: apart(lambda shard: list(every.texts(shard)), inputs, size)) == expected
+        assert messages_of(lambda size=size: apart(lambda shard: list(every.texts(shard)), inputs, size)) == expected
         corpus_texts._known_lines.clear()
-        backwards = told(lambda size=size: [list(every.texts(shard)) for shard in shards(inputs, size)[::-1]])
+        backwards = messages_of(lambda size=size: [list(every.texts(shard)) for shard in shards(inputs, size)[::-1]])
         assert sorted(backwards) == sorted(expected)
 
 

@@ -15,7 +15,7 @@ from attncli.corpus.sums import Sums
 
 @st.composite
 def sums_of_texts(draw) -> Sums:
-    """Of some texts of one model, with distances."""
+    """Draw the sums of some texts of one model, with distances."""
     first = draw(attention_records())
     layers, heads = first.weights.shape[:2]
     total = Sums.nothing(layers, heads, divergence=True) + record_sums(first, distances=True)

@@ -26,7 +26,7 @@ def window_of(length: int, counted: tuple[int, int] | None = None) -> Window:
 
 @st.composite
 def many_texts(draw) -> list[tuple[int, np.ndarray]]:
-    """For each text how many queries it has, and its figures' sums."""
+    """Draw texts: the number of queries of each, and the sums of its figures."""
     numbers = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     counts = draw(st.lists(st.integers(1, 50), min_size=1, max_size=8))
     return [(count, numbers.random((2, 3, len(FIGURES))) * count) for count in counts]

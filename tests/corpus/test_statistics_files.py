@@ -29,7 +29,7 @@ MODEL = ModelInfo("made-up", "/made/up", "0" * 64, 2, 3, 24)
 
 
 def made(distances: bool = False) -> Statistics:
-    """Of two texts that nobody has read, and of figures that a head can have."""
+    """Make statistics of two texts that nobody has read, with figures that a head can have."""
     numbers = np.random.default_rng(0)
     one, other = (
         text_sums(5, 8.0, numbers.random((2, 3, len(FIGURES))) * 5, alike=numbers.random((2, len(LINEAR))))

@@ -16,6 +16,7 @@ import torch
 from checkpoints import make_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slow import slow_except
 
 from attncli import Notice, Request, RequestError, load_model
 from attncli.analysis.edges import BINS, Usual, text_sums
@@ -100,7 +101,7 @@ def check_same(first: Usual, second: Usual) -> None:
     assert np.array_equal(first.sums, second.sums) and np.array_equal(first.counts, second.counts)
 
 
-ENGINES = ["bert", "gpt2", "t5", "gemma2", pytest.param("modernbert", marks=pytest.mark.slow)]
+ENGINES = slow_except(["bert", "gpt2", "t5", "gemma2", "modernbert"], ["bert", "gpt2"])
 REQUESTS = [
     Request(),
     Request(layers="-1,0", heads="2,0"),
@@ -180,7 +181,7 @@ def test_that_of_a_network_that_can_not_be_tapped_is_kept_too(tmp_path, folder, 
 WITHOUT = {"": "", "0.1": "0.1", "0.1,1.0": "0.1,1.0", "3.0": "", "0.1,3.2": "0.1"}  # 3 is the last layer
 
 
-class Asked(NamedTuple):
+class UsualRequest(NamedTuple):
     request: Request
     words: bool
     without: str
@@ -202,9 +203,10 @@ REQUESTED = st.builds(
     measure=st.sampled_from(["weight", "norm"]),
     predict=st.booleans(),
 )
-ASKED = st.builds(Asked, REQUESTED, st.booleans(), st.sampled_from(list(WITHOUT)))
+ASKED = st.builds(UsualRequest, REQUESTED, st.booleans(), st.sampled_from(list(WITHOUT)))
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(asked=st.lists(ASKED, min_size=2, max_size=4))
 def test_requests_share_a_file_only_if_it_is_the_same_for_them(asked, model, tmp_path_factory):
@@ -403,6 +405,7 @@ def test_a_hostile_file_is_passed_over_and_written_anew(kind, model, folder, wal
         assert (folder.parent / "mine").read_text() == "mine"
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(data=st.data())
 def test_a_damaged_file_never_changes_anything(data, model, tmp_path_factory):

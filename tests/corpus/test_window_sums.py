@@ -14,7 +14,7 @@ def window(minilm) -> Window:
 
 
 def figures(part, queries: int) -> dict[str, float]:
-    """Of the first head of the first layer."""
+    """Return the figures of the first head of the first layer."""
     return dict(zip(FIGURES, part.totals[0, 0] / queries, strict=True))
 
 

@@ -62,7 +62,7 @@ def log_probability(goal: list[int], before: Said, aim: Said) -> Measure:
 
 
 def distance(before: Said, aim: Said) -> Measure:
-    """From `aim`, which is what is unchanged unless a text is patched from another one."""
+    """Measure the distance from `aim`: the unchanged text, unless it is patched from another one."""
     return lambda made: float(((made.last - aim.last).norm(dim=-1) / aim.last.norm(dim=-1)).mean())
 
 
@@ -75,8 +75,8 @@ def class_probability(label: int, before: Said, aim: Said) -> Measure:
     return lambda made: float(made.likely[label].exp())
 
 
-def asked(theirs: ByHand, question: str, ids: list[int], goal: list[int]):
-    """What is asked by this name: the fields of `Asking`, and the same by hand."""
+def question_named(theirs: ByHand, question: str, ids: list[int], goal: list[int]):
+    """Return a question by its name: the fields of `Asking`, and the same measure by hand."""
     vocabulary = theirs.tokenizer.get_vocab()
     name, number = next(
         (name, number)
@@ -128,7 +128,7 @@ def sides(made):
             if question == "own":
                 goal = theirs.written(ids)[1:]
             fed = [start, *goal[:-1]]
-        asking, measure = asked(theirs, question, ids, goal)
+        asking, measure = question_named(theirs, question, ids, goal)
         if theirs.paired:
             asking = {"which": part, **({} if question == "own" else {"target": ANSWER}), **asking}
             if question in ("distance", "divergence"):
@@ -240,7 +240,7 @@ def test_classes_are_asked_of_transformers_own_head(sides, name, part, head, que
 @pytest.mark.parametrize("keep_rest", [False, True])
 @pytest.mark.parametrize(("name", "part"), slow_unless(lambda case: case in QUICK, PLACES))
 def test_cut_edges_are_those_that_hooks_cut(sides, name, part, keep_rest):
-    """In two heads, in all of two layers and in each alone; one query sees nothing then."""
+    """Cut in two heads, in all heads of two layers, and in each alone. One query then sees nothing."""
     one = sides(name, part, usual(name, part))
     layers, heads = [1, 0], [1, 0]
     found = cut(one.model, TEXT, [("-1", "1"), ("2", "*")], layers, heads, keep_rest=keep_rest, **one.asking)

@@ -1,4 +1,4 @@
-"""Which question is meant, of checkpoints that can say different things."""
+"""Check which question is asked of checkpoints that have several outputs."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from checkpoints import make_checkpoint
 
 from attncli import load_model
 from attncli.base.errors import RequestError
-from attncli.effects.question import Asking, question
+from attncli.effects.question import Asking, make_question
 
 
 @pytest.fixture(scope="module")
@@ -25,15 +25,15 @@ def saying(tmp_path_factory):
 
 def test_the_usual_question(saying, minilm):
     classes, words = saying("ForSequenceClassification"), saying("ForMaskedLM")
-    assert question(minilm, "a cat").kind == "distance"
-    assert question(minilm, "a cat", Asking(similar_to="a dog")).kind == "cosine"
-    assert question(classes, "a cat").kind == "divergence"
-    assert question(classes, "a cat", Asking(target="label_1")).kind == "probability"
-    assert question(words, "the cat").kind == "distance"
-    assert question(words, "the [MASK] sat").kind == "divergence"
-    assert question(words, "the cat", Asking(target="sat", at="cat")).kind == "probability"
-    assert question(saying("ForTokenClassification"), "the cat").kind == "divergence"
-    assert question(saying("ForQuestionAnswering"), "the cat", Asking(pair="it sat")).kind == "divergence"
+    assert make_question(minilm, "a cat").kind == "distance"
+    assert make_question(minilm, "a cat", Asking(similar_to="a dog")).kind == "cosine"
+    assert make_question(classes, "a cat").kind == "divergence"
+    assert make_question(classes, "a cat", Asking(target="label_1")).kind == "probability"
+    assert make_question(words, "the cat").kind == "distance"
+    assert make_question(words, "the [MASK] sat").kind == "divergence"
+    assert make_question(words, "the cat", Asking(target="sat", at="cat")).kind == "probability"
+    assert make_question(saying("ForTokenClassification"), "the cat").kind == "divergence"
+    assert make_question(saying("ForQuestionAnswering"), "the cat", Asking(pair="it sat")).kind == "divergence"
 
 
 def test_probabilities_are_those_of_the_output(saying):
@@ -42,25 +42,25 @@ def test_probabilities_are_those_of_the_output(saying):
     [hidden] = model.last_hidden([tokens])
     [logits] = model.outputs()["words"]([hidden], [tokens])
     place, cat = tokens.text.index("[MASK]"), model.tokenizer.backend.token_to_id("cat")
-    asked = question(model, "the [MASK] sat", Asking(target="cat"))
-    assert asked.value == pytest.approx(float(logits[place].softmax(-1)[cat]))
-    assert question(model, "the [MASK] sat", Asking(target="cat", kind="logit")).value == pytest.approx(
+    question = make_question(model, "the [MASK] sat", Asking(target="cat"))
+    assert question.value == pytest.approx(float(logits[place].softmax(-1)[cat]))
+    assert make_question(model, "the [MASK] sat", Asking(target="cat", kind="logit")).value == pytest.approx(
         float(logits[place, cat])
     )
-    assert asked.about == f"probability of cat at token {place} ([MASK])"
+    assert question.about == f"probability of cat at token {place} ([MASK])"
 
 
 def test_divergence_is_zero_without_a_change_and_what_torch_says_with_one(saying):
     for head in ("ForSequenceClassification", "ForTokenClassification", "ForMaskedLM"):
-        asked = question(saying(head), "a [MASK]")
-        [one] = asked.texts
-        assert asked.value == pytest.approx(0, abs=1e-12)
+        question = make_question(saying(head), "a [MASK]")
+        [one] = question.texts
+        assert question.value == pytest.approx(0, abs=1e-12)
         other = one.last + 0.3 * torch.randn(
             one.last.shape, generator=torch.Generator().manual_seed(0), dtype=one.last.dtype
         )
-        before, after = asked.before, asked.log_probabilities(other)
+        before, after = question.before, question.log_probabilities(other)
         expected = torch.nn.functional.kl_div(after, before, log_target=True, reduction="sum")
-        assert float(asked([other])[0]) == pytest.approx(float(expected)) and float(expected) > 0
+        assert float(question([other])[0]) == pytest.approx(float(expected)) and float(expected) > 0
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_divergence_is_zero_without_a_change_and_what_torch_says_with_one(saying
 )
 def test_what_can_not_be_asked(saying, minilm, head, asking, said):
     with pytest.raises(RequestError, match=said):
-        question(minilm if head is None else saying(head), "the big cat sat", asking)
+        make_question(minilm if head is None else saying(head), "the big cat sat", asking)

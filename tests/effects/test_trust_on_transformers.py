@@ -5,6 +5,7 @@ import pytest
 import torch
 from by_hand import ByHand
 from sentences import pooling, write_modules
+from slow import slow_except
 from small_networks import make_small
 
 from attncli import load_model
@@ -20,7 +21,7 @@ def opened(folder, name, dtype="float64"):
     return load_model(str(make_small(folder, name)), device="cpu", dtype=dtype, engine="transformers")
 
 
-@pytest.mark.parametrize("name", ["gpt2", pytest.param("llama", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", slow_except(["gpt2", "llama"], ["gpt2"]))
 @pytest.mark.parametrize("asking", [{}, {"at": "-2", "kind": "log-probability"}], ids=str)
 def test_gradients_and_erased_tokens_are_those_by_hand(tmp_path, name, asking):
     """Gradient x input by autograd on `inputs_embeds`; a deleted token by running the shorter text."""
@@ -30,14 +31,14 @@ def test_gradients_and_erased_tokens_are_those_by_hand(tmp_path, name, asking):
     ids = theirs.tokenizer(TEXT).input_ids
     place = len(ids) - (2 if asking else 1)
 
-    def asked(logits, at, label):
+    def probability_of(logits, at, label):
         number = logits.log_softmax(dim=-1)[at, label]
         return number if asking else number.exp()
 
     vectors = theirs.network.get_input_embeddings()(torch.tensor([ids])).detach().requires_grad_()
     logits = theirs.network(inputs_embeds=vectors).logits[0]
     label = int(logits[place].argmax())
-    value = asked(logits, place, label)
+    value = probability_of(logits, place, label)
     [slope] = torch.autograd.grad(value, vectors)
     assert found.answer.value == pytest.approx(value.item(), abs=NEAR)
     begins = 1 if name == "llama" else 0  # <s> is the tokenizer's and stays
@@ -51,7 +52,7 @@ def test_gradients_and_erased_tokens_are_those_by_hand(tmp_path, name, asking):
     alone = []
     for gone in found.erasable:
         left = theirs.run([one for at, one in enumerate(ids) if at != gone]).logits
-        alone.append(float(value.detach() - asked(left, place - (gone < place), label)))
+        alone.append(float(value.detach() - probability_of(left, place - (gone < place), label)))
     np.testing.assert_allclose(deleted.alone, alone, atol=NEAR)
     assert np.abs(alone).max() > 10 * NEAR
 
@@ -71,7 +72,7 @@ def test_rankings_that_are_not_known_are_left_out(tmp_path):
     assert set(found.importances) == {"attention", "gradient x attention", "gradient x input"}
 
 
-@pytest.mark.parametrize("name", ["gpt2", pytest.param("llama", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", slow_except(["gpt2", "llama"], ["gpt2"]))
 @pytest.mark.parametrize("mode", ["mean_tokens", "lasttoken"])
 def test_a_cosine_is_that_of_pooled_last_vectors(tmp_path, name, mode):
     """Its cells are products of what tokens bring; the effect of a head is on both texts."""

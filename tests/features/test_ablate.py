@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from attncli import load_model
 from attncli.effects.change import Unchanged, silence
 from attncli.effects.gradients import gate_gradients
-from attncli.effects.question import Asking, question
+from attncli.effects.question import Asking, make_question
 from attncli.effects.reference import reference
 from attncli.features.ablate import Silencing, Ways, ablate, mean_interval, student
 from attncli.models.taps import Gates
@@ -59,12 +59,12 @@ def test_a_head_that_does_nothing_has_no_effect_and_the_one_that_speaks_has_all(
 def test_importance_is_the_slope_that_finite_differences_find(tmp_path, family):
     folder = make_checkpoint(tmp_path, family, head="ForSequenceClassification")
     model = load_model(str(folder), device="cpu", dtype="float64")
-    asked = question(model, TEXT, Asking(target="LABEL_0", kind="logit"))
-    slopes, step = gate_gradients(asked), 1e-5
-    [text] = asked.texts
+    question = make_question(model, TEXT, Asking(target="LABEL_0", kind="logit"))
+    slopes, step = gate_gradients(question), 1e-5
+    [text] = question.texts
     for head in [(0, 0), (1, 3), (2, 2), (3, 1)]:
         ends = [Unchanged.of(model, text.tokens, taps=[Gates({head: 1 + side * step})]).last for side in (1, -1)]
-        more, less = (float(asked([end])[0]) for end in ends)
+        more, less = (float(question([end])[0]) for end in ends)
         assert slopes[head].item() == pytest.approx((more - less) / (2 * step), rel=1e-5, abs=1e-9)
 
 
@@ -142,8 +142,8 @@ def test_the_interval_holds_the_mean_of_real_effects(minilm, sentences, asking):
     """Texts drawn from 40 sentences, whose mean is known; over the heads of two layers."""
     ways, changes = Silencing.of(minilm, Ways(), "2,5", "all"), []
     for text in sentences:
-        asked = question(minilm, text, asking)
-        changes.append(asked.effects([silence(some) for some in ways.sets[:24]]))
+        question = make_question(minilm, text, asking)
+        changes.append(question.effects([silence(some) for some in ways.sets[:24]]))
     effects, random = np.array(changes), np.random.default_rng(0)
     for texts in (3, 5, 12):
         draw = effects[random.integers(len(effects), size=(texts, 4000))]

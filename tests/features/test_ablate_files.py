@@ -36,7 +36,7 @@ def model(tiny):
 
 @pytest.fixture(scope="module")
 def expected(model):
-    """Of these texts in memory."""
+    """The document for these texts in memory."""
     return ablate(model, TEXTS, **ABLATING).document()
 
 
@@ -77,7 +77,7 @@ def test_what_is_kept_is_not_done_again(model, expected, files, tmp_path, monkey
     shards = [path for path in Path(where.state).rglob("*") if path.is_file() and len(path.name) == 40]
     assert {path.parent.name[:7] for path in shards} == {"state", "curves-"}
     done = []
-    monkeypatch.setattr("attncli.features.ablate.files.question", lambda *some: done.append(some))
+    monkeypatch.setattr("attncli.features.ablate.files.make_question", lambda *some: done.append(some))
     again = replace(where, shard_bytes=None)
     assert ablate_files(model, files, **ABLATING, where=again).document() == expected and not done
     with pytest.raises(RequestError, match="begun with another --way"):
@@ -163,7 +163,7 @@ def test_an_input_that_changes_between_the_rounds_is_noticed(model, files):
 
 @pytest.mark.parametrize("texts", [3, len(TEXTS)])
 def test_interrupted_it_says_what_there_is(model, expected, files, texts):
-    """In the first round, and in the second one, which begins with less than the first one ends with."""
+    """Interrupt in the first round, and in the second, which starts with fewer texts than the first ended with."""
     before = []
 
     def interrupt(progress) -> None:

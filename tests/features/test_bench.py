@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import make_config
+from slow import slow_except
 
 from attncli.base.errors import RequestError
 from attncli.features.bench import measuring
@@ -36,7 +37,10 @@ def directory_of(tmp_path, family="bert", **more):
     return str(tmp_path)
 
 
-@pytest.fixture(scope="module", params=["bert", "roberta", "electra", "modernbert", "mpnet", "deberta-v2"])
+@pytest.fixture(
+    scope="module",
+    params=slow_except(["bert", "roberta", "electra", "modernbert", "mpnet", "deberta-v2"], ["bert", "mpnet"]),
+)
 def contestants(request, tmp_path_factory):
     """One small architecture in all three programs."""
     path = tmp_path_factory.mktemp(request.param)
@@ -107,6 +111,7 @@ def test_texts_are_the_same_in_every_run_and_hold_no_padding(contestants):
 # --- the plan and the document --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_document_has_a_row_for_each_shape_and_choice_of_maps(monkeypatch, tmp_path):
     monkeypatch.setattr(measuring, "SHAPES", (Shape(1, 8, 2, 1), Shape(3, 16, 3, 1, dtype="bfloat16")))
     cases, steps = plan(directory_of(tmp_path), quick=False), []

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rich.cells import cell_len
-from terminals import shown
+from terminals import printed_lines
 
 from attncli.features.check import _code_report, _laws_report
 from attncli.report.canvas import Canvas
@@ -38,7 +38,7 @@ DOCUMENT = {
 
 def lines(report, width=100):
     canvas = Canvas(width, colour=False, unicode=True)
-    return shown(*lines_of(report.title, report.parts, canvas), width=width)
+    return printed_lines(*lines_of(report.title, report.parts, canvas), width=width)
 
 
 def test_a_wrong_one_has_its_conventions_checks_places_and_remedies():

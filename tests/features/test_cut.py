@@ -15,7 +15,7 @@ from scipy.stats import rankdata, spearmanr
 
 from attncli import load_model
 from attncli.effects.change import Hide, run_changes
-from attncli.effects.question import Asking, question
+from attncli.effects.question import Asking, make_question
 from attncli.features.cut import Scissors, _ranks, cut, cut_each, rank_correlation
 from attncli.models.transformers_peer import load_reference
 
@@ -95,7 +95,7 @@ def with_equal_values(folder, task="Model"):
 
 
 def test_where_attention_can_not_matter_cuts_do_nothing(tmp_path):
-    """With equal values only the sum of the weights matters, which --keep-rest makes smaller than 1."""
+    """Give all values alike: only the sum of the weights matters then, and --keep-rest makes it smaller than 1."""
     model = load_model(with_equal_values(tmp_path), device="cpu", dtype="float64")
     assert np.nanmax(cut_each(model, TEXT).effects) < 1e-12
     kept = cut_each(model, TEXT, keep_rest=True)
@@ -183,18 +183,18 @@ def test_effects_above_rounding_are_what_they_are(minilm):
 
 def test_nothing_cut_is_what_it_was_to_the_last_bit(minilm):
     assert not cut(minilm, "The cat sat on the mat.", []).effects.any()
-    asked = question(minilm, "The cat sat on the mat.")
-    [(_, [copies])] = run_changes(asked.texts, [Hide([(0, 1), (3, 2)], [])] * 3)
-    assert all(torch.equal(copy, asked.texts[0].last[0]) for copy in copies)
+    question = make_question(minilm, "The cat sat on the mat.")
+    [(_, [copies])] = run_changes(question.texts, [Hide([(0, 1), (3, 2)], [])] * 3)
+    assert all(torch.equal(copy, question.texts[0].last[0]) for copy in copies)
 
 
 def test_of_two_texts_the_first_alone_is_cut(minilm):
     text, asking = "The cat sat on the mat.", Asking(similar_to="A cat is sitting on a rug.")
     found = cut(minilm, text, [("sat", "cat"), ("mat", "cat")], layers="5", asking=asking)
-    asked = question(minilm, text, asking)
+    question = make_question(minilm, text, asking)
     heads = [(5, head) for head in range(12)]
-    [(_, [copies])] = run_changes(asked.texts[:1], [Hide(heads, found.edges)])
-    expected = float(asked([copies, asked.texts[1].last])[0]) - asked.value
+    [(_, [copies])] = run_changes(question.texts[:1], [Hide(heads, found.edges)])
+    expected = float(question([copies, question.texts[1].last])[0]) - question.value
     assert found.effects[0] == pytest.approx(expected, abs=1e-7) and abs(expected) > 1e-4
 
 

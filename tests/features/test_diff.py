@@ -1,7 +1,6 @@
 """attncli diff."""
 
 import json
-import re
 from dataclasses import replace
 
 import matplotlib
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
+from packed import page_data
 from records import attention_records, cross_records, record_of
 
 import attncli as package
@@ -139,7 +139,7 @@ def test_words_of_other_pieces_are_made_as_many(attncli, refused):
 def test_its_page_opens_where_they_differ_most_and_says_what_differs(attncli, tmp_path, arguments, sides):
     path = tmp_path / "diff.html"
     assert attncli("diff", *arguments, "-l", "0,1", "-o", str(path)).out == f"{path}\n"
-    held = json.loads(re.search('id="page">(.*?)</script>', path.read_text(encoding="utf-8"))[1])
+    held = page_data(path.read_text(encoding="utf-8"))
     found = document_of(attncli, *arguments, "-l", "0,1")
     assert [panel.get("about") for panel in held["panels"]] == [*sides, None]
     assert [held["start"][name] for name in ("layer", "head")] == [

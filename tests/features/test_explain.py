@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
-from pictures import check_nothing_overlaps, said
+from pictures import check_nothing_overlaps, picture_texts
 from records import record_of as made_record
 
 import attncli as package
@@ -117,7 +117,7 @@ def test_what_a_saved_record_does_not_hold(refused, saved, minilm, tmp_path):
 
 
 def test_scores_that_are_more_than_q_and_k_are_told(attncli, tmp_path):
-    """As with the biases of T5, or ALiBi's."""
+    """Add terms like the biases of T5, or ALiBi's."""
     query, key = np.random.default_rng(0).normal(size=(2, 1, 1, 4, 5))
     record_of(np.full((1, 1, 4, 4), 0.25), ["a", "b", "c", "d"], vectors=(query, key)).save(tmp_path / "a.npz")
     result = attncli("explain", "--from", tmp_path / "a.npz")
@@ -165,8 +165,8 @@ def test_a_saved_record_with_sinks_is_explained_as_the_model_is(attncli, foreign
 
 
 def test_a_target_is_for_what_writes_one(refused, foreign):
-    said = refused("explain", "-q", "-m", foreign("gpt2").place.path, "--target", "a cat", "the cat")
-    assert "is one decoder, which writes nothing: omit --target" in said
+    message = refused("explain", "-q", "-m", foreign("gpt2").place.path, "--target", "a cat", "the cat")
+    assert "is one decoder, which writes nothing: omit --target" in message
     assert "--target" in refused("explain", "--target", "a cat", TEXT)
 
 
@@ -274,7 +274,7 @@ def test_a_query_that_may_attend_to_nothing_says_so():
     *by_key, _, last = table_of(explained).rows
     assert all(row[3] == HIDDEN and row[4] == row[6] == "0.000" for row in by_key)
     assert last[3:] == ["0.0000", "0.000", "", "|Σ| = 0.000"]
-    drawn = said(drawn_of(explained))
+    drawn = picture_texts(drawn_of(explained))
     assert drawn.count("masked") == 5
 
 
@@ -323,7 +323,7 @@ def test_the_picture_has_every_cell_and_bars_as_long_as_their_numbers(head, quer
     explained["model"]["name"], explained["keys"][0]["shown"] = name, token
     drawn = drawn_of(explained)
     check_nothing_overlaps(drawn)
-    shown, table = said(drawn), table_of(explained)
+    shown, table = picture_texts(drawn), table_of(explained)
     assert {one.name for one in table.columns[1:]} <= set(shown)
     for row in filter(None, table.rows):
         assert set(filter(None, row[1:])) <= set(shown)
@@ -348,7 +348,7 @@ def test_a_terminal_colours_numbers_as_long_as_their_bars():
 
 def test_masked_keys_are_faint_and_the_querys_own_row_stands_out():
     drawn = drawn_of(document(made_up(tokens=6, mask=np.tri(6, dtype=bool)), 3))
-    assert said(drawn).count("masked") == 2
+    assert picture_texts(drawn).count("masked") == 2
 
     def patches(colour):
         return [one for one in drawn.axes[0].patches if one.get_facecolor()[:3] == pytest.approx(to_rgb(colour))]
@@ -362,13 +362,13 @@ def test_masked_keys_are_faint_and_the_querys_own_row_stands_out():
 @pytest.mark.slow
 def test_of_many_keys_the_strongest_are_drawn_in_the_order_of_the_text():
     explained = document(made_up(tokens=90), 0)
-    shown = said(drawn_of(explained))
+    shown = picture_texts(drawn_of(explained))
     strongest = sorted(explained["keys"], key=lambda key: -key["weight"])[:MOST_ROWS]
     share = sum(key["weight"] for key in strongest)
     labels = [f"{key['index']} {key['shown']}" for key in sorted(strongest, key=lambda key: key["index"])]
     assert [text for text in shown if text in set(labels)] == labels
     assert f"the 60 of 90 keys with the largest weights, together {share:.3f}" in shown
-    assert not any(line.startswith("the 60 of") for line in said(drawn_of(document(made_up(tokens=60), 0))))
+    assert not any(line.startswith("the 60 of") for line in picture_texts(drawn_of(document(made_up(tokens=60), 0))))
 
 
 def test_text_is_text_and_bytes_are_the_same(tmp_path):

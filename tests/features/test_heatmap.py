@@ -28,7 +28,7 @@ FORMATS = (
 )
 
 
-def written(path):
+def svg_texts(path):
     """Every text of an SVG."""
     return [element.text for element in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
 
@@ -46,7 +46,7 @@ def test_the_path_is_the_output_and_the_file_is_there(attncli, folder):
 
 def test_one_head_says_what_it_is_and_shows_its_weights(attncli, minilm):
     attncli("heatmap", "-l", "2", "--head", "3", "--mask", "causal", "-o", "out.svg", TEXT)
-    texts = written("out.svg")
+    texts = svg_texts("out.svg")
     assert "minilm · layer 2 · head 3 · mask causal" in texts
     weights = minilm.attend(TEXT, layers=2, heads=3, mask="causal").weights
     numbers = [text for text in texts if text[:2] in ("0.", "1.") and len(text) == 4]
@@ -57,7 +57,7 @@ def test_one_head_says_what_it_is_and_shows_its_weights(attncli, minilm):
 
 def test_without_a_selection_all_heads_of_the_last_layer(attncli):
     attncli("heatmap", "-o", "out.svg", TEXT)
-    texts = written("out.svg")
+    texts = svg_texts("out.svg")
     assert "minilm · layer 5 · heads 0-11 · mask padding" in texts
     assert {f"head 5.{head}" for head in range(12)} < set(texts)
 
@@ -65,21 +65,21 @@ def test_without_a_selection_all_heads_of_the_last_layer(attncli):
 @pytest.mark.slow
 def test_all_layers_and_heads(attncli):
     attncli("heatmap", "-l", "all", "-o", "out.svg", TEXT)
-    texts = written("out.svg")
+    texts = svg_texts("out.svg")
     assert {f"head {layer}.{head}" for layer in range(6) for head in range(12)} < set(texts)
     assert texts.count("attention weight") == 1
 
 
 def test_words_of_the_users_own(attncli):
     attncli("heatmap", "--mean", "--title", "a $title$ \x1b[1m", "-o", "out.svg", TEXT)
-    assert r"a $title$ \x1b[1m" in written("out.svg")
+    assert r"a $title$ \x1b[1m" in svg_texts("out.svg")
 
 
 def test_mean_without_special_tokens_of_a_pair(attncli):
     result = attncli(
         "heatmap", "--mean", "--no-special", "--pair", "It purred.", "--pad-to", "16", "-o", "out.svg", TEXT
     )
-    texts = written("out.svg")
+    texts = svg_texts("out.svg")
     note = "without [CLS], [SEP], [PAD]: rows no longer sum to 1"
     assert note in texts and note in result.err
     assert "minilm · layer 5 · mean of heads 0-11 · mask padding" in texts
@@ -89,7 +89,7 @@ def test_mean_without_special_tokens_of_a_pair(attncli):
 def test_the_head_view_of_some_heads_with_a_query(attncli, minilm):
     result = attncli("heatmap", "--style", "lines", "-l", "2", "-H", "3,5", "--query", "cat", "-o", "out.svg", TEXT)
     assert (result.code, result.out, result.err) == (0, "out.svg\n", "")
-    texts = written("out.svg")
+    texts = svg_texts("out.svg")
     assert {"2.3", "2.5", "query", "key"} < set(texts)
     weights = minilm.attend(TEXT, layers=2, heads=[3, 5]).weights[0, :, 2]
     assert {f"{weight:.2f}" for weight in weights.flat if weight >= 0.005} <= set(texts)
@@ -100,7 +100,7 @@ def test_words_segments_and_width(attncli, folder, style):
     options = ["--style", style, "-H", "3", "--words", "--segments", "ab", "--no-special", "--width", "8cm"]
     result = attncli("heatmap", *options, "-o", "out.svg", "--pair", "It purred.", TEXT)
     assert "from the first text to the second text: rows no longer sum to 1" in result.err
-    texts = written("out.svg")
+    texts = svg_texts("out.svg")
     assert texts.count("purred") == texts.count("cat") == 1
     assert 'width="226.77' in (folder / "out.svg").read_text(encoding="utf-8")
 
@@ -125,7 +125,7 @@ def test_a_saved_record_gives_the_same_picture(attncli, minilm, folder):
         attncli("heatmap", *options, "-o", "saved.png", "--from", "maps.safetensors")
         assert (folder / "model.png").read_bytes() == (folder / "saved.png").read_bytes()
     attncli("heatmap", "--from", "maps.safetensors", "-o", "out.svg")
-    assert "minilm · layer 4 · heads 2,6 · mask padding" in written("out.svg")
+    assert "minilm · layer 4 · heads 2,6 · mask padding" in svg_texts("out.svg")
 
 
 @pytest.mark.slow

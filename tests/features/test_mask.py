@@ -19,7 +19,7 @@ from attncli.analysis.patterns import total_variation
 from attncli.attention import Window
 from attncli.features import mask as feature
 from attncli.features.mask import (
-    COMPARED,
+    HIDING,
     MaskEffect,
     check_laws,
     compare_masks,
@@ -125,7 +125,7 @@ CAT = "The cat sat on the mat."
 
 def test_records_are_the_model_s_and_effects_are_of_them(minilm):
     found = compare_masks(minilm, Input(CAT), Request("0,-1", "1,3", pad_to=14))
-    assert list(found.records) == ["none", *COMPARED] and found.tokens.padding == [False] * 9 + [True] * 5
+    assert list(found.records) == ["none", *HIDING] and found.tokens.padding == [False] * 9 + [True] * 5
     for name, record in found.records.items():
         expected = minilm.attend(CAT, mask=name, pad_to=14, layers="0,-1", heads="1,3")
         assert np.array_equal(record.weights, expected.weights)
@@ -166,11 +166,11 @@ def test_a_weight_where_none_may_be_or_a_broken_law_is_unlawful(minilm):
 
 @pytest.mark.parametrize("family", [*DECODERS, *ENCODER_DECODERS, "modernbert"])
 def test_a_model_that_transformers_runs_has_every_mask(foreign, family):
-    """Each record is that of the model; what moved is half the difference of the rows of real tokens."""
+    """Compare each record with the model's, and the distance with half the difference of the rows of real tokens."""
     model = foreign(family)
     pad_to = None if model.tokenizer.pad_id is None else 20
     found = compare_masks(model, Input(WORDS), Request(pad_to=pad_to))
-    assert list(found.records) == ["none", *COMPARED] == ["none", *found.effects] and found.lawful and not found.missing
+    assert list(found.records) == ["none", *HIDING] == ["none", *found.effects] and found.lawful and not found.missing
     which = model.to_itself(None)
     shown = {name: model.attend(WORDS, mask=name, pad_to=pad_to, which=which).weights for name in found.records}
     real = len(found.tokens) - sum(found.tokens.padding)
@@ -192,7 +192,7 @@ def test_what_a_decoder_writes_is_looked_at_with_one_target(foreign):
 
 
 def test_weight_where_the_mask_is_not_minded_is_seen(foreign, monkeypatch):
-    """What is forbidden is what the names of masks say, whatever the network was told."""
+    """Forbid by the name of the mask, whatever mask the network applied."""
     model = foreign("t5")
     monkeypatch.setattr(transformers_place, "requested_mask", lambda *_: None)  # nothing is hidden from anybody
     found = compare_masks(model, Input(WORDS), Request(pad_to=20))
@@ -336,7 +336,7 @@ def test_a_causal_law_that_is_broken_is_seen(foreign, monkeypatch):
     states = type(model).hidden_states
 
     def mixed(self, tokens, mask="padding", positions=True):
-        """As of a network in which every token sees all others."""
+        """Return the states of a network in which every token sees all others."""
         return [state + state.mean(dim=0) for state in states(self, tokens, mask, positions)]
 
     monkeypatch.setattr(type(model), "hidden_states", mixed)
@@ -411,7 +411,7 @@ def test_a_window_that_is_one_too_wide_breaks_the_law(model, monkeypatch):
 
 
 def wider(batch):
-    """With windows that reach one token further."""
+    """Return the batch with windows that reach one token further."""
     runs = [
         replace(run, masks=[one and replace(one, window=further(one.window)) for one in run.masks])
         for run in batch.runs

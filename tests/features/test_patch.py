@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from checkpoints import EACH
 from hooks import outputs_put, outputs_seen
+from slow import slow_except
 
 from attncli import load_model
-from attncli.effects.question import Asking, question
+from attncli.effects.question import Asking, make_question
 from attncli.features.patch import patch
 from attncli.models.transformers_peer import load_reference
 from attncli.report.numbers import signed
@@ -81,17 +82,17 @@ def test_a_cosine_goes_from_that_of_a_to_that_of_b_and_the_other_text_stays(mini
     """The output of B is that of B by itself; a patch is of the first text alone."""
     a, b, asking = "The cat sat on the mat.", "The dog sat on the mat.", Asking(similar_to="A dog is resting.")
     found = patch(minilm, a, b, asking=asking, layers="5", heads="11")
-    assert found.answer.value == pytest.approx(question(minilm, a, asking).value)
-    assert found.other == pytest.approx(question(minilm, b, asking).value)
+    assert found.answer.value == pytest.approx(make_question(minilm, a, asking).value)
+    assert found.other == pytest.approx(make_question(minilm, b, asking).value)
     reference = load_reference(minilm.place.path, minilm.device, minilm.dtype)
     with outputs_seen(reference.network, minilm) as other:
         reference.run(found.other_tokens, "padding")
     with outputs_put(reference.network, minilm, {(5, 11): other[5][:, 32 * 11 :]}):
         last = reference.run(found.tokens, "padding")[1][-1]
-    asked = question(minilm, a, asking)
-    expected = float(asked([last[None], asked.texts[1].last])[0])
-    assert found.effects[0, 0] == pytest.approx(expected - asked.value, abs=1e-5)
-    assert found.shares[0, 0] == pytest.approx((expected - asked.value) / (found.other - asked.value), 1e-4)
+    question = make_question(minilm, a, asking)
+    expected = float(question([last[None], question.texts[1].last])[0])
+    assert found.effects[0, 0] == pytest.approx(expected - question.value, abs=1e-5)
+    assert found.shares[0, 0] == pytest.approx((expected - question.value) / (found.other - question.value), 1e-4)
     assert found.effects[0, 0] > 0.01
 
 
@@ -101,15 +102,17 @@ def test_a_prediction_is_measured_from_that_of_b_where_a_has_its_mask(tiny):
     a, b = "the [MASK] sat", "it on cat"
     found = patch(model, a, b, by="layer", layers="3")
     one, other = (
-        model.outputs()["words"](list(question(model, text, Asking(kind="distance")).texts[0].last), [tokens], [[2]])[0]
+        model.outputs()["words"](
+            list(make_question(model, text, Asking(kind="distance")).texts[0].last), [tokens], [[2]]
+        )[0]
         for text, tokens in ((a, found.tokens), (b, found.other_tokens))
     )
     aim, start = (logits.log_softmax(-1) for logits in (other, one))
     assert found.answer.value == pytest.approx(float((aim.exp() * (aim - start)).sum())) and found.other == 0
-    asked = patch(model, a, b, layers="3", asking=Asking(target="cat"))
+    found = patch(model, a, b, layers="3", asking=Asking(target="cat"))
     place = model.tokenizer.encode("cat").ids[1]
-    assert asked.other == pytest.approx(float(aim.exp()[0, place]))
-    assert asked.answer.value == pytest.approx(float(start.exp()[0, place]))
+    assert found.other == pytest.approx(float(aim.exp()[0, place]))
+    assert found.answer.value == pytest.approx(float(start.exp()[0, place]))
 
 
 def test_what_other_texts_give_leads_elsewhere(minilm):
@@ -141,7 +144,7 @@ def test_shares_are_of_the_way_between_the_two_outputs(attncli):
     assert row[1:] == [signed(largest["share"]), signed(largest["control"])]
 
 
-@pytest.mark.parametrize("by", ["layer", pytest.param("token", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("by", slow_except(["layer", "token"], ["layer"]))
 def test_parts_have_their_names(attncli, by):
     line = ("patch", "--by", by, "-l", "5,0", CAT, DOG)
     document, shown = json.loads(attncli(*line, "--json").out), attncli(*line).out

@@ -85,7 +85,7 @@ def test_counts_are_those_of_a_plain_loop(corpus):
 
 
 def test_trees_by_hand():
-    """Without the full stop: the-cat, cat-chased, chased-mice are the edges, and here all join neighbours."""
+    """Leave out the full stop: the edges are the-cat, cat-chased, chased-mice, all between neighbours."""
     chain = 0.85 * np.eye(5, k=1, dtype=np.float32)
     star = np.zeros((5, 5), dtype=np.float32)
     star[:, 0] = [0, 1, 0.9, 0.8, 0.7]  # everything hangs on "the": one edge of three

@@ -102,7 +102,7 @@ def test_what_transformers_runs_is_counted_by_its_records(foreign, treebank, fam
 
 
 def spaced_words(tokens) -> list[int | None]:
-    """Which word a token is of: one begins at the first token, and where the vocabulary marks a space, or no "##"."""
+    """Return each token's word. One begins at the first token, and where the vocabulary marks a space or lacks "##"."""
     words, last = [], -1
     marked = any(text[0] in "▁Ġ" for text in tokens.text)
     for text, special in zip(tokens.text, tokens.special, strict=True):

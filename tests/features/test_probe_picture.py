@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
-from pictures import check_nothing_overlaps, said
+from pictures import check_nothing_overlaps, picture_texts
 
 from attncli.features.probe import percent, relation_cells, title_of
 from attncli.features.probe.picture import COMPARED, FAINT, FOUND, INK, MOST_ROWS, UNSURE, WHOLE, draw_bars
@@ -92,7 +92,7 @@ def test_bars_are_grey_where_there_are_too_few_words_and_have_their_intervals(do
 @settings(max_examples=15)
 @given(documents())
 def test_it_says_what_the_terminal_says(document):
-    shown = said(draw_bars(document, title_of(document, folders=False), Paper()))
+    shown = picture_texts(draw_bars(document, title_of(document, folders=False), Paper()))
     for row in document["relations"]:
         head, direction, *rest = relation_cells(row)
         assert {f"{head} {direction.replace('->', ' → ')}", *rest} <= {*shown}
@@ -115,8 +115,8 @@ def test_relations_are_no_formulas_and_command_nothing(document):
     document["relations"][0]["relation"] = "\x1b[1m$x^2$"
     document["treebank"]["path"] = "\x1b]0;t\x07$y_1$"
     drawn = draw_bars(document, title_of(document, folders=False), Paper())
-    assert not any("/" in word for word in said(drawn) if "sentence" in word)  # a file's name, not its folders
-    assert not any("\x1b" in word or "\x07" in word for word in said(drawn))
+    assert not any("/" in word for word in picture_texts(drawn) if "sentence" in word)  # a file's name, not its folders
+    assert not any("\x1b" in word or "\x07" in word for word in picture_texts(drawn))
     assert not any(text.get_parse_math() for text in drawn.findobj(Text) if "$" in text.get_text())
 
 
@@ -125,10 +125,11 @@ def test_relations_are_no_formulas_and_command_nothing(document):
 @given(documents(), relations())
 def test_of_many_relations_the_first_are_drawn_and_it_says_so(document, row):
     document["relations"] = [{**row, "relation": f"r{place}"} for place in range(MOST_ROWS + 1)]
-    shown = said(draw_bars(document, title_of(document, folders=False), Paper()))
+    shown = picture_texts(draw_bars(document, title_of(document, folders=False), Paper()))
     assert f"r{MOST_ROWS - 1}" in shown and f"r{MOST_ROWS}" not in shown
     assert f"the {MOST_ROWS} most frequent of {MOST_ROWS + 1} rows" in shown
     document["relations"].pop()
     assert not any(
-        "most frequent" in word for word in said(draw_bars(document, title_of(document, folders=False), Paper()))
+        "most frequent" in word
+        for word in picture_texts(draw_bars(document, title_of(document, folders=False), Paper()))
     )

@@ -27,7 +27,7 @@ def test_spanning_trees_are_as_heavy_as_a_librarys(count, seed):
 
 @given(st.integers(2, 5), st.integers(0, 2**32 - 1), st.booleans())
 def test_no_tree_at_all_is_heavier(count, seed, rounded):
-    """Of all sets of edges that are trees; with rounded weights there are ties and zeros."""
+    """Try all sets of edges that are trees. Rounded weights bring ties and zeros."""
     one = np.random.default_rng(seed).random((count, count))
     one = one + one.T
     one = np.floor(2 * one) if rounded else one

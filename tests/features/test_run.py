@@ -192,7 +192,7 @@ def test_who_waits_for_stdin_is_told(tmp_path):
 
 @pytest.fixture(scope="module")
 def known():
-    """What is shown of the text, by its options, computed once."""
+    """The output for the text by its options, computed once."""
     return {}
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from checkpoints import make_checkpoint
 from foreign_checkpoints import TEXT, make_foreign
-from pictures import check_nothing_overlaps, maps, said
+from pictures import check_nothing_overlaps, maps, picture_texts
 from records import similarity_of, tokens
 from rich.console import Console
 from sentences import NORMALIZE, dense, pooling, write_modules
@@ -205,7 +205,7 @@ def test_the_picture_has_contributions_around_zero():
     [image] = maps(drawn)
     np.testing.assert_allclose(image.get_array(), CELLS, rtol=1e-6)
     assert (image.norm.vmin, image.norm.vmax) == pytest.approx((-0.3, 0.3))
-    texts = said(drawn)
+    texts = picture_texts(drawn)
     assert {"un", "##able", "the", "cat", "##s", "A", "B", "0.10", "-0.30"} <= set(texts)
     check_nothing_overlaps(drawn)
 
@@ -226,7 +226,7 @@ def test_cosines_have_a_row_and_a_column_a_text():
     drawn = figure_of(report.title, report.parts)
     [image] = maps(drawn)
     np.testing.assert_allclose(image.get_array(), [[1, -0.25], [-0.25, 1]])
-    assert {"a cat", "a dog", "-0.25"} <= set(said(drawn))
+    assert {"a cat", "a dog", "-0.25"} <= set(picture_texts(drawn))
     check_nothing_overlaps(drawn)
 
 

@@ -117,7 +117,7 @@ FAMILIES = ["bert", "modernbert", "deberta-v2", "roberta"]
 
 
 @pytest.fixture
-def asked(tiny, tmp_path):
+def embedded(tiny, tmp_path):
     """`asked(family, pooling, ...)` -> a text in float64, and the embedding asked for."""
 
     def make(family="bert", modes=("mean_tokens",), text=SHORT):
@@ -141,9 +141,9 @@ def test_the_rule_is_exact_for_polynomials_of_its_degree(steps):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-def test_slopes_are_finite_differences(family, asked, monkeypatch):
+def test_slopes_are_finite_differences(family, embedded, monkeypatch):
     """Also with windows, whose layers are banded, with positions among the scores, and where copies are batched."""
-    text, output = asked(family, text="the cat sat on it and it is too big")
+    text, output = embedded(family, text="the cat sat on it and it is too big")
     x = text.states[0].clone()
     away = x - reference(text)
     places = [1, 4, 2]
@@ -164,23 +164,23 @@ def test_slopes_are_finite_differences(family, asked, monkeypatch):
         pytest.param(("mean_tokens", "lasttoken"), SHORT, 128, marks=pytest.mark.slow),
     ],
 )
-def test_it_is_complete(modes, words, steps, asked):
-    """What tokens have sums to what the embedding is beside that of the reference, and special ones have nothing."""
-    text, output = asked(modes=modes, text=words)
+def test_it_is_complete(modes, words, steps, embedded):
+    """Add up the credit of the tokens: the embedding minus that of the reference; special tokens have none."""
+    text, output = embedded(modes=modes, text=words)
     found = integrated(text, output, steps)
     torch.testing.assert_close(found.tokens.sum(dim=0), found.embedding - found.reference, rtol=0, atol=1e-6)
     assert not found.tokens[[0, -1]].any() and found.tokens[1:-1].abs().sum(dim=-1).min() > 0
     torch.testing.assert_close(found.embedding, output([text.last[0]], [text.tokens])[0])
 
 
-def test_half_the_steps_are_those_of_the_rule_of_half(asked):
-    text, output = asked(text="the cat")
+def test_half_the_steps_are_those_of_the_rule_of_half(embedded):
+    text, output = embedded(text="the cat")
     torch.testing.assert_close(integrated(text, output, 8).half, integrated(text, output, 4).tokens)
 
 
-def test_the_reference_is_the_text_with_padding_in_place_of_its_words(asked):
-    """As the network itself has it where it is given those tokens."""
-    text, _ = asked()
+def test_the_reference_is_the_text_with_padding_in_place_of_its_words(embedded):
+    """Compare with the network on those tokens."""
+    text, _ = embedded()
     model, tokens = text.model, text.tokens
     ids = [tokens.ids[0], *[model.tokenizer.pad_id] * (len(tokens) - 2), tokens.ids[-1]]
     rows = replace(model.rows([tokens], "padding"), ids=torch.tensor(ids))

@@ -110,7 +110,7 @@ def test_where_names_have_no_room_the_picture_says_of_how_many():
 
 
 def crowded(layers, heads):
-    """As many heads as the largest models have, in a few heaps."""
+    """Make as many heads as the largest models have, in a few heaps."""
     numbers = np.random.default_rng(2)
     count = layers * heads
     clusters = [number % 4 for number in range(count)]

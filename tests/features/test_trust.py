@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from invented import embedding_model, first_word_reads, one_head_reads
-from pictures import said
+from pictures import picture_texts
 
-from attncli.effects.question import Asking, question
+from attncli.effects.question import Asking, make_question
 from attncli.features.trust import Controls, Shuffles, TrustResult, _report, _tokens_behind, tau, trust
 from attncli.features.trust.erasing import Erasing, aopc, erasable, order
 from attncli.features.trust.rankings import draw_rankings
@@ -72,7 +72,7 @@ def test_where_an_output_reads_one_token_through_one_head_the_maps_beat_random_r
 
 
 def test_no_more_is_said_than_the_figures_do(found):
-    """The same, with rankings that the network knows nothing of; and with too few tokens."""
+    """Give random rankings, and then too few tokens."""
     two = {name: found.importances[name] for name in ("attention", "norms")}
     nothing = replace(found, importances=two, exact=None)
     backwards = [{name: scores[::-1] for name, scores in one.aopc.items()} for one in found.erased]
@@ -86,10 +86,10 @@ def test_no_more_is_said_than_the_figures_do(found):
 
 def test_a_random_ranking_beats_random_ones_no_more_often_than_its_level(reader, found):
     draws, controls = 80, 120
-    asked = question(reader, TEXT, Asking(target="LABEL_1", kind="probability"))
+    question = make_question(reader, TEXT, Asking(target="LABEL_1", kind="probability"))
     rankings = [order(one) for one in draw_rankings(len(found.erasable), draws * (1 + controls), seed=1)]
-    scores = {way: aopc(Erasing(asked, way), rankings) for way in ("mask", "deletion")}
-    said = 0
+    scores = {way: aopc(Erasing(question, way), rankings) for way in ("mask", "deletion")}
+    verdicts = 0
     for start in range(0, len(rankings), 1 + controls):
         some = slice(start, start + 1 + controls)
         names = ("comprehensiveness", "sufficiency")
@@ -98,8 +98,8 @@ def test_a_random_ranking_beats_random_ones_no_more_often_than_its_level(reader,
             for one in found.erased
         ]
         one = replace(found, importances={"random": np.zeros(0)}, erased=erased, taus={}, exact=None)
-        said += bool(one.better)
-    assert said <= 9  # of 80 at 5%: more come by chance in 1 of 100 (a binomial's tail)
+        verdicts += bool(one.better)
+    assert verdicts <= 9  # of 80 at 5%: more come by chance in 1 of 100 (a binomial's tail)
 
 
 # --- weights, beside the same tokens in random order --------------------------------------------------------
@@ -114,11 +114,11 @@ def test_weights_that_read_the_letters_matter_as_much_in_any_order(found):
 
 
 def test_luck_seldom_tells_a_difference(reader):
-    """Where no order of the letters differs for the weights, about 1 seed in 100 tells one."""
-    asked = question(reader, TEXT, Asking(target="LABEL_1"))
+    """Expect a verdict from about 1 seed in 100 if no order of the letters makes a difference."""
+    question = make_question(reader, TEXT, Asking(target="LABEL_1"))
     told = 0
     for seed in range(40):
-        shuffles = Shuffles([0], *shuffled(asked, 40, seed), reordered(asked, erasable(asked), 40, seed))
+        shuffles = Shuffles([0], *shuffled(question, 40, seed), reordered(question, erasable(question), 40, seed))
         told += shuffles.matters_more is not None
     assert told <= 3  # of 40 at 1%: more come by chance in 1 of 1,000
 
@@ -139,12 +139,12 @@ def test_the_verdict_on_weights_turns_with_its_figures(found):
         apart = np.where(np.arange(100) < more, 0.005, -0.005)
         permuted = np.concatenate([[other + apart], found.shuffles.permuted[1:]])
         shuffles = replace(found.shuffles, permuted=permuted, reordered=other)
-        said = replace(found, shuffles=shuffles).document()
-        assert said["reordered"]["more"] == more and said["reordered"]["less"] == 100 - more
+        document = replace(found, shuffles=shuffles).document()
+        assert document["reordered"]["more"] == more and document["reordered"]["less"] == 100 - more
         told = bool(stats.binomtest(more, 100).pvalue <= 0.01)
-        assert ("No difference can be told" in said["verdict"]) is not told
-        assert ("matter more to this text" in said["verdict"]) is (told and more > 50)
-        assert ("matter less to this text" in said["verdict"]) is (told and more < 50)
+        assert ("No difference can be told" in document["verdict"]) is not told
+        assert ("matter more to this text" in document["verdict"]) is (told and more > 50)
+        assert ("matter less to this text" in document["verdict"]) is (told and more < 50)
     alone = replace(found, shuffles=replace(found.shuffles, reordered=np.zeros(0))).document()
     assert alone["reordered"] is None and "All its tokens are the same" in alone["verdict"]
 
@@ -153,14 +153,14 @@ def test_the_verdict_on_weights_turns_with_its_figures(found):
 
 
 def test_shares_are_those_of_all_orders_of_the_tokens(tmp_path):
-    """Each of the 5,040 orders of 7 tokens is scored by itself."""
+    """Score each of the 5,040 orders of 7 tokens by itself."""
     text = "the big cat sat on it ,"
     model, asking = embedding_model(tmp_path), Asking(similar_to=OTHER)
     found = trust(model, text, asking, Controls(permutations=2))
     assert len(found.erasable) == 7 and found.sizes == [1, 2, 4] and found.exact is not None and found.beam == 0
-    asked = question(model, text, asking)
+    question = make_question(model, text, asking)
     orders = list(permutations(range(7)))
-    scores = [np.subtract(*aopc(Erasing(asked, way), orders)) for way in ("mask", "deletion")]
+    scores = [np.subtract(*aopc(Erasing(question, way), orders)) for way in ("mask", "deletion")]
     every = np.mean(scores, axis=0)
     for name, share in zip(found.methods, found.as_good, strict=True):
         own = every[orders.index(tuple(order(found.importances[name])))]
@@ -217,7 +217,7 @@ def test_a_token_has_the_share_of_the_others_that_are_less_important():
 
 def test_every_ranking_and_every_way_of_erasing_is_a_row_of_the_picture(found):
     report = _report(found, None)
-    drawn = " ".join(said(figure_of(report.title, report.picture)))
+    drawn = " ".join(picture_texts(figure_of(report.title, report.picture)))
     for words in ("attention", "grad x attention", "alone, [MASK]", "alone, deleted", "mask padding"):
         assert words in drawn
     [maps] = [part for part in report.picture if isinstance(part, Maps)]

@@ -12,7 +12,7 @@ from invented import embedding_model
 
 from attncli import load_model
 from attncli.base.errors import RequestError
-from attncli.effects.question import Asking, question
+from attncli.effects.question import Asking, make_question
 from attncli.features.trust.erasing import (
     DELETED,
     MASKED,
@@ -41,18 +41,18 @@ def test_the_number_is_that_of_a_text_without_the_tokens(tiny, way):
     folder = tiny("bert", head="ForSequenceClassification")
     model = load_model(str(folder), device="cpu")
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
-    asked = question(model, TEXT, Asking(kind="logit", target="LABEL_1"))
-    ids = asked.texts[0].tokens.ids
+    question = make_question(model, TEXT, Asking(kind="logit", target="LABEL_1"))
+    ids = question.texts[0].tokens.ids
     sets = [frozenset(some) for some in ([2], [1, 3, 8], range(1, len(ids) - 2))]
     mask = model.tokenizer.backend.token_to_id("[MASK]")
-    for places, change in zip(sets, Erasing(asked, way).changes(sets), strict=True):
+    for places, change in zip(sets, Erasing(question, way).changes(sets), strict=True):
         if way == MASKED:
             left = [mask if place in places else number for place, number in enumerate(ids)]
         else:
             left = [number for place, number in enumerate(ids) if place not in places]
         with torch.no_grad():
             logit = theirs(torch.tensor([left])).logits[0, 1].item()
-        assert asked.value - change == pytest.approx(logit, abs=1e-5)
+        assert question.value - change == pytest.approx(logit, abs=1e-5)
 
 
 @pytest.mark.parametrize("head", QUESTIONS)
@@ -60,9 +60,9 @@ def test_nothing_erased_changes_nothing_and_something_does(tiny, head):
     model = load_model(str(tiny("bert", head=head)), device="cpu", dtype="float64")
     for asking in QUESTIONS[head]:
         text = TEXT.replace("big", "[MASK]") if head == "ForMaskedLM" and asking.at is None else TEXT
-        asked = question(model, text, asking)
+        question = make_question(model, text, asking)
         for way in ways(model):
-            erasing = Erasing(asked, way)
+            erasing = Erasing(question, way)
             del erasing.known[frozenset()]
             nothing, *some = erasing.changes([frozenset(), *(frozenset([place]) for place in erasing.erasable)])
             assert nothing == pytest.approx(0, abs=1e-9)
@@ -72,28 +72,28 @@ def test_nothing_erased_changes_nothing_and_something_does(tiny, head):
 
 def test_special_tokens_and_the_one_that_is_asked_at_stay(tiny):
     model = load_model(str(tiny("bert", head="ForMaskedLM")), device="cpu")
-    asked = question(model, "the [MASK] sat", Asking(kind="logit", target="cat"))
-    assert Erasing(asked, DELETED).erasable == [1, 3]
-    asked = question(model, "the cat", Asking(kind="distance", pair="it"))
-    assert Erasing(asked, DELETED).erasable == [1, 2, 4]
+    question = make_question(model, "the [MASK] sat", Asking(kind="logit", target="cat"))
+    assert Erasing(question, DELETED).erasable == [1, 3]
+    question = make_question(model, "the cat", Asking(kind="distance", pair="it"))
+    assert Erasing(question, DELETED).erasable == [1, 2, 4]
 
 
 def test_of_two_texts_tokens_of_the_first_are_erased(tmp_path):
     model = embedding_model(tmp_path / "embedding")
-    asked = question(model, "the cat sat", Asking(similar_to="the big cat"))
-    shorter = question(model, "the sat", Asking(similar_to="the big cat"))
-    assert leave_one_out(Erasing(asked, DELETED))[1] == pytest.approx(asked.value - shorter.value, abs=1e-9)
-    masked = question(model, "the [MASK] sat", Asking(similar_to="the big cat"))
-    assert leave_one_out(Erasing(asked, MASKED))[1] == pytest.approx(asked.value - masked.value, abs=1e-9)
+    question = make_question(model, "the cat sat", Asking(similar_to="the big cat"))
+    shorter = make_question(model, "the sat", Asking(similar_to="the big cat"))
+    assert leave_one_out(Erasing(question, DELETED))[1] == pytest.approx(question.value - shorter.value, abs=1e-9)
+    masked = make_question(model, "the [MASK] sat", Asking(similar_to="the big cat"))
+    assert leave_one_out(Erasing(question, MASKED))[1] == pytest.approx(question.value - masked.value, abs=1e-9)
 
 
 @pytest.mark.parametrize("way", [MASKED, DELETED])
 def test_a_distance_is_of_the_tokens_that_are_left(tiny, way):
     model = load_model(str(tiny("bert")), device="cpu", dtype="float64")
-    asked = question(model, "the cat sat", Asking())
-    [change] = Erasing(asked, way).changes([frozenset([2])])
-    without = question(model, "the [MASK] sat" if way == MASKED else "the sat", Asking()).texts[0].last[0]
-    before = asked.texts[0].last[0][[0, 1, 3, 4]]
+    question = make_question(model, "the cat sat", Asking())
+    [change] = Erasing(question, way).changes([frozenset([2])])
+    without = make_question(model, "the [MASK] sat" if way == MASKED else "the sat", Asking()).texts[0].last[0]
+    before = question.texts[0].last[0][[0, 1, 3, 4]]
     after = without[[0, 1, 3, 4]] if way == MASKED else without
     assert change == pytest.approx(((after - before).norm(dim=-1) / before.norm(dim=-1)).mean().item())
 

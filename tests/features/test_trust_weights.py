@@ -6,7 +6,7 @@ from invented import embedding_model
 
 from attncli import load_model
 from attncli.effects.change import Reweigh, Unchanged, uniform
-from attncli.effects.question import Asking, question
+from attncli.effects.question import Asking, make_question
 from attncli.features.trust.erasing import erasable
 from attncli.features.trust.weights import OTHER, REORDERED, Permuted, _orders, reordered, shuffled
 from attncli.models.block import Tap
@@ -46,7 +46,7 @@ def move(before, after) -> list[int]:
 @pytest.mark.parametrize("mask", ["padding", "causal"])
 def test_a_permuted_row_has_the_same_weights_on_keys_that_it_may_attend_to(model, mask):
     watch = Watch(Permuted(3))
-    [text] = question(model, TEXT, Asking(kind="distance", mask=mask)).texts
+    [text] = make_question(model, TEXT, Asking(kind="distance", mask=mask)).texts
     Unchanged.of(model, text.tokens, mask, [watch])
     count, moved = len(text.tokens), 0
     for before, after in watch.seen:
@@ -61,36 +61,36 @@ def test_a_permuted_row_has_the_same_weights_on_keys_that_it_may_attend_to(model
 
 
 def test_a_seed_is_a_permutation(model):
-    [text] = question(model, TEXT, Asking(kind="distance")).texts
+    [text] = make_question(model, TEXT, Asking(kind="distance")).texts
     ends = [Unchanged.of(model, text.tokens, taps=[Watch(Permuted(seed))]).last for seed in (1, 1, 2)]
     assert torch.equal(ends[0], ends[1]) and not torch.allclose(ends[0], ends[2])
 
 
 def test_effects_are_those_of_a_network_that_has_these_weights(model):
-    asked = question(model, TEXT, Asking(target="LABEL_0", kind="logit"))
-    permuted, flat = shuffled(asked, 3, seed=7)
-    [text] = asked.texts
+    question = make_question(model, TEXT, Asking(target="LABEL_0", kind="logit"))
+    permuted, flat = shuffled(question, 3, seed=7)
+    [text] = question.texts
     for draw in range(3):
         last = Unchanged.of(model, text.tokens, taps=[Watch(Permuted(7 * 3 + draw))]).last
-        assert permuted[0, draw] == pytest.approx(float(asked([last])[0]) - asked.value, abs=1e-10)
+        assert permuted[0, draw] == pytest.approx(float(question([last])[0]) - question.value, abs=1e-10)
     last = Unchanged.of(model, text.tokens, taps=[Watch(uniform)]).last
-    assert flat[0] == pytest.approx(float(asked([last])[0]) - asked.value, abs=1e-10)
+    assert flat[0] == pytest.approx(float(question([last])[0]) - question.value, abs=1e-10)
     assert permuted.shape == (5, 3) and flat.shape == (5,)
-    [alone] = asked.effects([Reweigh([(2, head) for head in range(4)], uniform)])
+    [alone] = question.effects([Reweigh([(2, head) for head in range(4)], uniform)])
     assert flat[3] == pytest.approx(alone)
 
 
 def test_two_texts_have_permutations_of_their_own(tmp_path):
     """The cosine of a text with itself stays 1 where both are permuted in the same way."""
     model = embedding_model(tmp_path)
-    asked = question(model, TEXT, Asking(similar_to=TEXT))
-    permuted, _ = shuffled(asked, 5, seed=3)
-    assert asked.value == pytest.approx(1) and (permuted < -1e-9).all()
-    one, other = asked.texts
+    question = make_question(model, TEXT, Asking(similar_to=TEXT))
+    permuted, _ = shuffled(question, 5, seed=3)
+    assert question.value == pytest.approx(1) and (permuted < -1e-9).all()
+    one, other = question.texts
     for draw in range(5):
         last = Unchanged.of(model, one.tokens, taps=[Watch(Permuted(3 * 5 + draw))]).last
         beside = Unchanged.of(model, other.tokens, taps=[Watch(Permuted(3 * 5 + draw, OTHER))]).last
-        assert permuted[0, draw] == pytest.approx(float(asked([last, beside])[0]) - asked.value, abs=1e-10)
+        assert permuted[0, draw] == pytest.approx(float(question([last, beside])[0]) - question.value, abs=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,14 @@ def test_two_texts_have_permutations_of_their_own(tmp_path):
     ],
 )
 def test_effects_on_reordered_tokens_are_those_of_texts_that_read_so(model, asking):
-    asked = question(model, TEXT, asking)
-    value = asked.value  # is kept, of this text only
-    found = reordered(asked, erasable(asked), 4, seed=2)
-    assert asked.value == value and asked.of(asked.texts) == value
-    [text] = asked.texts
-    for draw, tokens in enumerate(_orders(text.tokens, erasable(asked), 4, seed=2)):
-        words = [tokens.text[place] for place in erasable(asked)]
-        own = question(model, " ".join(words), asking)
+    question = make_question(model, TEXT, asking)
+    value = question.value  # is kept, of this text only
+    found = reordered(question, erasable(question), 4, seed=2)
+    assert question.value == value and question.of(question.texts) == value
+    [text] = question.texts
+    for draw, tokens in enumerate(_orders(text.tokens, erasable(question), 4, seed=2)):
+        words = [tokens.text[place] for place in erasable(question)]
+        own = make_question(model, " ".join(words), asking)
         assert own.texts[0].tokens.ids == tokens.ids
         rule = Watch(Permuted(2 * 4 + draw, REORDERED))
         last = Unchanged.of(model, tokens, asking.mask, [rule]).last
@@ -120,17 +120,17 @@ def test_effects_on_reordered_tokens_are_those_of_texts_that_read_so(model, aski
 def test_both_texts_of_a_cosine_are_permuted_where_the_first_is_reordered(tmp_path):
     model = embedding_model(tmp_path)
     asking = Asking(similar_to="a cat is big")
-    asked = question(model, TEXT, asking)
-    found = reordered(asked, erasable(asked), 3, seed=1)
-    for draw, tokens in enumerate(_orders(asked.texts[0].tokens, erasable(asked), 3, seed=1)):
-        own = question(model, " ".join(tokens.text[1:-1]), asking)
+    question = make_question(model, TEXT, asking)
+    found = reordered(question, erasable(question), 3, seed=1)
+    for draw, tokens in enumerate(_orders(question.texts[0].tokens, erasable(question), 3, seed=1)):
+        own = make_question(model, " ".join(tokens.text[1:-1]), asking)
         last = Unchanged.of(model, tokens, taps=[Watch(Permuted(3 + draw, REORDERED))]).last
         beside = Unchanged.of(model, own.texts[1].tokens, taps=[Watch(Permuted(3 + draw, OTHER))]).last
         assert found[draw] == pytest.approx(float(own([last, beside])[0]) - own.value, abs=1e-10)
 
 
 def test_another_order_has_the_same_tokens_elsewhere_and_never_reads_the_same(model):
-    tokens = question(model, "the the the cat", Asking(kind="distance")).texts[0].tokens
+    tokens = make_question(model, "the the the cat", Asking(kind="distance")).texts[0].tokens
     drawn = _orders(tokens, [1, 2, 3, 4], 40, seed=0)
     assert len(drawn) == 40
     for one in drawn:

@@ -1,9 +1,9 @@
 """attncli view: from texts or saved records to a page in a file."""
 
-import json
 import re
 
 import pytest
+from packed import page_data
 
 from attncli.analysis.edges import with_usual
 from attncli.corpus.usual import usual_of
@@ -31,7 +31,7 @@ def described(folder):
 
     def read(name="attention.html"):
         document = (folder / name).read_text(encoding="utf-8")
-        return json.loads(re.search(r'id="page">(.*?)</script>', document)[1])
+        return page_data(document)
 
     return read
 

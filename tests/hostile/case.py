@@ -51,7 +51,7 @@ class Case:
     note: str = ""
 
     def save(self, path: Path) -> None:
-        """With bytes as they are, so that it stays what it is when generators change."""
+        """Write the case with its bytes, so that it stays the same when generators change."""
         document = {name: value for name, value in asdict(self).items() if value not in ({}, None, "", "any")}
         for name in ("files", "stdin"):
             if name in document:
@@ -84,7 +84,7 @@ def as_json(found: bytes) -> Any:
 
 
 def content(written: Any, original: Original) -> bytes:
-    """What a case file says that a file holds."""
+    """Return the bytes of a file as a case describes them."""
     if isinstance(written, str):
         return written.encode("utf-8", "surrogateescape")
     if "base64" in written:

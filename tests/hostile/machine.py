@@ -60,7 +60,7 @@ class Result(NamedTuple):
 
 @dataclass
 class Count:
-    """What came of the cases of a kind. fell: the first of those that fell in the same way, and how many did."""
+    """The results of the cases of a kind. fell: the first of those that failed in the same way, and their number."""
 
     cases: int = 0
     refused: int = 0
@@ -155,7 +155,7 @@ def warm(place: Path, lines: Sequence[str]) -> None:
 
 
 def remembering_minilm(load: Callable[..., Any]) -> Callable[..., Any]:
-    """What loads models; of minilm it takes the one that is loaded now, whose reading takes longer than a call."""
+    """Return a loader of models that keeps minilm loaded, since reading it takes longer than a call."""
     kept = load("minilm", "cpu")
     kept.attend("warm")
 

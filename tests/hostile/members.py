@@ -29,7 +29,7 @@ def with_member(archive: bytes, name: str, text: str) -> bytes:
 
 
 def raw_members(archive: bytes) -> dict[str, bytes]:
-    """What lies in a zip file, as it lies there."""
+    """Return the members of a zip file as stored."""
     with zipfile.ZipFile(io.BytesIO(archive)) as found:
         return {name: found.read(name) for name in found.namelist()}
 

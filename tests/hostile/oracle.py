@@ -1,4 +1,4 @@
-"""What is right whatever was asked: exit 0 with true output, or one line that says why not; and nothing left behind."""
+"""The oracle of all cases: exit 0 with true output, or one line that says why not; and no file left behind."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def wrong(case: Case, outcome: Outcome, arguments: tuple[str, ...] | None = None
 
 
 def heard(case: Case) -> bool:
-    """Whether what is said on stderr arrives: it lies in a file, which may have no room."""
+    """Return whether stderr arrives: it is a file, which may have no room."""
     return "stderr" not in case.streams and case.disturbed.get("RLIMIT_FSIZE", LONGEST) >= LONGEST
 
 
@@ -52,7 +52,7 @@ def ended_badly(outcome: Outcome) -> str | None:
 
 
 def said_badly(outcome: Outcome) -> str | None:
-    """On either stream: what no user should see."""
+    """Return the first thing on either stream that no user should see."""
     try:
         texts = [outcome.err.decode("utf-8"), outcome.out.decode("utf-8")]
     except UnicodeDecodeError:
@@ -121,7 +121,7 @@ def left_behind(typed: tuple[str, ...], outcome: Outcome, unsaid: bool = False) 
 
 
 def of_sums(path: Path, state: Path) -> bool:
-    """Whether it is a folder of sums, one around it, or a file in it: kept up to date until a request is refused."""
+    """Return whether a path is a folder of sums, contains one or lies in one: it changes until the refusal."""
     return path == state or path in state.parents or (path.parent == state and SUMS.fullmatch(path.name) is not None)
 
 

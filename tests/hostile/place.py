@@ -96,7 +96,7 @@ def make_files(folder: Path) -> None:
 
 
 def make_tables(folder: Path) -> None:
-    """In a process of its own: pyarrow leaves a thread."""
+    """Run in a process of its own, since pyarrow leaves a thread."""
     from corpora import FORMS, save_dataset
 
     for name, form in CORPORA.items():

@@ -68,7 +68,7 @@ class Runner:
             shutil.copy(source, target)
 
     def snapshot(self) -> dict[str, tuple[int, int, int]]:
-        """Every file and folder by its name: which, when changed, how long."""
+        """Return every file and folder by name, with its inode, time of change and size."""
         found = {}
         for entry in walked(self.folder):
             about = entry.stat(follow_symlinks=False)
@@ -96,7 +96,7 @@ class Runner:
             self.tidy()
 
     def copy(self, target: Path, source: str) -> None:
-        """What is meant by one of a case's `copies`, in the place of what there is."""
+        """Put what a case's `copies` names in place of the file."""
         target.unlink(missing_ok=True)
         if source.startswith(LINK):
             target.symlink_to(source.removeprefix(LINK))
@@ -120,7 +120,7 @@ class Runner:
         self.before = self.snapshot()
 
     def run(self, case: Case, arguments: tuple[str, ...] | None = None, **disturbed: Any) -> Outcome:
-        """What the call does, in the folder as it is prepared; `made` and `changed`: since just before."""
+        """Make the call in the prepared folder, and note the files that it made and changed."""
         before = self.snapshot()
         outcome = forked(lambda: program(case, arguments or case.arguments, self.folder), case, **disturbed)
         after = self.snapshot()
@@ -132,7 +132,7 @@ class Runner:
 
 
 def cleared(name: str, after: dict[str, tuple[int, int, int]]) -> bool:
-    """What a process that was killed had left, and this one has removed, as it is to."""
+    """Return whether this process removed a file that a killed one left, as it should."""
     parts = Path(name).parts
     return name not in after and (parts[0].startswith(PREFIX) or not PASSING.isdisjoint(parts[1:]))
 

@@ -1,4 +1,4 @@
-"""What was found, by the machine or by people, is as it should be and stays so; and so is a sample of every kind.
+"""Check that every finding, by the machine or by people, stays fixed, and try a sample of every kind.
 
 `python -m tests.hostile` looks for more, as long as it is told to.
 """
@@ -26,7 +26,7 @@ def ran(*options: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def found():
-    """What came of all of them and of a sample, in one process, which imports everything once."""
+    """The results of all cases and of a sample, in one process, which imports everything once."""
     return ran("--rerun", *map(str, CASES), "--cases", str(SAMPLE), "--seed", "1")
 
 

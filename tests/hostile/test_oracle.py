@@ -18,7 +18,7 @@ DONE = Case("files", ("run", "--json"))
 
 
 def outcome_of(program, case=DONE, **more):
-    """What comes of a program that is a function, in a child."""
+    """Return the outcome of a function that runs as a program in a child process."""
 
     def call():
         program()

@@ -1,4 +1,4 @@
-"""What holds of every document that is printed, whatever was asked: fields as written down, and numbers that can be."""
+"""Check any printed document: its fields are those documented, and its numbers are possible."""
 
 import math
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ SUBCOMMANDS = {"models show"}
 
 
 def untrue(typed: tuple[str, ...], document: Any) -> str | None:
-    """What can't be, or None."""
+    """Return what can't be true of a document; None if all can."""
     name = " ".join(typed[:2]) if " ".join(typed[:2]) in SUBCOMMANDS else typed[0]
     if name not in sections():
         return None

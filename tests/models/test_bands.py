@@ -43,7 +43,7 @@ def with_reach(network, reach):
 
 
 class Sums:
-    """What `BlockSums` asks of a `BatchSums`."""
+    """The attributes of a `BatchSums` that `BlockSums` uses."""
 
     def __init__(self, network, counting, block_weights):
         config = network.config

@@ -1,4 +1,4 @@
-"""Which files of a directory hold a model."""
+"""Check which files of a directory are a model."""
 
 import json
 

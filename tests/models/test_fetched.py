@@ -54,7 +54,7 @@ def names_in(folder: Path) -> set[str]:
 
 
 def left_in(cache: Path) -> list[str]:
-    """What is in the cache's folder for ADDRESS, hidden or not."""
+    """Return the files in the cache's folder for ADDRESS, hidden or not."""
     return [path.name for folder in cache.iterdir() for path in folder.iterdir()]
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncli import load_model
-from attncli.base.choices import Mask, names
+from attncli.base.choices import MaskName, names
 from attncli.checks.memory import peak_added
 from attncli.models import taps as blocks
 from attncli.record import Request, grouping
@@ -55,7 +55,7 @@ GROUPINGS = st.builds(Grouping, st.sampled_from([None, "0-2", "1,-1", "-1"]), st
         Request,
         st.sampled_from(["all", "2,0"]),
         st.sampled_from(["all", "1", "3,0"]),
-        st.sampled_from(names(Mask)),
+        st.sampled_from(names(MaskName)),
         measure=st.sampled_from(["weight", "norm"]),
     ),
     pad_to=st.sampled_from([None, 40]),
@@ -63,7 +63,7 @@ GROUPINGS = st.builds(Grouping, st.sampled_from([None, "0-2", "1,-1", "-1"]), st
     block=st.sampled_from([1, 70, 500, 2**22]),
 )
 def test_what_is_kept_is_what_the_full_record_gives(model, texts, grouping_, request_, pad_to, most, block):
-    """Of several texts at once, in blocks of any size, of windows as of everything."""
+    """Compare several texts in one batch, in blocks of any size, with windows and without."""
     tokens = [model.tokenizer.encode(text, None, pad_to) for text in texts]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(grouping, "LONG", 8)
@@ -91,7 +91,7 @@ def test_transformers_gives_the_same(tiny, short, grouping_):
 
 @pytest.mark.parametrize("family", ["bert", "deberta-v2"])
 def test_vectors_are_of_tokens(tiny, short, family):
-    """Of those that are shown one by one they are kept, with what positions add; of stretches there are none."""
+    """Keep the vectors of tokens shown one by one, with the terms of positions; stretches have none."""
     model = load_model(str(tiny(family)), device="cpu")
     every = model.attend(LONG, vectors="1.2,0.3")
     some = model.attend(LONG, vectors="1.2,0.3", grouping=Grouping("3-7"))

@@ -31,7 +31,7 @@ def taken(tiny):
 
 
 def spied(monkeypatch, module, name):
-    """What a function of transformers is given, and what it returns, call by call."""
+    """Record the arguments and results of a function of transformers, call by call."""
     calls = []
     function = getattr(module, name)
 

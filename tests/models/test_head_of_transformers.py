@@ -74,7 +74,7 @@ def test_its_steps_lead_to_their_weights_and_outputs(case):
 
 
 def test_its_vectors_make_the_weights(case):
-    """Of all heads, by the formula of the record, as a page has it."""
+    """Compute the weights of all heads with the record's formula, as a page does."""
     model, tokens, _, maps, *_ = case
     [record] = model.attend_tokens([tokens], Request(LAYER, "all", vectors="all", which=None))
     vectors = record.vectors

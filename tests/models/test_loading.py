@@ -1,4 +1,4 @@
-"""Which engine a model gets: by what is asked for, and by what stands in its configuration."""
+"""Check which engine a model gets, by the request and by its configuration."""
 
 import warnings
 
@@ -41,7 +41,7 @@ def test_a_bert_that_is_a_decoder_is_run_by_transformers(tmp_path):
 
 
 def test_half_of_convberts_heads_are_a_convolution_and_it_is_run_by_transformers(tmp_path):
-    """It has a part beside the attention that our layers have no place for."""
+    """Load a model with a part beside the attention that our layers have no place for."""
     config = transformers.ConvBertConfig(
         vocab_size=len(vocabulary()), hidden_size=32, embedding_size=32, intermediate_size=48, num_hidden_layers=2,
         num_attention_heads=4, max_position_embeddings=40, pad_token_id=0,

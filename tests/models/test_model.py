@@ -154,7 +154,7 @@ def test_a_long_text_is_cut_with_a_notice(minilm):
 
 @pytest.mark.parametrize("make", [list, iter])
 def test_a_bar_says_how_far_many_texts_are(make, minilm, capsys):
-    """Of a generator's texts nobody knows how many there are."""
+    """Pass a generator, whose number of texts is unknown."""
     texts = ["The cat sat.", "It is big.", "A dog."]
     found = list(minilm.attend_many(make(texts), layers=0, progress=True))
     assert [one.tokens.text for one in found] == [one.tokens.text for one in minilm.attend_many(texts, layers=0)]

@@ -86,6 +86,7 @@ def test_every_family_under_every_mask(family, mask):
     close(ours, theirs, 1e-5, 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", EVERY)
 @given(data=st.data())
 @settings(max_examples=15)

@@ -58,7 +58,7 @@ def test_what_they_are_norms_of_adds_up_to_what_attention_gives(tiny, family):
 
 
 def part_of(attention, x, head):
-    """What one head brings to the output of `forward` for one token: the others' columns of W_O are left out."""
+    """Return the contribution of one head to the output of `forward` for one token: its own columns of W_O."""
     part = slice(head * attention.head_dim, (head + 1) * attention.head_dim)
     with torch.inference_mode():
         value = attention.project(x)[2][0, head, 0]

@@ -10,7 +10,7 @@ from nearness import eager, same_weights
 import attncli
 from attncli import RequestError, load_model
 from attncli.effects.change import Reweigh, uniform
-from attncli.effects.question import Asking, question
+from attncli.effects.question import Asking, make_question
 from attncli.features.cut import Scissors
 from attncli.features.trust import likeliest
 
@@ -47,13 +47,13 @@ def test_what_counts_every_layer_says_so(model):
 
 
 def test_silencing_a_head_is_zeroing_its_columns(model):
-    asked = {"target": model.outputs()["next"].labels[70], "kind": "logit"}
-    found = attncli.ablate(model, TEXT, layers=3, heads=2, **asked)
+    question = {"target": model.outputs()["next"].labels[70], "kind": "logit"}
+    found = attncli.ablate(model, TEXT, layers=3, heads=2, **question)
     weight = model.network.model.layers[3].self_attn.out_proj.weight
     kept = weight.clone()
     try:
         weight[:, 16:24] = 0
-        after = attncli.ablate(model, TEXT, **asked).answer
+        after = attncli.ablate(model, TEXT, **question).answer
     finally:
         weight.copy_(kept)
     assert after.about == found.answer.about and abs(found.effects.item()) > 1e-3
@@ -69,11 +69,12 @@ def test_an_edge_can_matter_through_layers_without_attention(model):
     assert not (moved & ~scissors.can_matter).any() and moved[:-1].any()
 
 
+@pytest.mark.slow
 def test_rows_of_trust_name_the_layers_that_have_attention(model):
     found = attncli.trust(model, TEXT, permutations=3)
     rows = found.document()["weights"]
     assert [row["layer"] for row in rows] == [None, 1, 3]
     heads = [(3, head) for head in range(model.heads)]
-    asked = likeliest(question(model, TEXT), Asking())
-    [alone] = asked.effects([Reweigh(heads, uniform)])
+    question = likeliest(make_question(model, TEXT), Asking())
+    [alone] = question.effects([Reweigh(heads, uniform)])
     assert rows[2]["uniform"] == pytest.approx(float(alone), abs=1e-6)

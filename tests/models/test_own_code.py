@@ -33,19 +33,19 @@ def change_tensors(directory: Path, take: str = "", add: str | None = None) -> N
 
 
 def alibi(directory: Path) -> None:
-    """As jina-v2; worse, as all of BERT's tensors are there."""
+    """Make a checkpoint like jina-v2, with all of BERT's tensors, which is worse."""
     make_checkpoint(directory, "bert")
     bring_code(directory, position_embedding_type="alibi")
 
 
 def rotary(directory: Path) -> None:
-    """As jina-v3."""
+    """Make a checkpoint like jina-v3."""
     make_checkpoint(directory, "xlm-roberta")
     bring_code(directory, position_embedding_type="rotary")
 
 
 def unknown(directory: Path) -> None:
-    """As jina-bert's relatives: a model type that only its code knows."""
+    """Make a checkpoint like jina-bert's relatives: only its code knows the model type."""
     make_checkpoint(directory, "bert")
     bring_code(directory, model_type="own_bert")
 
@@ -57,7 +57,7 @@ def another(directory: Path) -> None:
 
 
 def others_missing(directory: Path) -> None:
-    """As MosaicBERT and DNABERT-2."""
+    """Make a checkpoint like MosaicBERT and DNABERT-2."""
     make_checkpoint(directory, "bert")
     bring_code(directory)
     change_tensors(directory, take="self.query")
@@ -108,7 +108,7 @@ def test_code_that_is_not_needed_is_left_aside_with_a_notice(engine, tmp_path, t
 
 
 def test_a_head_of_its_own_is_none_of_the_networks_business(tmp_path):
-    """In a model that transformers runs, heads are left over as well, under any name."""
+    """Run a model with transformers, where heads are left over as well, under any name."""
     make_foreign(tmp_path, "gpt2")
     bring_code(tmp_path)
     change_tensors(tmp_path, add="own_head.weight")

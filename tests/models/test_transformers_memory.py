@@ -49,7 +49,7 @@ def watched(model, predict):
 @pytest.mark.slow
 @pytest.mark.parametrize("predict", [True, False])
 def test_one_head_of_a_decoder_allocates_one_heads_maps(llama, predict):
-    """With a prediction the walk goes on to the last layer; the logits are those of the last token."""
+    """Predict, so that the walk goes on to the last layer; the logits are those of the last token."""
     record, watch = watched(llama, predict)
     one_map = 4 * LENGTH**2
     assert record.weights.nbytes == one_map and (record.prediction is not None) == predict

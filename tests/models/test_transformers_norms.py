@@ -24,7 +24,7 @@ SLOW = [
 
 @pytest.mark.parametrize(("name", "part"), [*QUICK, *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW)])
 def test_norms_are_those_of_what_a_token_brings(tmp_path, name, part):
-    """Of all heads, of some in another order, and between words."""
+    """Compare all heads, some in another order, and norms between words."""
     model = load_model(str(make_small(tmp_path, name)), device="cpu", engine="transformers")
     theirs = ByHand(model.place.path, part, torch.float32)
     ids, fed = theirs.tokenizer(TEXT).input_ids, None

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from nearness import eager, same_vectors, same_weights
+from slow import slow_except
 from small_networks import make_small, sharpen, small_config
 from transformers import AutoModel
 
@@ -22,7 +23,7 @@ SLOW = [
     "deepseek_v3", "opt", "bert", "roberta", "electra", "distilbert", "modernbert", "esm", "eurobert", "nomic_bert",
     "mt5", "pegasus", "mbart", "marian", "starcoder2", "granite", "cohere", "stablelm", "glm4", "exaone4", "biogpt",
 ]  # fmt: skip
-TYPES = [*QUICK, *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)]
+TYPES = slow_except([*QUICK, *SLOW], QUICK)
 LENGTH, WRITTEN = 9, 5
 
 
@@ -50,7 +51,7 @@ class Sides(NamedTuple):
 
     @property
     def fed(self):
-        """How many tokens a decoder is fed."""
+        """The number of tokens that a decoder is fed."""
         return WRITTEN if "decoder_input_ids" in self.inputs else LENGTH
 
     def run(self, queries, keys):
@@ -159,7 +160,7 @@ def small(tmp_path_factory):
 
 
 def shown_by_hand(mask, length, real, window, ahead):
-    """What a mask shows, bool `[query, key]`. ahead: whether the network was trained to look ahead."""
+    """Return what a mask allows, bool `[query, key]`. ahead: the network was trained to look ahead."""
     back = np.subtract.outer(np.arange(length), np.arange(length))
     shown = np.ones((length, length), dtype=bool)
     if mask == "causal" or (mask is None and not ahead):
@@ -206,7 +207,7 @@ def test_a_decoder_has_the_mask_that_is_asked_for(small, name, mask):
 
 
 @pytest.mark.parametrize("mask", ["padding", "none", "causal"])
-@pytest.mark.parametrize("name", ["bert", pytest.param("modernbert", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", slow_except(["bert", "modernbert"], ["bert"]))
 def test_an_encoder_has_the_mask_that_is_asked_for(small, tiny, name, mask):
     """`causal` hides the future; ModernBERT's windows stay."""
     model = load_model(str(tiny("bert")), device="cpu", engine="transformers") if name == "bert" else small(name)

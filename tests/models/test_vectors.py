@@ -31,7 +31,7 @@ def test_queries_and_keys_make_the_maps_of_every_family(family, data, tiny):
 
 @pytest.mark.parametrize("family", ["modernbert", "bert"])
 def test_what_positions_turned_can_be_turned_back(family, tiny):
-    """To what the projections gave: x W + b, of every token, of some, and of a file."""
+    """Compare with the projections, x W + b, for every token, for some, and from a file."""
     model = load_model(str(tiny(family)), "cpu")
     record = model.attend("the cat sat on it", vectors="all", layers=[0, 1])
     assert (record.vectors.turning is not None) == (family == "modernbert")

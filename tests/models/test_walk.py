@@ -69,8 +69,8 @@ def projected(family: str) -> tuple[Network, dict[str, list[Tensor]]]:
 @given(layers=CHOSEN, heads=CHOSEN, data=st.data())
 @settings(max_examples=10)
 def test_queries_and_keys_are_those_of_transformers(family, layers, heads, data):
-    """What its own projections give, in the last layer that runs and in those before, in the order asked for. (Those
-    APART, that are turned then, serve positions too, or are parts of one matrix, are in `tests/checks/test_ways.py`.)
+    """Compare with the projections of transformers, in the last layer that runs and in those before, in the order
+    requested. (The families in APART rotate them or use them for positions: see `tests/checks/test_ways.py`.)
     """
     network, made = projected(family)
     pairs = [(layer, head) for layer in layers for head in heads]
@@ -99,7 +99,7 @@ def test_keeping_queries_and_keys_takes_no_more_arithmetic(layers, heads):
 
 
 class Forbidden(torch.nn.Module):
-    """What must not run."""
+    """A module that must not run."""
 
     def forward(self, *_: Any, **__: Any) -> Tensor:
         raise AssertionError("this was not asked for")

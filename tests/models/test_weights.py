@@ -12,6 +12,7 @@ import torch
 from checkpoints import EACH, every_with, language_head, make_checkpoint, make_config, make_network, network_class
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from irregular import TouchedByPickle
 from safetensors.torch import load_file, save_file
 
 from attncli import Notice, RequestError, load_model
@@ -56,7 +57,7 @@ def test_every_form_of_a_checkpoint_is_the_same_network(family, form, tmp_path):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_parts_of_one_matrix_take_no_more_memory_than_it(dtype, tiny):
-    """In the file's own dtype they are where the file is; in another one, none of them holds the whole."""
+    """Load in the file's dtype, where parts are mapped, and in another one, where none holds the whole matrix."""
     model = load_model(str(tiny("modernbert")), "cpu", dtype)
     model.need(1)
     attention = model.network.layer(0).attention
@@ -224,22 +225,12 @@ def test_garbled_bytes_end_in_an_answer_or_a_refusal(form, name, spots, tiny):
         assert "\n" not in str(error)
 
 
-class Evil:
-    """Unpickling this creates a file."""
-
-    def __init__(self, witness: Path) -> None:
-        self.witness = witness
-
-    def __reduce__(self):
-        return Path.touch, (self.witness,)
-
-
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol")
 @pytest.mark.parametrize("how", ["torch", "old torch", "pickle", "in a tensor's place"])
 def test_a_pickle_that_wants_to_run_code_does_not(how, checkpoint, tmp_path):
     (checkpoint / "model.safetensors").unlink()
     path, witness = checkpoint / "pytorch_model.bin", tmp_path / "witness"
-    evil = Evil(witness)
+    evil = TouchedByPickle(witness)
     if how == "pickle":
         path.write_bytes(pickle.dumps(evil))
     elif how == "in a tensor's place":

@@ -19,7 +19,7 @@ def record():
 
 
 def arrows(page):
-    """What the arrows say, and where they stand."""
+    """Return the labels of the arrows and their places."""
     return [(one["away"], int(one["token"]), one["head"], one["weight"]) for one in page.marks("rect") if "away" in one]
 
 

@@ -34,7 +34,7 @@ def found(random_maps):
 
 @pytest.fixture
 def causal(random_maps):
-    """Without a mask and with one that hides the future, on one text."""
+    """The difference between no mask and a causal one, on one text."""
     mask = np.tri(7, dtype=bool)
     maps = random_maps(1, 2, 7)
     seen = np.where(mask, maps, 0)
@@ -52,7 +52,7 @@ def cells(page):
     return {(cell["map"], int(cell["query"]), int(cell["key"])): cell for cell in page.marks("rect")}
 
 
-def shown(number):
+def signed_text(number):
     """A difference as the page writes it."""
     text = f"{abs(number):.3f}"
     return text if float(text) == 0 else f"{'−' if number < 0 else '+'}{text}"
@@ -86,7 +86,7 @@ def test_every_cell_of_the_three_maps_is_its_number_and_changes_are_coloured_aro
             colour = 255 * np.array(matplotlib.colormaps[CHANGES](0.5 + number / most / 2))[:3]
             assert [int(part) for part in cell["fill"][4:-1].split(",")] == pytest.approx(colour, abs=8)
     texts = page.texts()
-    assert {shown(-most), shown(most)} <= set(texts)  # what the ends of the scales stand for
+    assert {signed_text(-most), signed_text(most)} <= set(texts)  # what the ends of the scales stand for
     assert texts.count(f"{as_shown(max(numbers['A'].max(), numbers['B'].max()))}") == 2
 
 
@@ -128,7 +128,7 @@ def test_pointing_at_a_cell_of_one_tells_all_three_numbers_and_marks_it_in_the_o
     plain = page.pixels()
     page.point(*middle(drawn[name, 3, 6]))
     said = " · ".join(
-        f"{one} {shown(numbers[one][3, 6]) if one == 'B − A' else as_shown(numbers[one][3, 6])}" for one in MAPS
+        f"{one} {signed_text(numbers[one][3, 6]) if one == 'B − A' else as_shown(numbers[one][3, 6])}" for one in MAPS
     )
     assert page.tip() == f"{names[3]} (3) → {names[6]} (6)\n{said}"
     changed = (page.pixels() != plain).any(axis=-1)
@@ -148,11 +148,9 @@ def test_a_click_holds_a_cell_and_the_address_keeps_it(compared, found, as_shown
     page.point(*middle(cells(page)["B", 2, 5]), click=True)
     assert (page.hash["token"], page.hash["partner"]) == ("2", "5")
     page.reload()
-    assert (
-        f"A {as_shown(numbers['A'][2, 5])}, B {as_shown(numbers['B'][2, 5])}, B − A {shown(numbers['B − A'][2, 5])}"
-        in page.text("said")
-    )
-    assert {f"{as_shown(numbers['A'][2, 5])}", shown(numbers["B − A"][2, 5])} <= set(page.texts())  # above the maps
+    change = signed_text(numbers["B − A"][2, 5])
+    assert f"A {as_shown(numbers['A'][2, 5])}, B {as_shown(numbers['B'][2, 5])}, B − A {change}" in page.text("said")
+    assert {as_shown(numbers["A"][2, 5]), change} <= set(page.texts())  # above the maps
     page.point(*middle(cells(page)["A", 2, 5]), click=True)
     assert "token" not in page.hash and "partner" not in page.hash
 
@@ -231,7 +229,7 @@ def test_what_only_one_mask_hides_counts_as_0_there(compared, causal):
         assert ("hidden" in drawn["B", query, key]) == (key > query)
         assert drawn["B − A", query, key]["change"] == pytest.approx(numbers["B − A"][query, key], abs=5e-5)
     page.point(*middle(drawn["B − A", 1, 4]))
-    assert page.tip().endswith(f"B hidden · B − A {shown(-numbers['A'][1, 4])}")
+    assert page.tip().endswith(f"B hidden · B − A {signed_text(-numbers['A'][1, 4])}")
     assert any("hatched: hidden" in text for text in page.texts())
     assert [text for text in page.texts() if "mask" in text] == ["A · mask none", "B · mask causal"]
 

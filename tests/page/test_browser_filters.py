@@ -32,7 +32,7 @@ def record(random_maps):
 
 
 def cells(opened):
-    """Of what is hidden 0."""
+    """Return the weights of the cells; hidden ones have 0."""
     return {
         (int(cell["query"]), int(cell["key"])): cell.get("weight", 0)
         for cell in opened.marks("rect")

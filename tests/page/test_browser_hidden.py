@@ -1,4 +1,4 @@
-"""What a layer's mask hides, in a real browser: hatched in every view, and said, and never a weight of 0."""
+"""Check in a real browser that cells hidden by a layer's mask are hatched in every view, and never a weight of 0."""
 
 import numpy as np
 import pytest

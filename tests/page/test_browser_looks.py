@@ -1,4 +1,4 @@
-"""How a page looks in a real browser: light and dark, wide and narrow, and in every script."""
+"""Check the looks of a page in a real browser: light and dark, wide and narrow, and in every script."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def record(random_maps):
 
 @pytest.fixture
 def masked(record):
-    """With a token that nobody looks at, one that nobody may, and q and k of the first head."""
+    """Add a token that gets no weight, one that is hidden, and q and k of the first head."""
     masks = np.ones((12, 12), dtype=bool)
     masks[:, 11] = False
     weights = record.weights * masks

@@ -17,7 +17,7 @@ LEAST = 0.02  # a thumbnail has no line for less
 
 @pytest.fixture
 def record(random_maps):
-    """Of the first four heads each does one thing, the others many."""
+    """A record in which each of the first four heads has one pattern, and the others have many."""
     maps = random_maps(2, 4, 6) ** 0.2
     maps /= maps.sum(axis=-1, keepdims=True)
     maps[0, 0], maps[0, 1], maps[0, 2] = np.eye(6), np.eye(6, k=-1), np.eye(6, k=1)

@@ -36,7 +36,7 @@ def record():
 
 
 def bars(opened):
-    """What stands beside each key."""
+    """Return the bars beside the keys."""
     return {int(bar["key"]): bar for bar in opened.marks("rect") if "score" in bar}
 
 
@@ -57,7 +57,7 @@ def test_score_scaled_score_and_weight_are_those_of_the_records_q_and_k(opened, 
 
 
 def test_terms_and_another_scale_make_the_weights_with_them(opened, record):
-    """As of a network whose positions add to its scores."""
+    """Use a network whose positions add to its scores."""
     numbers = np.random.default_rng(7).normal(size=(2, 2, 9, 9)).astype(np.float32)
     scale, terms = np.array([0.25, 0.1]), {"content to position": numbers[0], "position to content": numbers[1]}
     record = replace(record, vectors=replace(record.vectors, scale=scale, terms=terms))
@@ -91,7 +91,7 @@ def close(expected, found, by):
 
 
 def test_the_numbers_stand_there_as_words_under_what_they_are(opened, record):
-    """From left to right as they are made."""
+    """Read from left to right, in the order of the computation."""
     page = opened(record, "#view=neuron&head=1&token=6")
     query, key = record.vectors.of(0, 1)
     score = key @ query[6]
@@ -120,7 +120,7 @@ def test_a_line_from_q_to_every_key_is_as_strong_as_its_weight(opened, record):
 
 @pytest.mark.parametrize("family", ["modernbert", "mpnet", "deberta-v2"])
 def test_what_positions_do_is_shown_of_every_family(opened, tiny, family):
-    """Of one that turns q and k these before and after, of one that adds terms each of them."""
+    """Show q and k before and after a rotation, and each term that is added."""
     record = load_model(str(tiny(family)), "cpu").attend("the cat sat on it", layers=[1], vectors="all")
     page = opened(record, "#view=neuron&layer=1&head=2&token=3", height=1200)
     drawn, size = bars(page), record.vectors.query.shape[-1]

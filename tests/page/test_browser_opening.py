@@ -1,4 +1,4 @@
-"""Where a page opens in a real browser: on the head that tells most. Links go where they always did."""
+"""Check in a real browser that a page opens on the head that tells most, and that links go where they always did."""
 
 import pytest
 from records import record_of

@@ -1,4 +1,4 @@
-"""What a page saves in a real browser: all that is drawn, as SVG with text as text, or PNG of twice the pixels."""
+"""Check what a page saves in a real browser: the whole drawing, as SVG with text, or PNG at twice the size."""
 
 import io
 import xml.etree.ElementTree as ElementTree

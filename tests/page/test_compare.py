@@ -1,6 +1,5 @@
 """The page of maps side by side: it holds what was compared or measured, in the pictures' colours around 0."""
 
-import json
 import re
 from dataclasses import replace
 
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
-from packed import unpack_layer, unpacked
+from packed import page_data, unpack_layer, unpacked
 from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
 
 from attncli.analysis.difference import difference
@@ -35,14 +34,9 @@ def found(random_maps):
     return difference(first, second)
 
 
-def described(document):
-    """The description in a page."""
-    return json.loads(re.search(r'<script type="application/json" id="page">(.*?)</script>', document)[1])
-
-
 def test_the_page_holds_both_and_how_much_each_head_differs(found):
     document = page_of_two(found)
-    held = described(document)
+    held = page_data(document)
     assert held["moved"] == pytest.approx(found.moved, abs=5e-7)
     assert (held["start"]["layer"], held["start"]["head"]) == found.heads()[0]
     for text, record in zip(held["texts"], (found.first, found.second), strict=True):
@@ -73,7 +67,7 @@ def floats(document, chunk):
 
 def test_the_page_of_an_ablation_holds_every_effect(ablation):
     document = ablation_page(ablation)
-    held = described(document)
+    held = page_data(document)
     assert [panel["name"] for panel in held["panels"]] == ["zero", "mean"]
     for panel, effects in zip(held["panels"], ablation.mean, strict=True):
         np.testing.assert_array_equal(floats(document, panel["chunk"]), effects.ravel().astype("<f4"))
@@ -87,7 +81,7 @@ def test_the_page_of_an_ablation_holds_every_effect(ablation):
 
 def test_the_page_of_cut_edges_holds_effects_and_weights(edges):
     document = edges_page(edges)
-    held = described(document)
+    held = page_data(document)
     effects, weights = (floats(document, panel["chunk"]) for panel in held["panels"])
     np.testing.assert_array_equal(effects, edges.effects.ravel().astype("<f4"))
     np.testing.assert_array_equal(weights, [0.25, 0.25, 0.25, np.nan, *[0.25] * 4])

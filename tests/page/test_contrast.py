@@ -1,4 +1,4 @@
-"""What is written on a page can be read on its ground, in both themes: at least 4.5 : 1, as WCAG 2.2 asks of text."""
+"""Check that text can be read in both themes: a contrast of at least 4.5 : 1, as WCAG 2.2 asks."""
 
 import re
 

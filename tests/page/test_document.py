@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from packed import page_data
 from records import attention_records, record_of
 
 from attncli.base.errors import RequestError
@@ -29,11 +30,6 @@ def long(minilm):
     """The longest text that the model takes: 512 tokens, all 72 heads."""
     with pytest.warns(match="512"):
         return minilm.attend(LONG.read_text(encoding="utf-8"))
-
-
-def described(document):
-    """The description in a page."""
-    return json.loads(re.search(r'<script type="application/json" id="page">(.*?)</script>', document)[1])
 
 
 @settings(max_examples=10)
@@ -70,7 +66,7 @@ def test_a_page_is_whole_and_has_nothing_to_ask_for(record):
 def test_how_a_page_begins_is_in_it(record):
     start = Start("matrix", query="cat", special=False, words=True, threshold=0.25, head=(1, 0))
     document = page(record, start, title="A <title>")
-    assert described(document)["start"] == {
+    assert page_data(document)["start"] == {
         "view": "matrix", "segments": "all", "special": False, "words": True, "threshold": 0.25, "token": 1,
         "opening": {"layer": 1, "head": 0, "heads": [0]},
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a page holds: the description and the packed numbers, read back as data.js reads them."""
+"""Check the description and the packed numbers of a page, read back like data.js reads them."""
 
 import json
 from dataclasses import replace

@@ -9,7 +9,7 @@ LONG = " ".join([TEXT, "The cat sat on the mat, and the dog did not mind it at a
 
 
 def off(records):
-    """How far the expected size is from the true one, as a share of it."""
+    """Return the relative error of the expected size."""
     return expected_size(records) / len(page(records)) - 1
 
 

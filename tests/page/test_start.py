@@ -1,4 +1,4 @@
-"""How a page opens: what can be known of that before there is a record, and what only with one."""
+"""Check how a page opens: what is known before there is a record, and what only with one."""
 
 import re
 

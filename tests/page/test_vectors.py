@@ -20,7 +20,7 @@ TEXT = "The trophy does not fit in the suitcase because it is too big, and nobod
 
 
 def read(stored, levels) -> Vectors:
-    """What a page reads: the same heads with the numbers that are stored."""
+    """Return the vectors with the stored numbers, like a page reads them."""
     vectors, found = stored.vectors, {}
     for layer, text in stored.of_layers.items():
         low, high = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype=np.uint8).reshape(2, -1)

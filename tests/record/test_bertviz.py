@@ -1,16 +1,14 @@
-"""What BertViz's notebooks show, in one line each: the arguments of its three functions, as its notebooks make them.
+"""Check the one-line calls that BertViz's notebooks make: the arguments of its three functions.
 
 github.com/jessevig/bertviz, notebooks head_view_*.ipynb, model_view_*.ipynb and neuron_view_*.ipynb: there the models
 are bert-base-uncased, gpt2 and Helsinki-NLP/opus-mt-en-de; here small ones of such families. (Where the notebooks take
 `outputs[-1]`, transformers 5 has something else there: `outputs.attentions`.)
 """
 
-import json
-import re
-
 import numpy as np
 import pytest
 import torch
+from packed import page_data
 
 import attncli
 from attncli.page import page
@@ -18,15 +16,15 @@ from attncli.page import page
 A, B = "The cat sat on the mat", "the cat on a mat"
 
 
-def shown(document):
-    """What a page holds, and in which view it opens."""
-    found = json.loads(re.search(r'id="page">(.*?)</script>', document)[1])
+def content_of(document):
+    """Return the content of a page, and the view in which it opens."""
+    found = page_data(document)
     return found, found["start"]["view"]
 
 
 @pytest.fixture(scope="module")
 def bert(tiny):
-    """As `BertModel.from_pretrained(..., output_attentions=True)` and `BertTokenizer.from_pretrained` give them."""
+    """A model and a tokenizer loaded as BertViz's notebooks load them, with `output_attentions=True`."""
     import transformers
 
     place = tiny("bert")
@@ -48,7 +46,7 @@ def test_head_view_and_model_view_of_two_sentences(bert, view):
     """head_view(attention, tokens, sentence_b_start), model_view(attention, tokens, sentence_b_start)"""
     attention, tokens, sentence_b_start = bert_inputs(bert)
     document = attncli.record_of(attention, tokens, segments=sentence_b_start).page(view=view)
-    found, opens = shown(document)
+    found, opens = content_of(document)
     [text] = found["texts"]
     assert opens == view and text["tokens"] == tokens
     assert text["segments"] == [0] * sentence_b_start + [1] * (len(tokens) - sentence_b_start)
@@ -68,7 +66,7 @@ def test_head_view_and_model_view_of_a_decoder(view, tmp_path):
     attention, tokens = network(inputs).attentions, tokenizer.convert_ids_to_tokens(inputs[0])
     record = attncli.record_of(attention, tokens)
     assert (record.kind, record.mask_name) == ("decoder", "causal")
-    assert shown(record.page(view=view))[1] == view
+    assert content_of(record.page(view=view))[1] == view
 
 
 @pytest.mark.parametrize("view", ["heads", "model"])
@@ -91,9 +89,9 @@ def test_head_view_and_model_view_of_an_encoder_decoder(view, tmp_path):
     np.testing.assert_array_equal(cross.weights, same_cross.weights)
     assert [one.kind for one in (encoder, decoder, cross)] == ["encoder", "decoder", "cross"]
     for record in (encoder, decoder, cross):
-        found, opens = shown(record.page(view=view))
+        found, opens = content_of(record.page(view=view))
         assert opens == view and found["texts"][0]["attention"] == record.kind
-    assert len(shown(page([decoder, cross]))[0]["texts"]) == 2  # in one page, with a menu
+    assert len(content_of(page([decoder, cross]))[0]["texts"]) == 2  # in one page, with a menu
 
 
 def test_neuron_view(bert):
@@ -101,7 +99,7 @@ def test_neuron_view(bert):
     document = (
         attncli.load_model(str(bert[0]), "cpu").attend(A, B, vectors="1.2").page(view="neuron", layers=1, heads=2)
     )
-    found, opens = shown(document)
+    found, opens = content_of(document)
     assert opens == "neuron" and found["texts"][0]["masks"][0]["vectors"]["heads"] == [[1, 2]]
 
 
@@ -126,6 +124,6 @@ def test_neuron_view_of_vectors_that_somebody_else_took(bert):
     record = attncli.record_of(outputs.attentions, inputs, vectors=(query, key))
     scores = query.double() @ key.double().mT / query.shape[-1] ** 0.5
     np.testing.assert_allclose(scores.softmax(-1).detach().numpy(), record.weights, atol=1e-5)
-    assert shown(record.page(view="neuron"))[0]["texts"][0]["masks"][0]["vectors"]["heads"] == [
+    assert content_of(record.page(view="neuron"))[0]["texts"][0]["masks"][0]["vectors"]["heads"] == [
         list(pair) for pair in record.vectors.heads
     ]

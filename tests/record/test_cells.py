@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pictures import maps, said
+from pictures import maps, picture_texts
 from records import layered_records, record_of
 
 from attncli.analysis.difference import difference
@@ -101,8 +101,8 @@ def test_lines_say_what_is_hidden_from_the_query_that_is_held():
     record = long_record(1, length=6)
     held = record.figure(style="lines", query=2)
     hatched = [patch for patch in held.axes[0].patches if patch.get_hatch()]
-    assert len(hatched) == 3 and any("hatched: hidden from this query" in text for text in said(held))
-    assert "what is hidden has no line" in " ".join(said(record.figure(style="lines")))  # which may be wrapped
+    assert len(hatched) == 3 and any("hatched: hidden from this query" in text for text in picture_texts(held))
+    assert "what is hidden has no line" in " ".join(picture_texts(record.figure(style="lines")))  # which may be wrapped
     everything = record.figure(style="lines", query=0).axes[0]
     assert len([patch for patch in everything.patches if patch.get_hatch()]) == 4
 
@@ -112,4 +112,4 @@ def test_a_difference_is_hidden_where_neither_may_look():
     figure = difference_report(difference(near, far)).parts[0].figure(["A: one", "B: other"], Paper())
     first, second, change = (np.isnan(one.get_array()[..., 0]) | (one.get_array()[..., 3] == 0) for one in maps(figure))
     assert np.array_equal(first, ~near.mask) and np.array_equal(second, ~far.mask)
-    assert np.array_equal(change, ~(near.mask | far.mask)) and said(figure).count("hidden") == 1
+    assert np.array_equal(change, ~(near.mask | far.mask)) and picture_texts(figure).count("hidden") == 1

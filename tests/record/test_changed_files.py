@@ -27,13 +27,13 @@ DOCUMENT = json.loads("".join(document_text([GOOD])))
 
 
 def holds(record: AttentionRecord) -> None:
-    """What is true of every record."""
+    """Check what is true of every record."""
     sums = record.weights.sum(axis=-1)
     if record.measure != "norm":
         assert (np.minimum(abs(sums), abs(sums - 1)) < 0.07).all()
     assert np.isfinite(record.weights).all() and (record.weights >= 0).all()
     assert not (record.weights[~np.broadcast_to(record.masks[:, None], record.weights.shape)]).any()
-    assert record.mask_name in choices.names(choices.Mask) and record.measure in MEASURES
+    assert record.mask_name in choices.names(choices.MaskName) and record.measure in MEASURES
     assert len(record.tokens.text) == len(record.tokens.words) == record.weights.shape[2]
     assert all(type(one) is int for one in (*record.layers, *record.heads, *record.tokens.ids))
     json.dumps(record.document())

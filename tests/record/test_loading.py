@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from irregular import TouchedByPickle
 from records import record_of, tokens_of
 from safetensors.numpy import load_file, save_file
 from saved_records import NATIVE, any_records, same, with_vectors
@@ -64,23 +65,13 @@ def test_something_else_under_its_suffix(suffix, content, folder):
     assert "not a complete attncli record" in refused(path)
 
 
-class Evil:
-    """Unpickling this creates a file."""
-
-    def __init__(self, witness: Path) -> None:
-        self.witness = witness
-
-    def __reduce__(self):
-        return Path.touch, (self.witness,)
-
-
 @pytest.mark.parametrize("where", ["whole", "weights", "labels"])
 def test_a_pickle_is_never_read(where, folder):
     path, witness = folder / "evil.npz", folder / "witness"
     if where == "whole":
-        path.write_bytes(pickle.dumps(Evil(witness)))
+        path.write_bytes(pickle.dumps(TouchedByPickle(witness)))
     else:
-        rewrite(path, **{where: np.array([Evil(witness)], dtype=object)})
+        rewrite(path, **{where: np.array([TouchedByPickle(witness)], dtype=object)})
     refused(path)
     assert not witness.exists()
 
@@ -98,7 +89,7 @@ def rewrite(path: Path, labels: object = None, **arrays: object) -> None:
 
 
 def test_a_file_without_vectors_has_none(folder):
-    """As all were before there were any."""
+    """Read a file like all that were saved before vectors were."""
     rewrite(folder / "old.npz", neurons=None, query=None, key=None, scale=None)
     same(load_record(folder / "old.npz"), dataclasses.replace(GOOD, vectors=None))
 
@@ -207,7 +198,7 @@ def test_labels_that_do_not_fit(wrong, folder):
 
 
 def test_what_a_reader_sees_is_made_of_the_pieces_where_a_file_does_not_say(folder):
-    """As files of 0.2 do not."""
+    """Read a file like those of 0.2."""
     pieces = ["<s>", "BÃ¤r", "ĠgrÃ¼ÃŁt", "Ġ", "ðŁ", "</s>"]
     old = {name: part for name, part in labels("tokens", text=pieces)["tokens"].items() if name != "shown"}
     rewrite(folder / "old.npz", labels={**LABELS, "tokens": old}, tokens=np.array(pieces))

@@ -110,7 +110,7 @@ def test_a_query_whose_row_is_zero_may_attend_to_nothing():
 
 
 def test_padding_before_the_text_looks_wherever_it_likes():
-    """As transformers' eager attention has it under a causal mask: such a row is even."""
+    """Make an even row, like transformers' eager attention under a causal mask."""
     weights = np.tril(np.ones((4, 4)))
     weights[:, 0] = 0
     weights[0] = 1

@@ -12,7 +12,7 @@ LAYERS, HEADS = 6, 12  # of the model
 SIDES = ["0", "3", "-1", "0-2", "-3--1", "2-2", "all"]
 
 
-def written(selection, layers=range(LAYERS), heads=range(HEADS)) -> list[tuple[int, int]]:
+def selected(selection, layers=range(LAYERS), heads=range(HEADS)) -> list[tuple[int, int]]:
     return select_heads(selection, list(layers), list(heads), LAYERS, HEADS)
 
 
@@ -32,7 +32,7 @@ def test_a_side_means_what_it_means_for_layers_and_heads(parts):
         for layer in select(layers, LAYERS, "layer")
         for head in select(heads, HEADS, "head")
     ]
-    assert written(" , ".join(f"{layers}.{heads}" for layers, heads in parts)) == list(dict.fromkeys(meant))
+    assert selected(" , ".join(f"{layers}.{heads}" for layers, heads in parts)) == list(dict.fromkeys(meant))
 
 
 @given(kept(), st.data())
@@ -40,9 +40,9 @@ def test_all_means_all_that_are_kept(kept, data):
     layers, heads = kept
     layer, head = data.draw(st.sampled_from(layers)), data.draw(st.sampled_from(heads))
     every = [(one, other) for one in layers for other in heads]
-    assert written("all", *kept) == written(" ALL ", *kept) == written("all.all", *kept) == every
-    assert written(f"{layer}.all", *kept) == [(layer, other) for other in heads]
-    assert written(f"all.{head}", *kept) == [(one, head) for one in layers]
+    assert selected("all", *kept) == selected(" ALL ", *kept) == selected("all.all", *kept) == every
+    assert selected(f"{layer}.all", *kept) == [(layer, other) for other in heads]
+    assert selected(f"all.{head}", *kept) == [(one, head) for one in layers]
 
 
 @given(kept(), st.data())
@@ -52,9 +52,9 @@ def test_pairs_are_what_they_say_each_once_in_their_order(kept, data):
     from_the_end = [(layer - LAYERS, head - HEADS) for layer, head in pairs]
     expected = list(dict.fromkeys(pairs))
     for form in (pairs, from_the_end, tuple(pairs), np.array(pairs), [list(pair) for pair in pairs]):
-        assert written(form, *kept) == expected
-    assert written(",".join(f"{layer}.{head}" for layer, head in pairs), *kept) == expected
-    assert all(type(number) is int for pair in written(np.array(pairs), *kept) for number in pair)
+        assert selected(form, *kept) == expected
+    assert selected(",".join(f"{layer}.{head}" for layer, head in pairs), *kept) == expected
+    assert all(type(number) is int for pair in selected(np.array(pairs), *kept) for number in pair)
 
 
 @given(kept(), st.integers(0, LAYERS - 1), st.integers(0, HEADS - 1))
@@ -62,10 +62,10 @@ def test_what_is_not_kept_is_not_to_be_had(kept, layer, head):
     layers, heads = kept
     for selection in (f"{layer}.{head}", f"all.all,{layer}.{head}", [(layer, head)]):
         if layer in layers and head in heads:
-            assert (layer, head) in written(selection, *kept)
+            assert (layer, head) in selected(selection, *kept)
         else:
             with pytest.raises(RequestError, match=rf"head {layer}\.{head} is not kept .*-l and -H"):
-                written(selection, *kept)
+                selected(selection, *kept)
 
 
 @pytest.mark.parametrize(
@@ -84,13 +84,13 @@ def test_what_is_not_kept_is_not_to_be_had(kept, layer, head):
 )
 def test_what_names_no_head_says_what_does(selection, says):
     with pytest.raises(RequestError, match=says):
-        written(selection)
+        selected(selection)
 
 
 @given(st.text(max_size=12) | st.text("0123456789-., al", max_size=9), kept())
 def test_any_text_is_kept_heads_or_a_refusal_in_one_line(text, kept):
     try:
-        chosen = written(text, *kept)
+        chosen = selected(text, *kept)
     except RequestError as error:
         assert len(str(error).splitlines()) == 1
     else:

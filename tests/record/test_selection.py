@@ -16,7 +16,7 @@ counts = st.integers(1, 30)
 
 
 @st.composite
-def written(draw) -> tuple[int, str, list[int]]:
+def selections(draw) -> tuple[int, str, list[int]]:
     """A count, a selection as a user writes it, and the numbers that it means."""
     count = draw(counts)
     numbers = st.integers(-count, count - 1)
@@ -33,7 +33,7 @@ def written(draw) -> tuple[int, str, list[int]]:
     return count, ",".join(parts), list(dict.fromkeys(meant))
 
 
-@given(written())
+@given(selections())
 def test_what_is_written_is_what_is_meant(case):
     count, text, meant = case
     assert select(text, count, "layer") == meant

@@ -35,13 +35,13 @@ def test_no_styles_without_colour(record, canvas, view):
 
 @given(st.text("Wi 中é\u0301"), st.integers(1, 20), canvases())
 def test_a_text_takes_its_columns_and_says_where_it_was_cut(text, width, canvas):
-    shown = to_width(text, width, canvas)
-    assert cell_len(shown) == width
+    made = to_width(text, width, canvas)
+    assert cell_len(made) == width
     if cell_len(text) <= width:
-        assert shown == text + " " * (width - cell_len(text))
+        assert made == text + " " * (width - cell_len(text))
     else:
         mark = "…" if canvas.unicode else "~"
-        assert text.startswith(shown.rstrip()[:-1].rstrip()) and mark in shown
+        assert text.startswith(made.rstrip()[:-1].rstrip()) and mark in made
 
 
 @pytest.mark.parametrize("text", ["\u200d\u200d中", "\ufe0f中中", "\u0301\u0301"])

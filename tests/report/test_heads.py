@@ -43,9 +43,9 @@ def test_every_head_has_the_glyph_of_its_pattern_in_its_layers_line(record):
 @given(attention_records())
 def test_the_legend_names_the_patterns_that_are_there_and_no_others(record):
     lines = [line.plain for line in glyph_table(record, PLAIN)[1 + len(record.layers) :]]
-    said = " ".join(lines).partition("  entropy")[0].split("  ")
+    legend = " ".join(lines).partition("  entropy")[0].split("  ")
     labels = {summary.label for summary in summarise(record).values()}
-    assert said == [f"{glyph} {name.replace('_', ' ')}" for name, glyph in ASCII_GLYPHS.items() if name in labels]
+    assert legend == [f"{glyph} {name.replace('_', ' ')}" for name, glyph in ASCII_GLYPHS.items() if name in labels]
 
 
 # --- the first look
@@ -98,14 +98,14 @@ def named(tokens, place):
 
 @pytest.mark.parametrize("family", ["gpt2", "llama-no-bos"])
 def test_that_the_first_token_of_a_decoder_is_a_sink_is_said(foreign, minilm, family):
-    def said(record):
+    def text_of_look(record):
         lines = shown_look(record, Canvas(100, colour=False, unicode=True))
         return re.sub(r"\s+", " ", " ".join(lines))
 
     record = foreign(family).attend("the cat sat on the mat")
-    assert f'(The first token, "{named(record.tokens.text, 0)}", is a sink' in said(record)
-    assert "is a sink" not in said(foreign("t5").attend("the cat sat on the mat", which="encoder"))
-    assert "is a sink" not in said(minilm.attend("the cat sat on the mat", mask="causal"))
+    assert f'(The first token, "{named(record.tokens.text, 0)}", is a sink' in text_of_look(record)
+    assert "is a sink" not in text_of_look(foreign("t5").attend("the cat sat on the mat", which="encoder"))
+    assert "is a sink" not in text_of_look(minilm.attend("the cat sat on the mat", mask="causal"))
 
 
 def test_where_nothing_stands_out_it_says_so():
@@ -183,7 +183,7 @@ TEXTS = st.one_of(
 
 @st.composite
 def named_records(draw):
-    """With tokens of any width."""
+    """Draw records with tokens of any width."""
     record = draw(attention_records())
     tokens = replace(
         record.tokens, text=draw(st.lists(TEXTS, min_size=len(record.tokens), max_size=len(record.tokens)))
@@ -200,7 +200,7 @@ def test_it_fits_a_terminal_or_says_that_it_does_not(record, canvas, top_k):
 
 
 def sixteen():
-    """As many tokens as "The trophy does not fit in the suitcase because it is too big." has."""
+    """Make a record with as many tokens as the sample sentence: 16."""
     return record_of(np.random.default_rng(0).dirichlet(np.ones(16), 16))
 
 

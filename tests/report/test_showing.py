@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pictures import maps, random_record, said
+from pictures import maps, picture_texts, random_record
 from records import record_of
 
 from attncli import RequestError
@@ -35,7 +35,7 @@ def test_a_record_makes_and_saves_its_picture(record, tmp_path):
     drawn = record.figure(tmp_path / "a.png", layers=1, heads=1, special=False, vmax=0.5, title="A", dpi=40)
     [image] = maps(drawn)
     np.testing.assert_array_equal(image.get_array(), record.map(1, 1)[1:-1, 1:-1])
-    assert image.norm.vmax == 0.5 and "A" in said(drawn)
+    assert image.norm.vmax == 0.5 and "A" in picture_texts(drawn)
     assert (tmp_path / "a.png").stat().st_size
     with pytest.raises(RequestError, match="head 9 is "):
         record.figure(heads=9)
@@ -71,17 +71,17 @@ def test_a_long_text_takes_little_of_a_notebook_and_says_what_is_left_out(minilm
     record = minilm.attend(text.replace("\n", " ") * 9)
     assert len(record.tokens) == 512
     assert in_a_notebook(record) <= 1_500_000
-    said = html.unescape(re.match("<p>(.*?)</p>", record._repr_html_())[1])
-    count, named = re.match(r"Here are (\d+) of 72 heads in full.*room for: ([\d., ]+)\. The others", said).groups()
+    sentence = html.unescape(re.match("<p>(.*?)</p>", record._repr_html_())[1])
+    count, named = re.match(r"Here are (\d+) of 72 heads in full.*room for: ([\d., ]+)\. The others", sentence).groups()
     assert len(named.split(", ")) == int(count) > 0
     assert named.split(", ") == [f"{layer}.{head}" for layer, head in by_content(record)[: int(count)]]
-    assert 'record.page("all.html")' in said
+    assert 'record.page("all.html")' in sentence
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(24, 16, 512, 512), (2, 1, 2048, 2048)])
 def test_large_models_and_long_texts_take_no_more(shape):
-    """Of random weights, which are as hard to pack as any."""
+    """Use random weights, which are the hardest to pack."""
     weights = np.random.default_rng(0).random(shape, dtype=np.float32) ** 8
     weights /= weights.sum(axis=-1, keepdims=True)
     assert in_a_notebook(record_of(weights)) <= 1_500_000

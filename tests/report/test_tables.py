@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
-from terminals import shown
+from terminals import printed_lines
 
 from attncli.report.terminal import FittedTable, fold, plain_table
 
@@ -46,7 +46,7 @@ def gone(lines: list[str]) -> list[str]:
 
 @given(tables(), WIDTHS)
 def test_a_row_is_a_line_and_numbers_are_whole(table, width):
-    lines = shown(table, width=width)
+    lines = printed_lines(table, width=width)
     assert all(cell_len(line) <= width for line in lines)
     found = body(lines)
     assert len(found) == table.row_count
@@ -58,7 +58,7 @@ def test_a_row_is_a_line_and_numbers_are_whole(table, width):
 
 @given(tables(), WIDTHS)
 def test_columns_go_in_the_order_that_was_said_and_a_line_names_them(table, width):
-    without = gone(shown(table, width=width))
+    without = gone(printed_lines(table, width=width))
     going = [column.header for column in table.going()]
     assert going[: len(table.goes)] == list(table.goes)
     assert "token" not in going and len(going) == len(table.columns) - 1
@@ -68,7 +68,7 @@ def test_columns_go_in_the_order_that_was_said_and_a_line_names_them(table, widt
 
 @given(tables())
 def test_in_a_pipe_everything_is_there_in_one_line_a_row(table):
-    for place, line in enumerate(body(shown(table, width=10_000, terminal=False))):
+    for place, line in enumerate(body(printed_lines(table, width=10_000, terminal=False))):
         cells = [str(list(column.cells)[place]) for column in table.columns]
         assert re.sub(r" {2,}", " ", line).strip() == re.sub(r" {2,}", " ", " ".join(cells)).strip()
 
@@ -76,11 +76,17 @@ def test_in_a_pipe_everything_is_there_in_one_line_a_row(table):
 def test_a_table_that_fits_is_as_it_is():
     table = plain_table("key", "weight", "norm", goes=["norm"])
     table.add_row("cat", "0.614", "2.317")
-    assert shown(table, width=80) == ["", " key   weight    norm", " ────────────────────", " cat    0.614   2.317", ""]
-    assert shown(table, width=18) == [
+    assert printed_lines(table, width=80) == [
+        "",
+        " key   weight    norm",
+        " ────────────────────",
+        " cat    0.614   2.317",
+        "",
+    ]
+    assert printed_lines(table, width=18) == [
         "", " key weight  norm", " ────────────────", " cat  0.614 2.317", ""
     ]  # fmt: skip
-    assert shown(table, width=16)[1:4] == [" key   weight", " ────────────", " cat    0.614"]
+    assert printed_lines(table, width=16)[1:4] == [" key   weight", " ────────────", " cat    0.614"]
 
 
 @pytest.mark.parametrize(

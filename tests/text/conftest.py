@@ -38,7 +38,7 @@ def cut_and_padded(tokenizer: str) -> str:
 
 @pytest.fixture(scope="module")
 def both(directories):
-    """Of every kind: our tokenizer and transformers'."""
+    """Our tokenizer and transformers', by kind."""
     from transformers import BertTokenizer, PreTrainedTokenizerFast, RobertaTokenizer
 
     classes = {"tokenizer.json": PreTrainedTokenizerFast, "vocab.json": RobertaTokenizer}

@@ -14,12 +14,12 @@ from attncli.text.tokens import BYTES, Notation, joined
 LETTERS = {byte: letter for letter, byte in BYTES.items()}
 
 
-def written(data: bytes) -> str:
+def letters_of(data: bytes) -> str:
     return "".join(LETTERS[byte] for byte in data)
 
 
 def of_text(encoded):
-    """What is shown of the tokens that are no special ones."""
+    """Return the shown tokens without the special ones."""
     return [shown for shown, special in zip(encoded.shown, encoded.special, strict=True) if not special]
 
 
@@ -34,7 +34,7 @@ def test_the_letters_of_bytes_are_those_of_tokenizers():
 
 @given(text=texts)
 def test_together_they_are_the_text(text, tiny_bytes):
-    """Where a character is cut, its parts stand together and each says which it is."""
+    """Show the parts of a cut character together, each with its number."""
     shown = of_text(tiny_bytes.encode(text))
     assume("[1/" not in text)
     assert joined(shown) == text
@@ -58,7 +58,7 @@ def test_a_token_a_byte_shows_every_character(text):
 def test_any_bytes_are_shown(pieces):
     """Bytes of no character are named, and none is lost."""
     notation = Notation(of_bytes=True)
-    shown = notation.read([written(piece) for piece in pieces], [False] * len(pieces))
+    shown = notation.read([letters_of(piece) for piece in pieces], [False] * len(pieces))
     assert len(shown) == len(pieces) and all(shown)
     data = b"".join(pieces)
     try:

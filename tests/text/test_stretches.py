@@ -130,7 +130,7 @@ def test_a_word_without_an_end_makes_pieces_longer_up_to_a_limit(tokenizer, shor
 
 
 def test_where_two_pieces_disagree_the_first_is_made_longer(short):
-    """What a run of x is cut into depends on its last character, which one piece has and the other has not."""
+    """Cut a run of x by its last character, which only one of the pieces has."""
     backend = byte_tokenizer(0)
     runs = pre_tokenizers.Split(tokenizers.Regex("x+(?=y)|x"), "isolated")
     backend.pre_tokenizer = pre_tokenizers.Sequence([runs, pre_tokenizers.ByteLevel(False, use_regex=False)])

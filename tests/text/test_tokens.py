@@ -56,7 +56,7 @@ def test_tokens_are_those_of_transformers(kind, text, pair, both):
 @given(text=texts, pair=st.none() | texts)
 @settings(max_examples=40)
 def test_offsets_point_into_the_text(kind, text, pair, both):
-    """Each token at the characters that it stands for: cut out and tokenized alone, they give it again."""
+    """Cut out the characters of each token and tokenize them alone: the token comes back."""
     tokenizer = both[kind][0]
     try:
         tokens = tokenizer.encode(text, pair)

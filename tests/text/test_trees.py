@@ -33,7 +33,7 @@ def sentence(*words):
 
 @given(st.lists(st.text("ab中'", min_size=1, max_size=6), min_size=1, max_size=8), st.booleans(), st.data())
 def test_tokens_are_of_the_word_that_their_characters_lie_in(words, with_space, data):
-    """Whether a tokenizer counts the space before a word to its first token (SentencePiece) or not (WordPiece)."""
+    """Try tokenizers that count the space before a word to its token (SentencePiece), and others (WordPiece)."""
     spans, of, start = [], [], 0
     for number, word in enumerate(words):
         cuts = {0, len(word), *data.draw(st.sets(st.integers(0, len(word))))}
@@ -52,7 +52,7 @@ def test_a_word_without_a_token_makes_a_sentence_useless():
 
 
 def test_a_tokenizer_that_says_no_characters_has_words_of_its_own():
-    """As Marian's: they are the sentence's where there are as many."""
+    """Use a tokenizer like Marian's: its words are the sentence's if their number is equal."""
     nowhere = replace(pieces("a bc", [(0, 0)] * 3), words=[None, 0, 1, 1, None])
     assert words_of(nowhere, sentence("a", "bc")) == nowhere
     assert words_of(nowhere, sentence("a", "b", "c")) is None

@@ -38,7 +38,7 @@ def test_each_token_counts_in_one_window(length, stride):
 
 
 def written_out(window: Window) -> tuple:
-    """With the numbers of words as they come."""
+    """Return a window as plain values, its words numbered in their order."""
     names: dict[int, int] = {}
     words = [number if number < 0 else names.setdefault(number, len(names)) for number in window.word.tolist()]
     starts = window.starts.tolist()
@@ -63,7 +63,7 @@ def test_windows_of_a_text_in_pieces_are_those_of_the_whole(both, parts, stride)
 
 
 def test_a_word_that_a_window_cuts_is_the_same_as_where_it_is_whole(both, monkeypatch):
-    """At the end of a window, and at its beginning."""
+    """Cut a word at the end of a window, and at its beginning."""
     tokenizer = both["vocab.txt"][0]
     narrow = Tokenizer(tokenizer.backend, 9, tokenizer.vocab_size, 0)
     first, *_ = windows(0, "unbelievable the cat sat unbelievable it", narrow)

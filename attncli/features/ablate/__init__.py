@@ -32,13 +32,13 @@ from attncli.effects.asking import (
     SCALES,
     Asking,
     MeasuredOutput,
+    describe_direction,
     describe_output,
     layers_and_heads,
     merge_asking,
     takes_fields,
-    which_way,
 )
-from attncli.features import completion, corpora, options
+from attncli.features import corpora, options
 from attncli.features.asking import AskingFeature
 from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, check_either, read_inputs, read_lines
@@ -100,16 +100,7 @@ class Ablate(AskingFeature, CorpusFeature):
     ] = None
     sample: corpora.Sample = None
     seed: corpora.Seed = 0
-    way: Annotated[
-        str,
-        options.option(
-            options.MODEL,
-            "--way",
-            metavar="NAMES",
-            help="Some of zero, mean, resample.",
-            complete=completion.several(choices.Way),
-        ),
-    ] = "zero"
+    way: Annotated[str, options.some_of(options.MODEL, choices.Way, "--way")] = "zero"
     reference: Annotated[
         str | None,
         options.option(
@@ -361,9 +352,9 @@ def ablate(
     progress: advances with every text.
 
     Raises RequestError for a layer, head or way that does not exist, TypeError for arguments of other types, and as
-    `question` does.
+    `make_question` does.
     """
-    from attncli.effects.question import question
+    from attncli.effects.question import make_question
     from attncli.models.engine import require_tapped
 
     asking = merge_asking(asking, fields)
@@ -376,7 +367,7 @@ def ablate(
         raise RequestError('reference has no part in ways="zero", which takes nothing from other texts: leave it out')
     every = [texts] if isinstance(texts, str) else texts
     check_texts("texts", every, "give a str, or a list of them")
-    questions = (question(model, text, asking) for text in every)
+    questions = (make_question(model, text, asking) for text in every)
     with progress(len(every), "texts") as advance:
         return ablation(model, questions, ways, layers, heads, asking.mask, advance)
 
@@ -393,20 +384,20 @@ def ablation(
     """Measure the effects on questions of one kind, asked under this mask. advance: called after each."""
     silencing, mask = Silencing.of(model, ways, layers, heads), model.usual_mask(mask)
     other = ways.reference(model, mask)
-    asked, rows = [], []
+    measured, rows = [], []
     for one in questions:
         rows.append(silencing.row(one, other))
-        asked.append(one)
+        measured.append(one)
         advance()
-    if not asked:
+    if not measured:
         raise RequestError("there is no text to ask about")
     texts = _join_rows(rows)
     found = silencing.ablation(model.info, mask, texts)
-    if len(asked) == 1:
+    if len(measured) == 1:
         return found
     orders = removal_orders(found, mean_slope(texts["slopes"][ORDERING]))
     return replace(
-        found, curves=curves_of(orders, np.array([effects_in_order(one, orders) for one in asked[MEASURING]]))
+        found, curves=curves_of(orders, np.array([effects_in_order(one, orders) for one in measured[MEASURING]]))
     )
 
 
@@ -422,9 +413,9 @@ class Rows:
     about: str = ""
 
     @classmethod
-    def of(cls, asked: "Question", **numbers: Doubles | float) -> "Rows":
+    def of(cls, question: "Question", **numbers: Doubles | float) -> "Rows":
         """Return the row of one text."""
-        return cls({name: np.asarray(number)[None] for name, number in numbers.items()}, asked.kind, asked.about)
+        return cls({name: np.asarray(number)[None] for name, number in numbers.items()}, question.kind, question.about)
 
     def __getitem__(self, name: str) -> Any:
         return self.arrays[name]
@@ -463,17 +454,17 @@ class Silencing:
         sets += [[(layer, head) for head in self.heads] for layer in self.layers]
         return [*sets, [(layer, head) for layer in self.layers for head in self.heads]]
 
-    def row(self, asked: "Question", other: "Reference | None") -> Rows:
+    def row(self, question: "Question", other: "Reference | None") -> Rows:
         """Measure a text.
 
         effects: of these sets `[way, set]`; slopes: at the gates of heads `[layer, head]`, NaN where there are none;
         value: without a change.
         """
-        effects = np.array([_effects_of(asked, way, other, self.sets) for way in self.ways])
-        slopes = importance(asked, self.layers, self.heads)
+        effects = np.array([_effects_of(question, way, other, self.sets) for way in self.ways])
+        slopes = importance(question, self.layers, self.heads)
         if slopes is None:
             slopes = np.full((len(self.layers), len(self.heads)), np.nan)
-        return Rows.of(asked, effects=effects, slopes=slopes, value=asked.value)
+        return Rows.of(question, effects=effects, slopes=slopes, value=question.value)
 
     def ablation(self, info: ModelInfo, mask: str, texts: Rows) -> Ablation:
         """Return the result of at least one text, without curves."""
@@ -497,13 +488,13 @@ def mean_slope(slopes: Doubles) -> Doubles | None:
     return np.mean(there, axis=0) if len(there) else None
 
 
-def _effects_of(asked: "Question", way: str, other: "Reference | None", sets: "Sequence[Sequence[Head]]") -> Doubles:
+def _effects_of(question: "Question", way: str, other: "Reference | None", sets: "Sequence[Sequence[Head]]") -> Doubles:
     """Measure the effect of each set of heads together, `[set]`."""
     from attncli.effects.change import put, silence
 
-    sources = _replacements(way, other, max(len(text.tokens) for text in asked.texts))
+    sources = _replacements(way, other, max(len(text.tokens) for text in question.texts))
     changes = [silence(some) if source is None else put(some, source) for some in sets for source in sources]
-    return asked.effects(changes).reshape(len(sets), -1).mean(axis=1)
+    return question.effects(changes).reshape(len(sets), -1).mean(axis=1)
 
 
 def _replacements(way: str, other: "Reference | None", tokens: int) -> "list[Tensor | None]":
@@ -514,17 +505,17 @@ def _replacements(way: str, other: "Reference | None", tokens: int) -> "list[Ten
     return [other.means] if way == "mean" else [other.draw(tokens, draw) for draw in range(DRAWS)]
 
 
-def importance(asked: "Question", layers: Sequence[int], heads: Sequence[int]) -> Doubles | None:
+def importance(question: "Question", layers: Sequence[int], heads: Sequence[int]) -> Doubles | None:
     """Return |∂ output / ∂ gate|, `[layer, head]`.
 
     Michel et al. 2019, section 2.3, equation 3, with the output in place of their loss, before the mean over texts.
     None for a divergence and a distance: they are least where nothing is changed, so that their slopes are 0.
     """
-    if asked.kind in FROM_NOTHING:
+    if question.kind in FROM_NOTHING:
         return None
     from attncli.effects.gradients import gate_gradients
 
-    return gate_gradients(asked).abs().cpu().numpy()[np.ix_(layers, heads)]
+    return gate_gradients(question).abs().cpu().numpy()[np.ix_(layers, heads)]
 
 
 @dataclass(frozen=True)
@@ -555,12 +546,12 @@ def removal_orders(found: Ablation, importance: Doubles | None) -> Orders:
     return Orders(heads, sorted({round(len(every) * step / STEPS) for step in range(1, STEPS + 1)} - {0}))
 
 
-def effects_in_order(asked: "Question", orders: Orders) -> Doubles:
+def effects_in_order(question: "Question", orders: Orders) -> Doubles:
     """Measure the effects on a text of silencing the first heads of each order, `[order, step]`."""
     from attncli.effects.change import silence
 
     return np.array(
-        [asked.effects([silence(order[:count]) for count in orders.removed]) for order in orders.all_orders]
+        [question.effects([silence(order[:count]) for count in orders.removed]) for order in orders.all_orders]
     )
 
 
@@ -597,7 +588,7 @@ def _report(found: Ablation, top: int, files: list[str]) -> Report:
     scale = SCALES[found.answer.kind]
     grid = HeadGrid(panels, found.layers, found.heads, scale, signed=found.answer.kind not in FROM_NOTHING)
     parts: list[Part] = [
-        Sentence(which_way(found.answer.kind), caption=True),
+        Sentence(describe_direction(found.answer.kind), caption=True),
         grid,
         heads_table(found, top),
         _layers_table(found),
@@ -682,7 +673,7 @@ output | output
 texts | int | | number of texts
 partial | bool? | | true if it was interrupted and there are more texts; otherwise missing
 effects | [head] | | by way, then by layer
-effects.way | str | | the replacement of the head's output: zero, mean or resample
+effects.way | Way | | the replacement of the head's output
 effects.effect | float | in that unit | the output without the head minus the output with it; the mean over several
     texts
 effects.interval | [float]? | `[2]` | the ends of an interval for the mean over all texts like these (Student's t),

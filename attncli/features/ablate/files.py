@@ -32,7 +32,7 @@ from attncli.corpus.running import Corpus, Show, Where, go_through, silent
 from attncli.corpus.shards import Arrays, CorpusSize, Counts, Shard
 from attncli.corpus.texts import Line, Reading
 from attncli.effects.asking import OPTIONS, Asking
-from attncli.effects.question import Question, question
+from attncli.effects.question import Question, make_question
 from attncli.features.ablate import (
     MEASURING,
     ORDERING,
@@ -119,12 +119,12 @@ class LineQuestions:
     def of(
         self, lines: Iterator[Line], wanted: Callable[[int], bool] = lambda number: True
     ) -> Iterator[tuple[int, Line, Question]]:
-        """Yield the wanted texts with their numbers. Raises RequestError as `question` does, naming the place."""
+        """Yield the wanted texts with their numbers. Raises RequestError as `make_question` does, naming the place."""
         for number, line in enumerate(lines):
             if wanted(number):
-                asked = self.tried(line, partial(question, self.model, line.text, self.asking))
-                if asked is not None:
-                    yield number, line, asked
+                question = self.tried(line, partial(make_question, self.model, line.text, self.asking))
+                if question is not None:
+                    yield number, line, question
 
     def tried(self, line: Line, made: Callable[[], T]) -> T | None:
         """Return the result for a text; None for a bad text, after a Notice, where bad texts are skipped."""
@@ -202,7 +202,7 @@ class AblatedTexts(OfModel[Rows]):
     def row(self, model: Engine) -> Callable[[Question], Rows]:
         """Return the function that makes the row of a text."""
         other = self.ways.reference(model, self.asking.mask)
-        return lambda asked: self.silencing.row(asked, other)
+        return lambda question: self.silencing.row(question, other)
 
     @property
     def fixed(self) -> Mapping[str, int]:
@@ -223,9 +223,9 @@ class AblatedTexts(OfModel[Rows]):
         each = (cores or torch.get_num_threads()) if own else 1
 
         def of_text(one: tuple[int, Line, Question]) -> Rows | None:
-            number, line, asked = one
-            made = questions.tried(line, lambda: row(asked))
-            tokens = sum(len(text.tokens) for text in asked.texts)
+            number, line, question = one
+            made = questions.tried(line, lambda: row(question))
+            tokens = sum(len(text.tokens) for text in question.texts)
             counted = dict(zip(COUNTED, np.array([[0], [number], [tokens]]), strict=True))
             return None if made is None else replace(made, arrays={**made.arrays, **counted})
 
@@ -282,7 +282,7 @@ class HeldTexts(AblatedTexts):
         return number in self.measured[shard.number]
 
     def row(self, model: Engine) -> Callable[[Question], Rows]:
-        return lambda asked: Rows.of(asked, held=effects_in_order(asked, self.orders))
+        return lambda question: Rows.of(question, held=effects_in_order(question, self.orders))
 
     def begin(self, cores: int | None) -> Counts[Rows]:
         inside = super().begin(cores)

@@ -63,7 +63,7 @@ class Compare(Feature):
     layer: options.Layer = None
     which: options.Which = None
     model: options.ModelName = "minilm"
-    mask: options.Mask = None
+    mask: options.MaskOption = None
     pad_to: options.PadTo = None
     against: Annotated[
         choices.Against,
@@ -312,7 +312,7 @@ model | model
 weights | str | | pretrained or random
 against | str | | transformers or torch
 dtype | str
-mask | str | | padding, causal or none
+mask | MaskName
 texts | int | | number of texts compared
 tokens | int | | number of tokens in them
 queries | int | | number of rows compared

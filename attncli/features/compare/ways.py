@@ -327,17 +327,17 @@ def gradients(both: Both) -> float:
     if is_half(both.model.dtype):
         raise NothingToCompare(f"gradients in {both.model.dtype_name} are mostly rounding")
     text = Unchanged.of(both.model, both.model.tokenizer.pad_some(both.plain[0]), "causal")
-    asked = Along(text, both.rows(text.tokens))
-    theirs = their_gradients(both.reference, text.tokens, text.mask, lambda last: asked([last])[0])
+    question = Along(text, both.rows(text.tokens))
+    theirs = their_gradients(both.reference, text.tokens, text.mask, lambda last: question([last])[0])
     weighted = theirs.weights.double() * theirs.of_weights.double()
     expected = torch.eye(len(text.tokens), dtype=torch.float64, device=weighted.device)
     for layer in weighted:
         expected = expected + layer.clamp(min=0).mean(dim=0) @ expected
-    ours = slopes(asked)
+    ours = slopes(question)
     return worst(
         difference(made, wanted) / (float(wanted.abs().max()) or 1.0)
         for made, wanted in (
-            (gate_gradients(asked), weighted.sum(dim=(-2, -1))),
+            (gate_gradients(question), weighted.sum(dim=(-2, -1))),
             (torch.from_numpy(ours.inputs), (theirs.of_first.double() * theirs.first.double()).sum(dim=-1)),
             (torch.from_numpy(ours.relevance), expected),
         )

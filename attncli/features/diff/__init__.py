@@ -65,7 +65,7 @@ class _Sides:
             "--masks",
             metavar="A,B",
             help="Compare two masks on the one text.",
-            complete=completion.several(choices.Mask),
+            complete=completion.several(choices.MaskName),
             use="record",
         ),
     ] = None
@@ -103,7 +103,7 @@ class Diff(ModelFeature, _Sides):
     group = "Corpora and comparisons"
     saved_as = "a difference"
 
-    mask: options.Mask = None
+    mask: options.MaskOption = None
     words: options.Words = False
     top: Annotated[
         int,
@@ -112,7 +112,7 @@ class Diff(ModelFeature, _Sides):
 
     def report(self, progress: Progress = silent) -> Report:
         suffix = "" if self.path is None else self.path.suffix.lower()
-        if suffix in ALL_CELLS and not self.printed:
+        if suffix in ALL_CELLS and not self.for_program:
             self.refuse(f"on {suffix}, which has {ALL_CELLS[suffix]}", "top")
         both = self._read() if any(map(_is_record, (self.first, self.second))) else self._computed()
         if self.words:
@@ -132,7 +132,7 @@ class Diff(ModelFeature, _Sides):
             raise RequestError("saved records are compared two by two: give two files")
         self.refuse_use("record", "on saved records, which are compared as they are")
         one, other = (
-            Saved(Path(path), self.layer, self.head).one(f"{path}: save the one to compare by itself")
+            Saved(Path(path), self.layer, self.head).single_record(f"{path}: save the one to compare by itself")
             for path in (first, second)
         )
         return one, other
@@ -419,7 +419,7 @@ One side of a comparison.
 
 model | model
 measure | str | | weight, or share of norm
-mask | str | | padding, causal or none
+mask | MaskName
 tokens | [str] | `[query]` | as in a record
 key_tokens | [str]? | `[key]` | as in a record
 """

@@ -91,7 +91,7 @@ class Mechanisms(Feature):
     ] = 0
     which: options.Which = None
     target: options.Target = None
-    mask: options.Mask = None
+    mask: options.MaskOption = None
     pad_to: options.PadTo = None
     device: options.Device = "auto"
 
@@ -105,7 +105,12 @@ class Mechanisms(Feature):
             self.refuse(f"with --design {self.design}, which is no window", "reach")
         if self.design in SHARED:
             self.refuse(f"with --design {self.design}, where nothing is random", "seed")
-        if self.path is not None and self.design is None and not self.printed and self.path.suffix.lower() != ".json":
+        if (
+            self.path is not None
+            and self.design is None
+            and not self.for_program
+            and self.path.suffix.lower() != ".json"
+        ):
             self.refuse(f"with -o {self.path.suffix}, which has scores and no designs", "reach")
         inputs = read_inputs(self.text, self.pair, self.file)
         check_one(len(inputs), "give the one to measure as TEXT")
@@ -119,7 +124,7 @@ class Mechanisms(Feature):
         if self.mistakes:
             return _report(measure_mistakes(model, taken))
         found = measure(model, taken, self.temperature, self.seed, self.reach, self.design)
-        return _report(found, self.everything or any(map(self.is_given, ("temperature", "seed", "reach"))))
+        return _report(found, self.everything or any(map(self.is_set, ("temperature", "seed", "reach"))))
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -518,7 +523,7 @@ FIELDS = """
 model | model
 layer | int | | layer of the head
 head | int
-mask | str | | padding, causal or none
+mask | MaskName
 temperature | float | | of softmax
 reach | int | tokens | of windows, to each side
 seed | int | | of everything random

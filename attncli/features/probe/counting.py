@@ -76,13 +76,13 @@ def probe_treebank(
     which = model.to_itself(which)
     model.check(Request(which=which))
     trees = CountedTrees.of(model, reading, which)
-    asked = [(Corpus(files, reading, TREEBANKS), where)]
+    corpora = [(Corpus(files, reading, TREEBANKS), where)]
     if test is not None and list(test) != list(files):
-        asked.append((Corpus(test, reading, TREEBANKS), where.inside("test")))
-        where.check(asked[1][0].inputs)  # before hours are spent on the first
+        corpora.append((Corpus(test, reading, TREEBANKS), where.inside("test")))
+        where.check(corpora[1][0].inputs)  # before hours are spent on the first
     found: list[TreebankTally] = []
     partial = False
-    for treebank, there in asked:
+    for treebank, there in corpora:
         result = go_through(trees, treebank, there, show)
         partial = result.partial
         found.append(TreebankTally(_treebank_name(treebank.names), result.total))
@@ -95,7 +95,7 @@ def probe_treebank(
     if partial:
         of = " and ".join(str(one.tally.sentence_total) for one in found)
         notify_partial(f"figures are PARTIAL, of {of} sentences", where)
-    apart = test is not None and len(found) == len(asked)
+    apart = test is not None and len(found) == len(corpora)
     return Probed(model.info_of(which), found[0], found[-1] if apart else None, partial, model.kind(which))
 
 

@@ -146,14 +146,14 @@ def word_maps(record: AttentionRecord) -> Floats:
 
 def _words_with_heads(sentence: Sentence) -> dict[str, list[int]]:
     """Return the places of words with a syntactic head, by relation and for ALL: no roots and no punctuation."""
-    asked: dict[str, list[int]] = {}
+    places: dict[str, list[int]] = {}
     columns = zip(sentence.heads, sentence.relations, sentence.punctuation, strict=True)
     for word, (head, relation, punctuation) in enumerate(columns):
         if head is not None and not punctuation:
-            asked.setdefault(ALL, []).append(word)
+            places.setdefault(ALL, []).append(word)
             if relation != ALL:
-                asked.setdefault(relation, []).append(word)
-    return asked
+                places.setdefault(relation, []).append(word)
+    return places
 
 
 def strongest_words(maps: Floats) -> Ints:

@@ -19,7 +19,7 @@ from attncli.base.choices import check_text, check_texts
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.asking import Asking, which_way
+from attncli.effects.asking import Asking, describe_direction
 from attncli.features import options
 from attncli.features.ablate import Ablation, ablation, heads_table
 from attncli.features.feature import Feature
@@ -77,7 +77,7 @@ class Similar(Feature):
     words: options.Words = False
     top: Annotated[int, options.top("List N pairs and N heads.")] = 5
     model: options.ModelName = "minilm"
-    mask: options.Mask = None
+    mask: options.MaskOption = None
     pool: Annotated[
         choices.Pool | None,
         options.option(
@@ -262,13 +262,13 @@ def similar(
     """Take the cosine of two texts apart, and measure the effect of each head on it.
 
     inputs: credit input tokens by integrated Jacobians of `steps` steps, instead of the last vectors. mask: of
-    `choices.Mask`. progress: advances with each of the 2 * (steps + 1) steps of `inputs`. pool: of `choices.Pool`, for
-    a checkpoint whose files name no pooling. In an encoder-decoder the encoder makes the vectors.
+    `choices.MaskName`. progress: advances with each of the 2 * (steps + 1) steps of `inputs`. pool: of `choices.Pool`,
+    for a checkpoint whose files name no pooling. In an encoder-decoder the encoder makes the vectors.
 
     Raises RequestError as `pooled_as` does, where the embedding is no sum over tokens (without `inputs`), and where
     steps are no multiple of 4.
     """
-    from attncli.effects.question import Cosine, question
+    from attncli.effects.question import Cosine, make_question
     from attncli.features.similar.credit import (
         check_steps,
         credit_inputs,
@@ -282,15 +282,15 @@ def similar(
     if inputs:
         check_steps(steps)
     model = pooled_as(model, pool)
-    asked = question(model, first, Asking(similar_to=second, mask=mask))
-    assert isinstance(asked, Cosine)
-    output = in_float64(asked.output)
-    cosine = float(Cosine(asked.texts, output)([text.last.double() for text in asked.texts])[0])
+    question = make_question(model, first, Asking(similar_to=second, mask=mask))
+    assert isinstance(question, Cosine)
+    output = in_float64(question.output)
+    cosine = float(Cosine(question.texts, output)([text.last.double() for text in question.texts])[0])
     if not np.isfinite(cosine):
         raise RequestError(
             f"{model.place.name} makes vectors too large for {model.dtype_name}: another --dtype has room"
         )
-    one, other = asked.texts
+    one, other = question.texts
     references = None
     if inputs:
         with progress(2 * (steps + 1), "steps") as advance:
@@ -305,7 +305,7 @@ def similar(
         contributions=cells.cpu().numpy(),
         pooling=output.pooling,
         biased=has_bias(output),
-        effects=ablation(model, [asked], mask=mask),
+        effects=ablation(model, [question], mask=mask),
         references=references,
     )
 
@@ -357,7 +357,7 @@ def _report(found: Similarity, top: int, following: NextCommand | None) -> Repor
             *(Sentence(text, caption=True) for text in _meaning(found)),
             _map(found, "contribution to the cosine"),
             _pairs_table(found, top),
-            Sentence(which_way("cosine")),
+            Sentence(describe_direction("cosine")),
             heads_table(found.effects, top),
         ],
         found.document,

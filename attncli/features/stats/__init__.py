@@ -101,7 +101,7 @@ class Stats(CorpusFeature):
         ),
     ] = None
     model: options.ModelName = "minilm"
-    mask: options.Mask = None
+    mask: options.MaskOption = None
     measure: options.Measure = "weight"
     words: options.Words = False
     by: Annotated[choices.Figure, choice(OUTPUT, choices.Figure, "--by", help="Colour heads by ")] = "entropy"
@@ -132,9 +132,9 @@ class Stats(CorpusFeature):
 
     def report(self, progress: Progress = silent) -> Report:
         suffixes = {path.suffix.lower() for path in self.paths}
-        if (self.shown or suffixes == {".csv"}) and self.state is None:
+        if (self.for_person or suffixes == {".csv"}) and self.state is None:
             self.refuse("without --json, or -o with .json, .npz or a picture, which show them", "distances")
-        if not self.shown and suffixes.isdisjoint(PICTURES):
+        if not self.for_person and suffixes.isdisjoint(PICTURES):
             self.refuse("without a table or an atlas to colour", "by")
         if self.jsonl is not None:
             self.refuse("with --jsonl, which names the field", "field")
@@ -306,7 +306,7 @@ FIELDS = """
 
 model | model
 kind | str? | | decoder; missing for encoder attention
-mask | str | | padding, causal or none
+mask | MaskName
 measure | str | | weight, or share of norm
 words | bool | | true if tokens were merged into words
 texts | int | | number of texts

@@ -497,9 +497,9 @@ def trust(
     permutations, rankings, beam, seed: the fields of `Controls`, which may be given as such instead.
     progress: advances with every layer with other weights, every way of erasing, and every step of a search.
 
-    Raises RequestError as `question` does, and for a text with fewer than two tokens that can be erased.
+    Raises RequestError as `make_question` does, and for a text with fewer than two tokens that can be erased.
     """
-    from attncli.effects.question import question
+    from attncli.effects.question import make_question
     from attncli.features.trust import erasing as erase
     from attncli.features.trust.rankings import draw_rankings, find_read_places, importances
     from attncli.features.trust.weights import reordered, shuffled
@@ -514,8 +514,8 @@ def trust(
     check_instance("controls", controls, Controls, "give attncli's Controls, or its fields by name, as in seed=1")
     if named not in (Controls(), controls):
         raise TypeError("permutations, rankings, beam and seed are fields of controls too: give one of both")
-    asked = likeliest(question(model, text, asking), asking)
-    erasings = [erase.Erasing(asked, way) for way in erase.ways(model)]
+    question = likeliest(make_question(model, text, asking), asking)
+    erasings = [erase.Erasing(question, way) for way in erase.ways(model)]
     places = erasings[0].erasable
     if len(places) < LEAST_TOKENS:
         raise RequestError(
@@ -524,24 +524,24 @@ def trust(
     counts = erase.sizes(len(places))
     width = erase.width(len(places), counts, controls.beam)
     searches = 0 if width is None else len(MEASURES) * erase.steps(counts, width)
-    found = {name: values[places] for name, values in importances(asked).items()}
+    found = {name: values[places] for name, values in importances(question).items()}
     most = max(controls.rankings, fewest_draws(LEVEL / len(found)))
     random = draw_rankings(len(places), most, controls.seed)
     layers = model.select_layers("all")
     with progress(3 + len(layers) + len(erasings) * (1 + searches), "steps") as advance:
         shuffles = Shuffles(
             layers,
-            *shuffled(asked, controls.permutations, controls.seed, advance),
-            reordered(asked, places, controls.permutations, controls.seed),
+            *shuffled(question, controls.permutations, controls.seed, advance),
+            reordered(question, places, controls.permutations, controls.seed),
         )
         advance()
         ranked = [*found.values(), *random[: controls.rankings]]
         erased = [_erased(one, ranked, width, advance) for one in erasings]
         made = TrustResult(
             model=model.info,
-            answer=asked.answer,
-            tokens=asked.texts[0].tokens,
-            read=find_read_places(asked),
+            answer=question.answer,
+            tokens=question.texts[0].tokens,
+            read=find_read_places(question),
             erasable=places,
             sizes=counts,
             shuffles=shuffles,
@@ -561,18 +561,18 @@ def trust(
     return made
 
 
-def likeliest(asked: "Question", asking: Asking) -> "Question":
+def likeliest(question: "Question", asking: Asking) -> "Question":
     """Ask for the probability of the predicted label, where a text has one prediction and `asking` names no kind."""
     from attncli.effects.question import Divergence, Target
     from attncli.models.output import SIGMOID
 
-    if asking.kind is not None or not isinstance(asked, Divergence) or asked.output.kind == "span":
-        return asked
-    if asked.places is not None and len(asked.places) != 1:
-        return asked
-    likely = asked.before[..., 0] if asked.output.function == SIGMOID else asked.before
-    place = None if asked.places is None else asked.places[0]
-    return Target(asked.texts[0], asked.output, "probability", int(likely.argmax()), place)
+    if asking.kind is not None or not isinstance(question, Divergence) or question.output.kind == "span":
+        return question
+    if question.places is not None and len(question.places) != 1:
+        return question
+    likely = question.before[..., 0] if question.output.function == SIGMOID else question.before
+    place = None if question.places is None else question.places[0]
+    return Target(question.texts[0], question.output, "probability", int(likely.argmax()), place)
 
 
 def _erased(erasing: "Erasing", ranked: list[Doubles], width: int | None, advance: Callable[[], None]) -> Erased:

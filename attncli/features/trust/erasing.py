@@ -51,11 +51,11 @@ class Erasing:
     erasable: the places of the tokens that may be erased: all except special ones and those that the question is about.
     """
 
-    def __init__(self, asked: Question, way: str) -> None:
-        self.asked = asked
-        self.text = asked.texts[0]
+    def __init__(self, question: Question, way: str) -> None:
+        self.question = question
+        self.text = question.texts[0]
         self.way = way
-        self.erasable = erasable(asked)
+        self.erasable = erasable(question)
         self.known: dict[Places, float] = {frozenset(): 0.0}
 
     def changes(self, erased: Sequence[Places]) -> Doubles:
@@ -76,8 +76,8 @@ class Erasing:
         with torch.inference_mode():
             last = self.text.model.last_hidden(texts, self.text.mask)
             left = [Left(*one, self.way == DELETED and not apart) for one in zip(last, kept, strict=True)]
-            numbers = self.asked.of_left(left)
-        changes = numbers if self.asked.kind in FROM_NOTHING else self.asked.value - numbers
+            numbers = self.question.of_left(left)
+        changes = numbers if self.question.kind in FROM_NOTHING else self.question.value - numbers
         return [float(change) for change in changes.cpu()]
 
     def without(self, erased: Places) -> Tokens:
@@ -94,10 +94,10 @@ class Erasing:
         )
 
 
-def erasable(asked: Question) -> list[int]:
+def erasable(question: Question) -> list[int]:
     """Return the places of the tokens that may be erased."""
-    tokens = asked.texts[0].tokens
-    protected = asked.protected if tokens.spoken is tokens else ()
+    tokens = question.texts[0].tokens
+    protected = question.protected if tokens.spoken is tokens else ()
     return [place for place, added in enumerate(tokens.special) if not added and place not in protected]
 
 

@@ -42,27 +42,27 @@ GRADIENT = "gradient x input"
 NEGLIGIBLE = 1e-6  # change of a number that rounding explains
 
 
-def importances(asked: Question) -> dict[str, Doubles]:
+def importances(question: Question) -> dict[str, Doubles]:
     """Return `[token]` of the first text by method, without the methods that this number does not have."""
-    text, rows = asked.texts[0], find_read_places(asked)
+    text, rows = question.texts[0], find_read_places(question)
     found = {name: made_of[rows].mean(axis=0) for name, made_of in _by_maps(text).items()}
-    return found | _by_gradients(asked, rows)
+    return found | _by_gradients(question, rows)
 
 
-def find_read_places(asked: Question) -> list[int]:
+def find_read_places(question: Question) -> list[int]:
     """Return the places of the first text that the number reads: it changes when their last vectors are 0."""
-    text, *others = asked.texts
+    text, *others = question.texts
     count = len(text.tokens)
     if text.tokens.spoken is not text.tokens:  # a decoder reads all vectors of an encoder
         return list(range(count))
-    together, least = max(1, text.model.batch_tokens // count), NEGLIGIBLE * max(1, abs(asked.value))
+    together, least = max(1, text.model.batch_tokens // count), NEGLIGIBLE * max(1, abs(question.value))
     found = []
     with torch.inference_mode():
         for start in range(0, count, together):
             some = range(start, min(start + together, count))
             copies = text.last.repeat(len(some), 1, 1)
             copies[range(len(some)), some] = 0
-            moved = (asked([copies, *(other.last for other in others)]) - asked.value).abs()
+            moved = (question([copies, *(other.last for other in others)]) - question.value).abs()
             found += [place for place, by in zip(some, moved, strict=True) if by > least]
     return found or list(range(count))
 
@@ -91,13 +91,13 @@ def _record_of(text: Unchanged, layers: list[int], measure: str) -> AttentionRec
     return record
 
 
-def _by_gradients(asked: Question, rows: list[int]) -> dict[str, Doubles]:
+def _by_gradients(question: Question, rows: list[int]) -> dict[str, Doubles]:
     """Return `[token]` by method. A divergence is flat without a change; a distance has slopes, but no gradient."""
-    if asked.kind == "divergence":
+    if question.kind == "divergence":
         return {}
-    if asked.kind == "distance":
-        return {GRADIENT: input_slopes(asked.texts[0])}
-    found = slopes(asked)
+    if question.kind == "distance":
+        return {GRADIENT: input_slopes(question.texts[0])}
+    found = slopes(question)
     return {"gradient x attention": found.relevance[rows].mean(axis=0), GRADIENT: found.inputs}
 
 

@@ -49,18 +49,18 @@ class Permuted:
 
 
 def shuffled(
-    asked: Question, permutations: int, seed: int, advance: Callable[[], None] = lambda: None
+    question: Question, permutations: int, seed: int, advance: Callable[[], None] = lambda: None
 ) -> tuple[Doubles, Doubles]:
     """Measure the effects of permuted weights `[1 + layer, permutation]` and of uniform ones `[1 + layer]`.
 
     First in all heads of all layers together, then in all heads of each layer. `advance` is called after each.
     """
-    model = asked.texts[0].model
+    model = question.texts[0].model
     layers = [[(layer, head) for head in range(model.heads)] for layer in model.select_layers("all")]
     permuted, flat = [], []
     for heads in ([head for layer in layers for head in layer], *layers):
         own, other = ([*_changes(heads, permutations, seed, text), Reweigh(heads, uniform)] for text in (OWN, OTHER))
-        found = asked.effects(own, others=other)
+        found = question.effects(own, others=other)
         permuted.append(found[:-1])
         flat.append(found[-1])
         advance()
@@ -72,16 +72,16 @@ def _changes(heads: Sequence[Head], permutations: int, seed: int, text: int) -> 
     return [Reweigh(heads, Permuted(seed * permutations + draw, text)) for draw in range(permutations)]
 
 
-def reordered(asked: Question, places: Sequence[int], permutations: int, seed: int) -> Doubles:
+def reordered(question: Question, places: Sequence[int], permutations: int, seed: int) -> Doubles:
     """Measure the effects of weights permuted in all layers, in texts of the same tokens in random order.
 
     Tokens move among these places of the first text; others stay. The result is empty, `[0]`, where all are equal.
     """
-    text, *others = asked.texts
+    text, *others = question.texts
     texts = _orders(text.tokens, places, permutations, seed)
     heads = [(layer, head) for layer in text.model.select_layers("all") for head in range(text.model.heads)]
     permuted, beside = (_changes(heads, permutations, seed, one) for one in (REORDERED, OTHER))
-    together = max(1, min(one.model.batch_tokens // len(one.tokens) for one in asked.texts))
+    together = max(1, min(one.model.batch_tokens // len(one.tokens) for one in question.texts))
     found = []
     with torch.inference_mode():
         for start in range(0, len(texts), together):
@@ -90,7 +90,7 @@ def reordered(asked: Question, places: Sequence[int], permutations: int, seed: i
             changed = text.model.last_hidden(texts[some], text.mask, [Changed(permuted[some])])
             copies = [one.copies(0, beside[some]) for one in others]
             for place, (tokens, before, after) in enumerate(zip(texts[some], plain, changed, strict=True)):
-                same = asked.of_another(Unchanged(text.model, tokens, text.mask, [before]))
+                same = question.of_another(Unchanged(text.model, tokens, text.mask, [before]))
                 pairs = [torch.stack([after, before])]
                 pairs += [torch.stack([copy[place], one.last[0]]) for copy, one in zip(copies, others, strict=True)]
                 numbers = same(pairs)

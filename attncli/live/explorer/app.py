@@ -634,7 +634,7 @@ class Explorer(App[None]):
 
     def action_mask(self) -> None:
         used = self.look.mask or (self.answer.record.mask_name if self.answer is not None else "padding")
-        self.change(replace(self.look, mask=step_through(choices.names(choices.Mask), used, 1)))
+        self.change(replace(self.look, mask=step_through(choices.names(choices.MaskName), used, 1)))
 
     def action_measure(self) -> None:
         self.change(replace(self.look, measure=step_through(choices.names(choices.Measure), self.look.measure, 1)))
@@ -838,7 +838,7 @@ class Explorer(App[None]):
         for keys, actions, _, help in KEYS:
             if "(" not in actions and actions not in PALETTE_HAS:
                 yield SystemCommand(help, display_keys(keys), getattr(self, f"action_{actions}"))
-        for mask in choices.names(choices.Mask):
+        for mask in choices.names(choices.MaskName):
             yield SystemCommand(f"mask: {mask}", "m", lambda mask=mask: self.change(replace(self.look, mask=mask)))
         for model in self.session.models:
             yield SystemCommand(f"model: {model}", "M", lambda model=model: self.choose_model(model))

@@ -150,7 +150,7 @@ def state_fields(site: Site) -> dict[str, schema.Check]:
     whole = schema.integer(0, MOST)
     return {
         "view": schema.one_of(choices.names(choices.PageView)),
-        "mask": schema.one_of([mask for mask in site.masks if mask] or choices.names(choices.Mask)),
+        "mask": schema.one_of([mask for mask in site.masks if mask] or choices.names(choices.MaskName)),
         "layer": schema.integer(MEAN, MOST),
         "head": schema.integer(MEAN, MOST),
         "token": schema.maybe(whole),

@@ -1,4 +1,4 @@
-"""Every known mistake is one: it gives another output than the formula, and another than every other mistake."""
+"""Check that each known mistake differs from the formula and from every other mistake."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -19,7 +19,7 @@ PADDING = torch.arange(5) < torch.tensor([[5], [3], [2]])
 
 @cache
 def inputs() -> dict[str, Inputs]:
-    """Of every kind on which one of them shows."""
+    """Make inputs of every kind on which a mistake shows."""
     random = torch.Generator().manual_seed(0)
 
     def numbers(*shape: int) -> torch.Tensor:

@@ -4,6 +4,7 @@ from collections import defaultdict
 
 import pytest
 from checks.code.known_cases import EVERY, PAIRS, PLANTED, STYLES, result_of
+from slow import slow_except
 
 from attncli.attention.mistakes import MISTAKES
 
@@ -23,9 +24,7 @@ QUICK = {
 EARLY = [title for titles in QUICK for title in (titles.split("|") if "|" in titles else titles.split())]
 
 
-@pytest.mark.parametrize(
-    "title", [pytest.param(title, marks=[pytest.mark.slow] * (title not in EARLY)) for title in EVERY]
-)
+@pytest.mark.parametrize("title", slow_except(EVERY, EARLY))
 def test_the_verdict_is_true(title):
     case, result = EVERY[title], result_of(title)
     true = "right" if case.right else "wrong"

@@ -234,7 +234,7 @@ class Additive(nn.Module):
 
 
 class WithFlags(Plain):
-    """As models of transformers are made."""
+    """A module built from a configuration, like those of transformers."""
 
     def __init__(self, config):
         super().__init__(config.hidden_size, config.num_attention_heads)

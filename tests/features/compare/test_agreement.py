@@ -9,6 +9,7 @@ from checkpoints import FAMILIES, every_with, make_config
 from hypothesis import given
 from hypothesis import strategies as st
 from planting import HANDED, plant, wrong_formulas
+from slow import slow_except
 
 from attncli import RequestError, load_model
 from attncli.attention.mistakes import MISTAKES, RIGHT
@@ -29,8 +30,8 @@ TEXTS = (
     ("the dog ran", "far away", 30),
 )
 LAYERS = 4
-MASKS = choices.names(choices.Mask)
-DTYPES = ["float32", *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("bfloat16", "float64", "float16"))]
+MASKS = choices.names(choices.MaskName)
+DTYPES = slow_except(["float32", "bfloat16", "float64", "float16"], ["float32"])
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +236,7 @@ def test_the_formula_in_the_place_of_our_attention_is_the_same(both, monkeypatch
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_no_known_mistake_is_the_same(both, mistake, monkeypatch):
-    """In whichever way it is made, some mask or some way of handing it to the formula shows it."""
+    """Show each mistake, however it is made, with some mask or some way of passing it to the formula."""
     model, reference, texts = both()
     formulas, passed = wrong_formulas(mistake), 0
     for wrong in formulas:

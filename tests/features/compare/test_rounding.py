@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from slow import slow_except
 
 from attncli import load_model
 from attncli.features.compare.agreement import Errors, Scores, compare
@@ -32,7 +33,7 @@ def scaled_by(monkeypatch, factor):
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(
     "family",
-    ["bert", "modernbert", *(pytest.param(one, marks=pytest.mark.slow) for one in ("eurobert", "mpnet", "gte"))],
+    slow_except(["bert", "modernbert", "eurobert", "mpnet", "gte"], ["bert", "modernbert"]),
 )
 def test_texts_of_all_lengths_are_the_same(tiny, family, dtype):
     model, reference = loaded(tiny(family, max_position_embeddings=160), dtype)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from checkpoints import FAMILIES, PECULIAR
 from mistakes import put_in_place, read_mistakes
+from slow import slow_except
 
 from attncli import RequestError, load_model
 from attncli.attention import MASKS, Window, attend, multihead
@@ -35,16 +36,12 @@ def differing(both):
     return [way.name for way in by_every_way(both) if not way.same]
 
 
-CASES = [
-    pytest.param(family, mask, marks=[] if family in PECULIAR and mask == "causal" else pytest.mark.slow)
-    for family in FAMILIES
-    for mask in MASKS
-]
+CASES = [(family, mask) for family in FAMILIES for mask in MASKS]
 
 
-@pytest.mark.parametrize(("family", "mask"), CASES)
-def test_every_family_under_every_mask(tiny, family, mask):
-    done = []
+@pytest.mark.parametrize("case", slow_except(CASES, [(family, "causal") for family in PECULIAR]), ids=str)
+def test_every_family_under_every_mask(tiny, case):
+    (family, mask), done = case, []
     both = both_of(tiny(family, max_position_embeddings=64), mask=mask, pad_to=40)
     found = by_every_way(both, lambda: done.append(None))
     assert len(done) == len(WAYS)
@@ -117,7 +114,7 @@ def real():
     return both_of("minilm", "float32", pad_to=40)
 
 
-@pytest.mark.parametrize("mistake", [None, *IN_NUMPY])
+@pytest.mark.parametrize("mistake", slow_except([None, *IN_NUMPY], [None, IN_NUMPY[0]]))
 def test_a_mistake_in_numpy_is_found(real, mistake, monkeypatch):
     monkeypatch.setattr(ways, "WAYS", {name: WAYS[name] for name in ("instant", "instant norms")})
     if mistake is not None:

@@ -9,7 +9,7 @@ from attncli.models.transformers_peer import load_reference
 
 
 def test_a_gradient_is_the_slope_of_the_number(tiny):
-    """Of a weighted sum of the last vectors, along the vectors that go into the first layer."""
+    """Take a weighted sum of the last vectors, along the input vectors of the first layer."""
     directory = tiny("bert")
     model = load_model(str(directory), device="cpu", dtype="float64")
     reference = load_reference(directory, model.device, model.dtype)

@@ -152,7 +152,7 @@ def test_where_it_does_not_turn_saturation_at_random_does_not_hold(monkeypatch):
 
 
 def test_a_map_that_is_no_less_symmetric_than_softmax_makes_it_is_not_enough(monkeypatch):
-    """Of keys that are nearly the queries the scores are not quite symmetric."""
+    """Make keys that nearly equal the queries, so that the scores are not quite symmetric."""
     weight = np.random.default_rng(0).normal(size=(8, 12)).astype(np.float32)
     bias = np.zeros(8, np.float32)
     claim = measured("asymmetry", made_up(query=(weight, bias), key=(weight / 2, bias + 0.01)))

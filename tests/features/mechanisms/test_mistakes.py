@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import FAMILIES, PECULIAR
+from slow import slow_except
 from torch import Tensor
 
 from attncli import RequestError, load_model
@@ -19,7 +20,7 @@ from attncli.record import Request
 
 TEXT = "the cat sat on the unbelievable cat"
 WITH_TERMS = ("mpnet", "deberta", "deberta-v2")
-ONE_LAYER_EACH = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in FAMILIES]
+ONE_LAYER_EACH = slow_except(FAMILIES, PECULIAR)
 # What a text without [PAD] under the padding mask does not show.
 UNSEEN = {
     "mask after softmax",
@@ -57,12 +58,12 @@ def by_name(found):
     return {one.mistake.name: one for one in found.made}
 
 
-def shown(found):
+def names_shown(found):
     return {one.mistake.name for one in found.made if one.moved is not None}
 
 
 def output_of(model, head) -> Tensor:
-    """What the model's own walk makes of the layer's attention, `[token, hidden_size]`."""
+    """Return the output of the layer's attention in the model's own walk, `[token, hidden_size]`."""
     kept, [layer] = AttentionInputs(model), head.record.layers
     with torch.inference_mode():
         list(model.take([head.record.tokens], Request("all", mask=head.record.mask_name), [kept]))
@@ -103,15 +104,15 @@ def test_a_layer_that_turns_values_is_refused(tiny):
 def test_all_are_there_and_what_does_not_show_says_what_it_takes(small):
     found = make_mistakes(small, head_of(small))
     assert [one.mistake for one in found.made] == list(MISTAKES)
-    assert {one.name for one in MISTAKES} - shown(found) == UNSEEN
+    assert {one.name for one in MISTAKES} - names_shown(found) == UNSEEN
     assert all(one.mistake.needs for one in found.made if one.moved is None)
     assert all(one.moved.shows for one in found.made if one.moved is not None)
 
 
 def test_what_needs_a_mask_shows_with_one(small):
-    plain = shown(make_mistakes(small, head_of(small)))
-    assert shown(make_mistakes(small, head_of(small, pad_to=38))) - plain == WITH_PAD
-    assert shown(make_mistakes(small, head_of(small, "causal"))) - plain == WITH_CAUSAL
+    plain = names_shown(make_mistakes(small, head_of(small)))
+    assert names_shown(make_mistakes(small, head_of(small, pad_to=38))) - plain == WITH_PAD
+    assert names_shown(make_mistakes(small, head_of(small, "causal"))) - plain == WITH_CAUSAL
 
 
 def test_shared_keys_show_the_order_of_key_heads(tiny):
@@ -193,7 +194,7 @@ def test_one_head_has_no_control(tiny):
     model = load_model(str(tiny("bert", num_attention_heads=1)), device="cpu")
     found = make_mistakes(model, head_of(model, head=0))
     assert found.exchanged is None and found.document()["exchanged"] is None
-    hidden = {one.name for one in MISTAKES} - shown(found)
+    hidden = {one.name for one in MISTAKES} - names_shown(found)
     several = {one.name for one in MISTAKES if one.needs == "several heads"}
     assert hidden - UNSEEN == several
     assert all(one["others_moved"] is None for one in found.document()["made"])

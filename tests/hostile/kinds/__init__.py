@@ -41,7 +41,7 @@ def make(kind: str, seed: int, number: int, place: Place) -> Case:
 
 
 def look(case: Case, runner: Runner) -> Verdict:
-    """What comes of a case."""
+    """Run a case and return the verdict."""
     with runner.prepared(case):
         return getattr(module(case.kind), "look", once)(case, runner)
 

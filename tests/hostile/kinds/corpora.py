@@ -58,7 +58,7 @@ def environment(typed: tuple[str, ...]) -> dict[str, str]:
 
 
 def damaged(name: str, content: bytes, random: Random) -> bytes:
-    """As it is stored; or what is in it, and that is compressed once more; or in another form than its name says."""
+    """Damage the stored bytes, or the content before it is compressed, or pass one format under the name of another."""
     way = random.randrange(4)
     if way == 0 and name.endswith(".gz"):
         return gzip.compress(linewise(gzip.decompress(content), random))

@@ -273,7 +273,7 @@ def other_json_of(header: dict, data: bytes, random: Random) -> bytes:
 
 
 def metadata_surgery(content: bytes, random: Random) -> bytes:
-    """What a file says of itself, which is JSON inside of JSON."""
+    """Change the metadata of a file, which is JSON inside JSON."""
     header, data = parts_of(content)
     about = header.get("__metadata__")
     if not about:

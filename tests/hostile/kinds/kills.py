@@ -112,7 +112,7 @@ def not_whole(case: Case, outcome: Outcome, runner: Runner, whole: bytes | None 
 
 
 def torn(path: Path) -> str | None:
-    """What is wrong with a file of sums, or with a plan."""
+    """Return what is wrong with a file of sums or a plan; None if nothing is."""
     if path.name == "plan.json":
         json.loads(path.read_bytes())
     elif SUMS.fullmatch(path.name):
@@ -123,7 +123,7 @@ def torn(path: Path) -> str | None:
 
 
 def complete(case: Case, found: bytes) -> bool:
-    """Whether it ends as such files do, where no two are the same."""
+    """Return whether the file ends properly, for formats of which no two files are identical."""
     ends: dict[str, Callable[[bytes], bool]] = {
         ".svg": lambda one: one.rstrip().endswith(b"</svg>"),
         ".npz": lambda one: zipfile.is_zipfile(io.BytesIO(one)),

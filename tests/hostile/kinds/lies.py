@@ -74,7 +74,7 @@ def lie(table: dict[str, tuple[str, ...]], random: Random, most: int) -> dict[st
 
 
 def statistics(random: Random, place: Place) -> Case:
-    """What `stats --from` reads."""
+    """Draw a file with false values for `stats --from`."""
     if random.random() < 0.4:
         changes = lie(STATISTICS, random, 1)
         if random.random() < 0.5 and "model." not in next(iter(changes)):
@@ -90,7 +90,7 @@ def statistics(random: Random, place: Place) -> Case:
 
 
 def record(random: Random, place: Place) -> Case:
-    """What a record says of itself."""
+    """Draw a record whose description has false values."""
     changes = lie(RECORD, random, 1)
     line = random.choice(READ)
     if random.random() < 0.5:

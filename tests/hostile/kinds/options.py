@@ -75,15 +75,15 @@ def look(case: Case, runner: Runner) -> Verdict:
     why = wrong(case, outcome)
     if why is not None or case.differs_from is None or outcome.code != 0:
         return Verdict(outcome.code, why)
-    found = shown(outcome, runner)
+    found = everything_of(outcome, runner)
     runner.tidy()
     plain = runner.run(replace(case, arguments=case.differs_from))
     why = wrong(case, plain, case.differs_from)
-    if why is None and found == shown(plain, runner):
+    if why is None and found == everything_of(plain, runner):
         why = f"changes nothing beside {' '.join(case.differs_from)[:100]}"
     return Verdict(outcome.code, why)
 
 
-def shown(outcome: Outcome, runner: Runner) -> Any:
+def everything_of(outcome: Outcome, runner: Runner) -> Any:
     made = {name: (runner.folder / name).read_bytes() for name in outcome.made if (runner.folder / name).is_file()}
     return outcome.code, outcome.out, outcome.err, made

@@ -30,7 +30,7 @@ def make(random: Random, place: Place) -> Case:
 
 
 def look(case: Case, runner: Runner) -> Verdict:
-    """How often it is killed is in `shares`: after which share of the time."""
+    """Kill the run after each of the `shares` of its time, and compare the end with an uninterrupted run."""
     at = case.arguments.index("--state")
     alone = tuple(word for word in (*case.arguments[:at], *case.arguments[at + 2 :]) if word not in WORKERS)
     usual = runner.run(replace(case, environment={}), alone)
@@ -54,7 +54,7 @@ def look(case: Case, runner: Runner) -> Verdict:
 
 
 def other_figures(outcome: Outcome, usual: Outcome) -> str | None:
-    """Where two that print the same do not."""
+    """Return the first difference between two outputs that should be equal; None without one."""
     if outcome.out == usual.out:
         return None
     pairs = zip(outcome.out.split(b"\n"), usual.out.split(b"\n"), strict=False)

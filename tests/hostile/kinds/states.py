@@ -59,7 +59,7 @@ def make(random: Random, place: Place) -> Case:
 
 
 def case(files: dict[str, bytes], note: str, expects: str, more: dict[str, str] | None = None) -> Case:
-    """Of a folder like the one that was made, with other files in it. What is done gives what one go gives."""
+    """Make a case in a folder of sums with other files in it. It must give what one uninterrupted run gives."""
     return Case(
         "states", tuple(words(LINE)), files, {"lie": KEPT, **(more or {})}, expects=expects, same_as=tuple(words(SAME)),
         note=note,
@@ -67,7 +67,7 @@ def case(files: dict[str, bytes], note: str, expects: str, more: dict[str, str] 
 
 
 def plan(random: Random, place: Place) -> Case:
-    """What it says of itself."""
+    """Draw a plan with a false value."""
     name = random.choice(list(PLANS))
     value = random.choice(PLANS[name])
     made = put(place.original(f"{KEPT}/plan.json").decode(), {name: value})

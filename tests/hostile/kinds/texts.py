@@ -76,7 +76,7 @@ def some_word(random: Random) -> str:
 
 
 def typeable(text: str) -> str:
-    """As the system hands it to a program: without NUL, in bytes that may be no UTF-8, and shorter than it allows."""
+    """Return the text as the system passes it to a program: without NUL, maybe not UTF-8, and shortened."""
     raw = text.replace("\0", "").encode("utf-8", "surrogatepass")[:100_000]
     return raw.decode(sys.getfilesystemencoding(), "surrogateescape")
 

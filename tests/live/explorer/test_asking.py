@@ -1,4 +1,4 @@
-"""What is typed and asked for: each answer is the model's own, errors lose nothing, undo returns."""
+"""Check text and commands that a user types: the answers are the model's own, errors lose nothing, undo returns."""
 
 import asyncio
 import gc
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from exploring import PATIENCE, TEXT, asked, explore, session_of
+from exploring import PATIENCE, TEXT, explore, request_of, session_of
 
 from attncli import load_model
 from attncli.analysis.difference import difference
@@ -149,10 +149,10 @@ def test_silencing_again_restores_the_head(session, minilm):
 def test_escape_stops_long_work_and_returns_to_the_last_answer(session, monkeypatch):
     whole, free = type(session).compute_records, threading.Event()
 
-    def compute_records(self, asked, watch):
+    def compute_records(self, request, watch):
         watch(0.25)
         free.wait(PATIENCE)
-        return whole(self, asked, watch)
+        return whole(self, request, watch)
 
     async def script(it):
         first = it.answer
@@ -165,7 +165,7 @@ def test_escape_stops_long_work_and_returns_to_the_last_answer(session, monkeypa
         await it.until(is_told)
         await it.pilot.press("escape")
         assert "stopped running minilm" in it.said
-        assert asked(it.look) == asked(first.look)
+        assert request_of(it.look) == request_of(first.look)
         free.set()
         await it.settled()
         assert it.answer is first, "an answer that comes too late is not shown"
@@ -198,6 +198,7 @@ def test_what_can_not_be_is_said_and_loses_nothing(session, minilm):
     explore(session, script, look=ScreenState("minilm", Input(SAT)), begin=("5", "2"))
 
 
+@pytest.mark.slow
 def test_what_fails_late_takes_nothing_newer_back(session, minilm):
     async def script(it):
         await it.press("x")
@@ -224,6 +225,7 @@ def test_nothing_is_asked_at_the_end(session):
     explore(session, script)
 
 
+@pytest.mark.slow
 def test_a_text_that_is_too_long_is_cut_and_that_is_told(session, minilm):
     async def script(it):
         it.app.action_type()
@@ -240,6 +242,7 @@ def test_a_text_that_is_too_long_is_cut_and_that_is_told(session, minilm):
     explore(session, script, look=ScreenState("minilm", Input(SAT)))
 
 
+@pytest.mark.slow
 def test_the_sentence_before_is_compared_with(session, minilm):
     async def script(it):
         await it.press("=")
@@ -271,7 +274,7 @@ def test_undo_goes_back_step_by_step(session):
         await it.write("A dog.")
         for expected in reversed(looks):
             await it.press("u")
-            assert asked(it.look) == asked(expected)
+            assert request_of(it.look) == request_of(expected)
             assert it.app.field.value == expected.text.text
         await it.press("u")
         assert "nothing to undo" in it.said
@@ -294,6 +297,7 @@ def test_models_change_with_their_layers_and_heads(tiny):
     explore(session_of(a=small, b=other), script, look=ScreenState("a", Input(SAT)))
 
 
+@pytest.mark.slow
 def test_what_a_model_brings_is_not_looked_through_for_garbage_again_and_again(minilm, monkeypatch):
     session, settled = session_of(minilm=minilm), []
     opened = session.engines.pop(("minilm", ""))
@@ -372,6 +376,7 @@ def test_typing_goes_on_while_a_long_text_runs(session, monkeypatch):
     explore(session, script)
 
 
+@pytest.mark.slow
 def test_how_far_a_long_text_is_is_told(session, monkeypatch):
     monkeypatch.setattr(app, "LONG", 0)
 
@@ -387,6 +392,7 @@ def test_how_far_a_long_text_is_is_told(session, monkeypatch):
     explore(session, script)
 
 
+@pytest.mark.slow
 def test_every_command_of_the_palette_does_what_it_says(session):
     async def script(it):
         own = [one for one in it.app.get_system_commands(it.app.screen) if one.title[0].islower()]  # not Textual's

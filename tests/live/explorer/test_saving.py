@@ -1,4 +1,4 @@
-"""What is on the screen as a file and as a command: the same that `heatmap`, `view` and `run` give."""
+"""Check that the screen is saved as the same file and command that `heatmap`, `view` and `run` give."""
 
 import json
 import shlex
@@ -9,6 +9,7 @@ import pytest
 import shell
 from exploring import PATIENCE, TEXT, explore
 from PIL import Image
+from slow import slow_except
 
 from attncli.base.errors import RequestError
 from attncli.live.explorer.app import command
@@ -26,7 +27,7 @@ async def saved(it, name):
         await it.pilot.pause(0.02)
 
 
-@pytest.mark.parametrize("suffix", [".safetensors", ".npz", ".json"])
+@pytest.mark.parametrize("suffix", slow_except([".safetensors", ".npz", ".json"], [".json"]))
 def test_a_record_is_the_models(session, minilm, tmp_path, suffix):
     async def script(it):
         await it.press("m")
@@ -43,6 +44,7 @@ def test_a_record_is_the_models(session, minilm, tmp_path, suffix):
         np.testing.assert_array_equal(load_record(tmp_path / f"a{suffix}").weights, expected.weights)
 
 
+@pytest.mark.slow
 def test_a_picture_and_a_page(session, tmp_path):
     async def script(it):
         await it.press("j")
@@ -58,7 +60,7 @@ def test_a_picture_and_a_page(session, tmp_path):
     assert '"vectors"' in page
 
 
-@pytest.mark.parametrize("name", ["nowhere/a.png", "a.txt", "a"])
+@pytest.mark.parametrize("name", slow_except(["nowhere/a.png", "a.txt", "a"], ["nowhere/a.png"]))
 def test_what_can_not_be_saved_is_said(session, tmp_path, name):
     async def script(it):
         before = it.look
@@ -83,6 +85,7 @@ def test_nothing_is_saved_where_the_line_is_left(session, tmp_path, monkeypatch)
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_what_is_saved_gives_way_to_nothing(session, minilm, tmp_path, monkeypatch):
     slow = type(session).compute_records
 
@@ -127,7 +130,7 @@ def test_the_command_gives_the_view(session, tmp_path):
     assert [(one["layer"], one["head"]) for one in record["attention"]] == [(2, 5)]
 
 
-@pytest.mark.parametrize("against", ["before", "whole"])
+@pytest.mark.parametrize("against", slow_except(["before", "whole"], ["before"]))
 def test_the_command_of_what_is_compared_gives_the_difference(session, tmp_path, against):
     lines, moved = [], []
 

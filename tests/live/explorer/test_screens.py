@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import textual
 from exploring import Exploring, session_of
+from slow import slow_except
 
 from attncli.live import Session
 from attncli.live.explorer.app import Explorer
@@ -34,18 +35,18 @@ def own_loop():
 class HandSession(Session):
     """A session whose model gives weights made by hand, so that no rounding is seen."""
 
-    def compute_records(self, asked, watch):
+    def compute_records(self, request, watch):
         count = len(WORDS)
         layer, head, query, key = np.indices((4, 8, count, count))
-        apart = abs(key - query + head - 3 + 2 * len(asked.text.text.split()) - 28)
+        apart = abs(key - query + head - 3 + 2 * len(request.text.text.split()) - 28)
         weights = 2.0 ** -np.minimum(apart, 6) + (key == 0) * (layer + 1) / 4
-        allowed = np.tril(np.ones((count, count), dtype=bool)) if asked.masks[0] == "causal" else True
+        allowed = np.tril(np.ones((count, count), dtype=bool)) if request.masks[0] == "causal" else True
         weights = np.where(allowed, weights, 0)
         made = record_of(weights / weights.sum(-1, keepdims=True), WORDS)
         return [made]
 
-    def usual(self, asked, watch=None):
-        self.usuals[self.usual_kind(asked)] = None
+    def usual(self, request, watch=None):
+        self.usuals[self.usual_kind(request)] = None
 
 
 SCREENS = {
@@ -65,7 +66,7 @@ SCREENS = {
     not textual.__version__.startswith(MADE_WITH), reason="another Textual draws its own parts otherwise"
 )
 @pytest.mark.usefixtures("own_loop")
-@pytest.mark.parametrize("name", SCREENS)
+@pytest.mark.parametrize("name", slow_except(SCREENS, ["all", "narrow", "cell", "compared"]))
 def test_a_screen_looks_as_it_did(snap_compare, name):
     size, keys = SCREENS[name]
     session = HandSession(session_of(hand=None).openings)

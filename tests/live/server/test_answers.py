@@ -1,12 +1,11 @@
-"""What a page is told of a text is what `view` makes of it."""
+"""Check that the server sends of a text what `view` puts into a page."""
 
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from packed import read_layer, unpacked
+from packed import page_data, read_layer, unpacked
 from serving import serving
 
 from attncli.analysis.edges import with_usual
@@ -25,7 +24,7 @@ VIEWED = Request(grouping=Grouping(stretches=True))
 
 
 def viewed(model, text, pair=None, most=0.0):
-    """What a page of `view` holds of a text: description and chunks, uncompressed."""
+    """Return the content of a page of `view` for a text: its description and its uncompressed chunks."""
     request = VIEWED if most else Request(vectors="none", grouping=VIEWED.grouping)
     [records] = under_masks(model, [Input(text, pair)], request, MASKS, most)
     description, chunks = payload(with_usuals(model, records), {})
@@ -104,7 +103,7 @@ def test_what_is_saved_is_the_page_of_view(served, minilm):
 
 def test_the_mask_on_the_screen_comes_first_in_what_is_saved(served):
     page = served.save({"mask": "causal"})[1]
-    described = json.loads(re.search(r'id="page">(.*?)</script>', page)[1])
+    described = page_data(page)
     assert [mask["name"] for mask in described["texts"][0]["masks"]] == ["causal", "padding"]
 
 

@@ -1,4 +1,4 @@
-"""What a page may ask for, and what else is sent there."""
+"""Check which requests of a page are valid, and how others are refused."""
 
 import http.client
 import json

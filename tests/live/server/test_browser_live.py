@@ -5,6 +5,7 @@ import re
 import pytest
 from browsers import Opened
 from serving import TEXT
+from slow import slow_except
 
 from attncli.page import MEAN, save_page
 
@@ -82,7 +83,7 @@ def test_it_opens_as_view_does_and_the_token_is_gone(live, served):
     assert page.tab.evaluate("document.cookie") == ""
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", slow_except(VIEWS, ["matrix"]))
 def test_every_view_follows_what_is_typed(live, view):
     page = live()
     page.click(f"[data-view={view}]")
@@ -96,6 +97,7 @@ def test_every_view_follows_what_is_typed(live, view):
     assert "minilm" in page.caption and page.hash.get("view", "heads") == view
 
 
+@pytest.mark.slow
 def test_it_follows_every_key(live):
     page = live()
     page.tab.fill("#typed", "")
@@ -107,6 +109,7 @@ def test_it_follows_every_key(live):
     assert page.hash.get("view", "heads") == "heads"  # 3 is a key of the page elsewhere
 
 
+@pytest.mark.slow
 def test_an_answer_that_comes_after_a_newer_one_is_not_shown(live):
     page, held = live(), []
 
@@ -130,6 +133,7 @@ def test_an_answer_that_comes_after_a_newer_one_is_not_shown(live):
     assert page.tab.title().endswith("A dog ran.") and page.tab.input_value("#typed") == "A dog ran."
 
 
+@pytest.mark.slow
 def test_what_is_drawn_is_what_the_model_makes(live, minilm):
     page = live()
     page.click("[data-view=matrix]")
@@ -218,6 +222,7 @@ def test_neuron_gets_q_and_k_and_others_do_without(live, minilm):
     assert len(page.requests) == asked + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layer", "head"), [(3, 1), (3, MEAN), (MEAN, 1), (MEAN, MEAN)])
 def test_a_saved_page_opens_without_a_server_and_shows_the_same(live, browser, tmp_path, layer, head):
     page = live()
@@ -311,6 +316,7 @@ def test_a_long_text_shows_how_far_it_is_and_gives_way(live, served, monkeypatch
     assert page.tab.is_hidden("#progress")
 
 
+@pytest.mark.slow
 def test_an_empty_field_empties_the_drawing_until_something_is_typed(live):
     page = live()
     page.type("A dog ran.", tokens=6)
@@ -337,6 +343,7 @@ def test_whoever_types_on_sees_the_same_place(live):
     assert page.tab.evaluate("document.getElementById('chart').scrollTop") == 900
 
 
+@pytest.mark.slow
 def test_letters_in_the_field_are_no_keys_of_the_page_and_a_slash_goes_there(live):
     page = live()
     page.tab.focus("#chart")
@@ -348,6 +355,7 @@ def test_letters_in_the_field_are_no_keys_of_the_page_and_a_slash_goes_there(liv
     assert page.hash["view"] == "matrix"
 
 
+@pytest.mark.slow
 def test_a_server_that_was_started_anew_is_told_of(live, served, browser):
     page = live()
     page.tab.context.clear_cookies()

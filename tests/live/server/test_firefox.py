@@ -52,7 +52,7 @@ class Firefox:
         self.tell(f"({SETTLE})()")
 
     def tell(self, script):
-        """What a script comes to, as JSON has it."""
+        """Evaluate a script, and return its value as JSON has it."""
         found = self.call(
             "script.evaluate",
             expression=f"Promise.resolve({script}).then((it) => JSON.stringify(it ?? null))",

@@ -1,4 +1,4 @@
-"""Who is let in."""
+"""Check which requests the server lets in."""
 
 import json
 

@@ -82,7 +82,7 @@ def until_answered(ask):
 
 
 def until_closed(client):
-    """What the other side says before it shuts the connection, which a test would wait for in vain."""
+    """Return what the other side sends before it shuts the connection, instead of waiting for it in vain."""
     said = b""
     with suppress(ConnectionError):
         while piece := client.recv(2**16):

@@ -44,7 +44,7 @@ def test_layers_of_a_step_are_layers():
 
 @pytest.mark.parametrize("many", [4, 40])
 def test_weights_are_there_once_however_many_layers(tmp_path, many):
-    """In a dtype that is not the file's, so that nothing is only mapped; laid out for oneDNN once, too."""
+    """Take another dtype than the file's, so that nothing is only mapped; the layout for oneDNN is made once, too."""
     directory = make_checkpoint(tmp_path, "albert", num_hidden_layers=many)
     stored = load_file(directory / "model.safetensors")
     model = load_model(str(directory), "cpu", "float64")

@@ -81,7 +81,7 @@ def test_where_a_walk_ends_no_shared_key_is_made_twice(monkeypatch):
 
 
 def test_a_pad_that_ends_texts_too_is_told_by_its_place(tmp_path):
-    """As published, [PAD] is the token at the end, which is real there."""
+    """Use the published [PAD], which is also the token at the end, and real there."""
     directory = make_checkpoint(tmp_path / "euro", "eurobert", pad_token_id=0)
     edit_config(directory, pad_token_id=2)
     path = directory / "tokenizer_config.json"

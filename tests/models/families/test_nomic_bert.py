@@ -88,7 +88,7 @@ def test_transformers_words_go_before_the_first_ones():
     ],
 )
 def test_another_network_is_refused(key, value):
-    """As nomic-embed-text-v2-moe: neither transformers' network nor ours."""
+    """Use a network like nomic-embed-text-v2-moe: neither transformers' nor ours."""
     with pytest.raises(NoNetwork, match=rf"auto_map: own\.NomicBertModel.*{key} .* is not") as caught:
         read(**{key: value})
     assert len(str(caught.value)) <= 300

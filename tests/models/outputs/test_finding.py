@@ -1,4 +1,4 @@
-"""Which outputs a checkpoint has: by its tensors and its config.json; what can't be had, and why."""
+"""Check which outputs a checkpoint has, by its tensors and its config.json, and why others are missing."""
 
 from pathlib import Path
 
@@ -101,7 +101,7 @@ def test_a_head_that_is_there_in_parts(name, made):
 
 
 def refused(directory: Path, why: str) -> None:
-    """It is said once, in a line, and the maps are there all the same."""
+    """Check that the reason is given once, in one line, and that the maps are still there."""
     model = opened(directory)
     with pytest.raises(RequestError, match=why) as caught:
         model.predict("the cat")

@@ -84,7 +84,7 @@ def texts(model: Model) -> list[Tokens]:
 
 
 def theirs(network: Any, model: Model, tokens: Tokens) -> Any:
-    """What transformers gives of one text."""
+    """Return the output of transformers for one text."""
     more = {}
     if model.config.tells_segments and model.config.segments > 1:
         more["token_type_ids"] = torch.tensor([tokens.segments])

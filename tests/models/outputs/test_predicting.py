@@ -132,7 +132,7 @@ def test_what_a_record_holds_is_what_predict_says_under_its_mask(loaded):
 
 @pytest.mark.parametrize("family", EACH)
 def test_gradients_reach_a_gate_and_are_finite_differences(family, loaded):
-    """Of the sum of logits by a factor on one head's output, with [PAD] and a window."""
+    """Take the gradient of the sum of logits by a factor on one head's output, with [PAD] and a window."""
     model = loaded(family, "ForSequenceClassification", "float64", num_labels=3)
     texts = [model.tokenizer.encode("the cat sat on"), model.tokenizer.encode("it", "the big cat", pad_to=20)]
 

@@ -56,7 +56,7 @@ def theirs(directory: Path | str) -> np.ndarray:
 
 
 def assert_same(directory: Path, expected: np.ndarray) -> None:
-    """To 1e-6, of the largest number where that is above 1."""
+    """Compare within 1e-6, relative to the largest number if that is above 1."""
     ours = load_model(str(directory), "cpu").embed(TEXTS)
     np.testing.assert_allclose(ours, expected, atol=1e-6 * max(1.0, np.abs(expected).max()), rtol=0)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pictures import check_nothing_overlaps, frames, maps, random_record, said, written
+from pictures import check_nothing_overlaps, frames, maps, picture_texts, random_record, texts_with_places
 from records import attention_records, cross_records
 
 from attncli import RequestError
@@ -25,14 +25,14 @@ def test_maps_are_the_weights_on_one_scale_with_one_bar(record):
     assert np.array_equal(shown, record.weights.reshape(-1, *record.weights.shape[2:]))
     assert {image.norm.vmin for image in images} == {0}
     assert {image.norm.vmax for image in images} == {float(record.weights.max())}
-    assert said(drawn).count("attention weight") == 1 and len(drawn.axes) == 2
+    assert picture_texts(drawn).count("attention weight") == 1 and len(drawn.axes) == 2
 
 
 def test_layers_are_rows_and_heads_columns():
     drawn = random_record(12, 12, 5).figure()
     assert len(maps(drawn)) == 144
     places = {}
-    for text, box in written(drawn):
+    for text, box in texts_with_places(drawn):
         places.setdefault(text, []).append(box)
     tops = [[places[f"head {layer}.{head}"][0].y0 for layer in range(12)] for head in range(12)]
     lefts = [[places[f"head {layer}.{head}"][0].x0 for head in range(12)] for layer in range(12)]
@@ -45,7 +45,7 @@ def test_mean_is_over_the_heads_of_each_layer():
     drawn = record.figure(mean=True)
     for image, maps_of_layer in zip(maps(drawn), record.weights, strict=True):
         np.testing.assert_allclose(image.get_array(), maps_of_layer.mean(axis=0), rtol=1e-6)
-    assert "made-up · layers 0-1 · mean of heads 0-3 · mask padding" in said(drawn)
+    assert "made-up · layers 0-1 · mean of heads 0-3 · mask padding" in picture_texts(drawn)
 
 
 def pair_record():
@@ -66,7 +66,7 @@ def test_segments_are_rows_of_the_one_and_columns_of_the_other():
     drawn = record.figure(segments="AB", special=False)
     check_nothing_overlaps(drawn)
     assert np.array_equal(maps(drawn)[0].get_array(), record.weights[0, 0, 1:4, 5:7])
-    texts = said(drawn)
+    texts = picture_texts(drawn)
     assert [texts.count(token) for token in ("a0", "a2", "b0", "b1", "[SEP]")] == [1, 1, 1, 1, 0]
     assert "without [CLS], [SEP], from the first text to the second text: rows no longer sum to 1" in " ".join(texts)
 
@@ -77,7 +77,7 @@ def test_words_are_put_together():
     record = replace(record, tokens=replace(record.tokens, shown=[], text=text, words=[None, 0, 1, 1, 2, None]))
     drawn = record.figure(words=True)
     assert np.array_equal(maps(drawn)[0].get_array(), merge_words(record).weights[0, 0])
-    assert said(drawn).count("suitcase") == 2
+    assert picture_texts(drawn).count("suitcase") == 2
 
 
 def test_a_query_is_found_where_others_are_left_out():
@@ -104,7 +104,7 @@ def test_keys_of_another_text_stand_along_the_keys(record, style, special):
         return
     drawn = record.select(layers=[0], heads=[0]).figure(style=style, special=special)
     check_nothing_overlaps(drawn)
-    shown = said(drawn)
+    shown = picture_texts(drawn)
     assert "cross attention" in " ".join(shown).replace("\u00a0", " ")
     expected = [name for name, flag in zip(record.keys.text, record.keys.special, strict=True) if special or not flag]
     assert [name for name in shown if name.startswith("key") and name != "key"] == expected

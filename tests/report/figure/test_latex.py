@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from pictures import maps, random_record, said, with_tokens
+from pictures import maps, picture_texts, random_record, with_tokens
 
 from attncli import RequestError
 from attncli.report.figure import latex
@@ -87,7 +87,9 @@ def test_all_words_are_there_in_the_size_that_was_planned(tmp_path):
     drawn = random_record(1, 2, 6).figure(title="100% of _x_", width="8cm")
     lines = [line for line in saved(drawn, tmp_path / "map.pgf") if line.startswith(r"\actext")]
     parts = [re.fullmatch(r"\\actext(\S+) (\S+) (\S+) (\S+) \{[a-z,]*\}\{(.*)\}%", line) for line in lines]
-    assert sorted(part[5] for part in parts) == sorted(tex(line) for text in said(drawn) for line in text.split("\n"))
+    assert sorted(part[5] for part in parts) == sorted(
+        tex(line) for text in picture_texts(drawn) for line in text.split("\n")
+    )
     assert min(float(part[4]) for part in parts) >= 6
     assert {part[3] for part in parts} == {"0", "90"}
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.text import Text
-from pictures import check_nothing_overlaps, random_record, said, with_tokens
+from pictures import check_nothing_overlaps, picture_texts, random_record, with_tokens
 from records import attention_records
 
 from attncli import RequestError
@@ -64,7 +64,7 @@ def test_long_captions_and_headings_keep_their_distance():
     rows = [[Panel("causal\n0.31 of the weight had to move", one) for one in three] for three in (maps[:3], maps[3:])]
     drawn = panel_grid(rows, Grid(list("abcd"), headings=["layer 5, head 11, a long heading"] * 2, title="masks"))
     check_nothing_overlaps(drawn)
-    assert said(drawn).count("causal\n0.31 of the weight had to move") == 6
+    assert picture_texts(drawn).count("causal\n0.31 of the weight had to move") == 6
 
 
 @pytest.mark.slow
@@ -101,6 +101,6 @@ def test_font_and_size_are_those_asked_for(style):
 
 @pytest.mark.slow
 def test_labels_that_have_no_room_are_not_drawn_and_the_picture_says_so():
-    assert "every 5th token is named" in said(random_record(8, 8, 50).figure())
-    assert said(random_record(8, 8, 50).figure()).count("[CLS]") == 16
-    assert said(random_record(12, 12, 5).figure()).count("[CLS]") == 24
+    assert "every 5th token is named" in picture_texts(random_record(8, 8, 50).figure())
+    assert picture_texts(random_record(8, 8, 50).figure()).count("[CLS]") == 16
+    assert picture_texts(random_record(12, 12, 5).figure()).count("[CLS]") == 24

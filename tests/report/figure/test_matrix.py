@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pictures import check_nothing_overlaps, frames, maps, random_record, said
+from pictures import check_nothing_overlaps, frames, maps, picture_texts, random_record
 from records import record_of
 
 from attncli.report.figure.drawing import dark_ink
@@ -12,7 +12,7 @@ from attncli.report.figure.maps import COLOURS, Panel, colour_map, panel_grid
 
 def test_one_head_has_its_weights_in_the_cells():
     record = record_of([[0.125, 0.875, 0], [0.5, 0.25, 0.25], [1, 0, 0]])
-    texts = said(record.figure())
+    texts = picture_texts(record.figure())
     assert sorted(text for text in texts if text[:2] in ("0.", "1.") and len(text) == 4) == sorted(
         ["0.12", "0.88", "0.50", "0.25", "0.25", "1.00"]
     )
@@ -59,7 +59,7 @@ def test_a_single_peak_is_seen_in_a_thumbnail():
 
 @pytest.mark.slow
 def test_a_map_with_more_cells_than_can_be_seen_says_what_a_cell_is():
-    """Of 3,000 tokens a map of 8 inches has 600 cells: its peak is in one of them, and the note says what that is."""
+    """Draw 3,000 tokens as a map of 8 inches, which has 600 cells: one has the peak, and the note explains a cell."""
     weights = np.zeros((3000, 3000), dtype=np.float32)
     weights[1234, 2345] = 1
     tokens = [str(number) for number in range(3000)]
@@ -73,7 +73,7 @@ def test_a_map_with_more_cells_than_can_be_seen_says_what_a_cell_is():
 
 @pytest.mark.parametrize("scale, share", [(None, lambda w: w / 0.8), ("shared", lambda w: w), ("root", np.sqrt)])
 def test_a_scale_says_how_far_along_the_colours_a_weight_is(scale, share):
-    """As in the page (page/scale.js); the bar has the same scale."""
+    """Compare with the page (page/scale.js); the bar has the same scale."""
     record = record_of([[[[0.2, 0.8], [0.5, 0.5]], [[0.6, 0.4], [0.4, 0.6]]]])
     drawn = record.figure(scale=scale)
     for image, weights in zip(maps(drawn), record.weights[0], strict=True):
@@ -86,8 +86,10 @@ def test_each_map_can_have_a_scale_of_its_own_and_the_bar_says_so():
     record = record_of([[[[0.2, 0.8], [0.5, 0.5]], [[0.6, 0.4], [0.4, 0.6]], [[0, 0], [0, 0]]]])
     drawn = record.figure(scale="head")
     first, second, nothing = (image.norm(image.get_array()) for image in maps(drawn))
-    assert "0.80" in said(drawn) and "0.60" in said(drawn)  # a cell's number is its weight all the same
+    assert "0.80" in picture_texts(drawn) and "0.60" in picture_texts(
+        drawn
+    )  # a cell's number is its weight all the same
     np.testing.assert_allclose(first, record.weights[0, 0] / 0.8, rtol=1e-6)
     np.testing.assert_allclose(second, record.weights[0, 1] / 0.6, rtol=1e-6)
     assert not np.any(nothing)
-    assert [" ".join(text.split()) for text in said(drawn)].count("attention weight") == 3  # a bar each
+    assert [" ".join(text.split()) for text in picture_texts(drawn)].count("attention weight") == 3  # a bar each

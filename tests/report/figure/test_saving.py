@@ -4,7 +4,7 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.image import imread
-from pictures import random_record, said, saved_svg
+from pictures import picture_texts, random_record, saved_svg
 
 from attncli import RequestError
 from attncli.report.figure.drawing import save_figure
@@ -30,8 +30,8 @@ def test_dots_an_inch(tmp_path):
 def test_text_stays_text(tmp_path):
     drawn = random_record(1, 1, 6).figure()
     root = saved_svg(drawn, tmp_path)
-    written = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert sorted(written) == sorted(said(drawn))
+    elements = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert sorted(elements) == sorted(picture_texts(drawn))
     save_figure(drawn, tmp_path / "map.pdf")
     content = (tmp_path / "map.pdf").read_bytes()
     assert b"/TrueType" in content or b"/CIDFontType2" in content

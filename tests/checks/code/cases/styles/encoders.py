@@ -49,7 +49,7 @@ class BertSelfAttention(nn.Module):
 
 
 class MultiheadAttention(nn.Module):
-    """As torch's own: batch first, both masks are True where nobody looks, and what sees nothing is NaN."""
+    """Torch's own layout: batch first, both masks are True where attention is forbidden, empty rows are NaN."""
 
     def __init__(self, embed_dim, num_heads, dropout=0.0):
         super().__init__()

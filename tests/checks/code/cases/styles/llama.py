@@ -180,7 +180,7 @@ class Gemma2Attention(GroupedQueryAttention):
 
 
 class GptOssAttention(GroupedQueryAttention):
-    """Each head has a sink, which takes part of the softmax and has no value."""
+    """Grouped heads, each with a sink that takes part of the softmax and has no value."""
 
     def __init__(self, hidden_size, num_attention_heads, num_key_value_heads):
         super().__init__(hidden_size, num_attention_heads, num_key_value_heads, bias=True)

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from attncli import RequestError
-from attncli.base import held
-from attncli.base.held import HeldFile
+from attncli.base import locked_file
+from attncli.base.locked_file import LockedFile
 
 
 @pytest.fixture
@@ -22,75 +22,75 @@ def write(content: bytes):
 
 
 def test_a_held_file_is_nobody_elses_before_and_after_it_is_replaced(path):
-    holder = HeldFile(path)
+    holder = LockedFile(path)
     for content in (b"one", b"two"):
         with pytest.raises(RequestError, match=r"state is in use by another attncli: wait until it ends, or name"):
-            HeldFile(path)
+            LockedFile(path)
         holder.save(write(content))
         assert path.read_bytes() == content
     with pytest.raises(RequestError, match="in use"):
-        HeldFile(path)
+        LockedFile(path)
     holder.release()
-    HeldFile(path).release()
+    LockedFile(path).release()
     assert path.read_bytes() == b"two" and [one.name for one in path.parent.iterdir()] == ["state"]
 
 
 def test_what_was_replaced_while_it_was_opened_is_not_held(path, monkeypatch):
     """Between opening a file and locking it, whoever had it saves it and ends: what was opened is no file any more."""
-    holder, whole, calls = HeldFile(path), held.lock, []
+    holder, whole, calls = LockedFile(path), locked_file.lock, []
 
     def lock(handle: int) -> None:
         if not calls:
             calls.append(handle)
-            monkeypatch.setattr(held, "lock", whole)
+            monkeypatch.setattr(locked_file, "lock", whole)
             holder.save(write(b"newer"))
             holder.release()
         whole(handle)
 
-    monkeypatch.setattr(held, "lock", lock)
-    second = HeldFile(path)
+    monkeypatch.setattr(locked_file, "lock", lock)
+    second = LockedFile(path)
     assert os.path.samestat(os.fstat(second.handle), path.stat())
 
 
 def test_a_killed_process_holds_nothing(path):
-    program = "import sys; from pathlib import Path; from attncli.base.held import HeldFile\n"
-    program += "held = HeldFile(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    program = "import sys; from pathlib import Path; from attncli.base.locked_file import LockedFile\n"
+    program += "held = LockedFile(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     child = subprocess.Popen(
         [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     with child:
         assert child.stdout.readline() == "held\n"
         with pytest.raises(RequestError, match="in use"):
-            HeldFile(path)
+            LockedFile(path)
         child.send_signal(signal.SIGKILL)
         child.wait()
-    HeldFile(path).release()
+    LockedFile(path).release()
 
 
 def test_what_was_made_and_not_used_is_removed(path):
-    HeldFile(path).release()
+    LockedFile(path).release()
     assert not path.exists()
     path.touch()
-    HeldFile(path).release()
+    LockedFile(path).release()
     assert path.exists()
 
 
 def test_a_link_stays_one(path):
     link = path.parent / "link"
     link.symlink_to(path)
-    holder = HeldFile(link)
+    holder = LockedFile(link)
     holder.save(write(b"one"))
     with pytest.raises(RequestError, match="in use"):
-        HeldFile(path)
+        LockedFile(path)
     holder.release()
     assert link.is_symlink() and path.read_bytes() == b"one"
 
 
 def test_where_there_are_no_locks_files_are_saved_all_the_same(path, monkeypatch):
-    monkeypatch.setattr(held, "fcntl", None)
-    holder = HeldFile(path)
+    monkeypatch.setattr(locked_file, "fcntl", None)
+    holder = LockedFile(path)
     holder.save(write(b"one"))
-    HeldFile(path).release()
+    LockedFile(path).release()
     holder.release()
     assert path.read_bytes() == b"one"
 
@@ -98,8 +98,8 @@ def test_where_there_are_no_locks_files_are_saved_all_the_same(path, monkeypatch
 def test_what_is_no_file_is_refused(path):
     os.mkfifo(path)
     with pytest.raises(RequestError, match="is a pipe: name a regular file"):
-        HeldFile(path)
+        LockedFile(path)
     with pytest.raises(RequestError, match=r"can't open .*directory"):
-        HeldFile(path.parent)
+        LockedFile(path.parent)
     with pytest.raises(RequestError, match=r"can't open .*No such file"):
-        HeldFile(path.parent / "missing" / "state")
+        LockedFile(path.parent / "missing" / "state")

@@ -21,7 +21,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 
-class HeldFile:
+class LockedFile:
     """A file reserved for this process. Created empty if missing; removed on release if it is still empty.
 
     Raises RequestError if another process holds it, it is not a regular file, or it can't be opened.
@@ -70,7 +70,7 @@ class HeldFile:
 
 
 def open_locked(path: Path) -> int | None:
-    """Open and lock a file; return None on systems without locks. Raises RequestError as `HeldFile` does."""
+    """Open and lock a file; return None on systems without locks. Raises RequestError as `LockedFile` does."""
     try:
         while True:
             handle = os.open(path, READING | os.O_CREAT, 0o666)  # does not wait for a pipe
