@@ -161,12 +161,16 @@ def test_draws_have_the_distribution_that_was_asked_for(temperature, top_p, kept
 
 
 def test_without_a_draw_the_most_likely_is_chosen():
-    assert {choose(LOGITS, Manner(temperature=9.0, top_p=0.1, seed=seed), torch.Generator()) for seed in range(5)} == {1}
+    assert {choose(LOGITS, Manner(temperature=9.0, top_p=0.1, seed=seed), torch.Generator()) for seed in range(5)} == {
+        1
+    }
 
 
 def test_a_seed_is_a_text_and_probabilities_are_the_model_s_own(checkpoint):
     model = load_model(str(checkpoint("gpt2")), "cpu").awake()
-    first, again, other = (written(model, manner=Manner(12, sample=True, temperature=3.0, seed=seed)) for seed in (1, 1, 2))
+    first, again, other = (
+        written(model, manner=Manner(12, sample=True, temperature=3.0, seed=seed)) for seed in (1, 1, 2)
+    )
     assert first == again and [step.token for step in first] != [step.token for step in other]
     start, logits = len(model.tokenizer.encode(TEXT)), logits_of(model, whole_of(model, first))
     for place, step in enumerate(first):
