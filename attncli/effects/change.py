@@ -149,7 +149,7 @@ class Without:
 
 
 def _edge_mask(edges: Sequence[Edge], block: Block) -> Tensor:
-    """Mark these edges of a text, bool `[1, 1, query, key]`. Edges of tokens that are still to be written are left out."""
+    """Mark these edges of a text, bool `[1, 1, query, key]`. Edges of tokens yet to be written are left out."""
     made = torch.zeros(1, 1, _queries_of(block), block.run.keys, dtype=torch.bool, device=block.query.device)
     there = [(query, key) for query, key in edges if query < made.shape[2] and key < made.shape[3]]
     for query, key in there:

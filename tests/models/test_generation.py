@@ -1,4 +1,4 @@
-"""Writing with kept keys and values gives the numbers of one pass over the whole text; draws follow the distribution."""
+"""Writing with kept keys and values gives the numbers of one pass over the whole text; draws are from its shares."""
 
 import json
 
@@ -209,11 +209,11 @@ def test_writing_stops_at_the_last_position(checkpoint):
     filling = " ".join(["the"] * 39)
     full = model.tokenizer.encode(filling)
     assert len(full) == model.tokenizer.max_tokens
-    with pytest.raises(RequestError, match="fills all positions of .*: shorten it"):
+    with pytest.raises(RequestError, match=r"fills all positions of .*: shorten it"):
         written(model, filling)
 
 
 def test_what_predicts_no_next_token_writes_nothing(tiny):
     for path in (tiny("bert"), tiny("llama")):  # an encoder; a decoder without a head
-        with pytest.raises(RequestError, match="writes no text: .*Use a decoder, such as -m smollm2"):
+        with pytest.raises(RequestError, match=r"writes no text: .*Use a decoder, such as -m smollm2"):
             written(load_model(str(path), "cpu").awake())

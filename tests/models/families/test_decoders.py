@@ -469,7 +469,6 @@ def test_what_our_network_lacks_is_for_transformers(family, changes, why):
         ("llama", {"rope_scaling": LLAMA_3 | {"low_freq_factor": 4.0}}, "not below high_freq_factor 4"),
         ("llama", {"rope_scaling": LLAMA_3 | {"factor": 0.5}}, "factor is 0.5"),
         ("llama", {"rope_theta": "10000"}, "rope_theta is '10000'"),
-        ("llama", {"tie_word_embeddings": "yes"}, None),
         ("mistral", {"sliding_window": 1}, "sliding_window is 1"),
         ("mistral", {"sliding_window": "far"}, "sliding_window is 'far'"),
         ("qwen2", {"layer_types": [FULL]}, "for each of 32 layers"),
@@ -487,9 +486,6 @@ def test_what_our_network_lacks_is_for_transformers(family, changes, why):
 )
 def test_a_wrong_value_is_named(family, changes, what):
     data = {"model_type": family, **changes}
-    if what is None:  # of the head, which is read when it is needed
-        assert ModelConfig.from_dict(data).layers == 32
-        return
     with pytest.raises(RequestError, match=what) as refused:
         ModelConfig.from_dict(data)
     assert not isinstance(refused.value, NoEncoder)
@@ -521,6 +517,17 @@ def test_old_buffers_cause_no_notice(family, buffers, tmp_path, recwarn):
     save_file({**stored, **{name: torch.ones(shape) for name, shape in buffers.items()}}, path, {"format": "pt"})
     model = load_model(str(tmp_path), "cpu")
     assert model.name == "attncli" and (model.attend("the cat").weights == plain).all()
+    assert not [str(one.message) for one in recwarn]
+
+
+def test_the_first_files_of_gpt_2_have_no_prefix_and_no_head(tmp_path, recwarn):
+    make_checkpoint(tmp_path, "gpt2", language_head("gpt2"))
+    before = our_largest_logits(tmp_path)
+    path = tmp_path / "model.safetensors"
+    stored = {name.removeprefix("transformer."): tensor for name, tensor in load_file(path).items()}
+    assert "wte.weight" in stored and "lm_head.weight" not in stored
+    save_file({**stored, "h.0.attn.bias": torch.ones(1, 1, 40, 40)}, path, {"format": "pt"})
+    assert our_largest_logits(tmp_path) == before
     assert not [str(one.message) for one in recwarn]
 
 
