@@ -50,7 +50,7 @@ def logits_of(model, tokens):
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-10)])
 @pytest.mark.parametrize("family", DECODERS)
 def test_every_step_has_the_probabilities_of_one_pass(checkpoint, family, dtype, tolerance, monkeypatch):
-    model = load_model(str(checkpoint(family)), "cpu", dtype=dtype).awake()
+    model = load_model(str(checkpoint(family)), "cpu", dtype=dtype)
     monkeypatch.setattr(generation, "LIKELY", model.config.vocab_size)
     steps = written(model)
     start, logits = len(model.tokenizer.encode(TEXT)), logits_of(model, whole_of(model, steps))
@@ -74,7 +74,7 @@ def test_the_likeliest_tokens_are_those_of_transformers_generate(checkpoint, fam
     ).eval()
     ids = torch.tensor([tokens.ids])
     made = network.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=15, do_sample=False)
-    assert [step.token for step in written(model.awake(), manner=Manner(15))] == made[0, len(tokens) :].tolist()
+    assert [step.token for step in written(model, manner=Manner(15))] == made[0, len(tokens) :].tolist()
 
 
 class Maps(Tap):
@@ -93,7 +93,7 @@ class Maps(Tap):
 
 @pytest.mark.parametrize("family", DECODERS)
 def test_rows_of_maps_step_by_step_are_those_of_one_map(checkpoint, family):
-    model = load_model(str(checkpoint(family)), "cpu", dtype="float64").awake()
+    model = load_model(str(checkpoint(family)), "cpu", dtype="float64")
     count = len(model.tokenizer.encode(TEXT)) + 10
     kept = Maps(model.layers, model.heads, count)
     steps = written(model, manner=Manner(11), taps=[kept])
@@ -104,7 +104,7 @@ def test_rows_of_maps_step_by_step_are_those_of_one_map(checkpoint, family):
 
 
 def test_silenced_heads_are_silent_while_writing(checkpoint):
-    model = load_model(str(checkpoint("llama")), "cpu", dtype="float64").awake()
+    model = load_model(str(checkpoint("llama")), "cpu", dtype="float64")
     silent = model.without("0.1,2.3")
     steps = written(silent)
     logits = logits_of(silent, whole_of(silent, steps))
@@ -115,9 +115,7 @@ def test_silenced_heads_are_silent_while_writing(checkpoint):
 
 def test_a_network_of_transformers_writes_the_same(checkpoint):
     path = str(checkpoint("mistral"))
-    ours, theirs = (
-        load_model(path, "cpu", dtype="float64", engine=engine).awake() for engine in ("attncli", "transformers")
-    )
+    ours, theirs = (load_model(path, "cpu", dtype="float64", engine=engine) for engine in ("attncli", "transformers"))
     for one, other in zip(written(ours), written(theirs), strict=True):
         assert one.token == other.token and one.probability == pytest.approx(other.probability, abs=1e-6)
 
@@ -167,7 +165,7 @@ def test_without_a_draw_the_most_likely_is_chosen():
 
 
 def test_a_seed_is_a_text_and_probabilities_are_the_model_s_own(checkpoint):
-    model = load_model(str(checkpoint("gpt2")), "cpu").awake()
+    model = load_model(str(checkpoint("gpt2")), "cpu")
     first, again, other = (
         written(model, manner=Manner(12, sample=True, temperature=3.0, seed=seed)) for seed in (1, 1, 2)
     )
@@ -186,7 +184,7 @@ def test_a_seed_is_a_text_and_probabilities_are_the_model_s_own(checkpoint):
 @pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
 def test_the_end_token_ends_a_text(checkpoint, file, as_list):
     path = checkpoint("llama")
-    tokens = [step.token for step in written(load_model(str(path), "cpu").awake())]
+    tokens = [step.token for step in written(load_model(str(path), "cpu"))]
     end = tokens[4]
     stated = {"eos_token_id": [end, 99_999] if as_list else end}
     if file == "config.json":
@@ -194,7 +192,7 @@ def test_the_end_token_ends_a_text(checkpoint, file, as_list):
     else:
         edit_config(path, eos_token_id=next(number for number in range(3, 99) if number not in tokens))
         (path / file).write_text(json.dumps(stated))
-    model = load_model(str(path), "cpu").awake()
+    model = load_model(str(path), "cpu")
     assert end_tokens(model.place) == {end, *([99_999] if as_list else [])}
     steps = written(model)
     stop = tokens.index(end) + 1
@@ -203,7 +201,7 @@ def test_the_end_token_ends_a_text(checkpoint, file, as_list):
 
 
 def test_writing_stops_at_the_last_position(checkpoint):
-    model = load_model(str(checkpoint("gpt2")), "cpu").awake()
+    model = load_model(str(checkpoint("gpt2")), "cpu")
     room = model.tokenizer.max_tokens - len(model.tokenizer.encode(TEXT))
     assert 0 < room < 40 and len(written(model, manner=Manner(100))) == room
     filling = " ".join(["the"] * 39)
@@ -216,4 +214,4 @@ def test_writing_stops_at_the_last_position(checkpoint):
 def test_what_predicts_no_next_token_writes_nothing(tiny):
     for path in (tiny("bert"), tiny("llama")):  # an encoder; a decoder without a head
         with pytest.raises(RequestError, match=r"writes no text: .*Use a decoder, such as -m smollm2"):
-            written(load_model(str(path), "cpu").awake())
+            written(load_model(str(path), "cpu"))
