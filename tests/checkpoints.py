@@ -145,7 +145,7 @@ def make_config(family: str, **changes: Any) -> transformers.PreTrainedConfig:
 def network_class(family: str, head: str) -> Any:
     """Return transformers' class of a family with this ending, None if there is none."""
     kind = modeling_auto.MODEL_MAPPING_NAMES[family].removesuffix("Model")
-    return getattr(transformers, kind + head, None)
+    return getattr(transformers, kind + head, None) or getattr(transformers, kind.replace("Text", "") + head, None)
 
 
 def language_head(family: str) -> str:

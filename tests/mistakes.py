@@ -74,7 +74,7 @@ def put_in_place(patch: pytest.MonkeyPatch, mistake: Mistake) -> None:
     package = Path(attncli.__file__).parent
     path, text = plant(mistake, package)
     module = sys.modules[".".join(path.relative_to(package.parent).with_suffix("").parts)]
-    *outer, name = mistake.where.split(".")
+    *outer, name = mistake.where.removeprefix(f"{path.stem}.").split(".")
     owner, body, namespace = module, ast.parse(text).body, dict[str, object]()
     for one in outer:
         owner, body = getattr(owner, one), next(node for node in body if one in names_of(node)).body

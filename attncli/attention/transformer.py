@@ -86,7 +86,7 @@ class RMSNorm(nn.Module):
     """RMSNorm(x) = x / RMS(x) · g,  RMS(x) = √(mean(x²) + ε)   (Zhang and Sennrich 2019, equation 4).
 
     LayerNorm without subtracting the mean: both are equal for x with mean 0. weight is g. Half precision is squared
-    in float32, since the squares need its range.
+    in float32, since the squares need its range; a g of float32 is multiplied there too.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-6) -> None:
@@ -97,7 +97,10 @@ class RMSNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_model]` -> the same shape."""
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-        return (wide * (wide.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()).to(x.dtype) * self.weight
+        normed = wide * (wide.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()
+        if self.weight.dtype == wide.dtype:
+            return (normed * self.weight).to(x.dtype)
+        return normed.to(x.dtype) * self.weight
 
 
 class EncoderStep(NamedTuple):

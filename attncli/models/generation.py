@@ -104,7 +104,7 @@ def write(model: InTorch, tokens: Tokens, manner: Manner = Manner(), taps: Seque
             if not bool(logits.isfinite().all()):
                 raise RequestError(f"the logits of {model.place.name} are not finite: use another --dtype")
             probabilities = logits.softmax(dim=-1)
-            token = _choose(logits, manner, draw)
+            token = choose(logits, manner, draw)
             best = probabilities.topk(min(LIKELY, len(probabilities)))
         likely = list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
         step = Step(token, float(probabilities[token]), likely, token in ends)
@@ -134,7 +134,7 @@ def end_tokens(place: Place) -> set[int]:
     return set()
 
 
-def _choose(logits: Tensor, manner: Manner, draw: torch.Generator) -> int:
+def choose(logits: Tensor, manner: Manner, draw: torch.Generator) -> int:
     """Return the most likely token, or one drawn as `Manner` says. logits: float64 `[token of the vocabulary]`."""
     if not manner.sample:
         return int(logits.argmax())

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from attncli.base.arrays import Array, as_numpy, library
+from attncli.base.arrays import Array, as_numpy, library, widened
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.base.untrusted import Tensors, check_regular
@@ -161,8 +161,8 @@ class Checkpoint:
         part = source.cut(matrix)
         with np.errstate(over="ignore"):  # what is too large is refused below
             tensor = np.ascontiguousarray(part, dtype) if isinstance(part, np.ndarray) else part.to(dtype).contiguous()
-        if source.plus:
-            tensor = tensor + source.plus
+        if source.plus:  # in float32 at least: near 1, half precision would round away what is stored
+            tensor = (tensor if tensor.dtype.itemsize >= 4 else widened(part)) + source.plus
         if not _all_finite(tensor):
             raise RequestError(f"{self.where}: {own_name} has a number that is {_describe_flaw(part, dtype)}")
         return tensor

@@ -23,8 +23,9 @@ def both(request, tiny):
     return model, load_reference(model.place.path, model.device, model.dtype)
 
 
-def last(reference, tokens, mask="padding"):
-    return reference.run(tokens, mask)[1][-1]
+def last(reference, tokens):
+    """Return transformers' last vectors under the mask that the network was trained with."""
+    return reference.run(tokens, "causal" if reference.config.causal else "padding")[1][-1]
 
 
 def changed(text, changes):

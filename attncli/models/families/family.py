@@ -135,10 +135,13 @@ class Values:
         return number
 
     def activation(self, key: str) -> str:
-        """Return an activation. Raises RequestError unless it is one of ACTIVATIONS."""
+        """Return an activation. Raises NoEncoder for another name than those of ACTIVATIONS, and RequestError for no
+        name.
+        """
         name = self.value(key)
         if name not in ACTIVATIONS:
-            raise RequestError(f"activation {reprlib.repr(name)} is not one of {', '.join(ACTIVATIONS)}")
+            refused = NoEncoder if isinstance(name, str) else RequestError
+            raise refused(f"activation {reprlib.repr(name)} is not one of {', '.join(ACTIVATIONS)}")
         return str(name)
 
     def flag(self, key: str) -> bool:

@@ -21,8 +21,8 @@ def settings(values: Values) -> dict[str, Any]:
         "embedding_scale": values.count("hidden_size") ** 0.5,
         "biases": Biases(values.flag("attention_bias"), False, norms=False),
     }
-    if values.data["model_type"] == FIRST_GEMMA:
-        return scaled
+    if values.data["model_type"] == FIRST_GEMMA:  # "gelu" in its first files is the approximation with tanh
+        return {**scaled, "activation": "gelu_pytorch_tanh"} if values.activation("hidden_act") == "gelu" else scaled
     return {
         **scaled,
         "reach": llama.reach_of_layers(values, layer_kinds(values)),

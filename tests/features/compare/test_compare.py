@@ -281,7 +281,7 @@ def theirs(tmp_path_factory):
 
 
 def test_our_place_in_a_network_of_transformers(attncli, theirs):
-    path = theirs("gpt2")
+    path = theirs("opt")
     result = attncli("compare", "-m", path, "-l", "0,2", TEXT)
     assert result.code == 0
     lines = result.out.splitlines()
@@ -296,7 +296,7 @@ def test_a_mistake_in_our_place_ends_with_1(attncli, theirs, monkeypatch):
     block_of = transformers_place.block_of
     scaled = lambda *given: (made := block_of(*given))._replace(scale=made.scale * 1.01)  # noqa: E731
     monkeypatch.setattr(transformers_place, "block_of", scaled)
-    result = attncli("compare", "-m", theirs("llama"), TEXT)
+    result = attncli("compare", "-m", theirs("opt"), TEXT)
     assert result.code == 1
     assert result.out.splitlines()[-1].startswith("NOT the same: layer 0 weights differ by ")
 
@@ -314,8 +314,8 @@ def test_a_part_of_an_encoder_decoder(attncli, theirs, part):
 
 
 def test_what_can_not_be_compared_there_is_refused(refused, theirs):
-    llama = theirs("llama")
-    assert "--against has no effect" in refused("compare", "-q", "-m", llama, "--against", "torch", TEXT)
-    assert "--which has no effect" in refused("compare", "-q", "-m", llama, "--which", "decoder", TEXT)
-    assert "omit --target" in refused("compare", "-q", "-m", llama, "--target", "a cat", TEXT)
+    opt = theirs("opt")
+    assert "--against has no effect" in refused("compare", "-q", "-m", opt, "--against", "torch", TEXT)
+    assert "--which has no effect" in refused("compare", "-q", "-m", opt, "--which", "decoder", TEXT)
+    assert "omit --target" in refused("compare", "-q", "-m", opt, "--target", "a cat", TEXT)
     assert "calls no attention function" in refused("compare", "-q", "-m", theirs("gpt_neo"), TEXT)

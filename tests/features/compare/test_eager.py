@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from checkpoints import FAMILIES, make_checkpoint
+from checkpoints import make_checkpoint
 from foreign_checkpoints import make_foreign
 from mistakes import put_in_place, read_mistakes
 
@@ -40,14 +40,14 @@ def made(tmp_path_factory):
     """`made(family)` -> a directory with a small random checkpoint, made once."""
     kept = {}
 
-    def make(family):
+    def directory_of(family):
         if family not in kept:
             folder = tmp_path_factory.mktemp(family)
-            own = family in FAMILIES and family != "modernbert"
-            kept[family] = make_checkpoint(folder / family, family) if own else make_foreign(folder, family)
+            make = make_checkpoint if family == "albert" else make_foreign
+            kept[family] = make(folder, family)
         return kept[family]
 
-    return make
+    return directory_of
 
 
 def both_of(path, which=None, mask=None, dtype="float32"):

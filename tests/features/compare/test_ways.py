@@ -115,11 +115,13 @@ def real():
 
 
 @pytest.mark.parametrize("mistake", slow_except([None, *IN_NUMPY], [None, IN_NUMPY[0]]))
-def test_a_mistake_in_numpy_is_found(real, mistake, monkeypatch):
+def test_a_mistake_in_numpy_is_found(real, tiny, mistake, monkeypatch):
     monkeypatch.setattr(ways, "WAYS", {name: WAYS[name] for name in ("instant", "instant norms")})
+    family = None if mistake is None else MISTAKES[mistake].options.get("-m")
+    both = real if family is None else both_of(tiny(family, max_position_embeddings=64), "float32")
     if mistake is not None:
         put_in_place(monkeypatch, MISTAKES[mistake])
-    found = differing(real)
+    found = differing(both)
     assert "instant" in found if mistake is not None else found == []
 
 
@@ -168,12 +170,18 @@ def test_gates_whose_gradients_forget_the_mask_are_found(tiny, terms, monkeypatc
         ("transposed W in norms: W_O", {"norms", "sums of norms"}),
         ("tokenizer drops the last token", {"tokens"}),
         ("segments forgotten", {"pair", "one layer"}),
+        ("both parts of GPT-NeoX one after the other", {"one layer", "without", "gradients"}),
+        ("queries and keys are normalised after the rotation", {"one layer", "vectors"}),
+        ("key heads of a decoder in turns where the walk ends", {"one layer", "some heads"}),
+        ("scores of Gemma 2 are not bounded in the formula", {"formula"}),
+        ("scores of Gemma 2 are not bounded in gradients", {"gradients"}),
     ],
 )
 def test_a_mistake_is_found(tiny, mistake, found_by, monkeypatch):
     put_in_place(monkeypatch, MISTAKES[mistake])
     monkeypatch.setattr(ways, "WAYS", {name: WAYS[name] for name in WAYS if name in found_by})
-    assert found_by == set(differing(both_of(tiny(max_position_embeddings=64))))
+    family = MISTAKES[mistake].options.get("-m", "bert")
+    assert found_by == set(differing(both_of(tiny(family, max_position_embeddings=64))))
 
 
 # --- what can't be compared -----------------------------------------------------------------------------

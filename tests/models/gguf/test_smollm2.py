@@ -114,7 +114,7 @@ def test_maps_and_logits_are_those_of_transformers(smollm2, network, smollm2_by_
         theirs = smollm2_by_transformers(ids, output_attentions=True)
         ours = network(ids).logits
     maps = torch.stack(theirs.attentions)[:, 0].numpy()
-    np.testing.assert_allclose(record.weights, maps, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(record.weights, maps, rtol=0, atol=5e-5)  # float32 after up to 30 layers
     scale = float(theirs.logits.abs().max())
     np.testing.assert_allclose(ours.numpy(), theirs.logits.numpy(), rtol=0, atol=1e-5 * scale)
 

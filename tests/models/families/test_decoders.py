@@ -1,0 +1,567 @@
+"""Decoders: config.json of published models, as transformers reads it, and what is left to transformers."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from checkpoints import DECODERS, edit_config, language_head, make_checkpoint
+from safetensors.torch import load_file, save_file
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+from attncli import RequestError, load_model
+from attncli.attention import Rotary
+from attncli.models.config import ModelConfig, choose_engine, values_of
+from attncli.models.families.family import NoEncoder, Turned
+from attncli.models.opening import Opening
+from attncli.record import Request
+
+TEXT = "the cat sat"
+LLAMA_3 = {
+    "factor": 32.0,
+    "high_freq_factor": 4.0,
+    "low_freq_factor": 1.0,
+    "original_max_position_embeddings": 8192,
+    "rope_type": "llama3",
+}
+FULL, SLIDING = "full_attention", "sliding_attention"
+# As published, without what is for training only.
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "Llama-3.2-1B": {
+        "model_type": "llama",
+        "attention_bias": False,
+        "bos_token_id": 128000,
+        "eos_token_id": 128001,
+        "head_dim": 64,
+        "hidden_act": "silu",
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "max_position_embeddings": 131072,
+        "mlp_bias": False,
+        "num_attention_heads": 32,
+        "num_hidden_layers": 16,
+        "num_key_value_heads": 8,
+        "pretraining_tp": 1,
+        "rms_norm_eps": 1e-05,
+        "rope_scaling": LLAMA_3,
+        "rope_theta": 500000.0,
+        "tie_word_embeddings": True,
+        "vocab_size": 128256,
+    },
+    "SmolLM2-135M": {
+        "model_type": "llama",
+        "hidden_act": "silu",
+        "hidden_size": 576,
+        "intermediate_size": 1536,
+        "is_llama_config": True,
+        "max_position_embeddings": 8192,
+        "num_attention_heads": 9,
+        "num_hidden_layers": 30,
+        "num_key_value_heads": 3,
+        "rms_norm_eps": 1e-05,
+        "rope_interleaved": False,
+        "rope_scaling": None,
+        "rope_theta": 100000,
+        "tie_word_embeddings": True,
+        "vocab_size": 49152,
+    },
+    "Mistral-7B-v0.1": {
+        "model_type": "mistral",
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "hidden_act": "silu",
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "max_position_embeddings": 32768,
+        "num_attention_heads": 32,
+        "num_hidden_layers": 32,
+        "num_key_value_heads": 8,
+        "rms_norm_eps": 1e-05,
+        "rope_theta": 10000.0,
+        "sliding_window": 4096,
+        "tie_word_embeddings": False,
+        "vocab_size": 32000,
+    },
+    "Qwen2.5-0.5B": {
+        "model_type": "qwen2",
+        "hidden_act": "silu",
+        "hidden_size": 896,
+        "intermediate_size": 4864,
+        "max_position_embeddings": 32768,
+        "max_window_layers": 24,
+        "num_attention_heads": 14,
+        "num_hidden_layers": 24,
+        "num_key_value_heads": 2,
+        "rms_norm_eps": 1e-06,
+        "rope_theta": 1000000.0,
+        "sliding_window": 32768,
+        "tie_word_embeddings": True,
+        "use_mrope": False,
+        "use_sliding_window": False,
+        "vocab_size": 151936,
+    },
+    "Qwen3-0.6B": {
+        "model_type": "qwen3",
+        "attention_bias": False,
+        "head_dim": 128,
+        "hidden_act": "silu",
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "max_position_embeddings": 40960,
+        "max_window_layers": 28,
+        "num_attention_heads": 16,
+        "num_hidden_layers": 28,
+        "num_key_value_heads": 8,
+        "rms_norm_eps": 1e-06,
+        "rope_scaling": None,
+        "rope_theta": 1000000,
+        "sliding_window": None,
+        "tie_word_embeddings": True,
+        "use_sliding_window": False,
+        "vocab_size": 151936,
+    },
+    "SmolLM3-3B": {
+        "model_type": "smollm3",
+        "attention_bias": False,
+        "hidden_act": "silu",
+        "hidden_size": 2048,
+        "intermediate_size": 11008,
+        "layer_types": [FULL] * 36,
+        "max_position_embeddings": 65536,
+        "max_window_layers": 28,
+        "mlp_bias": False,
+        "no_rope_layer_interval": 4,
+        "no_rope_layers": [1, 1, 1, 0] * 9,
+        "num_attention_heads": 16,
+        "num_hidden_layers": 36,
+        "num_key_value_heads": 4,
+        "pad_token_id": 128004,
+        "rms_norm_eps": 1e-06,
+        "rope_scaling": None,
+        "rope_theta": 5000000.0,
+        "sliding_window": None,
+        "use_sliding_window": False,
+        "vocab_size": 128256,
+    },
+    "gemma-2b": {
+        "model_type": "gemma",
+        "attention_bias": False,
+        "bos_token_id": 2,
+        "eos_token_id": 1,
+        "head_dim": 256,
+        "hidden_act": "gelu",
+        "hidden_size": 2048,
+        "intermediate_size": 16384,
+        "max_position_embeddings": 8192,
+        "num_attention_heads": 8,
+        "num_hidden_layers": 18,
+        "num_key_value_heads": 1,
+        "pad_token_id": 0,
+        "rms_norm_eps": 1e-06,
+        "rope_scaling": None,
+        "rope_theta": 10000.0,
+        "vocab_size": 256000,
+    },
+    "gemma-2-2b": {
+        "model_type": "gemma2",
+        "attention_bias": False,
+        "attn_logit_softcapping": 50.0,
+        "bos_token_id": 2,
+        "cache_implementation": "hybrid",
+        "eos_token_id": 1,
+        "final_logit_softcapping": 30.0,
+        "head_dim": 256,
+        "hidden_act": "gelu_pytorch_tanh",
+        "hidden_activation": "gelu_pytorch_tanh",
+        "hidden_size": 2304,
+        "intermediate_size": 9216,
+        "max_position_embeddings": 8192,
+        "num_attention_heads": 8,
+        "num_hidden_layers": 26,
+        "num_key_value_heads": 4,
+        "pad_token_id": 0,
+        "query_pre_attn_scalar": 256,
+        "rms_norm_eps": 1e-06,
+        "rope_theta": 10000.0,
+        "sliding_window": 4096,
+        "vocab_size": 256000,
+    },
+    "gemma-3-1b-pt": {
+        "model_type": "gemma3_text",
+        "attention_bias": False,
+        "attn_logit_softcapping": None,
+        "final_logit_softcapping": None,
+        "head_dim": 256,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "hidden_size": 1152,
+        "intermediate_size": 6912,
+        "max_position_embeddings": 32768,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 26,
+        "num_key_value_heads": 1,
+        "pad_token_id": 0,
+        "query_pre_attn_scalar": 256,
+        "rms_norm_eps": 1e-06,
+        "rope_local_base_freq": 10000,
+        "rope_scaling": None,
+        "rope_theta": 1000000,
+        "sliding_window": 512,
+        "sliding_window_pattern": 6,
+        "vocab_size": 262144,
+    },
+    "gemma-3-270m": {
+        "model_type": "gemma3_text",
+        "_sliding_window_pattern": 6,
+        "head_dim": 256,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "hidden_size": 640,
+        "intermediate_size": 2048,
+        "layer_types": ([SLIDING] * 5 + [FULL]) * 3,
+        "max_position_embeddings": 32768,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 18,
+        "num_key_value_heads": 1,
+        "pad_token_id": 0,
+        "query_pre_attn_scalar": 256,
+        "rope_local_base_freq": 10000.0,
+        "rope_scaling": None,
+        "rope_theta": 1000000.0,
+        "sliding_window": 512,
+        "use_bidirectional_attention": False,
+        "vocab_size": 262144,
+    },
+    "gemma-3-270m, saved anew": {
+        "model_type": "gemma3_text",
+        "head_dim": 256,
+        "hidden_size": 640,
+        "intermediate_size": 2048,
+        "layer_types": ([SLIDING] * 5 + [FULL]) * 3,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 18,
+        "num_key_value_heads": 1,
+        "rope_parameters": {
+            FULL: {"rope_type": "linear", "factor": 8.0, "rope_theta": 2000000.0},
+            SLIDING: {"rope_type": "default", "rope_theta": 20000.0},
+        },
+        "sliding_window": 512,
+        "vocab_size": 262144,
+    },
+    "the text part of gemma-3-4b-pt": {
+        "model_type": "gemma3_text",
+        "hidden_size": 2560,
+        "intermediate_size": 10240,
+        "num_hidden_layers": 34,
+        "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+        "sliding_window": 1024,
+        "vocab_size": 262208,
+    },
+    "pythia-70m": {
+        "model_type": "gpt_neox",
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+        "hidden_act": "gelu",
+        "hidden_size": 512,
+        "intermediate_size": 2048,
+        "layer_norm_eps": 1e-05,
+        "max_position_embeddings": 2048,
+        "num_attention_heads": 8,
+        "num_hidden_layers": 6,
+        "rotary_emb_base": 10000,
+        "rotary_pct": 0.25,
+        "tie_word_embeddings": False,
+        "use_parallel_residual": True,
+        "vocab_size": 50304,
+    },
+    "OLMo-2-0425-1B": {
+        "model_type": "olmo2",
+        "attention_bias": False,
+        "eos_token_id": 100257,
+        "hidden_act": "silu",
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "max_position_embeddings": 4096,
+        "num_attention_heads": 16,
+        "num_hidden_layers": 16,
+        "num_key_value_heads": 16,
+        "pad_token_id": 100277,
+        "rms_norm_eps": 1e-06,
+        "rope_scaling": None,
+        "rope_theta": 500000,
+        "tie_word_embeddings": False,
+        "vocab_size": 100352,
+    },
+    "Phi-3-mini-4k-instruct": {
+        "model_type": "phi3",
+        "bos_token_id": 1,
+        "eos_token_id": 32000,
+        "hidden_act": "silu",
+        "hidden_size": 3072,
+        "intermediate_size": 8192,
+        "max_position_embeddings": 4096,
+        "num_attention_heads": 32,
+        "num_hidden_layers": 32,
+        "num_key_value_heads": 32,
+        "original_max_position_embeddings": 4096,
+        "pad_token_id": 32000,
+        "rms_norm_eps": 1e-05,
+        "rope_scaling": None,
+        "rope_theta": 10000.0,
+        "sliding_window": 2047,
+        "tie_word_embeddings": False,
+        "vocab_size": 32064,
+    },
+    "gpt2": {
+        "model_type": "gpt2",
+        "activation_function": "gelu_new",
+        "bos_token_id": 50256,
+        "eos_token_id": 50256,
+        "layer_norm_epsilon": 1e-05,
+        "n_ctx": 1024,
+        "n_embd": 768,
+        "n_head": 12,
+        "n_layer": 12,
+        "n_positions": 1024,
+        "vocab_size": 50257,
+    },
+}
+# Keys that published files lack, and the defaults of each type.
+VARIED: dict[str, dict[str, Any]] = {
+    **{f"{family} of defaults": {"model_type": family} for family in DECODERS},
+    "Qwen 2 with windows": {"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": 5},
+    "Qwen 3 with windows": {"model_type": "qwen3", "use_sliding_window": True, "max_window_layers": 0},
+    "SmolLM 3 with windows": {"model_type": "smollm3", "use_sliding_window": True, "sliding_window": 9},
+    "SmolLM 3 with positions everywhere": {"model_type": "smollm3", "no_rope_layers": [1] * 36},
+    "Mistral without a window": {"model_type": "mistral", "sliding_window": None},
+    "Phi 3 that turns a part": {"model_type": "phi3", "partial_rotary_factor": 0.75},
+    "GPT-NeoX of stretched positions": {
+        "model_type": "gpt_neox",
+        "rotary_pct": 0.5,
+        "rotary_emb_base": 300,
+        "rope_scaling": {"type": "linear", "factor": 2.0},
+    },
+    "Llama of stretched positions": {"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 2.0}},
+    "Llama 3 as long as trained": {
+        "model_type": "llama",
+        "max_position_embeddings": 8192,
+        "rope_scaling": {name: value for name, value in LLAMA_3.items() if not name.startswith("original")},
+    },
+    "GPT-2 of another width": {"model_type": "gpt2", "n_inner": 100, "tie_word_embeddings": False},
+    "Gemma 3 of another pattern": {"model_type": "gemma3_text", "sliding_window_pattern": 2},
+    "Gemma 2 without bounds": {
+        "model_type": "gemma2",
+        "attn_logit_softcapping": None,
+        "final_logit_softcapping": None,
+        "query_pre_attn_scalar": 100,
+    },
+}
+EVERY = {**PUBLISHED, **VARIED}
+
+
+def kinds_of(theirs: Any) -> list[str]:
+    """Return the kind of every layer in transformers; Mistral and Phi 3 have one for all."""
+    stated = getattr(theirs, "layer_types", None)
+    usual = FULL if getattr(theirs, "sliding_window", None) is None else SLIDING
+    return [usual] * theirs.num_hidden_layers if stated is None else stated
+
+
+def head_dim_of(theirs: Any) -> int:
+    return getattr(theirs, "head_dim", None) or theirs.hidden_size // theirs.num_attention_heads
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_field_is_what_transformers_reads(name):
+    config, theirs = ModelConfig.from_dict(EVERY[name]), transformers.AutoConfig.for_model(**EVERY[name])
+    heads = theirs.num_attention_heads
+    assert (config.layers, config.heads, config.hidden_size) == (theirs.num_hidden_layers, heads, theirs.hidden_size)
+    assert config.key_heads == getattr(theirs, "num_key_value_heads", heads)
+    assert config.head_dim == head_dim_of(theirs)
+    assert config.vocab_size == theirs.vocab_size and config.max_tokens == theirs.max_position_embeddings
+    wide = theirs.n_inner or 4 * theirs.n_embd if theirs.model_type == "gpt2" else theirs.intermediate_size
+    assert config.intermediate_size == wide
+    acts = ("hidden_activation", "hidden_act", "activation_function")
+    assert config.activation == next(act for one in acts if (act := getattr(theirs, one, None)))
+    eps = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon")
+    assert config.layer_norm_eps == next(number for one in eps if (number := getattr(theirs, one, None)))
+    window = getattr(theirs, "sliding_window", None)
+    assert config.reach == tuple(window - 1 if window and kind == SLIDING else None for kind in kinds_of(theirs))
+    assert config.biases.attention == getattr(theirs, "attention_bias", theirs.model_type in ("gpt2", "qwen2"))
+    assert config.parallel == getattr(theirs, "use_parallel_residual", False)
+    assert config.softcap == getattr(theirs, "attn_logit_softcapping", None)
+    scalar = getattr(theirs, "query_pre_attn_scalar", None)
+    assert config.score_scale == (scalar and scalar**-0.5)
+    assert config.embedding_scale == (theirs.hidden_size**0.5 if "gemma" in theirs.model_type else 1.0)
+    assert config.causal and config.part == "decoder"
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if EVERY[name]["model_type"] != "gpt2"])
+def test_angles_of_every_layer_are_those_of_transformers(name):
+    config, theirs = ModelConfig.from_dict(EVERY[name]), transformers.AutoConfig.for_model(**EVERY[name])
+    assert not config.position_table
+    turns = getattr(theirs, "no_rope_layers", [1] * config.layers)
+    for kind, turned, turn in zip(kinds_of(theirs), config.positions, turns, strict=True):
+        if not turn:
+            assert turned is None
+            continue
+        stated = theirs.rope_parameters.get(kind, theirs.rope_parameters)
+        assert isinstance(turned, Turned)
+        rates = Rotary(**asdict(turned)).rates(torch.float64)
+        if stated["rope_type"] == "llama3":
+            expected, factor = ROPE_INIT_FUNCTIONS["llama3"](theirs, torch.device("cpu"))
+            assert factor == 1.0
+        else:
+            size = int(head_dim_of(theirs) * stated.get("partial_rotary_factor", 1.0))
+            pair = torch.arange(0, size, 2, dtype=torch.float64)
+            expected = stated["rope_theta"] ** (-pair / size) / stated.get("factor", 1.0)
+        torch.testing.assert_close(rates, expected.double(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_head_is_tied_and_bounded_as_in_transformers(name):
+    data = EVERY[name]
+    config, theirs = ModelConfig.from_dict(data), transformers.AutoConfig.for_model(**data)
+    family, values = values_of(data)
+    scores = family.heads(values)["next"].scores
+    assert scores.tied == theirs.tie_word_embeddings
+    assert scores.softcap == getattr(theirs, "final_logit_softcapping", None)
+    assert config.family is family
+
+
+def test_only_slow_pairs_of_llama_3_are_slowed_down():
+    [turned] = set(ModelConfig.from_dict(PUBLISHED["Llama-3.2-1B"]).positions)
+    assert isinstance(turned, Turned) and isinstance(turned.stretch, tuple)
+    assert turned.stretch[0] == 1.0 and turned.stretch[-1] == 32.0
+    assert list(turned.stretch) == sorted(turned.stretch) and len(turned.stretch) == 32
+
+
+# --- what is left to transformers, and what is wrong ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "why"),
+    [
+        ("phi3", {"rope_scaling": {"type": "longrope", "long_factor": [1.0], "short_factor": [1.0]}}, "'longrope'"),
+        ("qwen2", {"rope_scaling": {"type": "yarn", "factor": 4.0}}, "'yarn'"),
+        ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "'dynamic'"),
+        ("llama", {"partial_rotary_factor": 0.5}, "a part of each head"),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is true"),
+        ("gpt2", {"scale_attn_weights": False}, "scale_attn_weights is false"),
+        ("gpt2", {"add_cross_attention": True}, "add_cross_attention is set"),
+        ("gemma", {"use_bidirectional_attention": True}, "use_bidirectional_attention is set"),
+        ("gemma3_text", {"use_bidirectional_attention": True}, "use_bidirectional_attention is set"),
+        ("gpt_neox", {"hidden_act": "gelu_fast"}, "activation 'gelu_fast'"),
+    ],
+)
+def test_what_our_network_lacks_is_for_transformers(family, changes, why):
+    data = {"model_type": family, "num_attention_heads": 4, **changes}
+    with pytest.raises(NoEncoder, match=why):
+        ModelConfig.from_dict(data)
+    engine, reason = choose_engine(data)
+    assert engine == "transformers" and reason is not None
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "what"),
+    [
+        ("llama", {"num_key_value_heads": 5}, "num_key_value_heads is 5"),
+        ("llama", {"head_dim": 0}, "head_dim is 0"),
+        ("llama", {"head_dim": 7}, "heads of 7 elements"),
+        ("llama", {"rope_scaling": LLAMA_3 | {"low_freq_factor": 4.0}}, "not below high_freq_factor 4"),
+        ("llama", {"rope_scaling": LLAMA_3 | {"factor": 0.5}}, "factor is 0.5"),
+        ("llama", {"rope_theta": "10000"}, "rope_theta is '10000'"),
+        ("mistral", {"sliding_window": 1}, "sliding_window is 1"),
+        ("mistral", {"sliding_window": "far"}, "sliding_window is 'far'"),
+        ("qwen2", {"layer_types": [FULL]}, "for each of 32 layers"),
+        ("qwen2", {"use_sliding_window": True, "max_window_layers": -1}, "max_window_layers is -1"),
+        ("smollm3", {"no_rope_layers": [1, 2] * 18}, "no_rope_layers must be 0 or 1"),
+        ("gemma3_text", {"layer_types": ["chunked_attention"] * 26}, "layer_types is"),
+        ("gemma3_text", {"sliding_window_pattern": 0}, "sliding_window_pattern is 0"),
+        ("gemma2", {"attn_logit_softcapping": -1.0}, "attn_logit_softcapping"),
+        ("gemma2", {"query_pre_attn_scalar": "256"}, "query_pre_attn_scalar"),
+        ("phi3", {"partial_rotary_factor": 1.5}, "partial_rotary_factor is 1.5"),
+        ("gpt2", {"n_embd": 770}, "hidden_size 770 is not divisible by 12 heads"),
+        ("gpt2", {"scale_attn_weights": 1}, "scale_attn_weights is 1"),
+        ("gpt_neox", {"use_parallel_residual": "no"}, "use_parallel_residual is 'no'"),
+    ],
+)
+def test_a_wrong_value_is_named(family, changes, what):
+    data = {"model_type": family, **changes}
+    with pytest.raises(RequestError, match=what) as refused:
+        ModelConfig.from_dict(data)
+    assert not isinstance(refused.value, NoEncoder)
+
+
+# --- tensors --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("family", "buffers"),
+    [
+        ("gpt2", {"transformer.h.0.attn.bias": (1, 1, 40, 40), "transformer.h.0.attn.masked_bias": ()}),
+        ("llama", {"model.layers.1.self_attn.rotary_emb.inv_freq": (3,)}),
+        (
+            "gpt_neox",
+            {
+                "gpt_neox.layers.0.attention.bias": (1, 1, 40, 40),
+                "gpt_neox.layers.0.attention.masked_bias": (),
+                "gpt_neox.layers.0.attention.rotary_emb.inv_freq": (2,),
+            },
+        ),
+    ],
+)
+def test_old_buffers_cause_no_notice(family, buffers, tmp_path, recwarn):
+    make_checkpoint(tmp_path, family, language_head(family))
+    plain = load_model(str(tmp_path), "cpu").attend("the cat").weights
+    path = tmp_path / "model.safetensors"
+    stored = load_file(path)
+    save_file({**stored, **{name: torch.ones(shape) for name, shape in buffers.items()}}, path, {"format": "pt"})
+    model = load_model(str(tmp_path), "cpu")
+    assert model.name == "attncli" and (model.attend("the cat").weights == plain).all()
+    assert not [str(one.message) for one in recwarn]
+
+
+def test_the_first_files_of_gpt_2_have_no_prefix_and_no_head(tmp_path, recwarn):
+    make_checkpoint(tmp_path, "gpt2", language_head("gpt2"))
+    before = our_largest_logits(tmp_path)
+    path = tmp_path / "model.safetensors"
+    stored = {name.removeprefix("transformer."): tensor for name, tensor in load_file(path).items()}
+    assert "wte.weight" in stored and "lm_head.weight" not in stored
+    save_file({**stored, "h.0.attn.bias": torch.ones(1, 1, 40, 40)}, path, {"format": "pt"})
+    assert our_largest_logits(tmp_path) == before
+    assert not [str(one.message) for one in recwarn]
+
+
+@pytest.mark.parametrize("family", DECODERS)
+def test_logits_are_those_of_the_checkpoint_s_own_head_or_of_the_token_table(family, tmp_path):
+    """A tensor of its own counts, whatever config.json says. Where there is none, the token table counts."""
+    make_checkpoint(tmp_path, family, language_head(family), tie_word_embeddings=False)
+    name = "embed_out.weight" if family == "gpt_neox" else "lm_head.weight"
+    path = tmp_path / "model.safetensors"
+    stored = load_file(path)
+    for tied in (False, True):
+        edit_config(tmp_path, tie_word_embeddings=tied)
+        expected = largest_logit(tmp_path)
+        assert our_largest_logits(tmp_path) == pytest.approx([expected, expected], rel=1e-4)
+    save_file({one: tensor for one, tensor in stored.items() if one != name}, path, {"format": "pt"})
+    from_table = largest_logit(tmp_path)
+    assert our_largest_logits(tmp_path) == pytest.approx([from_table, from_table], rel=1e-4)
+    assert from_table != pytest.approx(expected, rel=1e-2)
+
+
+def largest_logit(path: Path) -> float:
+    """Return transformers' logit of the likeliest next token."""
+    network = transformers.AutoModelForCausalLM.from_pretrained(path, attn_implementation="eager").eval()
+    ids = load_model(str(path), "cpu").tokenizer.encode(TEXT).ids
+    with torch.no_grad():
+        return float(network(torch.tensor([ids])).logits[0, -1].max())
+
+
+def our_largest_logits(path: Path) -> list[float]:
+    """Return the logit of the likeliest next token, in NumPy and in torch."""
+    found = []
+    for model in (Opening(str(path), "cpu").open_for_answers(), load_model(str(path), "cpu")):
+        [record] = model.attend_tokens([model.tokenizer.encode(TEXT)], Request(predict=True))
+        assert record.prediction is not None
+        found.append(record.prediction.answers[0].logit)
+    return found
