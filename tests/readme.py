@@ -98,6 +98,7 @@ def session(lines: list[str], some: tuple[tuple[str, str], ...] = ()) -> str:
 
 def printed(line: str, folder: str) -> str:
     text = run_line(line, Path(folder)).text
+    text = re.sub(r"^attncli: converted .*\n", "", text, flags=re.MULTILINE)  # only the first time
     lines = [line.rstrip() for line in PLACES.sub(r"…/\1/", text).rstrip().splitlines()]
     return "".join(f"{line}\n" for line in lines)
 
