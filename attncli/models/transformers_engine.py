@@ -470,7 +470,7 @@ class TransformersModel(InTorch):
     def check(self, request: Request) -> None:
         part = self.of_which(request.which)
         if request.target is not None and not self.paired:
-            raise RequestError(f"{self.place.name} is one {part}, which writes nothing: omit --target")
+            raise self.has_one_part("--target")
         if request.target is not None and part == "encoder":
             raise RequestError(
                 "--target is the decoder's output, which the encoder does not read: omit it, or give --which decoder"
