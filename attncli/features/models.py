@@ -277,7 +277,7 @@ origin | str | | where it was found, in words
 path | str | | as in `model`
 gguf | object? | | for a model from a .gguf file, of which `path` is the conversion
 gguf.path | str | | of that file, whose size and hash follow
-gguf.types | [str] | | of its tensors, such as Q4_1; the one with the most bytes first
+gguf.types | [str] | `[type]` | of its tensors, such as Q4_1; the one with the most bytes first
 files | [object] | | its weight files
 files.name | str
 files.bytes | int | bytes

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from attncli.base import choices
 from attncli.base.arrays import Array, Ints
-from attncli.base.errors import RequestError
 from attncli.models.block import Tap
 from attncli.models.config import TABLE, ModelConfig, values_of
 from attncli.models.engine import Engine

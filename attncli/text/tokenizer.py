@@ -453,7 +453,7 @@ def wordpiece(directory: Path) -> "Backend":
 
 
 def byte_pairs(directory: Path, kind: str | None = None) -> "Backend":
-    """Build a byte-level tokenizer from vocab.json and merges.txt: GPT-2's, or RoBERTa's (Liu et al. 2019, section 4.4).
+    """Build GPT-2's tokenizer from vocab.json and merges.txt, or RoBERTa's (Liu et al. 2019, section 4.4).
 
     With BERT's special tokens in the vocabulary it is the tokenizer of the first DeBERTa (He et al. 2021), whose pairs
     look like BERT's. (transformers 5 puts two [SEP] between the texts, which the published networks have not seen.)
