@@ -160,7 +160,7 @@ def open_part(opening: Opening, which: str | None, answers: bool = False) -> "En
     """
     engine = opening.open_for_answers() if answers else opening.open()
     if [which] == list(engine.parts):
-        raise RequestError(f"--which has no effect on {engine.place.name}, which is one {which}: leave it out")
+        raise engine.has_one_part("--which")
     return engine
 
 

@@ -248,8 +248,8 @@ Engine = Annotated[
         "--engine",
         rare=True,
         metavar="NAME",
-        help="What runs the model: attncli (the BERT family), transformers (any: GPT-2, Llama, T5 ...), instant "
-        "(attncli without torch, for short texts), or auto.",
+        help="What runs the model: attncli (BERT, GPT-2, Llama and their kin), transformers (any: T5, OPT ...), "
+        "instant (attncli without torch, for short texts), or auto.",
         use="record",
     ),
 ]

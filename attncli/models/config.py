@@ -167,7 +167,7 @@ class ModelConfig:
             "segments": self.segments,
             "activation": self.activation,
             "layer_norm_eps": self.layer_norm_eps,
-            "pad_id": self.pad_id,
+            **({} if self.pad_id is None else {"pad_id": self.pad_id}),
             "head_dim": self.head_dim,
             "max_tokens": self.max_tokens,
             "positions": self.position_words,
@@ -239,7 +239,7 @@ class ModelConfig:
         of_layers = {"positions": nothing, "reach": nothing, "layer_names": tuple(map(str, range(fields["layers"])))}
         config = cls(data["model_type"], family, **{**of_layers, **fields})
         if data.get("is_decoder") and not config.causal:
-            raise NoEncoder("is_decoder is set, but attncli supports only encoders")
+            raise NoEncoder(f"is_decoder is set, but attncli runs {family.name} only as an encoder")
         if hidden_size % heads != 0 and config.head_dim == hidden_size // heads:
             raise RequestError(f"hidden_size {hidden_size} is not divisible by {heads} heads")
         if config.max_tokens < 4:  # room for [CLS], a word and [SEP], and for a pair
@@ -250,7 +250,7 @@ class ModelConfig:
 
 
 def family_of(data: Mapping[str, Any]) -> Family | None:
-    """Return the family of encoders that a config.json names, or None."""
+    """Return the family that a config.json names, or None."""
     model_type = data.get("model_type")
     return find_family(model_type) if isinstance(model_type, str) else None
 
@@ -265,7 +265,7 @@ def values_of(data: Mapping[str, Any]) -> tuple[Family, Values]:
     """Return the family of a config.json, and its values. Raises NoEncoder for an unsupported family."""
     family, model_type = family_of(data), data.get("model_type")
     if family is None:
-        raise NoEncoder(f"model type {reprlib.repr(model_type)} is not supported by attncli's encoders")
+        raise NoEncoder(f"model type {reprlib.repr(model_type)} is not supported by attncli's networks")
     return family, Values(native(data), family.keys, family.types[str(model_type)])
 
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from attncli.base import choices
 from attncli.base.arrays import Array, Ints
-from attncli.base.errors import RequestError
 from attncli.models.block import Tap
 from attncli.models.config import TABLE, ModelConfig, values_of
 from attncli.models.engine import Engine
@@ -159,15 +158,13 @@ class Encoder(Engine):
 
     def of_part(self, which: str | None) -> "Encoder":
         if which not in (None, self.part):
-            raise RequestError(f"--which is for encoder-decoders, but {self.place.name} is one {self.part}: omit it")
+            raise self.has_one_part("--which")
         return self
 
     def check(self, request: Request) -> None:
         for option, value in (("--which", request.which), ("--target", request.target)):
             if value is not None:
-                raise RequestError(
-                    f"{option} is for encoder-decoders, but {self.place.name} is one {self.part}: omit it"
-                )
+                raise self.has_one_part(option)
         super().check(request)
 
 

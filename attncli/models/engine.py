@@ -136,6 +136,7 @@ def cgroup_room(folder: Path) -> int | None:
 
 
 NEEDS_OWN = "this needs attncli's own network"
+A_PART = {"encoder": "an encoder", "decoder": "a decoder"}
 
 
 def why_no_encoder(place: Place) -> str | None:
@@ -155,10 +156,7 @@ def refuse_theirs(place: Place) -> RequestError:
     why = why_no_encoder(place)
     if why is None:
         return RequestError(f'{NEEDS_OWN}, but transformers runs {place.name}: load it without engine="transformers"')
-    return RequestError(
-        f"{NEEDS_OWN}, but none exists for {place.name}: {why}. "
-        "Use a model of the BERT family (attncli models lists some)"
-    )
+    return RequestError(f"{NEEDS_OWN}, but none exists for {place.name}: {why}. Use a model that attncli models lists")
 
 
 def check_own(place: Place) -> None:
@@ -222,6 +220,12 @@ class Engine(Walker):
     @abstractmethod
     def info_of(self, which: str | None) -> ModelInfo:
         """Return the model's description with the layers and heads of one part. None is the default part."""
+
+    def has_one_part(self, option: str) -> RequestError:
+        """Return the error for an option of encoder-decoders on an encoder or a decoder."""
+        return RequestError(
+            f"{option} is for encoder-decoders, but {self.place.name} is {A_PART[self.parts[0]]}: omit it"
+        )
 
     @property
     def info(self) -> ModelInfo:

@@ -40,7 +40,7 @@ def load_model(
     """Load a model by alias, Hub repository id, directory, or .gguf file; a `Path` is one of the latter.
 
     device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", "mps"; dtype: "float32", "float64",
-    "bfloat16", "float16". engine: "attncli" for an encoder of the BERT family, by this program's own attention;
+    "bfloat16", "float16". engine: "attncli" for this program's own networks (`attncli.models.families`);
     "transformers" for any model whose attentions transformers returns. "auto" prefers attncli, else uses transformers.
     "instant" is attncli's network in NumPy, for records of short texts (`attncli.models.instant`). A Notice says so if
     only maps are available.

@@ -41,7 +41,7 @@ def random_model(name: str, device: str = "auto", dtype: str = "float32", seed: 
     `_peaked_tensors` draws them, and our encoder loads them as from a checkpoint. The tokenizer is the architecture's
     own if it is on this machine. Otherwise it is minilm's if the vocabulary is the same, else one token per byte.
 
-    Raises RequestError for an unknown name or an architecture outside the BERT family.
+    Raises RequestError for an unknown name or an architecture that attncli has no network for.
     """
     chosen, number = pick_device(device), pick_dtype(dtype)
     place, data = architecture(name)
@@ -109,7 +109,7 @@ def _random_tokenizer(place: Place, config: ModelConfig) -> Tokenizer:
     sizes = (config.max_tokens, config.vocab_size, config.pad_id)
     if place.origin == "random":  # without files
         return Tokenizer(spare(place.path), *sizes)
-    return Tokenizer.from_directory(place.path, *sizes, last_resort=spare)
+    return Tokenizer.from_directory(place.path, *sizes, last_resort=spare, kind=config.family.tokenizer)
 
 
 def _peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: int = 0) -> dict[str, Tensor]:

@@ -22,7 +22,7 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.models.block import Tap
 from attncli.models.devices import InTorch, pick_device, pick_dtype
-from attncli.models.engine import closed, why_no_encoder
+from attncli.models.engine import A_PART, closed, why_no_encoder
 from attncli.models.hub import Place, check_sha256, weights_sha256
 from attncli.models.output import AvailableOutputs
 from attncli.models.rows import Rows, Run, every_text
@@ -149,7 +149,9 @@ class TransformersModel(InTorch):
             return which or self.part or self.parts[0]
         [only] = self.parts
         if which != only:
-            raise RequestError(f"{self.place.name} has no {which} attention, since it is only one {only}: omit --which")
+            raise RequestError(
+                f"{self.place.name} has no {which} attention, since it is only {A_PART[only]}: omit --which"
+            )
         return only
 
     def of_part(self, which: str | None) -> "TransformersModel":
@@ -473,7 +475,7 @@ class TransformersModel(InTorch):
     def check(self, request: Request) -> None:
         part = self.of_which(request.which)
         if request.target is not None and not self.paired:
-            raise RequestError(f"{self.place.name} is one {part}, which writes nothing: omit --target")
+            raise self.has_one_part("--target")
         if request.target is not None and part == "encoder":
             raise RequestError(
                 "--target is the decoder's output, which the encoder does not read: omit it, or give --which decoder"

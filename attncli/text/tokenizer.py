@@ -424,8 +424,9 @@ class Tokenizer:
         name = f"the tokenizer in {directory}"
         try:
             with quiet_panics():
+                kind = tokenizer_class(directory) or kind
                 check_words(directory, kind)
-                backend = read_backend(directory) or last_resort(directory)
+                backend = read_backend(directory, kind) or last_resort(directory)
                 return cls(backend, max_tokens, vocab_size, pad_id, name=name)
         except (RequestError, MemoryError):
             raise
@@ -456,8 +457,8 @@ def left_out(tokens: Tokens, texts: Sequence[str]) -> int:
     return sum(map(len, texts)) - sum(last)
 
 
-def read_backend(directory: Path) -> "Backend | None":
-    """Load the tokenizer that a checkpoint's files describe; return None if they describe none."""
+def read_backend(directory: Path, kind: str | None = None) -> "Backend | None":
+    """Load the tokenizer that a checkpoint's files describe; return None if they describe none. kind: its class."""
     from tokenizers import Tokenizer as Backend
 
     whole = directory / "tokenizer.json"
@@ -467,7 +468,7 @@ def read_backend(directory: Path) -> "Backend | None":
     if (directory / "vocab.txt").exists():
         return wordpiece(directory)
     if (directory / "vocab.json").exists() and (directory / "merges.txt").exists():
-        return byte_pairs(directory)
+        return byte_pairs(directory, kind)
     return None
 
 
@@ -486,11 +487,12 @@ def wordpiece(directory: Path) -> "Backend":
     return built._tokenizer
 
 
-def byte_pairs(directory: Path) -> "Backend":
-    """Build RoBERTa's tokenizer from vocab.json and merges.txt (Liu et al. 2019, section 4.4).
+def byte_pairs(directory: Path, kind: str | None = None) -> "Backend":
+    """Build GPT-2's tokenizer from vocab.json and merges.txt, or RoBERTa's (Liu et al. 2019, section 4.4).
 
     With BERT's special tokens in the vocabulary it is the tokenizer of the first DeBERTa (He et al. 2021), whose pairs
     look like BERT's. (transformers 5 puts two [SEP] between the texts, which the published networks have not seen.)
+    kind: its class. GPT-2's puts no special tokens around a text.
     """
     from tokenizers import ByteLevelBPETokenizer
     from tokenizers.processors import BertProcessing, RobertaProcessing
@@ -501,15 +503,18 @@ def byte_pairs(directory: Path) -> "Backend":
     for file in files:
         check_regular(file)
     built = ByteLevelBPETokenizer.from_file(*map(str, files), add_prefix_space=spaced)
+    if kind == "GPT2Tokenizer":
+        built.add_special_tokens([name for name in ("<|endoftext|>",) if built.token_to_id(name) is not None])
+        return built._tokenizer
     marks = {name: built.token_to_id(name) for name in ("[CLS]", "[SEP]")}
     if None not in marks.values():
         built.add_special_tokens(["[PAD]", *marks, "[UNK]", "[MASK]"])
         built._tokenizer.post_processor = BertProcessing(("[SEP]", marks["[SEP]"]), ("[CLS]", marks["[CLS]"]))
         return built._tokenizer
-    built.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     ends = {name: built.token_to_id(name) for name in ("<s>", "</s>")}
     if None in ends.values():
         raise RequestError(f"{directory / 'vocab.json'} contains neither <s> and </s> nor [CLS] and [SEP]")
+    built.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     built._tokenizer.post_processor = RobertaProcessing(
         ("</s>", ends["</s>"]), ("<s>", ends["<s>"]), trim_offsets=True, add_prefix_space=spaced
     )
@@ -539,15 +544,20 @@ def byte_tokenizer(pad_id: int | None) -> "Backend":
 def check_words(directory: Path, kind: str | None) -> None:
     """Raises RequestError if the tokenizer needs a dictionary that none of the checkpoint's files contains.
 
-    kind: the tokenizer class if no file names it.
+    kind: its class.
     """
-    named = tokenizer_settings(directory).get("tokenizer_class") or kind
-    cutter = CUTTERS.get(str(named).removesuffix("Fast"))
+    cutter = CUTTERS.get(str(kind))
     if cutter is not None:
         raise RequestError(
             f"the tokenizer in {directory} splits words with {cutter}, which attncli does not support: "
             "add --engine transformers"
         )
+
+
+def tokenizer_class(directory: Path) -> str | None:
+    """Return the class of the tokenizer, without "Fast"; None if no file names it."""
+    named = tokenizer_settings(directory).get("tokenizer_class")
+    return None if named is None else str(named).removesuffix("Fast")
 
 
 def tokenizer_settings(directory: Path) -> dict[str, Any]:

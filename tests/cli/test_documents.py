@@ -58,7 +58,7 @@ CALLS = {
     ],
     "mechanisms": [
         "mechanisms -m tiny --design alibi @", "mechanisms -m tiny --mistakes @", "mechanisms -m tiny @",
-        "mechanisms -m gpt2 @",
+        "mechanisms -m gpt_oss @",
     ],
     "align": ["align", "align --attention transformer -f dates.txt"],
     "flow": [

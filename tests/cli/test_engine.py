@@ -129,16 +129,17 @@ def test_csv_names_both_tokens_of_a_cell(attncli, checkpoint, expected, tmp_path
 
 
 def test_a_network_with_random_weights_is_not_made_up_for_a_model_that_transformers_runs(refused, checkpoint):
-    line = refused("compare", "--weights", "random", "-m", checkpoint("gpt2"), TEXT)
+    line = refused("compare", "--weights", "random", "-m", checkpoint("opt"), TEXT)
     assert f"{NEEDS_OWN}, but none exists for" in line
-    assert "model type 'gpt2' is not supported by attncli's encoders" in line
+    assert "model type 'opt' is not supported by attncli's networks" in line
     assert "leave" not in line  # there is nothing to leave out
 
 
-def test_what_a_decoder_does_by_itself_is_not_asked_of_it(refused, checkpoint, lines):
-    given = (*OTHER, "-m", checkpoint("gpt2"), lines)
+@pytest.mark.parametrize("engine", [(), OTHER])
+def test_what_a_decoder_does_by_itself_is_not_asked_of_it(refused, checkpoint, lines, engine):
+    given = (*engine, "-m", checkpoint("gpt2"), lines)
     for command, asked in (("stats", given), ("mask", (*given[:-1], TEXT))):
-        assert "which is one decoder: leave it out" in refused(command, "--which", "decoder", *asked)
+        assert "--which is for encoder-decoders, but" in refused(command, "--which", "decoder", *asked)
 
 
 WITH_ENGINE = [
@@ -158,14 +159,14 @@ def test_whoever_takes_engine_gives_advice_that_is_true_of_it(
     monkeypatch.chdir(tmp_path)
     write_treebank(tmp_path / "trees.conllu")
     given = {**GIVEN, "stats": [lines], "probe": ["trees.conllu"]}.get(command, [TEXT])
-    line = refused(command, "-m", checkpoint("gpt2"), "--engine", "attncli", *given)
+    line = refused(command, "-m", checkpoint("opt"), "--engine", "attncli", *given)
     assert line.endswith("omit --engine attncli, so that transformers runs it")
-    assert attncli(command, "-m", checkpoint("gpt2"), *given).code == 0
+    assert attncli(command, "-m", checkpoint("opt"), *given).code == 0
 
 
 @pytest.mark.parametrize("command", ["run", "stats", "flow"])
 def test_norms_are_to_be_had_of_what_transformers_runs(attncli, checkpoint, lines, command):
-    given = [command, "-m", checkpoint("gpt2"), lines if command == "stats" else TEXT]
+    given = [command, "-m", checkpoint("opt"), lines if command == "stats" else TEXT]
     weights, norms = (json.loads(attncli(*given, "--json", *more).out) for more in ((), ("--measure", "norm")))
     assert weights != norms and re.search('"(share of )?norm"', json.dumps(norms))
 
@@ -187,8 +188,8 @@ def test_statistics_of_a_decoder_are_of_the_mask_that_is_asked_for(attncli, chec
         ("heatmap", ("--engine", "torch"), "no engine 'torch'"),
         ("run", ("--which", "cross"), "--which is for encoder-decoders, but minilm is an encoder"),
         ("view", ("--target", "x"), "--target is for encoder-decoders, but minilm is an encoder"),
-        ("heatmap", (*OTHER, "--which", "decoder"), "minilm has no decoder attention, since it is only one encoder"),
-        ("run", (*OTHER, "--target", "x"), "minilm is one encoder, which writes nothing"),
+        ("heatmap", (*OTHER, "--which", "decoder"), "minilm has no decoder attention, since it is only an encoder"),
+        ("run", (*OTHER, "--target", "x"), "--target is for encoder-decoders, but minilm is an encoder: omit it"),
         ("run", (*OTHER, "-m", "no-such-model"), "no model 'no-such-model'"),
         ("run", (*OTHER, "-m", "somebody/some-gpt"), "HF_HUB_OFFLINE forbids downloads"),
     ],

@@ -198,7 +198,9 @@ def test_a_directory_without_a_model_is_refused(refused, tmp_path, tiny):
 @pytest.mark.parametrize(
     ("family", "engine", "shown"),
     [
-        ("gpt2", "transformers", ("layers x heads", "3 x 4")),
+        ("gpt2", "attncli", ("layers x heads", "3 x 4")),
+        ("llama", "attncli", ("key value heads", "2: heads 0-1 share the first")),
+        ("opt", "transformers", ("layers x heads", "3 x 4")),
         ("bart", "transformers", ("decoder layers x heads", "2 x 2")),
         ("encoder-decoder", "transformers", ("decoder layers x heads", "2 x 2")),
         ("t5", "transformers", ("decoder layers x heads", "2 x 4")),

@@ -125,7 +125,7 @@ def test_no_more_than_one_record_is_there_at_once(foreign, monkeypatch):
     ("family", "asked", "why"),
     [
         ("t5", {"which": "cross"}, "cross-attention is between two texts"),
-        ("gpt2", {"which": "encoder"}, "has no encoder attention, since it is only one decoder"),
+        ("gpt2", {"which": "encoder"}, "has no encoder attention, since it is only a decoder"),
         ("gpt_neo", {"measure": "norm"}, "norms need values"),
         ("gpt2", {"which": "middle"}, "no part 'middle'"),
     ],

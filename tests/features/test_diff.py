@@ -76,13 +76,13 @@ def test_two_measures_on_one_text_norms_as_shares_of_their_rows(attncli, minilm)
 
 
 def test_transformers_runs_what_attncli_does_not(attncli, tmp_path):
-    gpt2 = str(make_foreign(tmp_path, "gpt2"))
-    found = document_of(attncli, "the cat", "a cat", "-m", gpt2, "--engine", "transformers")
-    model = load_model(gpt2, "cpu", engine="transformers")
+    opt = str(make_foreign(tmp_path, "opt"))
+    found = document_of(attncli, "the cat", "a cat", "-m", opt, "--engine", "transformers")
+    model = load_model(opt, "cpu", engine="transformers")
     check(found, *model.attend_many(["the cat", "a cat"]))
-    found = document_of(attncli, "the cat", "--measures", "weight,norm", "-m", gpt2)
+    found = document_of(attncli, "the cat", "--measures", "weight,norm", "-m", opt)
     check(found, model.attend("the cat"), row_shares(model.attend("the cat", measure="norm")))
-    found = document_of(attncli, "the cat", "--masks", "causal,none", "-m", gpt2)
+    found = document_of(attncli, "the cat", "--masks", "causal,none", "-m", opt)
     check(found, model.attend("the cat"), model.attend("the cat", mask="none"))
     assert found["heads"][0]["moved"] > 0
 

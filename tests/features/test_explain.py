@@ -130,8 +130,7 @@ def test_scores_that_are_more_than_q_and_k_are_told(attncli, tmp_path):
 @pytest.mark.parametrize(
     ("family", "which", "headings"),
     [
-        ("gpt2", (), ()),
-        ("gemma2", (), ("+ softcap",)),
+        ("opt", (), ()),
         ("gpt_oss", (), ()),
         ("t5", ("--which", "encoder"), ("+ position",)),
         ("bart", ("--target", "a cat"), ()),
@@ -155,6 +154,17 @@ def test_a_network_of_transformers_starts_from_q_k_and_v(attncli, foreign, tmp_p
     assert f"{max(row):.3f}" in drawn.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(("family", "heading"), [("gpt2", None), ("gemma2", "+ softcap"), ("llama", "⟳")])
+def test_a_decoder_of_our_own_starts_from_x(attncli, tiny, family, heading):
+    where = ["-m", tiny(family), "-l", "1", "-H", "1", "the cat sat"]
+    explained = json.loads(attncli("explain", *where, "--json").out)
+    row = json.loads(attncli("run", *where, "--json").out)["records"][0]["attention"][0]["weights"][-1]
+    assert np.array_equal(np.float32([key["weight"] for key in explained["keys"]]), np.float32(row))
+    shown = attncli("explain", *where).out
+    assert "x" in explained["query"] and "are unknown" not in shown
+    assert heading is None or heading in shown
+
+
 def test_a_saved_record_with_sinks_is_explained_as_the_model_is(attncli, foreign, tmp_path):
     model, path = foreign("gpt_oss").place.path, tmp_path / "a.safetensors"
     where = ["-l", "1", "-H", "1", "--query", "2"]
@@ -166,7 +176,7 @@ def test_a_saved_record_with_sinks_is_explained_as_the_model_is(attncli, foreign
 
 def test_a_target_is_for_what_writes_one(refused, foreign):
     message = refused("explain", "-q", "-m", foreign("gpt2").place.path, "--target", "a cat", "the cat")
-    assert "is one decoder, which writes nothing: omit --target" in message
+    assert "--target is for encoder-decoders, but" in message and "is a decoder: omit it" in message
     assert "--target" in refused("explain", "--target", "a cat", TEXT)
 
 

@@ -206,7 +206,7 @@ def test_weight_where_the_mask_is_not_minded_is_seen(foreign, monkeypatch):
         ("t5", {"target": ANSWER}, "--target is the decoder's output"),
         ("t5", {"which": "decoder", "pad_to": 20}, "leave --pad-to out"),
         ("gpt2", {"pad_to": 20}, "has no padding token: omit --pad-to"),
-        ("gpt2", {"target": ANSWER}, "writes nothing"),
+        ("gpt2", {"target": ANSWER}, "is a decoder: omit it"),
     ],
 )
 def test_what_can_not_be_looked_at(foreign, family, asked, why):

@@ -49,11 +49,11 @@ def test_patches_are_those_that_hooks_put(both, by):
     a, b = texts(model)
     ours, theirs = model.tokenizer.encode(a), model.tokenizer.encode(b)
     found = patch(model, a, b, by, layers="3,1", heads="2,0")
-    size = model.config.head_dim
+    size, mask = model.config.head_dim, model.mask_of(None, None)
     with outputs_seen(reference.network, model) as own:
-        before = reference.run(ours, "padding")[1][-1]
+        before = reference.run(ours, mask)[1][-1]
     with outputs_seen(reference.network, model) as other:
-        aim = reference.run(theirs, "padding")[1][-1]
+        aim = reference.run(theirs, mask)[1][-1]
     assert found.answer.value == pytest.approx(relative_distance(before, aim)) and found.other == 0
 
     def patched(heads, token=None):
@@ -64,7 +64,7 @@ def test_patches_are_those_that_hooks_put(both, by):
             rows = slice(None) if token is None else token
             outputs[layer, head][rows] = other[layer][rows, part]
         with outputs_put(reference.network, model, outputs):
-            return relative_distance(reference.run(ours, "padding")[1][-1], aim) - relative_distance(before, aim)
+            return relative_distance(reference.run(ours, mask)[1][-1], aim) - relative_distance(before, aim)
 
     if by == "head":
         expected = [[patched([(layer, head)]) for head in (2, 0)] for layer in (3, 1)]

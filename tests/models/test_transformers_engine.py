@@ -218,9 +218,9 @@ def test_what_a_model_has_is_known_before_a_text_is_read(foreign, family):
 @pytest.mark.parametrize(
     ("family", "asked", "why"),
     [
-        ("gpt2", {"which": "cross"}, "has no cross attention, since it is only one decoder"),
-        ("gpt2", {"which": "encoder"}, "has no encoder attention, since it is only one decoder"),
-        ("gpt2", {"target": ANSWER}, "is one decoder, which writes nothing: omit --target"),
+        ("gpt2", {"which": "cross"}, "has no cross attention, since it is only a decoder"),
+        ("gpt2", {"which": "encoder"}, "has no encoder attention, since it is only a decoder"),
+        ("gpt2", {"target": ANSWER}, "--target is for encoder-decoders, but .* is a decoder: omit it"),
         ("gpt2", {"pad_to": 30}, "has no padding token: omit --pad-to"),
         ("gpt2", {"which": "middle"}, "no part 'middle': it is one of encoder, decoder, cross"),
         ("gpt2", {"mask": "middle"}, "no mask 'middle'"),

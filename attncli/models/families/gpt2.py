@@ -81,4 +81,5 @@ FAMILY = Family(
     },
     settings=settings,
     heads=heads,
+    tokenizer="GPT2Tokenizer",
 )

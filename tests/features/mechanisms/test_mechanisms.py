@@ -128,7 +128,7 @@ def test_what_can_not_be_measured(refused, options, line):
 # --- a network that transformers runs ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("more", [("gpt2",), ("gpt_oss",), ("t5",), ("t5", "--which", "encoder")])
+@pytest.mark.parametrize("more", [("opt",), ("gpt_oss",), ("t5",), ("t5", "--which", "encoder")])
 def test_a_network_of_transformers_has_what_needs_no_projections(attncli, foreign, tmp_path, more):
     family, *which = more
     where = ["-m", foreign(family).place.path, "-l", "1", "-H", "1", *which, "the cat sat on a mat"]
@@ -146,7 +146,7 @@ def test_a_network_of_transformers_has_what_needs_no_projections(attncli, foreig
 
 
 def test_a_network_of_transformers_refuses_what_needs_projections(refused, attncli, foreign):
-    where = ["-q", "-m", foreign("gpt2").place.path, "-l", "1", "the cat sat"]
+    where = ["-q", "-m", foreign("opt").place.path, "-l", "1", "the cat sat"]
     assert "--design rotary needs a layer's projections, which" in refused("mechanisms", *where, "--design", "rotary")
     assert "--mistakes are made in a layer's projections" in refused("mechanisms", *where, "--mistakes")
     assert attncli("mechanisms", *where, "--design", "causal-window", "--reach", "1").code == 0
