@@ -50,7 +50,7 @@ CALLS = {
     "explain": [
         "explain -m tiny -l 0 -H 1 --query cat @", "explain -m tiny --mask causal @",
         "explain --from vectors.npz", "explain --from decoder.npz", "explain -m gpt_oss @", "explain -m t5 @",
-        "explain -m ./modernbert @", "explain -m ./mpnet @", "explain -m ./eurobert @",
+        "explain -m ./modernbert @", "explain -m ./mpnet @", "explain -m ./qwen3 @", "explain -m ./llama @",
     ],
     "mask": [
         "mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt", "mask -m made-up @", "mask -m gpt2 @",
@@ -136,7 +136,7 @@ def place(tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("documents")
     (folder / "tiny").symlink_to(tiny("bert"))
     (folder / "classes").symlink_to(tiny("bert", head="ForSequenceClassification"))
-    for family in ("modernbert", "mpnet", "eurobert", "gte"):
+    for family in ("modernbert", "mpnet", "qwen3", "llama", "gte"):
         (folder / family).symlink_to(tiny(family))
     for name, head in (("classes", "ForSequenceClassification"), ("tokens", "ForTokenClassification")):
         make_checkpoint(folder / name, "bert", head)
