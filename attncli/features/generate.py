@@ -130,17 +130,19 @@ class Generate(Feature):
         how = f"drawn with seed {self.seed}" if self.sample else "the likeliest tokens"
         named = f"{engine.part} attention" if engine.part != "decoder" else ""
         title = " · ".join([model_name(engine.info.shown), *filter(None, [named]), how])
-        changes = self.without is not None or bool(self.edges)
-        between = "\n" + "as it is: " * changes if changes or self.chat or engine.part == "cross" else ""
-        yield _piece(f"{title}\n{visible_text(text)}{between}")
-        plain = _Writing(engine, tokens, manner)
-        changed: _Writing | None = None
-        yield from map(_piece, plain.pieces())
-        yield _piece("\n")
+        changes = [one for one in (_name(self.without), _cut_name(self.edges)) if one]
+        plain, changed = _Writing(engine, tokens, manner), None
         if changes:
             other = engine if self.without is None else engine.without(self.without)
-            changed = _Writing(other, tokens, manner, _cutting(other, tokens, self.edges or [], self.max_tokens))
-            changed.name = " and ".join(filter(None, [_name(self.without), _cut_name(self.edges)]))
+            cutting = _cutting(other, tokens, self.edges or [], self.max_tokens)
+            changed = _Writing(other, tokens, manner, cutting, " and ".join(changes))
+        pieces = plain.pieces()
+        first = next(pieces, "")  # whatever is refused is refused before anything is printed
+        between = "\n" + "as it is: " * bool(changes) if changes or self.chat or engine.part == "cross" else ""
+        yield _piece(f"{title}\n{visible_text(text)}{between}{first}")
+        yield from map(_piece, pieces)
+        yield _piece("\n")
+        if changed is not None:
             yield _piece(f"{changed.name}: ")
             yield from map(_piece, changed.pieces())
             yield _piece("\n")
@@ -205,10 +207,10 @@ class _Writing:
     tokens: the text; of an encoder-decoder its input. steps: one per written token. name: the change, if any.
     """
 
-    name = ""
-
-    def __init__(self, engine: Any, tokens: Tokens, manner: "Manner", taps: "Sequence[Tap]" = ()) -> None:
-        self.engine, self.tokens, self.manner, self.taps = engine, tokens, manner, taps
+    def __init__(
+        self, engine: Any, tokens: Tokens, manner: "Manner", taps: "Sequence[Tap]" = (), name: str = ""
+    ) -> None:
+        self.engine, self.tokens, self.manner, self.taps, self.name = engine, tokens, manner, taps, name
         self.steps: list[Step] = []
 
     @property

@@ -262,9 +262,14 @@ class Measured(NamedTuple):
 
 
 def check_laws(engine: "Engine", tokens: Tokens, padded: Tokens) -> list[Law]:
-    """Check all laws on one text, as it is and with [PAD] appended. A law that can't be tested says why."""
+    """Check all laws on one text, as it is and with [PAD] appended. A law that can't be tested says why.
+
+    Only decoders keep keys and values, so the law about these is for them alone.
+    """
     laws = []
     for name, statement, changes, measure in LAWS:
+        if name == KEPT and engine.parts[0] != "decoder":
+            continue
         try:
             found = measure(engine, tokens, padded)
         except RequestError as error:
@@ -344,12 +349,13 @@ def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0) -> Meas
 
 
 # name, statement, whether it asks for a change (and not for equal vectors), and how it is measured
+KEPT = "kept keys and values"
 LAWS: Sequence[tuple[str, str, bool, Callable[["Engine", Tokens, Tokens], Measured]]] = (
     ("padding", "appending [PAD] under the padding mask changes no real token's vector", False, _padding),
     ("forgotten padding mask", "forgetting the padding mask changes them", True, _forgotten_padding),
     ("causal", "under the causal mask a prefix's vectors do not depend on what follows", False, _prefix),
     (
-        "kept keys and values",
+        KEPT,
         "a text read token by token, with kept keys and values, has the vectors of one pass",
         False,
         lambda engine, tokens, padded: _kept(engine, tokens),

@@ -61,6 +61,10 @@ CALLS = {
         "mechanisms -m gpt_oss @",
     ],
     "align": ["align", "align --attention transformer -f dates.txt"],
+    "generate": [
+        "generate -m gpt2 --max-tokens 3 @", "generate -m gpt2 --max-tokens 3 --without 0.all @",
+        "generate -m t5 --max-tokens 3 @",
+    ],
     "flow": [
         "flow -m tiny @", "flow -m tiny --query cat --method rollout -l all @", "flow -m tiny --measure norm @",
         "flow --from maps.npz --query big",
@@ -113,7 +117,7 @@ APART = {"check"}  # starts a process
 # Measured is something small: modules, names in them, and what they have here.
 SMALL = ((measuring.__name__, "SHAPES", (Shape(1, 8, 2, 1),)),)
 NEVER_SAVED = {"check", "models", "samples", "models show", "bench"}
-RECORDS = {"run", "align", "flow"}  # their .csv is that of records
+RECORDS = {"run", "align", "flow", "generate"}  # their .csv is that of records
 # The list that is in a command's .csv, as its feature states it.
 TABLES = {
     name: found[1]

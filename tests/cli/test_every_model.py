@@ -72,6 +72,7 @@ SEVERAL: dict[str, list[tuple[str, ...]]] = {
 }
 # What a command can't do with every model that it can run.
 REFUSED_ALL_THE_SAME = {
+    "generate": ("writes no text",),
     "similar": ("do not say how the vectors of a text become one: add --pool mean",),
     "flow": ("cross-attention leads into another text",),
     "diff": ("maps of one size are compared",),

@@ -87,6 +87,8 @@ VALUES: dict[str, tuple[str, ...]] = {
     "against": ("torch",),
     "weights": ("random",),
     "temperature": ("0.5",),
+    "top_p": ("0.5",),
+    "max_tokens": ("2",),
     "design": ("causal-window",),
     "reach": ("1",),
     "seed": ("7",),
@@ -158,6 +160,10 @@ WAYS = {
     "find": [
         f"find {M} cat sat @", f"find {M} cat sat @ --json", f"find {M} --by content @", f"find {M} --by previous @",
         f"find {M} cat sat @ -o a.csv", "find cat sat --from maps.npz", f"find {M} cat sat -f lines.txt",
+    ],
+    "generate": [
+        "generate -m gpt2 --max-tokens 4 @", "generate -m gpt2 --max-tokens 4 --sample --json @",
+        "generate -m gpt2 --max-tokens 4 -o a.npz @", "generate -m gpt2 --max-tokens 4 -o a.html @",
     ],
     "flow": [
         f"flow {M} @", f"flow {M} --json @", f"flow {M} -o a.npz @", f"flow {M} -o a.svg @", "flow --from maps.npz",
