@@ -15,10 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import checkpoints
 import pytest
 import torch
 import transformers
-from checkpoints import ONE_OF_EACH, make_checkpoint
+from checkpoints import ONE_OF_EACH, language_head, make_checkpoint
 from cli.commands import commands
 from cli.test_every_model import (
     ARGUMENTS,
@@ -41,12 +42,17 @@ README = Path(__file__).parents[1] / "attncli" / "models" / "README.md"
 MARKERS = "<!-- table of models -->", "<!-- end of the table of models -->"
 
 DECODERS = (
-    "gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "phi", "phi3", "gpt_neox", "olmo2",
-    "smollm3", "gpt_oss", "mixtral", "deepseek_v3", "opt", "starcoder2", "granite", "cohere", "stablelm", "biogpt",
+    "phi", "gpt_oss", "mixtral", "deepseek_v3", "opt", "starcoder2", "granite", "cohere", "stablelm", "biogpt",
     "qwen3_next", "lfm2", "falcon", "bloom", "gptj",
 )  # fmt: skip
 PAIRED = ("t5", "bart", "marian", "mt5", "pegasus", "mbart")
-BY_TRANSFORMERS = ("bert", "modernbert", "mpnet", "deberta")  # of our own families, for whoever asks transformers
+BY_TRANSFORMERS = (
+    "bert",
+    "modernbert",
+    "mpnet",
+    "deberta",
+    "llama",
+)  # of our own families, for whoever asks transformers
 # More of a configuration than `SMALL` says of it.
 OWN: dict[str, dict[str, Any]] = {
     **MORE,
@@ -113,7 +119,7 @@ TO_ITSELF = (
     "diff",
     "patch",
 )  # of an encoder-decoder the encoder is asked: the table's other cells are of cross
-FOREIGN = ("gpt2", "esm", "t5", "bart", "marian")  # `make_foreign` makes these, with tokenizers of their own
+FOREIGN = ("esm", "t5", "bart", "marian")  # `make_foreign` makes these, with tokenizers of their own
 TOKENIZERS = {"mt5": "t5", "pegasus": "bart", "mbart": "bart"}
 ENDS: dict[str, dict[str, Any]] = {
     "gpt_neox": {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": None},
@@ -132,12 +138,18 @@ class Row(NamedTuple):
 
 def rows() -> list[Row]:
     """Return the types of the table: attncli's own families, then transformers'."""
-    own = [Row(family, "attncli", partial(make_checkpoint, family=family, head="Model")) for family in ONE_OF_EACH]
+    own = [Row(family, "attncli", partial(make_own, family=family)) for family in ONE_OF_EACH]
     theirs = [Row(name, "transformers", partial(make_random, model_type=name)) for name in (*DECODERS, "esm", *PAIRED)]
-    asked = [Row(name, "transformers", partial(make_checkpoint, family=name)) for name in BY_TRANSFORMERS]
+    asked = [Row(name, "transformers", partial(make_own, family=name)) for name in BY_TRANSFORMERS]
     nobody = [Row(name, "nobody", partial(make_foreign, family=name)) for name in NO_TEXT]
     nobody.append(Row("dinov2", "nobody", make_dinov2))
     return [*sorted(own, key=lambda row: row.name), *theirs, *asked, *nobody]
+
+
+def make_own(directory: Path, family: str) -> None:
+    """Write a small network of our own families: a decoder with its head, so that it predicts the next token."""
+    head = "Model" if family not in checkpoints.DECODERS or family == "gemma3_text" else language_head(family)
+    make_checkpoint(directory, family, head)
 
 
 def make_dinov2(directory: Path) -> None:

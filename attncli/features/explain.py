@@ -175,7 +175,7 @@ def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = No
         columns |= {"value_norm": np.linalg.norm(values, axis=-1), "contribution": np.linalg.norm(brought, axis=-1)}
         output = brought.sum(axis=0)
         more = {"output": output.tolist(), "output_norm": float((output**2).sum() ** 0.5)}
-        own = {} if head.x is None else {"x": head.x[query].tolist()}
+        own = {} if head.x is None else {"x": head.x[query].tolist(), **({"normed": True} if head.normed else {})}
     if terms:
         columns["terms"] = np.array(
             [dict(zip(terms, row, strict=True)) for row in np.transpose([*terms.values()]).tolist()]
@@ -184,7 +184,7 @@ def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = No
     if head is not None and head.rows is not None:
         columns["row"] = head.rows[query]
     if head is not None and head.rotary is not None:
-        before, keys_before = (head.unturned(name).astype(np.float64) for name in ("query", "key"))
+        before, keys_before = (head.before[name].astype(np.float64) for name in ("query", "key"))
         own["before"] = before[query].tolist()
         columns |= {"before": keys_before, "unturned": keys_before @ before[query]}
     columns["k"] = keys
@@ -227,6 +227,7 @@ UNKNOWN = (
     "transformers runs this network: the inputs of its projections are unknown, so this starts from its q, k and v"
 )
 ROUNDING = 1e-6  # of a scale
+TERMS = 3  # products of vectors that DeBERTa adds: q·k, and one or two with positions
 SCORES, WEIGHTS, VALUES = 0, 1, 2  # kinds of steps, by the numbers of their colours
 
 
@@ -267,13 +268,17 @@ def _beginning(document: Mapping[str, Any]) -> list[str]:
         lines.append(UNKNOWN)
     if "group" in document:
         lines.append(f"heads {document['group'][0]}-{document['group'][-1]} share their keys and values")
-    made = "q = W_Q x + b_Q" if "x" in query else "q"
+    projected = "norm(W_Q x + b_Q)" if "normed" in query else "W_Q x + b_Q"
+    made = f"q = {projected}" if "x" in query else "q"
     if "rotary" not in document:
         return [*lines, f"{made} = {_vector(query['q'])}"]
     rotary = document["rotary"]
     pair = "2i and 2i+1" if rotary["interleaved"] else f"i and i+{rotary['rotated'] // 2}"
-    stretched = "" if rotary["stretch"] == 1 else f" / {rotary['stretch']:.4g}"
+    stretch = rotary["stretch"]
+    stretched = "" if stretch == 1 else " / s_i" if isinstance(stretch, tuple) else f" / {stretch:.4g}"
     angle = f"{query['index']}{stretched} · {rotary['base']:g}^(-2i/{rotary['rotated']})"
+    if isinstance(stretch, tuple):
+        angle += f" (s_i from {min(stretch):.4g} to {max(stretch):.4g})"
     others = "key and value j" if rotary["values"] else "key j"
     turned = f"elements {pair} turned by {angle}, {others}'s by j instead of {query['index']}"
     return [*lines, f"{made} = {_vector(query['before'])}", f"q = {_vector(query['q'])}, {turned}"]
@@ -365,14 +370,16 @@ def _steps(document: Mapping[str, Any]) -> list[_Step]:
 
 
 def _scaling(document: Mapping[str, Any]) -> str:
-    """Say how q·k is scaled: divided by the root of the head's size, or of a multiple of it."""
+    """Say how q·k is scaled: divided by the root of the head's size, of a small multiple, or of another number."""
     size = len(document["query"]["q"])
     divided = document["scale"] ** -2
     if abs(divided - size) < ROUNDING * size:
         return f"/ √{size}"
     times = round(divided / size)
-    if times and abs(divided - times * size) < ROUNDING * divided:
+    if 1 < times <= TERMS and abs(divided - times * size) < ROUNDING * divided:
         return f"/ √({size}·{times})"
+    if abs(divided - round(divided)) < ROUNDING * divided:
+        return f"/ √{round(divided)}"
     return f"· {document['scale']:.4g}"
 
 
@@ -559,9 +566,10 @@ rotary.base | float | | pair i at position p is rotated by p / stretch · base^(
 rotary.interleaved | bool | | true: pairs are elements 2i and 2i + 1; false: i and i + rotated / 2
 rotary.values | bool | | true if values are rotated too
 rotary.exact | bool | | true if angles are computed in float64, whatever the dtype
-rotary.stretch | float | | divisor of the positions; 1 for none
+rotary.stretch | float or [float] | `[pair]` | divisor of the positions; 1 for none; one per pair i if they differ
 query.x | [float]? | `[hidden_size]` | input of its projections; missing for a saved record (as are values) and for
     networks that transformers runs
+query.normed | bool? | | true if queries and keys are normalised after their projections; else missing
 query.before | [float]? | `[head_dim]` | the query before rotation, with `rotary`
 query.q | [float] | `[head_dim]` | the query
 keys | [place] | | all keys

@@ -1,6 +1,6 @@
 """One head of a model on one text in detail: its input, its projections, and its maps."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OneHead:
-    """All parts of one head, in float32. Queries are x W_Qᵀ + b_Q, and so on, rotated afterwards if positions are
-    rotary.
+    """All parts of one head, in float32. Queries are x W_Qᵀ + b_Q, and so on, normalised afterwards if the network has
+    such norms, and rotated if positions are rotary.
 
     record: its map, as from `attend`, with its final queries and keys.
     x: the input of the projections `[token, hidden_size]`; None in a network of transformers. value:
     `[key, head_dim]`.
     projections: W `[head_dim, hidden_size]` and b `[head_dim]` of "query", "key" and "value"; b is 0 if there is no
     bias; empty if x is unknown. group: the heads of the layer that share keys and values, including this one.
+    before: "query" and "key" before the rotation, `[token, head_dim]`; empty if x is unknown. normed: they are
+    normalised.
     rotary: the rotation of queries and keys, if any. rows: the row of the score's position table for each query and
     key, `[query, key]`, if there is one.
     """
@@ -37,11 +39,13 @@ class OneHead:
     value: Floats
     projections: dict[str, tuple[Floats, Floats]]
     group: range
+    before: dict[str, Floats] = field(default_factory=dict)
+    normed: bool = False
     rotary: Any = None
     rows: Ints | None = None
 
-    def unturned(self, name: str) -> Floats:
-        """Return the "query", "key" or "value" before the rotation by positions: x W + b, `[token, head_dim]`."""
+    def projected(self, name: str) -> Floats:
+        """Return x Wᵀ + b of "query", "key" or "value", `[token, head_dim]`."""
         weight, bias = self.projections[name]
         return self.x @ weight.T + bias
 
@@ -83,12 +87,16 @@ def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | N
         weight, bias = own.projection(name)
         rows = slice(place * size, (place + 1) * size)
         projections[name] = as_floats(weight[rows]), np.zeros(size, "f4") if bias is None else as_floats(bias[rows])
+    with model.inference():
+        query, key, _ = own.project(x[None], [head], values=False)
     return OneHead(
         record=record,
         x=as_floats(x),
         value=value,
         projections=projections,
         group=range(first, first + together),
+        before={"query": as_floats(query[0, 0]), "key": as_floats(key[0, 0])},
+        normed=model.config.query_key_norm is not None,
         rotary=own.score.rotary,
         rows=_table_rows(own.score, len(tokens)) if own.score.names else None,
     )

@@ -50,7 +50,7 @@ CALLS = {
     "explain": [
         "explain -m tiny -l 0 -H 1 --query cat @", "explain -m tiny --mask causal @",
         "explain --from vectors.npz", "explain --from decoder.npz", "explain -m gpt_oss @", "explain -m t5 @",
-        "explain -m ./modernbert @", "explain -m ./mpnet @", "explain -m ./eurobert @",
+        "explain -m ./modernbert @", "explain -m ./mpnet @", "explain -m ./qwen3 @", "explain -m ./llama @",
     ],
     "mask": [
         "mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt", "mask -m made-up @", "mask -m gpt2 @",
@@ -98,7 +98,7 @@ CALLS = {
     "samples": ["samples", "samples coreference.txt", "samples --copy copies"],
     "models show": [
         "models show tiny", "models show tiny --verify", "models show ./modernbert", "models show ./gte",
-        "models show gpt2", "models show t5", "models show odd",
+        "models show gpt2", "models show t5", "models show odd", "models show ./llama.gguf",
     ],
     "bench": ["bench -m tiny --device cpu --quick"],
 }  # fmt: skip
@@ -130,12 +130,13 @@ def words(line: str) -> list[str]:
 def place(tiny, tmp_path_factory):
     """A folder with models, texts, trees and files that the calls need."""
     from foreign_checkpoints import make_foreign
+    from gguf_files import write_file
     from shell import in_process
 
     folder = tmp_path_factory.mktemp("documents")
     (folder / "tiny").symlink_to(tiny("bert"))
     (folder / "classes").symlink_to(tiny("bert", head="ForSequenceClassification"))
-    for family in ("modernbert", "mpnet", "eurobert", "gte"):
+    for family in ("modernbert", "mpnet", "qwen3", "llama", "gte"):
         (folder / family).symlink_to(tiny(family))
     for name, head in (("classes", "ForSequenceClassification"), ("tokens", "ForTokenClassification")):
         make_checkpoint(folder / name, "bert", head)
@@ -144,6 +145,7 @@ def place(tiny, tmp_path_factory):
         (folder / family).mkdir()
         make_foreign(folder / family, family)
     made_up_checkpoint(folder / "made-up")
+    write_file(folder / "llama.gguf", "llama")
     (folder / "odd").mkdir()
     (folder / "odd" / "model.safetensors").symlink_to(folder / "tiny" / "model.safetensors")
     (folder / "odd" / "config.json").write_text(json.dumps(ODD), encoding="utf-8")

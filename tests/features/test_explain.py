@@ -154,15 +154,28 @@ def test_a_network_of_transformers_starts_from_q_k_and_v(attncli, foreign, tmp_p
     assert f"{max(row):.3f}" in drawn.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("family", "heading"), [("gpt2", None), ("gemma2", "+ softcap"), ("llama", "⟳")])
-def test_a_decoder_of_our_own_starts_from_x(attncli, tiny, family, heading):
+@pytest.mark.parametrize(
+    ("family", "phrases"),
+    [
+        ("gpt2", ("q = W_Q x + b_Q = ",)),
+        ("llama", ("/ s_i · 30^(-2i/6) (s_i from",)),
+        ("gemma2", ("+ softcap", "/ √9 ")),
+        ("qwen3", ("q = norm(W_Q x + b_Q) = ", "heads 0-1 share their keys and values")),
+        ("olmo2", ("q = norm(W_Q x + b_Q) = ",)),
+    ],
+)
+def test_a_decoder_of_our_own_starts_from_x(attncli, tiny, family, phrases):
+    """A rotation keeps the length of a vector, so queries are normalised before it."""
     where = ["-m", tiny(family), "-l", "1", "-H", "1", "the cat sat"]
     explained = json.loads(attncli("explain", *where, "--json").out)
-    row = json.loads(attncli("run", *where, "--json").out)["records"][0]["attention"][0]["weights"][-1]
+    query = explained["query"]
+    row = json.loads(attncli("run", *where, "--json").out)["records"][0]["attention"][0]["weights"][query["index"]]
     assert np.array_equal(np.float32([key["weight"] for key in explained["keys"]]), np.float32(row))
+    assert len(query["x"]) == 32 and ("normed" in query) == (family in ("qwen3", "olmo2"))
+    for vectors, name in ((query, "q"), *((key, "k") for key in explained["keys"])):
+        assert np.linalg.norm(vectors.get("before", vectors[name])) == pytest.approx(np.linalg.norm(vectors[name]))
     shown = attncli("explain", *where).out
-    assert "x" in explained["query"] and "are unknown" not in shown
-    assert heading is None or heading in shown
+    assert "are unknown" not in shown and all(phrase in shown for phrase in phrases)
 
 
 def test_a_saved_record_with_sinks_is_explained_as_the_model_is(attncli, foreign, tmp_path):

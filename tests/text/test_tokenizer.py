@@ -6,9 +6,11 @@ import warnings
 from dataclasses import asdict
 
 import pytest
+from foreign_checkpoints import write_foreign_tokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizing import KINDS, last_resort, ours, texts
+from transformers import GPT2Tokenizer
 
 from attncli import Notice, RequestError
 from attncli.text.tokenizer import Tokenizer, byte_tokenizer, wordpiece
@@ -142,6 +144,15 @@ def test_the_order_of_preference(directories, tmp_path):
     assert ours(tmp_path).encode("The mat").text == ["[CLS]", "the", "m", "##a", "##t", "[SEP]"]
     shutil.copy(directories["minilm"] / "tokenizer.json", tmp_path)
     assert ours(tmp_path).encode("The mat").text == ["[CLS]", "the", "mat", "[SEP]"]
+
+
+@pytest.mark.parametrize("text", ["the cat", " The\n\ncat's  42 é<|endoftext|>the", "the</s><s>"])
+def test_gpt2_puts_no_special_tokens_around_a_text(tmp_path, text):
+    """vocab.json and merges.txt alone do not say whether they are GPT-2's or RoBERTa's: the family does."""
+    size = write_foreign_tokenizer(tmp_path, "gpt2")
+    tokens = Tokenizer.from_directory(tmp_path, 40, size, None, last_resort, "GPT2Tokenizer").encode(text)
+    theirs = GPT2Tokenizer.from_pretrained(tmp_path)
+    assert tokens.ids == theirs(text)["input_ids"] and not any(tokens.special)
 
 
 @pytest.mark.parametrize(

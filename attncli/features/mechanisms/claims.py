@@ -296,7 +296,7 @@ def _deviation_of_equal_heads(trial: Trial, count: int = 3) -> Numbers:
             part.bias.copy_(torch.from_numpy(np.tile(bias, count)))
         query, key, value = many.project(x[None])
         outputs = attend(query, key, value, mask_of(head), own_score(head)).output[0]  # [head, query, head_dim]
-        own = torch.from_numpy(head.record.weights[0, 0] @ head.unturned("value"))
+        own = torch.from_numpy(head.record.weights[0, 0] @ head.projected("value"))
     return {"deviation": max(relative(output, own) for output in outputs)}
 
 
@@ -534,7 +534,7 @@ CLAIMS = (
         "a bilinear score with W = W_Qᵀ W_K on the inputs is the head's",
         _deviation_of_bilinear,
         _is_same,
-        applies=lambda trial: trial.has_input,
+        applies=lambda trial: trial.has_input and not trial.head.normed,
     ),
     Rule("key-value", "with K = V, key-value attention is plain attention", _deviation_of_plain, _is_same),
     Rule(
@@ -542,7 +542,7 @@ CLAIMS = (
         "several heads with the same projections are one head",
         _deviation_of_equal_heads,
         _is_same,
-        applies=lambda trial: trial.has_input,
+        applies=lambda trial: trial.has_input and not trial.head.normed,
     ),
     Rule(
         "order",

@@ -142,9 +142,10 @@ def make(
     for wrong in with_mistakes(formula, (mistake,)):
         try:
             result = wrong(inputs)
-        except RuntimeError:  # a matrix that is not square has no transpose that fits
+            found = moved(result)
+        except RuntimeError:  # a matrix that is not square has no transpose that fits, and can't be left out
             continue
-        if (found := moved(result)).shows:
+        if found.shows:
             return PlantedMistake(mistake, result.weights[0, number].float().cpu().numpy(), found)
     return PlantedMistake(mistake)
 
@@ -182,12 +183,17 @@ def _mean_of(several: Sequence[Moved]) -> Moved | None:
 def formula_of(model: Model, score: PositionalScore) -> Formula:
     """Return the formula of a layer with this score, without a mistake.
 
-    Raises RequestError where positions add to the scores, or turn values.
+    Raises RequestError where positions add to the scores or turn values, and where queries and keys are normalised.
     """
+    what = None
     if score.has_terms or (isinstance(score, RotaryScore) and "value" in score.turned):
+        what = "positions add to that"
+    elif model.config.query_key_norm is not None:
+        what = "queries and keys are normalised"
+    if what is not None:
         raise RequestError(
-            f"--mistakes are made in softmax(Q Kᵀ / √d_k) V, and positions add to that in "
-            f"{model.config.model_type}: take another model, or leave --mistakes out"
+            f"--mistakes are made in softmax(Q Kᵀ / √d_k) V, and {what} in {model.config.model_type}: "
+            "take another model, or leave --mistakes out"
         )
     if not isinstance(score, RotaryScore):
         return RIGHT

@@ -136,12 +136,13 @@ def test_a_network_of_transformers_has_what_needs_no_projections(attncli, foreig
     assert len(document["variants"]) == len(SCORES) * len(NORMALISERS)
     shown = attncli("mechanisms", *where, "--all")
     assert shown.code == 0 and "Left out: claims and designs that need a layer's input and projections" in shown.out
-    assert ("the head's own score" in shown.out) == (family != "t5")  # which does not divide by √d_k
+    divided = family == "gpt_oss"  # by √d_k: T5 does not, and OPT divides the queries before
+    assert ("the head's own score" in shown.out) == divided
     assert ("window of 2, causal" in shown.out) == (more != ("t5",))
     drawn = tmp_path / "a.svg"
     assert attncli("mechanisms", *where, "-o", drawn).code == 0
     written = " ".join(re.findall(r">([^<>]+)</text>", drawn.read_text(encoding="utf-8")))
-    assert ("is the head's own score" in written) == (family != "t5")
+    assert ("is the head's own score" in written) == divided
     assert ("but for its sink" in written) == (family == "gpt_oss")
 
 
@@ -150,6 +151,21 @@ def test_a_network_of_transformers_refuses_what_needs_projections(refused, attnc
     assert "--design rotary needs a layer's projections, which" in refused("mechanisms", *where, "--design", "rotary")
     assert "--mistakes are made in a layer's projections" in refused("mechanisms", *where, "--mistakes")
     assert attncli("mechanisms", *where, "--design", "causal-window", "--reach", "1").code == 0
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "olmo2"])
+def test_a_decoder_of_our_own_has_its_projections(attncli, refused, tiny, family):
+    """Claims about W_Q and W_K alone are not made of queries and keys that are normalised after them."""
+    where = ["-m", tiny(family), "-l", "1", "-H", "1", "the cat sat on a mat"]
+    claims = {one["name"]: one["holds"] for one in json.loads(attncli("mechanisms", *where, "--json").out)["claims"]}
+    normed = family != "llama"
+    assert ("bilinear" not in claims) == ("heads alike" not in claims) == normed
+    if normed:
+        assert "queries and keys are normalised in" in refused("mechanisms", *where, "--mistakes")
+    else:  # whose heads are narrower together than its vectors, so that W_O can't be left out
+        assert claims["bilinear"] and claims["heads alike"]
+        made = json.loads(attncli("mechanisms", *where, "--mistakes", "--json").out)["mistakes"]["made"]
+        assert sum(one["moved"] is not None for one in made) > 5
 
 
 # --- what is measured, and its report ----------------------------------------------------------------------
