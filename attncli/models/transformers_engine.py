@@ -1,7 +1,7 @@
 """Run networks of transformers, with our attention function in them where queries meet keys.
 
-Decoders (GPT-2, Llama), encoder-decoders (T5, BART, Marian), and any encoder. Models of the BERT family have
-attncli's own network in `network.py`; this file is for the rest. `transformers_network.py` loads the network, and
+Encoder-decoders (T5, BART, Marian), mixtures of experts, and any other. The families in `families/` have attncli's
+own network in `network.py`; this file is for the rest. `transformers_network.py` loads the network, and
 `transformers_place.py` replaces its attention. A checkpoint's own code is never run. A network that does not call our
 attention function provides only the maps of its own eager attention.
 """
