@@ -98,6 +98,7 @@ REFUSALS: dict[str, tuple[str, str]] = {
         "norms need the output projection",
         "something else is done to the heads before the output projection (a gate), so norms are not defined",
     ),
+    "writes nothing": ("writes no text", "the model predicts no next token"),
     "some layers": (
         "needs the attention of every layer",
         "the command needs the attention of every layer, and layers in between work in another way (linear attention, "
