@@ -196,7 +196,7 @@ def compare_masks(engine: "Engine", one: Input, request: Request | None = None) 
     }
     if writes:
         why = "the laws are of what reads a text"
-        return Masked(records, effects, [Law(*law[:2], None, None, why) for law in LAWS], missing)
+        return Masked(records, effects, [Law(*law[:2], None, None, why) for law in laws_for(engine)], missing)
     laws, windows = check_laws(engine, tokens, padded), measure_windows(engine, tokens)
     return Masked(records, effects, [*laws, *([windows.law] if windows else [])], missing, windows)
 
@@ -262,14 +262,9 @@ class Measured(NamedTuple):
 
 
 def check_laws(engine: "Engine", tokens: Tokens, padded: Tokens) -> list[Law]:
-    """Check all laws on one text, as it is and with [PAD] appended. A law that can't be tested says why.
-
-    Only decoders keep keys and values, so the law about these is for them alone.
-    """
+    """Check all laws on one text, as it is and with [PAD] appended. A law that can't be tested says why."""
     laws = []
-    for name, statement, changes, measure in LAWS:
-        if name == KEPT and engine.parts[0] != "decoder":
-            continue
+    for name, statement, changes, measure in laws_for(engine):
         try:
             found = measure(engine, tokens, padded)
         except RequestError as error:
@@ -320,8 +315,7 @@ def _kept(engine: "Engine", tokens: Tokens) -> Measured:
     from attncli.models.generation import KeysAndValues
     from attncli.models.model import Model
 
-    if not isinstance(engine, Model) or engine.part != "decoder":
-        raise RequestError("only a decoder in attncli's own network keeps keys and values")
+    assert isinstance(engine, Model)
     every, kept, found = engine.hidden_states(tokens), KeysAndValues(len(tokens)), []
     with torch.inference_mode():
         for place, number in enumerate(tokens.ids):
@@ -350,7 +344,8 @@ def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0) -> Meas
 
 # name, statement, whether it asks for a change (and not for equal vectors), and how it is measured
 KEPT = "kept keys and values"
-LAWS: Sequence[tuple[str, str, bool, Callable[["Engine", Tokens, Tokens], Measured]]] = (
+LawMeasure = tuple[str, str, bool, Callable[["Engine", Tokens, Tokens], Measured]]
+LAWS: Sequence[LawMeasure] = (
     ("padding", "appending [PAD] under the padding mask changes no real token's vector", False, _padding),
     ("forgotten padding mask", "forgetting the padding mask changes them", True, _forgotten_padding),
     ("causal", "under the causal mask a prefix's vectors do not depend on what follows", False, _prefix),
@@ -367,6 +362,14 @@ LAWS: Sequence[tuple[str, str, bool, Callable[["Engine", Tokens, Tokens], Measur
         lambda engine, tokens, padded: measure_permutation(engine, tokens),
     ),
 )
+
+
+def laws_for(engine: "Engine") -> Sequence[LawMeasure]:
+    """Return the laws for a model. Only decoders in attncli's own network keep keys and values."""
+    from attncli.models.model import Model
+
+    keeps = isinstance(engine, Model) and engine.part == "decoder"
+    return [law for law in LAWS if keeps or law[0] != KEPT]
 
 
 def difference(engine: "Engine", some: "Sequence[Tensor]", more: "Sequence[Tensor]") -> Measured:

@@ -437,3 +437,12 @@ def test_a_look_has_it_and_one_without_windows_has_not(model, minilm):
     assert len(document["window"]["layers"]) == LAYERS and document["laws"][-1]["name"] == "window" and found.lawful
     plain = compare_masks(minilm, Input(LONG)).document()
     assert "window" not in plain and "window" not in [law["name"] for law in plain["laws"]]
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_of_a_decoder_of_ours_a_text_read_token_by_token_has_the_vectors_of_one_pass(tiny, family, monkeypatch):
+    model = load_model(str(tiny(family)), "cpu")
+    law = laws_of(model, "the cat sat on a mat")["kept keys and values"]
+    assert law.holds is True and law.deviation > 0
+    monkeypatch.setattr("attncli.models.generation.KeysAndValues.begin", lambda self, block: block)  # forgets them
+    assert laws_of(model, "the cat sat on a mat")["kept keys and values"].holds is False

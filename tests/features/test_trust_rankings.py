@@ -6,6 +6,7 @@ import torch
 from checkpoints import EACH, make_checkpoint
 
 from attncli import load_model
+from attncli.attention import RMSNorm
 from attncli.effects.question import Asking, make_question
 from attncli.features.trust.rankings import Mixing, _block_vectors, _shares_of, alti
 
@@ -23,12 +24,16 @@ def test_vectors_and_a_constant_add_up_to_the_block(tmp_path, family):
         for number, (weights, values) in sorted(keep.kept.items()):
             layer, x = model.network.layer(number), text.states[number]
             joined = (weights @ values).transpose(0, 1).flatten(1)
-            made = x + layer.attention.output(joined)
+            attended = layer.attention.output(joined)
+            made = x + layer.attention_output_norm(attended)
             output = layer.attention.output.weight.unflatten(1, (-1, values.shape[-1]))
             brought = torch.einsum("hkd,shd->hks", values, output)
             vectors, block = _block_vectors(layer, x, weights, brought, slice(0, len(x)))
             constant = torch.zeros_like(made) if layer.attention.output.bias is None else layer.attention.output.bias
-            if layer.norm_first:
+            if isinstance(layer.attention_output_norm, RMSNorm):
+                root = (attended.square().mean(dim=-1, keepdim=True) + layer.attention_output_norm.eps).sqrt()
+                constant = layer.attention_output_norm.weight * constant / root
+            if layer.norm_first or isinstance(layer.attention_norm, torch.nn.Identity):
                 torch.testing.assert_close(block, made)
                 torch.testing.assert_close(vectors.sum(dim=1) + constant, made)
                 continue

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from attncli.analysis.rollout import mean_maps, residual_steps, rollout
+from attncli.attention import RMSNorm
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
 from attncli.effects.change import Unchanged
@@ -163,15 +164,20 @@ def _block_vectors(layer: Layer, x: Tensor, weights: Tensor, brought: Tensor, qu
     brought: v W_O of each head, `[head, key, hidden_size]`.
     """
     vectors = torch.einsum("hqk,hks->qks", weights[:, queries].to(brought.dtype), brought)
-    of_queries = x[queries]
-    rows = torch.arange(len(of_queries), device=x.device)
-    vectors[rows, rows + queries.start] += of_queries
     made = vectors.sum(dim=1)
     if layer.attention.output.bias is not None:
         made = made + layer.attention.output.bias
-    if layer.norm_first:
-        return vectors, made
+    if isinstance(layer.attention_output_norm, RMSNorm):  # linear but for its divisor, which all vectors share
+        output_norm = layer.attention_output_norm
+        root = (made.square().mean(dim=-1) + output_norm.eps).sqrt()[:, None, None]
+        vectors, made = output_norm.weight * vectors / root, output_norm(made)
+    of_queries = x[queries]
+    rows = torch.arange(len(of_queries), device=x.device)
+    vectors[rows, rows + queries.start] += of_queries
+    made = made + of_queries
     norm = layer.attention_norm
+    if layer.norm_first or isinstance(norm, torch.nn.Identity):
+        return vectors, made
     assert isinstance(norm, torch.nn.LayerNorm)
     spread = (made.var(dim=-1, correction=0) + norm.eps).sqrt()[:, None, None]
     return norm.weight * (vectors - vectors.mean(dim=-1, keepdim=True)) / spread, norm(made)

@@ -494,9 +494,14 @@ class Explorer(App[None]):
         if first:
             self.hold_first(answer.record.model)
             self.ask_usual()
-            self.set_timer(IDLE, lambda: self.keeping.submit(self.session.wake, answer.look.model))
+            self.set_timer(IDLE, lambda: self.wake(answer.look.model))
         elif self.work is None:
             self.idle = self.set_timer(IDLE, self.ask_usual)
+
+    def wake(self, model: str) -> None:
+        """Import torch and open the model in it in the background, unless the explorer is being closed."""
+        with suppress(RuntimeError):
+            self.keeping.submit(self.session.wake, model)
 
     def select_first_finding(self, answer: ScreenContent) -> None:
         """Select the first finding at the start, until a key selects something else, and after silencing a head."""

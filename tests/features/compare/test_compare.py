@@ -316,6 +316,6 @@ def test_a_part_of_an_encoder_decoder(attncli, theirs, part):
 def test_what_can_not_be_compared_there_is_refused(refused, theirs):
     opt = theirs("opt")
     assert "--against has no effect" in refused("compare", "-q", "-m", opt, "--against", "torch", TEXT)
-    assert "--which has no effect" in refused("compare", "-q", "-m", opt, "--which", "decoder", TEXT)
-    assert "omit --target" in refused("compare", "-q", "-m", opt, "--target", "a cat", TEXT)
+    assert "is a decoder: omit it" in refused("compare", "-q", "-m", opt, "--which", "decoder", TEXT)
+    assert "is a decoder: omit it" in refused("compare", "-q", "-m", opt, "--target", "a cat", TEXT)
     assert "calls no attention function" in refused("compare", "-q", "-m", theirs("gpt_neo"), TEXT)
