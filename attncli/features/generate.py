@@ -481,7 +481,7 @@ def _document(
     if changed is not None:
         made["changes"] = changed.name
         made["unchanged"] = {"text": plain.text, "ended": bool(plain.steps) and plain.steps[-1].ends}
-        made["difference"] = None if difference is None else asdict(difference)
+    made["difference"] = None if difference is None else asdict(difference)
     return made
 
 
@@ -514,7 +514,7 @@ changes | str? | | the heads that are silenced and the edges that are cut, with 
 unchanged | object? | | what was written without the change
 unchanged.text | str
 unchanged.ended | bool
-difference | object or null | | the first place where both texts differ, if there is one; missing without a change
+difference | object or null | | the first place where both texts differ; null if they don't, and without a change
 difference.place | int | | from 0, the first written token
 difference.tokens | [str] | `[2]` | the token written as it is, and the one with the change
 difference.probabilities | [[float]] | `[2][2]` | of both tokens as it is, then with the change

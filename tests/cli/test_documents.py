@@ -39,7 +39,7 @@ CALLS = {
     "run": [
         "run -m tiny @", "run -m tiny --measure norm -l all -H 0,2 -f lines.txt", "run -m tiny --pair it --words @",
         "run -m made-up -l all @", "run -m tiny --without 0.1 @",
-        "run -m gpt2 @", "run -m gpt_oss @", "run -m t5 @", "run -m t5 --which encoder @",
+        "run -m gpt2 @", "run -m gpt_oss @", "run -m t5 @", "run -m t5 --which encoder @", "run --from written.npz",
         "run -m ./mpnet -l 1 -H 2 --terms @",
         "run -m ./classes @", "run -m ./tokens --words @", "run -m gpt_neo --dtype bfloat16 @",
     ],
@@ -117,7 +117,7 @@ APART = {"check"}  # starts a process
 # Measured is something small: modules, names in them, and what they have here.
 SMALL = ((measuring.__name__, "SHAPES", (Shape(1, 8, 2, 1),)),)
 NEVER_SAVED = {"check", "models", "samples", "models show", "bench"}
-RECORDS = {"run", "align", "flow", "generate"}  # their .csv is that of records
+RECORDS = {"run", "align", "flow"}  # their .csv is that of records
 # The list that is in a command's .csv, as its feature states it.
 TABLES = {
     name: found[1]
@@ -163,6 +163,7 @@ def place(tiny, tmp_path_factory):
         "run -m tiny -l all -o maps.npz @@",
         "stats -m tiny -o stats.npz lines.txt",
         "run -m tiny --vectors 1.2 -l all -o vectors.npz @",
+        "generate -m gpt2 --max-tokens 3 -o written.npz @",
     ):
         assert in_process(words(line), folder).code == 0, line
     replace(load_record(folder / "vectors.npz"), kind="decoder").save(folder / "decoder.npz")

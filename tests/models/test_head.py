@@ -64,7 +64,7 @@ def test_rotary_queries_and_keys_before_and_after_they_are_turned(taken, monkeyp
         theirs.run(tokens, "padding")
         (query, key, *_), _, turned = calls[layer]
         for name, before, after in (("query", query, turned[0]), ("key", key, turned[1])):
-            np.testing.assert_allclose(head.unturned(name), before[0, 2], atol=1e-4)
+            np.testing.assert_allclose(head.before[name], before[0, 2], atol=1e-4)
             np.testing.assert_allclose(getattr(head, name), after[0, 2], atol=1e-4)
         explained = explain_row(head.record, 3, head)
         add_up(explained)
@@ -110,4 +110,4 @@ def test_disentangled_terms_are_transformers(taken, monkeypatch, kinds):
 def test_without_positions_that_enter_scores_there_is_nothing_of_them(taken):
     head, *_ = taken("bert")
     assert head.rotary is None and head.rows is None and head.record.vectors.terms == {}
-    np.testing.assert_allclose(head.unturned("query"), head.query, atol=1e-5)
+    np.testing.assert_allclose(head.before["query"], head.query, atol=1e-5)

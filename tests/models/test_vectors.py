@@ -38,7 +38,7 @@ def test_what_positions_turned_can_be_turned_back(family, tiny):
     few = record.vectors.between(slice(1, 4), np.array([2, 4]))
     for layer, head in record.vectors.heads:
         taken = one_head(model, record.tokens, layer, head, "padding")
-        unturned = [taken.unturned("query"), taken.unturned("key")]
+        unturned = [taken.before["query"], taken.before["key"]]
         for found, expected in zip(record.vectors.before(layer, head), unturned, strict=True):
             np.testing.assert_allclose(found, expected, atol=1e-5)
         for found, expected, some in zip(few.before(layer, head), unturned, ([1, 2, 3], [2, 4]), strict=True):

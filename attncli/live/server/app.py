@@ -262,7 +262,8 @@ def saved(site: Site, wish: Wish, watch: Watch) -> bytes:
     """
     state = wish.state
     assert state is not None
-    records = records_of(site, wish, watch)
+    head = state["layer"], state["head"]
+    records = records_of(site, wish if MEAN in head else replace(wish, head=head), watch)
     records.sort(key=lambda record: record.mask_name != state["mask"])  # the others keep their order
     start = Start(
         state["view"],
@@ -271,7 +272,7 @@ def saved(site: Site, wish: Wish, watch: Watch) -> bytes:
         state["special"],
         state["words"],
         state["threshold"],
-        (state["layer"], state["head"]),
+        head,
     )
     return document.page(records, start, advice=advised(site, wish, records[0], advice.VIEW)).encode("utf-8")
 
