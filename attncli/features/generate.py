@@ -10,6 +10,7 @@ With heads silenced or edges cut the text is written twice: as it is, and with t
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -136,16 +137,12 @@ class Generate(Feature):
             other = engine if self.without is None else engine.without(self.without)
             cutting = _cutting(other, tokens, self.edges or [], self.max_tokens)
             changed = _Writing(other, tokens, manner, cutting, " and ".join(changes))
-        pieces = plain.pieces()
-        first = next(pieces, "")  # whatever is refused is refused before anything is printed
-        between = "\n" + "as it is: " * bool(changes) if changes or self.chat or engine.part == "cross" else ""
-        yield _piece(f"{title}\n{visible_text(text)}{between}{first}")
-        yield from map(_piece, pieces)
-        yield _piece("\n")
+        above = f"{title}\n{visible_text(text)}"
         if changed is not None:
-            yield _piece(f"{changed.name}: ")
-            yield from map(_piece, changed.pieces())
-            yield _piece("\n")
+            yield from _pieces(plain, f"{above}\nas it is: ")
+            yield from _pieces(changed, f"{changed.name}: ")
+        else:
+            yield from _pieces(plain, above + "\n" if self.chat or engine.part == "cross" else above)
         yield _report(text, plain, changed)
 
     def _text(self) -> str:
@@ -279,8 +276,14 @@ def visible_text(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def _piece(text: str) -> Report:
-    return Report([], [], dict, verbatim=text)
+def _pieces(writing: _Writing, before: str) -> Iterator[Report]:
+    """Write, and yield the text piece by piece. What is refused is refused before anything is printed."""
+    pieces = writing.pieces()
+    first = next(pieces, "")
+    if before.endswith(" "):
+        first = first.removeprefix(" ")
+    for piece in chain([before + first], pieces, ["\n"]):
+        yield Report([], [], dict, verbatim=piece)
 
 
 @dataclass(frozen=True)

@@ -230,3 +230,22 @@ def test_an_encoder_decoder_writes_what_it_always_wrote(attncli, tmp_path):
 def test_python_gets_the_report(decoder):
     report = package.generate(TEXT, model=str(decoder), max_tokens=3)
     assert len(report.document()["tokens"]) == 3 and "probability" in str(report)
+
+
+def test_the_text_comes_while_it_is_written(decoder, monkeypatch):
+    """Each piece is out before the next step is computed."""
+    from attncli.features.generate import Generate
+    from attncli.models import generation
+
+    steps = []
+    write = generation.write
+
+    def counted(*arguments):
+        for step in write(*arguments):
+            steps.append(step)
+            yield step
+
+    monkeypatch.setattr(generation, "write", counted)
+    reports = Generate(TEXT, model=str(decoder), max_tokens=6).reports()
+    seen = [len(steps) for report in reports if report.verbatim is not None]
+    assert seen[0] < 6 == seen[-1] and seen == sorted(seen) and len(set(seen)) > 2  # some end inside a character
