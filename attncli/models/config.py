@@ -21,7 +21,7 @@ from attncli.models.families.family import (
     Conv,
     Disentangling,
     Family,
-    NoEncoder,
+    NoOwnNetwork,
     Positions,
     Source,
     Turned,
@@ -183,14 +183,14 @@ class ModelConfig:
 
     @classmethod
     def from_file(cls, path: Path) -> "ModelConfig":
-        """Read a config.json. Raises RequestError if it is missing or garbled, and NoEncoder if it belongs to no
+        """Read a config.json. Raises RequestError if it is missing or garbled, and NoOwnNetwork if it belongs to no
         supported family.
         """
         data = read_config(path)
         try:
             return cls.from_dict(data)
-        except NoEncoder as error:
-            raise NoEncoder(error.why, f"{path}: {error.why}") from error
+        except NoOwnNetwork as error:
+            raise NoOwnNetwork(error.why, f"{path}: {error.why}") from error
         except RequestError as error:
             raise RequestError(f"{path}: {error}") from error
 
@@ -239,7 +239,7 @@ class ModelConfig:
         of_layers = {"positions": nothing, "reach": nothing, "layer_names": tuple(map(str, range(fields["layers"])))}
         config = cls(data["model_type"], family, **{**of_layers, **fields})
         if data.get("is_decoder") and not config.causal:
-            raise NoEncoder(f"is_decoder is set, but attncli runs {family.name} only as an encoder")
+            raise NoOwnNetwork(f"is_decoder is set, but attncli runs {family.name} only as an encoder")
         if hidden_size % heads != 0 and config.head_dim == hidden_size // heads:
             raise RequestError(f"hidden_size {hidden_size} is not divisible by {heads} heads")
         if config.max_tokens < 4:  # room for [CLS], a word and [SEP], and for a pair
@@ -262,10 +262,10 @@ def native(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def values_of(data: Mapping[str, Any]) -> tuple[Family, Values]:
-    """Return the family of a config.json, and its values. Raises NoEncoder for an unsupported family."""
+    """Return the family of a config.json, and its values. Raises NoOwnNetwork for an unsupported family."""
     family, model_type = family_of(data), data.get("model_type")
     if family is None:
-        raise NoEncoder(f"model type {reprlib.repr(model_type)} is not supported by attncli's networks")
+        raise NoOwnNetwork(f"model type {reprlib.repr(model_type)} is not supported by attncli's networks")
     return family, Values(native(data), family.keys, family.types[str(model_type)])
 
 
@@ -350,7 +350,7 @@ def choose_engine(data: dict[str, Any]) -> tuple[str | None, str | None]:
     note = None if code is None else f"its own code (auto_map: {code}) is not run"
     try:
         ModelConfig.from_dict(data)
-    except NoEncoder as error:
+    except NoOwnNetwork as error:
         reason = _why_no_engine(data)
         return (None, reason) if reason else ("transformers", "; ".join(filter(None, (error.why, note))))
     except RequestError as error:

@@ -14,7 +14,7 @@ from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable
 from attncli.models.block import Tap
 from attncli.models.config import ModelConfig
-from attncli.models.families.family import NoEncoder
+from attncli.models.families.family import NoOwnNetwork
 from attncli.models.hub import CONFIG_FILE, Place
 from attncli.models.rows import batches, read_ahead
 from attncli.models.taken import Selected, TextResult, as_record, take_batch
@@ -139,38 +139,38 @@ NEEDS_OWN = "this needs attncli's own network"
 A_PART = {"encoder": "an encoder", "decoder": "a decoder"}
 
 
-def why_no_encoder(place: Place) -> str | None:
-    """Return why attncli has no encoder for a model; None if it has one.
+def why_no_own_network(place: Place) -> str | None:
+    """Return why attncli has no network for a model; None if it has one.
 
     Raises RequestError if its configuration can't be read.
     """
     try:
         ModelConfig.from_file(place.path / CONFIG_FILE)
-    except NoEncoder as error:
+    except NoOwnNetwork as error:
         return error.why
     return None
 
 
 def refuse_theirs(place: Place) -> RequestError:
     """Return the error for code that needs attncli's own network when transformers runs the model."""
-    why = why_no_encoder(place)
+    why = why_no_own_network(place)
     if why is None:
         return RequestError(f'{NEEDS_OWN}, but transformers runs {place.name}: load it without engine="transformers"')
     return RequestError(f"{NEEDS_OWN}, but none exists for {place.name}: {why}. Use a model that attncli models lists")
 
 
 def check_own(place: Place) -> None:
-    """Raises RequestError if attncli has no encoder for a model."""
-    if why_no_encoder(place) is not None:
+    """Raises RequestError if attncli has no network for a model."""
+    if why_no_own_network(place) is not None:
         raise refuse_theirs(place)
 
 
 def closed(what: str, place: Place, instead: str) -> RequestError:
     """Return the error for `what` in a network of transformers that never calls our attention function.
 
-    instead: the advice if attncli has no encoder for the model either.
+    instead: the advice if attncli has no network for the model either.
     """
-    if why_no_encoder(place) is None:
+    if why_no_own_network(place) is None:
         instead = "omit --engine transformers, so that attncli's own network provides them"
     return RequestError(
         f"{what}, but the network of {place.name} in transformers hides them (it calls no attention function "

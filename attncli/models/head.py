@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attncli.base.arrays import Floats, Ints, as_floats
-from attncli.models.encoder import Encoder
 from attncli.models.engine import Engine
+from attncli.models.own_model import OwnModel
 from attncli.models.taken import as_record
 from attncli.models.taps import ProjectionInputs
 from attncli.record import AttentionRecord, Request
@@ -78,7 +78,7 @@ def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | N
     [taken] = model.take([tokens], request, [parts])
     x, value, group = parts.kept[0]
     record, value = as_record(model, taken, request), as_floats(value)
-    if not isinstance(model, Encoder):
+    if not isinstance(model, OwnModel):
         return OneHead(record, None, value, {}, group)
     own, size, together = model.network.layer(layer), model.head_dim, model.heads // model.config.key_heads
     shared, first = head // together, head - head % together

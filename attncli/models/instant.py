@@ -24,9 +24,9 @@ from attncli.base.errors import RequestError
 from attncli.models.answers import Prediction, answers_of, last_real
 from attncli.models.block import Block, Tap
 from attncli.models.config import TABLE, ModelConfig, read_config
-from attncli.models.encoder import Encoder, find_heads, pairs, rates
 from attncli.models.families.family import Head, Turned, whole
 from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
+from attncli.models.own_model import OwnModel, find_heads, pairs, rates
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
 from attncli.models.weights import Checkpoint, read_parts
 from attncli.record import AttentionRecord, Request
@@ -395,7 +395,7 @@ def load_parameters(checkpoint: Checkpoint, network: Network, module: str) -> No
 MOST_TOKENS = 512  # in a request: with many more, torch is faster although it must be imported (tests/bench)
 
 
-class Instant(Encoder):
+class Instant(OwnModel):
     """A model in NumPy. It answers short texts, and opens the model in torch for everything else.
 
     awake: returns the model in torch.

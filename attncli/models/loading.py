@@ -11,9 +11,8 @@ from attncli.base import choices
 from attncli.base.choices import check_text
 from attncli.base.errors import Notice, RequestError
 from attncli.models.config import ModelConfig, native, read_config
-from attncli.models.encoder import Encoder
-from attncli.models.engine import Engine, why_no_encoder
-from attncli.models.families.family import NoEncoder
+from attncli.models.engine import Engine, why_no_own_network
+from attncli.models.families.family import NoOwnNetwork
 from attncli.models.hub import (
     CONFIG_FILE,
     Place,
@@ -24,6 +23,7 @@ from attncli.models.hub import (
     weight_files,
     weights_sha256,
 )
+from attncli.models.own_model import OwnModel
 from attncli.models.weights import open_checkpoint, some_of
 from attncli.text.tokenizer import Tokenizer
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from attncli.models.instant import Instant
     from attncli.models.model import Model
 
-E = TypeVar("E", bound="Encoder")
+E = TypeVar("E", bound="OwnModel")
 
 
 def load_model(
@@ -69,7 +69,7 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
         if instant is None:
             raise RequestError(f"there is no network in NumPy for {place.name}: omit --engine instant")
         return instant
-    why = why_no_encoder(place) if engine == "auto" else None
+    why = why_no_own_network(place) if engine == "auto" else None
     if engine == "transformers" or why is not None:
         from attncli.models.transformers_engine import load_with_transformers
 
@@ -83,7 +83,7 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
         return loaded
     try:
         return _load_in_torch(place, device, dtype)
-    except NoEncoder as error:
+    except NoOwnNetwork as error:
         code = own_code(read_config(place.path / CONFIG_FILE))
         note = "" if code is None else f", if it can without the model's own code (auto_map: {code})"
         why = f"{place.path / CONFIG_FILE}: {error.why}"
@@ -113,7 +113,7 @@ def load_instant(place: Place, device: str) -> "Instant | None":
 
     try:
         config = ModelConfig.from_file(place.path / CONFIG_FILE)
-    except NoEncoder:
+    except NoOwnNetwork:
         return None
     if why_not(config) is not None or any(path.suffix != ".safetensors" for path in weight_files(place.path)):
         return None
@@ -124,7 +124,7 @@ def load_instant(place: Place, device: str) -> "Instant | None":
 def _load_in_torch(place: Place, device: str, dtype: str, told: bool = False) -> "Model":
     """Load a model with attncli's own network in torch. told: as for `_load_own`.
 
-    Raises NoEncoder for a model without an attncli encoder.
+    Raises NoOwnNetwork for a model without a network of attncli.
     """
     from attncli.models.devices import pick_device, pick_dtype
     from attncli.models.model import Model

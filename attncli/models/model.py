@@ -14,7 +14,6 @@ from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
 from attncli.models.config import TABLE, ModelConfig, read_config
 from attncli.models.devices import InTorch, as_tensor
-from attncli.models.encoder import Encoder, find_heads
 from attncli.models.engine import Engine, check_model, refuse_theirs
 from attncli.models.families.family import EACH, FIRST, LAST, LATE, Head, whole
 from attncli.models.families.family import MEAN as MEAN_OF_ALL
@@ -31,6 +30,7 @@ from attncli.models.outputs import (
     sentence_embedding,
     sources_of,
 )
+from attncli.models.own_model import OwnModel, find_heads
 from attncli.models.rows import LayerMask, OwnRows, Run, arrange, every_text
 from attncli.models.weights import Checkpoint, read_parameters
 from attncli.text.tokenizer import Tokenizer
@@ -39,7 +39,7 @@ from attncli.text.tokens import Tokens
 OFTEN = 8  # walks: packing weights takes as long as this many walks lose without it (Xeon: 40 ms, and 5 ms each)
 
 
-class Model(Encoder, InTorch):
+class Model(OwnModel, InTorch):
     """An encoder or a decoder in torch."""
 
     name = "attncli"

@@ -22,7 +22,7 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.models.block import Tap
 from attncli.models.devices import InTorch, pick_device, pick_dtype
-from attncli.models.engine import A_PART, closed, why_no_encoder
+from attncli.models.engine import A_PART, closed, why_no_own_network
 from attncli.models.hub import Place, check_sha256, weights_sha256
 from attncli.models.output import AvailableOutputs
 from attncli.models.rows import Rows, Run, every_text
@@ -492,7 +492,7 @@ class TransformersModel(InTorch):
         if why is not None and part == "decoder":
             raise RequestError(f"{why}: omit --mask")
         if why is not None:
-            own = ", or omit --engine transformers" if why_no_encoder(self.place) is None else ""
+            own = ", or omit --engine transformers" if why_no_own_network(self.place) is None else ""
             raise RequestError(f"{why}: use --mask {' or '.join(on_any())}{own}")
 
     def why_not(self, mask: str, kind: str) -> str | None:

@@ -9,7 +9,7 @@ import pytest
 from checkpoints import make_checkpoint
 from shell import environment
 
-from attncli.models.encoder import Encoder
+from attncli.models.own_model import OwnModel
 
 TEXT = "The cat sat on the big cat because it was too big."
 SAMPLE = "The trophy does not fit in the suitcase because it is too big."  # one of the texts of the usual weights
@@ -51,13 +51,13 @@ def cache(tmp_path, monkeypatch):
 def walks(monkeypatch):
     """The texts that a network was walked for, one entry a walk."""
     walked = []
-    original = Encoder.walk
+    original = OwnModel.walk
 
     def walk(self, rows, *arguments, **more):
         walked.append(sum(len(run.texts) for run in rows.runs))
         return original(self, rows, *arguments, **more)
 
-    monkeypatch.setattr(Encoder, "walk", walk)
+    monkeypatch.setattr(OwnModel, "walk", walk)
     return walked
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from attncli.models.families.deberta_v2 import FAMILY as VERSION_2
 from attncli.models.families.deberta_v2 import heads, relative
-from attncli.models.families.family import Biases, Family, NoEncoder, Values, split_by_head, whole
+from attncli.models.families.family import Biases, Family, NoOwnNetwork, Values, split_by_head, whole
 
 SELF = "encoder.layer.{n}.attention.self"
 NOT_ITS_OWN = (
@@ -19,9 +19,9 @@ NOT_ITS_OWN = (
 
 def settings(values: Values) -> dict[str, Any]:
     if values.flag("talking_head"):
-        raise NoEncoder("talking_head mixes the scores of heads, which attncli does not support")
+        raise NoOwnNetwork("talking_head mixes the scores of heads, which attncli does not support")
     if values.value("embedding_size") not in (None, values.value("hidden_size")):
-        raise NoEncoder("its token vectors are widened before they are normalised, which attncli does not support")
+        raise NoOwnNetwork("its token vectors are widened before they are normalised, which attncli does not support")
     return {
         "segments": values.count("segments", least=0),
         "position_table": values.flag("position_biased_input"),

@@ -14,7 +14,7 @@ from attncli.models.families.family import (
     Disentangling,
     Family,
     Heads,
-    NoEncoder,
+    NoOwnNetwork,
     Norm,
     Scores,
     Values,
@@ -31,7 +31,7 @@ KINDS = {"c2p": "content to position", "p2c": "position to content"}
 def settings(values: Values) -> dict[str, Any]:
     layers = values.count("num_hidden_layers", most=1000)
     if values.value("embedding_size") not in (None, values.value("hidden_size")):
-        raise NoEncoder("its token vectors are widened before they are normalised, which attncli does not support")
+        raise NoOwnNetwork("its token vectors are widened before they are normalised, which attncli does not support")
     disentangling = relative(values)
     conv = None
     if tokens := values.count("conv_kernel_size", least=0, most=99):
@@ -53,12 +53,12 @@ def relative(values: Values) -> Disentangling | None:
     stated = values.value("pos_att_type") or []
     named = [name.strip() for name in stated.lower().split("|")] if isinstance(stated, str) else stated
     if not isinstance(named, list) or not all(isinstance(name, str) and name in KINDS for name in named):
-        raise NoEncoder("pos_att_type has terms other than c2p and p2c")
+        raise NoOwnNetwork("pos_att_type has terms other than c2p and p2c")
     if len(set(named)) < len(named):
-        raise NoEncoder("pos_att_type has a term twice")
+        raise NoOwnNetwork("pos_att_type has a term twice")
     if not values.flag("relative_attention"):
         if named:
-            raise NoEncoder("it has pos_att_type without relative_attention")
+            raise NoOwnNetwork("it has pos_att_type without relative_attention")
         return None
     furthest = values.count("max_relative_positions", least=-1)
     furthest = furthest if furthest > 0 else values.count("max_position_embeddings")

@@ -98,8 +98,8 @@ DEFAULTS: dict[str, Any] = {
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh")
 
 
-class NoEncoder(RequestError):  # noqa: N818  (a state)
-    """Raised for a valid configuration of a network that attncli has no encoder for.
+class NoOwnNetwork(RequestError):  # noqa: N818  (a state)
+    """Raised for a valid configuration of a network that attncli has no network for.
 
     why: the reason alone. message: the complete line, by default the reason.
     """
@@ -135,12 +135,12 @@ class Values:
         return number
 
     def activation(self, key: str) -> str:
-        """Return an activation. Raises NoEncoder for another name than those of ACTIVATIONS, and RequestError for no
+        """Return an activation. Raises NoOwnNetwork for another name than those of ACTIVATIONS, and RequestError for no
         name.
         """
         name = self.value(key)
         if name not in ACTIVATIONS:
-            refused = NoEncoder if isinstance(name, str) else RequestError
+            refused = NoOwnNetwork if isinstance(name, str) else RequestError
             raise refused(f"activation {reprlib.repr(name)} is not one of {', '.join(ACTIVATIONS)}")
         return str(name)
 
@@ -237,7 +237,7 @@ def rotary_positions(values: Values) -> Turned:
 def turned_by(values: Values, stated: Any, base: Any, where: str = "") -> Turned:
     """Read one object of `rope_parameters`, with `base` as the default base. where: the kind of layers, if not all.
 
-    Raises NoEncoder for angles that depend on more than the position. Raises RequestError for invalid values.
+    Raises NoOwnNetwork for angles that depend on more than the position. Raises RequestError for invalid values.
     """
     stated = {} if stated is None else stated
     if not isinstance(stated, dict):
@@ -245,10 +245,12 @@ def turned_by(values: Values, stated: Any, base: Any, where: str = "") -> Turned
     usual = values.defaults.get("partial_rotary_factor")  # None in networks that rotate all of each head
     share = stated.get("partial_rotary_factor", values.value("partial_rotary_factor"))
     if usual is None and share not in (None, 1):
-        raise NoEncoder("it rotates only a part of each head (partial_rotary_factor), which attncli does not support")
+        raise NoOwnNetwork(
+            "it rotates only a part of each head (partial_rotary_factor), which attncli does not support"
+        )
     kind = stated.get("rope_type", stated.get("type", "default"))
     if kind not in ("default", LINEAR, LLAMA_3):
-        raise NoEncoder(
+        raise NoOwnNetwork(
             f"it scales its rotary positions (rope_type {reprlib.repr(kind)}), which attncli does not support"
         )
     of = f" of {where}" if where else ""
@@ -287,13 +289,15 @@ def stretch_slow_pairs(
 def turned_size(values: Values, share: Any = 1) -> int:
     """Return the number of a head's elements that are rotated in pairs. share: the rotated part of each head.
 
-    Raises RequestError for an odd number or another share than from 0 to 1, and NoEncoder for a size of heads that the
-    family doesn't know.
+    Raises RequestError for an odd number or another share than from 0 to 1, and NoOwnNetwork for a size of heads that
+    the family doesn't know.
     """
     if not isinstance(share, float | int) or isinstance(share, bool) or not 0 < share <= 1:
         raise RequestError(f"partial_rotary_factor is {reprlib.repr(share)}, not a number from 0 to 1")
     if "head_dim" not in values.defaults and values.data.get("head_dim") not in (None, values.head_dim):
-        raise NoEncoder(f"head_dim is {reprlib.repr(values.data['head_dim'])}, not hidden_size / num_attention_heads")
+        raise NoOwnNetwork(
+            f"head_dim is {reprlib.repr(values.data['head_dim'])}, not hidden_size / num_attention_heads"
+        )
     size = int(values.head_dim * share)
     if size % 2 or not size:
         raise RequestError(f"heads of {size} elements can't be rotated in pairs")
@@ -531,8 +535,8 @@ class Family:
     beginnings of names within the network.
     keys: BERT's keys in config.json, and the family's names for them; None if the family has no such key.
     settings: fields of `ModelConfig` that differ from BERT's: the place of norms, positions, the mask of each layer,
-    the kind of the feed-forward part. It raises NoEncoder for features that our network does not support, and NoNetwork
-    if transformers' does not either.
+    the kind of the feed-forward part. It raises NoOwnNetwork for features that our network does not support, and
+    NoNetwork if transformers' does not either.
     tokenizer: the class of its tokenizer in transformers, if a checkpoint's files do not define one (`CUTTERS` in
     `attncli.text.tokenizer`).
     heads: the heads by the names of their outputs (`attncli.models.families.family`).

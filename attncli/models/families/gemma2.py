@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from attncli.models.families import llama
-from attncli.models.families.family import Biases, Heads, NoEncoder, Source, Values, decoder_heads, plus_one
+from attncli.models.families.family import Biases, Heads, NoOwnNetwork, Source, Values, decoder_heads, plus_one
 
 FIRST_GEMMA = "gemma"
 
 
 def settings(values: Values) -> dict[str, Any]:
     if values.value("use_bidirectional_attention"):
-        raise NoEncoder("use_bidirectional_attention is set, but attncli supports only decoders of this type")
+        raise NoOwnNetwork("use_bidirectional_attention is set, but attncli supports only decoders of this type")
     scaled = {
         **llama.settings(values),
         "embedding_scale": values.count("hidden_size") ** 0.5,

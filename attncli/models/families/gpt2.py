@@ -5,7 +5,7 @@ from typing import Any
 from attncli.models.families.family import (
     Family,
     Heads,
-    NoEncoder,
+    NoOwnNetwork,
     Source,
     Values,
     decoder_heads,
@@ -17,9 +17,9 @@ from attncli.models.families.family import (
 def settings(values: Values) -> dict[str, Any]:
     for key, usual in (("scale_attn_weights", True), ("scale_attn_by_inverse_layer_idx", False)):
         if values.flag(key) is not usual:
-            raise NoEncoder(f"{key} is {str(not usual).lower()}, which attncli does not support")
+            raise NoOwnNetwork(f"{key} is {str(not usual).lower()}, which attncli does not support")
     if values.flag("add_cross_attention"):
-        raise NoEncoder("add_cross_attention is set, which attncli does not support")
+        raise NoOwnNetwork("add_cross_attention is set, which attncli does not support")
     return {
         "segments": 0,
         "norm_first": True,

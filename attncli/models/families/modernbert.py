@@ -16,7 +16,7 @@ from attncli.models.families.family import (
     Dense,
     Family,
     Heads,
-    NoEncoder,
+    NoOwnNetwork,
     Norm,
     Turned,
     Values,
@@ -67,7 +67,7 @@ def turned_in(values: Values, kind: str) -> Turned:
     old, default = BASES[kind]
     every = values.value("rope_parameters") or {}
     if values.value("rope_scaling") is not None:
-        raise NoEncoder("it scales its rotary positions (rope_scaling), which attncli does not support")
+        raise NoOwnNetwork("it scales its rotary positions (rope_scaling), which attncli does not support")
     stated = every.get(kind) if isinstance(every, dict) else every
     return turned_by(values, stated, values.data.get(old, default), kind)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attncli.models.families.family import Biased, Family, NoEncoder, Values, whole
+from attncli.models.families.family import Biased, Family, NoOwnNetwork, Values, whole
 from attncli.models.families.roberta import heads
 
 PADDING = 1  # the position of [PAD], whatever its id
@@ -11,7 +11,7 @@ BUCKETS, FURTHEST = 32, 128  # transformers uses these, whatever config.json say
 
 def settings(values: Values) -> dict[str, Any]:
     if (rows := values.count("relative_attention_num_buckets")) != BUCKETS:
-        raise NoEncoder(f"relative_attention_num_buckets is {rows}, but the published code uses {BUCKETS}")
+        raise NoOwnNetwork(f"relative_attention_num_buckets is {rows}, but the published code uses {BUCKETS}")
     return {
         "segments": 0,
         "padding_position": PADDING,

@@ -7,7 +7,7 @@ from walks import ALL, as_transformers, made_up, network_of, walked
 
 from attncli import RequestError
 from attncli.models.config import ModelConfig
-from attncli.models.families.family import NoEncoder, NoNetwork
+from attncli.models.families.family import NoNetwork, NoOwnNetwork
 
 C2P, P2C = "content to position", "position to content"
 # As published, in the words of before transformers 5.
@@ -187,7 +187,7 @@ def test_a_wrong_value_is_named(family, changes, says):
 
 @pytest.mark.parametrize(("family", "changes", "says"), every(REFUSED))
 def test_what_our_network_lacks_is_left_to_transformers(family, changes, says):
-    with pytest.raises(NoEncoder, match=says):
+    with pytest.raises(NoOwnNetwork, match=says):
         read(family, **changes)
 
 

@@ -14,7 +14,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from attncli import RequestError, load_model
 from attncli.attention import Rotary
 from attncli.models.config import ModelConfig, choose_engine, values_of
-from attncli.models.families.family import NoEncoder, Turned
+from attncli.models.families.family import NoOwnNetwork, Turned
 from attncli.models.opening import Opening
 from attncli.record import Request
 
@@ -455,7 +455,7 @@ def test_only_slow_pairs_of_llama_3_are_slowed_down():
 )
 def test_what_our_network_lacks_is_for_transformers(family, changes, why):
     data = {"model_type": family, "num_attention_heads": 4, **changes}
-    with pytest.raises(NoEncoder, match=why):
+    with pytest.raises(NoOwnNetwork, match=why):
         ModelConfig.from_dict(data)
     engine, reason = choose_engine(data)
     assert engine == "transformers" and reason is not None
@@ -489,7 +489,7 @@ def test_a_wrong_value_is_named(family, changes, what):
     data = {"model_type": family, **changes}
     with pytest.raises(RequestError, match=what) as refused:
         ModelConfig.from_dict(data)
-    assert not isinstance(refused.value, NoEncoder)
+    assert not isinstance(refused.value, NoOwnNetwork)
 
 
 # --- tensors --------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from attncli import RequestError, load_model
 from attncli.base.errors import Notice
 from attncli.features.compare.agreement import compare
 from attncli.models.config import ModelConfig
-from attncli.models.families.family import Biases, NoEncoder, NoNetwork
+from attncli.models.families.family import Biases, NoNetwork, NoOwnNetwork
 from attncli.models.network import layer_scores
 from attncli.models.transformers_peer import load_reference, reference_config
 
@@ -85,7 +85,7 @@ def test_another_network_is_refused(changes):
 
 
 def test_what_is_stretched_otherwise_or_makes_no_sense():
-    with pytest.raises(NoEncoder, match="rope_type 'ntk'"):
+    with pytest.raises(NoOwnNetwork, match="rope_type 'ntk'"):
         read(rope_scaling={"type": "ntk", "factor": 8.0, "mixed_b": 0.5})
     for scaling in ({"type": "ntk"}, {"type": "ntk", "factor": "8"}, {"type": "ntk", "factor": 0}):
         with pytest.raises(RequestError, match=r"factor is .*, not a number"):

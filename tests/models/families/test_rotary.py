@@ -2,7 +2,7 @@
 
 import pytest
 
-from attncli.models.families.family import NoEncoder, Turned, Values, rotary_positions
+from attncli.models.families.family import NoOwnNetwork, Turned, Values, rotary_positions
 
 DEFAULTS = {"rope_theta": 700.0}
 
@@ -35,7 +35,7 @@ def test_keys_of_both_versions_are_read_as_transformers_reads_them(data, base, s
 
 @pytest.mark.parametrize("kind", ["dynamic", "yarn", "longrope", "ntk", 3, ["linear"]])
 def test_what_is_stretched_otherwise_is_for_transformers(kind):
-    with pytest.raises(NoEncoder, match="scales its rotary"):
+    with pytest.raises(NoOwnNetwork, match="scales its rotary"):
         read(rope_parameters={"rope_type": kind, "factor": 2.0})
 
 
@@ -43,5 +43,5 @@ def test_what_is_stretched_otherwise_is_for_transformers(kind):
     "data", [{"partial_rotary_factor": 0.5}, {"rope_parameters": {"partial_rotary_factor": 0.5}}, {"head_dim": 32}]
 )
 def test_parts_of_heads_are_for_transformers(data):
-    with pytest.raises(NoEncoder, match="head"):
+    with pytest.raises(NoOwnNetwork, match="head"):
         read(**data)

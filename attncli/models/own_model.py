@@ -1,4 +1,4 @@
-"""Encoder: a checkpoint whose network is attncli's own, in torch (`Model`) or NumPy (`Instant`)."""
+"""OwnModel: a checkpoint whose network is attncli's own, in torch (`Model`) or NumPy (`Instant`)."""
 
 from abc import abstractmethod
 from collections import Counter
@@ -26,7 +26,7 @@ from attncli.text.tokenizer import Names, Tokenizer
 from attncli.text.tokens import Tokens
 
 
-class Encoder(Engine):
+class OwnModel(Engine):
     """An encoder or a decoder in attncli's own network. It reads layers when a request first needs them.
 
     surplus: the checkpoint's tensors that the network does not use.
@@ -139,7 +139,7 @@ class Encoder(Engine):
         """Return the tokens by id; "" for an id without a token."""
         return Names(self.tokenizer.backend, self.config.vocab_size)
 
-    def silencing(self, heads: Sequence[tuple[int, int]]) -> "Encoder":
+    def silencing(self, heads: Sequence[tuple[int, int]]) -> "OwnModel":
         made = copy(self)
         vars(made).pop("available_outputs", None)
         made.network = copy(self.network)
@@ -156,7 +156,7 @@ class Encoder(Engine):
     def parts(self) -> tuple[str, ...]:
         return (self.part,)
 
-    def of_part(self, which: str | None) -> "Encoder":
+    def of_part(self, which: str | None) -> "OwnModel":
         if which not in (None, self.part):
             raise self.has_one_part("--which")
         return self
@@ -186,7 +186,7 @@ def pairs(rotary: Turned) -> Ints:
 # --- the heads of a checkpoint ----------------------------------------------------------------------------
 
 
-def find_heads(model: Encoder, data: Mapping[str, Any]) -> dict[str, Head]:
+def find_heads(model: OwnModel, data: Mapping[str, Any]) -> dict[str, Head]:
     """Return the heads for tasks that a checkpoint has, by the names of their outputs: those that its config.json names
     first, then those that its tensors reveal. data: its config.json.
 
@@ -207,7 +207,7 @@ def _is_named(head: Head, data: Mapping[str, Any]) -> bool:
     return any(name.endswith(head.architecture) for name in named)
 
 
-def _has_own_scores(head: Head, model: Encoder) -> bool:
+def _has_own_scores(head: Head, model: OwnModel) -> bool:
     """Return True if the checkpoint has a tensor that only such a head has."""
     own = (f"{head.scores.name}.weight", f"{head.scores.name}.bias", *(head.scores.biases or ()))
     tables = {f"{name}.weight" for name in model.config.source(TABLE).names}
