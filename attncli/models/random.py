@@ -23,7 +23,7 @@ from attncli.models.model import Model
 from attncli.models.network import empty_network
 from attncli.models.transformers_peer import Reference, peer, quiet, refusals, tensor_shapes
 from attncli.models.weights import Checkpoint, StateDict, plain_name
-from attncli.text.tokenizer import Tokenizer, byte_tokenizer, read_backend
+from attncli.text.tokenizer import CUTTERS, Tokenizer, byte_tokenizer, read_backend
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -109,7 +109,8 @@ def _random_tokenizer(place: Place, config: ModelConfig) -> Tokenizer:
     sizes = (config.max_tokens, config.vocab_size, config.pad_id)
     if place.origin == "random":  # without files
         return Tokenizer(spare(place.path), *sizes)
-    return Tokenizer.from_directory(place.path, *sizes, last_resort=spare, kind=config.family.tokenizer)
+    kind = config.family.tokenizer
+    return Tokenizer.from_directory(place.path, *sizes, last_resort=spare, kind=None if kind in CUTTERS else kind)
 
 
 def _peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: int = 0) -> dict[str, Tensor]:

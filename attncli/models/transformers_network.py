@@ -15,7 +15,7 @@ from attncli.models.config import ModelConfig, family_of, native, read_config
 from attncli.models.families.family import NoNetwork
 from attncli.models.hub import CONFIG_FILE, Place, left_aside, needs_its_code, own_code
 from attncli.models.transformers_peer import peer_tokenizer, quiet, reference_config, refusals
-from attncli.text.tokens import Notation, Pieces, Unknown, with_words, word_numbers
+from attncli.text.tokens import Notation, Pieces, Unknown, word_numbers
 
 
 class Backend:
@@ -74,7 +74,7 @@ class Backend:
             if pair is not None:
                 raise RequestError("this model's tokenizer does not separate the two texts: omit --pair")
             return pieces(self.tokenizer, cut.input_ids)
-        return with_words(cut.encodings[0])
+        return cut.encodings[0]
 
 
 def pieces(tokenizer: Any, ids: list[int]) -> Any:

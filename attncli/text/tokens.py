@@ -332,7 +332,7 @@ def tokens_of(encoding: "Encoding", notation: Notation | None = None, *texts: st
         text=list(encoding.tokens),
         ids=list(encoding.ids),
         segments=segments,
-        words=list(encoding.word_ids),
+        words=words_of(encoding),
         offsets=list(encoding.offsets),
         special=special,
         padding=[False] * len(special),
@@ -469,12 +469,11 @@ def followed(tokens: Tokens, pieces: Any, notation: Notation) -> Tokens:
     return tokens.joined(replace(new, words=words))
 
 
-def with_words(encoding: Any) -> Any:
-    """Add word numbers to an encoding whose tokenizer marks words only in its pieces (Llama)."""
+def words_of(encoding: Any) -> list[int | None]:
+    """Return the word number of each token of an encoding. Llama's tokenizer marks words only in its pieces."""
     if len(set(encoding.word_ids) - {None}) > 1 or not any(token.startswith(SPACED) for token in encoding.tokens):
-        return encoding
-    steps = {field.name: getattr(encoding, field.name) for field in fields(Pieces)}
-    return Pieces(**{**steps, "word_ids": word_numbers(encoding.tokens, encoding.sequence_ids)})
+        return list(encoding.word_ids)
+    return word_numbers(encoding.tokens, encoding.sequence_ids)
 
 
 def word_numbers(tokens: Sequence[str], texts: Sequence[int | None]) -> list[int | None]:
@@ -522,7 +521,7 @@ def named_pieces(
 
 def encoded(encoding: Any) -> Tokens:
     """Convert an `Encoding` of `tokenizers` that may be padded: tokens outside its attention mask are padding."""
-    tokens = tokens_of(with_words(encoding))
+    tokens = tokens_of(encoding)
     padding = [not seen for seen in encoding.attention_mask]
     segments = [0 if pad else segment for pad, segment in zip(padding, tokens.segments, strict=True)]
     return replace(tokens, padding=padding, segments=segments)

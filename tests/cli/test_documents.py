@@ -270,7 +270,14 @@ def test_no_part_has_a_field_that_is_nowhere(printed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "line", [line for name in CALLS if name not in NEVER_SAVED for line in CALLS[name] if "--terms" not in line]
+    "line",
+    [
+        line
+        for name in CALLS
+        if name not in {*NEVER_SAVED, "generate"}  # its .json is a record
+        for line in CALLS[name]
+        if "--terms" not in line
+    ],
 )
 def test_a_file_holds_what_is_printed(call, printed, line, tmp_path):
     call(line, "-o", str(tmp_path / "x.json"))

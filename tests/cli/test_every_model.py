@@ -36,7 +36,7 @@ MAKE: dict[str, Any] = {
     **{family: partial(make_checkpoint, family=family, head="ForMaskedLM") for family in ("modernbert", "deberta-v2")},
     **{family: partial(make_foreign, family=family) for family in FAMILIES},
 }
-OWN = {*HEADS, "modernbert", "deberta-v2"} - {LOOKS_BACK}
+OWN = {*HEADS, "modernbert", "deberta-v2", "gpt2", "llama", "mistral", "gpt_neox"} - {LOOKS_BACK}
 WITH_OPTIONS = ("BertForMaskedLM", "BertForQuestionAnswering", "BertForMultipleChoice", "gpt2", "t5", "vit")
 QUICK = ("BertForSequenceClassification", "gpt2", "t5", "vit")
 

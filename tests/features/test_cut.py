@@ -45,6 +45,8 @@ def test_cut_edges_are_those_that_hooks_cut(both, mask, keep_rest):
     """Heads in another order than the model's; in all layers at once, and in each alone."""
     model, reference = both
     names = NAMES if mask == "padding" else [("3", "2"), ("3", "1"), ("-2", "3")]
+    if model.config.model_type == "phi3":  # the windows of all its layers hide what is far away
+        names = [edge for edge in names if "-2" not in edge]
     found = cut(model, TEXT, names, layers="3,1", heads="2,0", asking=Asking(mask=mask), keep_rest=keep_rest)
     tokens = model.tokenizer.encode(TEXT)
     for place, layers in enumerate(([3, 1], [3], [1])):
