@@ -44,7 +44,8 @@ def in_layer(
     key = attention.share(key[None, : attention.key_heads])[0]
     own = attend(scale * query[number], key[number], key[number], mask).weights.numpy()
     counted = (real & mask.any(dim=1)).numpy()
-    return HeadInLayer(attention, PositionalScore(), number, scale * query, key, mask, real, counted, own)
+    positions = torch.arange(tokens)
+    return HeadInLayer(attention, PositionalScore(), number, scale * query, key, mask, real, positions, counted, own)
 
 
 @st.composite

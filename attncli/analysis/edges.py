@@ -31,7 +31,7 @@ from attncli.text.windows import NO_WORD, word_places
 def sinks(record: AttentionRecord) -> Bools:
     """Return which keys are sinks, bool `[key]`: the special tokens, and the first token where `first_is_sink`."""
     found: Bools = np.array(record.keys.special)
-    found[0] |= first_is_sink(record)
+    found[record.tokens.first if record.key_tokens is None else 0] |= first_is_sink(record)
     return found
 
 
@@ -41,9 +41,9 @@ def first_is_sink(record: AttentionRecord) -> bool:
     They do where no token sees a later one in any layer, and some token sees an earlier one. [PAD] does not count.
     """
     tokens, part = record.tokens, record.part
-    if record.key_tokens is not None or tokens.special[0]:
+    if record.key_tokens is not None or tokens.special[tokens.first]:
         return False
-    if part is not None and part.chosen and select(part.chosen, part.tokens, "token")[0] != 0:
+    if part is not None and part.chosen and select(part.chosen, part.tokens, "token")[0] > tokens.first:
         return False  # the record begins later than its text does
     real = np.flatnonzero(~np.array(tokens.padding))
     masks = record.compact_masks[..., real[:, None], real]
@@ -204,7 +204,7 @@ class WordPairs:
         self.bins = distance_bins(record)
         queries, keys = word_places(record.tokens)[:, None], word_places(record.keys)
         if first_is_sink(record):
-            queries[0] = keys[0] = NO_WORD
+            queries[record.tokens.first] = keys[record.tokens.first] = NO_WORD
         both: Bools = (queries != NO_WORD) & (keys != NO_WORD)
         self.different: Bools = both & (queries != keys) if record.key_tokens is None else both
 

@@ -24,15 +24,23 @@ TOGETHER = 256  # queries: of a long text's maps there is no second copy
 
 
 def pattern_keys(
-    special: Bools, word: Ints, place: Ints, punctuation: Bools, queries: slice, among: slice = EVERY, own: bool = True
+    special: Bools,
+    word: Ints,
+    place: Ints,
+    punctuation: Bools,
+    queries: slice,
+    among: slice = EVERY,
+    own: bool = True,
+    first: int = 0,
 ) -> dict[str, Bools]:
     """Return the keys of some queries that belong to each pattern: bool, broadcasts to `[query, key]`.
 
     special: True for tokens that the tokenizer added. word, place, punctuation: as in a Window. among: the keys. own:
     True if queries and keys are of one text. Otherwise no key is the query itself, its neighbour or its word elsewhere.
+    first: the place of the first key that is not [PAD].
     """
     keys = np.arange(len(special))[among]
-    found = {"first": keys == 0, "separator": special[among] & (keys > 0), "punctuation": punctuation[among]}
+    found = {"first": keys == first, "separator": special[among] & (keys > first), "punctuation": punctuation[among]}
     if not own:
         return found
     rows = np.arange(queries.start, queries.stop)[:, None]
@@ -120,7 +128,7 @@ def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:
     words = word_numbers(record.keys)
     for start in range(0, len(record.tokens), TOGETHER):
         block = slice(start, min(start + TOGETHER, len(record.tokens)))
-        found = pattern_keys(special, *words, block, own=record.key_tokens is None)
+        found = pattern_keys(special, *words, block, own=record.key_tokens is None, first=record.keys.first)
         shape = block.stop - block.start, len(special)
         every = {name: np.broadcast_to(found.get(name, False), shape) for name in PATTERNS}
         for layer in record.layers:

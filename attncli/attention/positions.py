@@ -117,14 +117,20 @@ class PositionalScore(nn.Module):
         """Return the terms added to the scaled dot product, by name. Each broadcasts to `[..., head, query, key]`."""
         return {}
 
-    def forward(self, query: Tensor, key: Tensor, heads: Sequence[int] | None = None) -> Tensor:
+    def forward(
+        self, query: Tensor, key: Tensor, heads: Sequence[int] | None = None, positions: Tensor | None = None
+    ) -> Tensor:
         """Return the scores of complete texts, `[..., head, query, head_dim]` and `[..., head, key, head_dim]` ->
-        `[..., head, query, key]`. heads: the numbers of these heads, by default all.
+        `[..., head, query, key]`. heads: the numbers of these heads, by default all. positions: of the tokens, by
+        default 0, 1, 2, ...
         """
         where = Where(
             range(query.shape[-3]) if heads is None else heads, slice(0, query.shape[-2]), slice(0, key.shape[-2])
         )
-        turned, met = (self.turn(x, torch.arange(x.shape[-2], device=x.device)) for x in (query, key))
+        turned, met = (
+            self.turn(x, torch.arange(x.shape[-2], device=x.device) if positions is None else positions)
+            for x in (query, key)
+        )
         scores = turned * self.scale(query.shape[-1]) @ met.mT
         if self.softcap is not None:
             scores = self.softcap * torch.tanh(scores / self.softcap)

@@ -192,6 +192,7 @@ def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = No
         columns["v"] = head.value
     listed = {name: column.tolist() for name, column in columns.items()}
     text, shown = record.tokens.text, record.tokens.shown
+    first = {"first": record.tokens.first} if record.tokens.first else {}
     return {
         "model": record.model.document(),
         "layer": layer,
@@ -201,7 +202,7 @@ def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = No
         "tokens": text,
         "scale": scale,
         **({} if head is None or len(head.group) == 1 else {"group": list(head.group)}),
-        **({} if head is None or head.rotary is None else {"rotary": asdict(head.rotary)}),
+        **({} if head is None or head.rotary is None else {"rotary": asdict(head.rotary) | first}),
         "query": {"index": query, "token": text[query], "shown": shown[query], **own, "q": queries[query].tolist()},
         "keys": [
             {
@@ -276,11 +277,13 @@ def _beginning(document: Mapping[str, Any]) -> list[str]:
     pair = "2i and 2i+1" if rotary["interleaved"] else f"i and i+{rotary['rotated'] // 2}"
     stretch = rotary["stretch"]
     stretched = "" if stretch == 1 else " / s_i" if isinstance(stretch, tuple) else f" / {stretch:.4g}"
-    angle = f"{query['index']}{stretched} · {rotary['base']:g}^(-2i/{rotary['rotated']})"
+    first = rotary.get("first", 0)
+    position, others_position = max(query["index"] - first, 0), f"j - {first}" if first else "j"
+    angle = f"{position}{stretched} · {rotary['base']:g}^(-2i/{rotary['rotated']})"
     if isinstance(stretch, tuple):
         angle += f" (s_i from {min(stretch):.4g} to {max(stretch):.4g})"
     others = "key and value j" if rotary["values"] else "key j"
-    turned = f"elements {pair} turned by {angle}, {others}'s by j instead of {query['index']}"
+    turned = f"elements {pair} turned by {angle}, {others}'s by {others_position} instead of {position}"
     return [*lines, f"{made} = {_vector(query['before'])}", f"q = {_vector(query['q'])}, {turned}"]
 
 
@@ -566,6 +569,7 @@ rotary.base | float | | pair i at position p is rotated by p / stretch · base^(
 rotary.interleaved | bool | | true: pairs are elements 2i and 2i + 1; false: i and i + rotated / 2
 rotary.values | bool | | true if values are rotated too
 rotary.exact | bool | | true if angles are computed in float64, whatever the dtype
+rotary.first | int? | | the place of position 0, where [PAD] stands before the text
 rotary.stretch | float or [float] | `[pair]` | divisor of the positions; 1 for none; one per pair i if they differ
 query.x | [float]? | `[hidden_size]` | input of its projections; missing for a saved record (as are values) and for
     networks that transformers runs

@@ -83,7 +83,15 @@ File = Annotated[
 ]
 Saved = Annotated[Path | None, option(TEXT, "--from", metavar="PATH", help="A saved record; no model is run.")]
 PadTo = Annotated[
-    int | None, option(TEXT, "--pad-to", rare=True, metavar="N", help="Append [PAD] up to N tokens.", use="record")
+    int | None,
+    option(
+        TEXT,
+        "--pad-to",
+        rare=True,
+        metavar="N",
+        help="Add [PAD] up to N tokens: after the text, or before it on a decoder.",
+        use="record",
+    ),
 ]
 Target = Annotated[
     str | None,

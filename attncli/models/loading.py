@@ -147,6 +147,7 @@ def _load_own(place: Place, config: ModelConfig, make: "Callable[..., E]", frame
         config.pad_id,
         _tokenizer_of_transformers,
         config.family.tokenizer,
+        pads_left=config.causal,
     )
     checkpoint = open_checkpoint(place.path, config.family.prefixes, framework)
     if told:

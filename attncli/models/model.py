@@ -1,7 +1,7 @@
 """Model: attncli's own network of a checkpoint, with its tokenizer."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,13 @@ class Model(OwnModel, InTorch):
         for module in self.network.parts_of(layers):
             if self.needed[module] == OFTEN:
                 lay_out(self.network.get_submodule(module))
+
+    @cached_property
+    def in_float64(self) -> "Model":
+        """Return the model with its weights read again in float64, in which rounding is a billion times smaller."""
+        exact = Model(self.place, self.config, self.tokenizer, self.checkpoint, self.sha256, self.device, torch.float64)
+        exact.network.silenced_heads = self.silenced_heads
+        return exact
 
     def find_outputs(self) -> AvailableOutputs:
         return find_outputs(self)

@@ -81,13 +81,13 @@ class OwnModel(Engine):
     def head_dim(self) -> int:
         return self.config.head_dim
 
-    def turning(self, heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
-        """Return the rotation of these heads. All heads of a network rotate the same pairs."""
+    def turning(self, heads: Sequence[tuple[int, int]], places: Ints) -> Turning | None:
+        """Return the rotation of these heads at these positions. All heads of a network rotate the same pairs."""
         positions = [self.config.positions[layer] for layer, _ in heads]
         turned = [one for one in positions if isinstance(one, Turned)]
         if not turned:
             return None
-        of_pairs, places = pairs(turned[0]), np.arange(tokens)
+        of_pairs = pairs(turned[0])
         none = np.zeros(len(of_pairs))
         found = np.array([rates(one, np.float64) if isinstance(one, Turned) else none for one in positions])
         return Turning(found, of_pairs, places, places)

@@ -108,9 +108,10 @@ def _random_tokenizer(place: Place, config: ModelConfig) -> Tokenizer:
 
     sizes = (config.max_tokens, config.vocab_size, config.pad_id)
     if place.origin == "random":  # without files
-        return Tokenizer(spare(place.path), *sizes)
+        return Tokenizer(spare(place.path), *sizes, pads_left=config.causal)
     kind = config.family.tokenizer
-    return Tokenizer.from_directory(place.path, *sizes, last_resort=spare, kind=None if kind in CUTTERS else kind)
+    kind = None if kind in CUTTERS else kind
+    return Tokenizer.from_directory(place.path, *sizes, last_resort=spare, kind=kind, pads_left=config.causal)
 
 
 def _peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: int = 0) -> dict[str, Tensor]:

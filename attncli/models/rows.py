@@ -191,11 +191,12 @@ def arrange(
         numbers = list(same)
         for start in range(0, len(numbers), most := max(1, together(length))):
             some = numbers[start : start + most]
-            ids, segments, real = _numbers_of([texts[number] for number in some], config)
+            alike = [texts[number] for number in some]
+            ids, segments, real = _numbers_of(alike, config)
             rows = slice(row, row + ids.size)
             shown = put(real[..., None]) if hides_padding and not real.all() else None
             runs.append(Run(len(runs), some, rows, length, masks(real), shown, positions, length))
-            parts.append((ids.ravel(), segments.ravel(), _position_numbers(ids, config).ravel()))
+            parts.append((ids.ravel(), segments.ravel(), _position_numbers(alike, ids, config).ravel()))
             row = rows.stop
     joined_ids, joined_segments, joined_positions = (put(np.concatenate(part)) for part in zip(*parts, strict=True))
     idle = -row % ROWS if len(texts) > 1 else 0
@@ -211,12 +212,10 @@ def _numbers_of(texts: Sequence[Tokens], config: ModelConfig) -> tuple[Ints, Int
     return ids, np.zeros_like(ids), real
 
 
-def _position_numbers(ids: Ints, config: ModelConfig) -> Ints:
-    """Return positions `[text, token]`: 0, 1, 2, ...; in RoBERTa [PAD] has its own number, and real tokens count on
-    from there.
-    """
+def _position_numbers(texts: Sequence[Tokens], ids: Ints, config: ModelConfig) -> Ints:
+    """Return positions `[text, token]`. In RoBERTa [PAD] has its own number, and real tokens count on from there."""
     if config.padding_position is None:
-        return np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
+        return np.array([tokens.positions for tokens in texts])
     real = (ids != config.padding_position).astype(np.int64)
     return real.cumsum(axis=1) * real + config.padding_position
 

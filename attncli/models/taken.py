@@ -178,7 +178,7 @@ def as_record(model: Walker, taken: TextResult, request: Request) -> AttentionRe
     if heads:
         _check_vectors_finite(model, [query, key, *terms.values()], heads)
     queries, keys, part = taken.axes
-    turning = model.turning(heads, queries.text)
+    turning = model.turning(heads, queries.positions)
     sinks = taken.sinks if np.isfinite(taken.sinks).any() else np.empty(0, np.float32)
     vectors = Vectors(list(heads), query, key, taken.scales, terms, turning, sinks) if heads and not norms else None
     prediction = taken.prediction

@@ -29,6 +29,7 @@ from attncli.models.rows import Rows, Run, every_text
 from attncli.models.taps import Gates
 from attncli.models.transformers_network import Backend, load_network, on_text_alone, pieces, takes
 from attncli.models.transformers_outputs import Headed, find_outputs
+from attncli.models.transformers_peer import positions_after_padding
 from attncli.models.transformers_place import (
     NAME,
     Pass,
@@ -107,6 +108,8 @@ class TransformersModel(InTorch):
         self.tokenizer = self.cutter("encoder")
         self.places = self.find_places()
         self.part = "cross" if self.paired else "" if self.places is None else self.parts[0]
+        side = self.theirs.init_kwargs.get("padding_side")
+        self.tokenizer.pads_left = self.part == "decoder" if side is None else side == "left"
 
     # --- the model's properties -------------------------------------------------------------------------------
 
@@ -361,6 +364,8 @@ class TransformersModel(InTorch):
         inputs = {"input_ids": torch.tensor([tokens.ids for tokens in texts]), "attention_mask": seen}
         if self.tells_segments:
             inputs["token_type_ids"] = torch.tensor([tokens.segments for tokens in texts])
+        if any(tokens.first for tokens in texts) and takes(self.network, "position_ids"):
+            inputs["position_ids"] = positions_after_padding(texts)
         return {name: values.to(self.device) for name, values in inputs.items()}
 
     @cached_property

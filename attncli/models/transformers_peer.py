@@ -1,6 +1,6 @@
 """Load the same checkpoint in transformers for comparison. This module handles imports of transformers."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
@@ -9,6 +9,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -103,6 +104,8 @@ class Reference:
         others: dict[str, Any] = {"attention_mask": self.attention_mask(tokens, mask)}
         if self.knows_segments:
             others["token_type_ids"] = torch.tensor([tokens.segments], device=self.device)
+        if tokens.first:
+            others["position_ids"] = positions_after_padding([tokens]).to(self.device)
         with self.mask_applied(others):
             return self.network(ids, output_attentions=True, output_hidden_states=True, **others)
 
@@ -171,6 +174,8 @@ class Reference:
     def has_padding_rows(self) -> bool:
         """Return True if the rows of [PAD] queries follow the formula."""
         windows = any(reach is not None for reach in self.config.reach)  # may contain nothing but [PAD]
+        if self.config.causal:  # [PAD] before the text sees nothing
+            return False
         return self.network.config.model_type not in HIDDEN_FROM_PADDING and not windows
 
     def attention_mask(self, tokens: Tokens, mask: str) -> Tensor:
@@ -216,6 +221,13 @@ class Reference:
                 del encoder.get_attention_mask
         else:
             yield
+
+
+def positions_after_padding(texts: Sequence[Tokens]) -> Tensor:
+    """Return the positions `[text, token]` of texts of one length with [PAD] before them, as transformers' `generate`
+    counts them: 0 at the first real token.
+    """
+    return torch.tensor(np.array([tokens.positions for tokens in texts]))
 
 
 def _their_window(config: Any, like: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attncli.base.arrays import Array, empty, library, on_cpu
+from attncli.base.arrays import Array, Ints, empty, library, on_cpu
 from attncli.base.errors import RequestError
 from attncli.models.block import Block, Tap
 from attncli.models.hub import Place
@@ -266,8 +266,10 @@ class Walker(ABC):
     def term_numbers(self, layer: int, tokens: Tokens) -> int:
         """Return the number of distinct elements in the terms of a head's scores."""
 
-    def turning(self, heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
-        """Return the rotation of the queries and keys of these heads, (layer, head); None if unknown."""
+    def turning(self, heads: Sequence[tuple[int, int]], places: Ints) -> Turning | None:
+        """Return the rotation of the queries and keys of these heads, (layer, head), at these positions; None if
+        unknown.
+        """
         return None
 
     def select_layers(self, layers: Selection) -> list[int]:

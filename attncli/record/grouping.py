@@ -29,19 +29,19 @@ class Axis:
 
     places: the places of the tokens in the units, ascending. starts: where in `places` each unit begins. shares: the
     factor of each token's row in the mean of its unit; they sum to 1. Both are None if each token is a unit. tokens:
-    the units as the tokens of a record. text: the number of tokens in the text.
+    the units as the tokens of a record. positions: of all tokens of the text.
     """
 
     tokens: Tokens
     places: Ints
-    text: int
+    positions: Ints
     starts: Ints | None = None
     shares: Doubles | None = None
 
     @classmethod
     def per_token(cls, tokens: Tokens) -> "Axis":
         """Return the axis on which each token is a unit."""
-        return cls(tokens, np.arange(len(tokens)), len(tokens))
+        return cls(tokens, np.arange(len(tokens)), tokens.positions)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -56,6 +56,11 @@ class Axis:
         """Return the places, as a slice if they are contiguous, which avoids a copy."""
         first, last = int(self.places[0]), int(self.places[-1]) + 1
         return slice(first, last) if last - first == len(self.places) else self.places
+
+    @property
+    def text(self) -> int:
+        """Return the number of tokens in the text."""
+        return len(self.positions)
 
     @cached_property
     def units(self) -> Ints:
@@ -72,7 +77,7 @@ class Axis:
 
     def only(self, chosen: Sequence[int]) -> "Axis":
         """Return the axis of the tokens at these places, each a unit."""
-        return Axis(self.tokens.take(chosen), self.places[list(chosen)], self.text)
+        return Axis(self.tokens.take(chosen), self.places[list(chosen)], self.positions)
 
     def merged(self, groups: Sequence[Sequence[int]], tokens: Tokens) -> "Axis":
         """Merge neighbouring units: each of `groups` becomes one of `tokens`. Rows of a group are averaged."""

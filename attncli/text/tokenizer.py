@@ -239,7 +239,7 @@ class Tokenizer:
     """A checkpoint's tokenizer: `encode(text, pair, pad_to)` returns `Tokens`.
 
     pad_id: the id of [PAD]; None if there is none, so that nothing can be padded. notation: how its vocabulary writes
-    pieces, if the backend can't tell. name: its name in messages.
+    pieces, if the backend can't tell. name: its name in messages. pads_left: [PAD] stands before the text.
     """
 
     def __init__(
@@ -250,6 +250,7 @@ class Tokenizer:
         pad_id: int | None,
         notation: Notation | None = None,
         name: str = "the tokenizer",
+        pads_left: bool = False,
     ) -> None:
         backend.no_truncation()  # published files have such settings: one of them truncates and
         backend.no_padding()  # pads every text to 128 tokens
@@ -259,13 +260,14 @@ class Tokenizer:
         self.pad_id = pad_id
         self.notation = Notation.of(backend) if notation is None else notation
         self.name = name
+        self.pads_left = pads_left
         self.pad_token = "[PAD]" if pad_id is None else backend.id_to_token(pad_id) or "[PAD]"
 
     def encode(self, text: str, pair: str | None = None, pad_to: int | None = None) -> Tokens:
         """Tokenize a text or a pair of texts.
 
         If there are more tokens than the model has positions, the first ones are kept and a Notice says so. Of a pair,
-        the longer text is cut first. `pad_to` appends [PAD] up to that many tokens.
+        the longer text is cut first. `pad_to` adds [PAD] up to that many tokens.
 
         Raises RequestError if a text is empty or not text, or `pad_to` is out of range.
         """
@@ -374,7 +376,7 @@ class Tokenizer:
         return text
 
     def pad(self, tokens: Tokens, length: int) -> Tokens:
-        """Append [PAD] up to `length` tokens.
+        """Add [PAD] up to `length` tokens, behind the text or, where `pads_left`, before it.
 
         Raises RequestError if the text is longer, `length` exceeds the model's positions, or there is no [PAD].
         """
@@ -385,20 +387,21 @@ class Tokenizer:
                 f"can't pad to {length} tokens: the text has {len(tokens)} and the model at most {self.max_tokens}"
             )
         more = length - len(tokens)
-        return Tokens(
-            text=tokens.text + [self.pad_token] * more,
-            ids=tokens.ids + [self.pad_id] * more,
-            segments=tokens.segments + [0] * more,
-            words=tokens.words + [None] * more,
-            offsets=tokens.offsets + [(0, 0)] * more,
-            special=tokens.special + [True] * more,
-            padding=tokens.padding + [True] * more,
-            shown=tokens.shown + [self.pad_token] * more,
-            written=tokens.written + [""] * more,
+        pads = Tokens(
+            text=[self.pad_token] * more,
+            ids=[self.pad_id] * more,
+            segments=[0] * more,
+            words=[None] * more,
+            offsets=[(0, 0)] * more,
+            special=[True] * more,
+            padding=[True] * more,
+            shown=[self.pad_token] * more,
+            written=[""] * more,
         )
+        return pads.joined(tokens) if self.pads_left else tokens.joined(pads)
 
     def pad_some(self, tokens: Tokens, length: int | None = None, some: int = 4) -> Tokens:
-        """Append [PAD] up to `length` tokens; without it, at most `some` of them, if there is [PAD] and room for it.
+        """Add [PAD] up to `length` tokens; without it, at most `some` of them, if there is [PAD] and room for it.
 
         Raises RequestError as `pad` does.
         """
@@ -415,11 +418,12 @@ class Tokenizer:
         pad_id: int | None,
         last_resort: Callable[[Path], Any],
         kind: str | None = None,
+        pads_left: bool = False,
     ) -> "Tokenizer":
         """Load a tokenizer from tokenizer.json, else vocab.txt, else vocab.json + merges.txt, else by `last_resort`.
 
-        kind: the tokenizer class if no file names it. Raises RequestError if there is no such file, one is garbled, or
-        the tokenizer needs more than these files.
+        kind and pads_left: the tokenizer's class and the side of [PAD] if no file names them. Raises RequestError if
+        there is no such file, one is garbled, or the tokenizer needs more than these files.
         """
         name = f"the tokenizer in {directory}"
         try:
@@ -427,7 +431,9 @@ class Tokenizer:
                 kind = tokenizer_class(directory) or kind
                 check_words(directory, kind)
                 backend = read_backend(directory, kind) or last_resort(directory)
-                return cls(backend, max_tokens, vocab_size, pad_id, name=name)
+                side = tokenizer_settings(directory).get("padding_side")
+                pads_left = pads_left if side is None else side == "left"
+                return cls(backend, max_tokens, vocab_size, pad_id, name=name, pads_left=pads_left)
         except (RequestError, MemoryError):
             raise
         except Exception as error:

@@ -16,7 +16,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attncli.base.arrays import Brief
+import numpy as np
+
+from attncli.base.arrays import Brief, Ints
 from attncli.base.errors import RequestError, quiet_panics
 from attncli.base.printable import shorten
 
@@ -246,6 +248,17 @@ class Tokens(Brief):
 
     def __len__(self) -> int:
         return len(self.text)
+
+    @property
+    def first(self) -> int:
+        """Return the place of the first token that is not [PAD]."""
+        return self.padding.index(False) if False in self.padding else 0
+
+    @property
+    def positions(self) -> Ints:
+        """Return the positions of the tokens: 0, 1, 2, ... from the first that is not [PAD], and 0 before it."""
+        found: Ints = np.maximum(np.arange(len(self)) - self.first, 0)
+        return found
 
     @property
     def lists(self) -> dict[str, list[Any]]:

@@ -1,11 +1,15 @@
 """Model: texts in, records out; the published weights against transformers."""
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 import torch
-from checkpoints import FAMILIES
+from checkpoints import DECODERS, FAMILIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slow import slow_except
 from vectors import OTHER, TEXT
 
 from attncli import Notice, RequestError, load_model
@@ -59,6 +63,33 @@ def test_minilm_says_what_it_is(minilm):
 
 
 # --- what is asked for ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", slow_except(DECODERS, ("llama", "gemma2", "gpt2")))
+def test_padding_before_a_decoder_s_text_changes_nothing_in_it(tiny, family):
+    """Positions begin at the first real token, so that queries and keys have the same rotation."""
+    model = load_model(str(tiny(family)), "cpu", "float64")
+    plain = model.attend("the cat sat on it", vectors="all")
+    padded = model.attend("the cat sat on it", vectors="all", pad_to=len(plain.tokens) + 3)
+    assert padded.tokens.padding == [True] * 3 + [False] * len(plain.tokens)
+    np.testing.assert_allclose(padded.weights[..., 3:, 3:], plain.weights, atol=1e-7)
+    assert not padded.weights[..., :3].any() and not padded.masks[..., :3].any()
+    for of_padded, of_plain in ((padded.vectors.query, plain.vectors.query), (padded.vectors.key, plain.vectors.key)):
+        np.testing.assert_allclose(of_padded[:, 3:], of_plain, rtol=1e-6, atol=1e-6)
+    turning = padded.vectors.turning
+    assert (turning is None) == (plain.vectors.turning is None)
+    if turning is not None:
+        assert turning.keys.tolist() == [0, 0, 0, *plain.vectors.turning.keys]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_tokenizer_s_files_may_name_the_side_of_the_padding(tiny, tmp_path, side):
+    shutil.copytree(tiny("llama"), tmp_path / "it")
+    file = tmp_path / "it" / "tokenizer_config.json"
+    settings = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    file.write_text(json.dumps({**settings, "padding_side": side}), encoding="utf-8")
+    padded = load_model(str(tmp_path / "it"), "cpu").attend("the cat", pad_to=20).tokens.padding
+    assert padded == sorted(padded, reverse=side == "left") and any(padded)
 
 
 @pytest.mark.slow

@@ -159,14 +159,16 @@ def small(tmp_path_factory):
     return make
 
 
-def shown_by_hand(mask, length, real, window, ahead):
-    """Return what a mask allows, bool `[query, key]`. ahead: the network was trained to look ahead."""
-    back = np.subtract.outer(np.arange(length), np.arange(length))
-    shown = np.ones((length, length), dtype=bool)
+def shown_by_hand(mask, real, window, ahead):
+    """Return what a mask allows, bool `[query, key]`. real: False at [PAD]. ahead: the network was trained to look
+    ahead.
+    """
+    back = np.subtract.outer(np.arange(len(real)), np.arange(len(real)))
+    shown = np.ones_like(back, dtype=bool)
     if mask == "causal" or (mask is None and not ahead):
         shown &= back >= 0
     if mask != "none":
-        shown &= np.arange(length) < real
+        shown &= real
     return shown if window is None else shown & (np.abs(back) < window)
 
 
@@ -182,19 +184,21 @@ def test_a_decoder_has_the_mask_that_is_asked_for(small, name, mask):
     """`padding` shows the future and hides [PAD], `none` hides nothing, and windows stay."""
     model = small(name)
     tokens = model.tokenizer.encode(TEXTS[0])
-    length, real = len(tokens) + PADDED, len(tokens)
+    length = len(tokens) + PADDED
     record = model.attend(TEXTS[0], mask=mask, pad_to=length)
+    real = np.arange(length) >= PADDED
+    positions = torch.tensor([[0] * PADDED + list(range(len(tokens)))])
     config = model.network.config
     kinds = getattr(config, "layer_types", None) or ["sliding_attention" if name == "mistral" else "full_attention"] * 3
     windows = {"sliding_attention": getattr(config, "sliding_window", None), "full_attention": None}
-    shown = {kind: shown_by_hand(mask, length, real, window, False) for kind, window in windows.items()}
+    shown = {kind: shown_by_hand(mask, real, window, False) for kind, window in windows.items()}
     masks = {kind: additive(one) for kind, one in shown.items()}
     given = masks if getattr(config, "layer_types", None) else masks[kinds[0]]
     ids = torch.tensor([record.tokens.ids])
     with eager(model) as network, torch.inference_mode():
-        made = network(ids, attention_mask=given, position_ids=torch.arange(length)[None], output_attentions=True)
-    assert np.array_equal(record.masks, np.stack([shown[kind] for kind in kinds]))
-    rows = slice(length if mask == "none" else real)  # [PAD] may see nothing within a window: theirs is uniform there
+        made = network(ids, attention_mask=given, position_ids=positions, output_attentions=True)
+    rows = slice(0 if mask == "none" else PADDED, None)  # [PAD] sees nothing, and theirs is uniform there
+    assert np.array_equal(record.masks[:, rows], np.stack([shown[kind] for kind in kinds])[:, rows])
     assert same_weights(record.weights[:, :, rows], torch.cat(made.attentions)[:, :, rows])
     assert record.mask_name == (mask or "causal")
     ahead = record.weights[..., np.triu(np.ones((length, length), dtype=bool), 1)].sum()
@@ -202,7 +206,7 @@ def test_a_decoder_has_the_mask_that_is_asked_for(small, name, mask):
     with torch.inference_mode():
         [last] = model.last_hidden([model.tokenizer.encode(TEXTS[0], pad_to=length)], mask)
     with eager(model) as network, torch.inference_mode():
-        made = network.base_model(ids, attention_mask=given, position_ids=torch.arange(length)[None])
+        made = network.base_model(ids, attention_mask=given, position_ids=positions)
     assert same_vectors(last[rows], made.last_hidden_state[0, rows], 3)
 
 
@@ -216,7 +220,7 @@ def test_an_encoder_has_the_mask_that_is_asked_for(small, tiny, name, mask):
     record = model.attend(TEXTS[2], mask=mask, pad_to=length)
     kinds = getattr(model.network.config, "layer_types", None) or ["full_attention"] * model.layers
     windows = {"sliding_attention": 3, "full_attention": None}  # each sees 2 to each side
-    shown = {kind: shown_by_hand(mask, length, real, window, True) for kind, window in windows.items()}
+    shown = {kind: shown_by_hand(mask, np.arange(length) < real, window, True) for kind, window in windows.items()}
     masks = {kind: additive(one) for kind, one in shown.items()}
     given = masks if name == "modernbert" else masks["full_attention"]
     with eager(model) as network, torch.inference_mode():
@@ -232,7 +236,7 @@ def test_a_decoder_that_is_fed_has_the_mask_that_is_asked_for(small, name, mask)
     model = small(name)
     record = model.attend(TEXTS[0], which="decoder", target="a cat on a mat", mask=mask)
     length = len(record.tokens)
-    shown = shown_by_hand(mask, length, length, None, False)
+    shown = shown_by_hand(mask, np.ones(length, dtype=bool), None, False)
     with eager(model) as network, torch.inference_mode():
         made = network(
             torch.tensor([model.tokenizer.encode(TEXTS[0]).ids]),
@@ -283,9 +287,10 @@ def test_several_texts_give_what_each_gives_alone(small, name, part, mask):
 @pytest.mark.parametrize(
     "name", ["gpt2", "llama", *(pytest.param(one, marks=pytest.mark.slow) for one in DECODERS[2:])]
 )
-def test_padding_after_a_text_changes_nothing_before_it(small, name):
+def test_padding_before_a_text_changes_nothing_in_it(small, name):
     model = small(name)
     tokens = model.tokenizer.encode(TEXTS[0])
     plain, padded = model.attend(TEXTS[0]), model.attend(TEXTS[0], pad_to=len(tokens) + PADDED)
-    assert same_weights(padded.weights[..., : len(tokens), : len(tokens)], plain.weights)
-    assert not padded.weights[..., len(tokens) :].any()
+    assert padded.tokens.padding == [True] * PADDED + [False] * len(tokens)
+    assert same_weights(padded.weights[..., PADDED:, PADDED:], plain.weights)
+    assert not padded.weights[..., :PADDED].any()

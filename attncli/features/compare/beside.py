@@ -446,8 +446,8 @@ def cut(tokens: Tokens, length: int, fed: int = TOKENS) -> Tokens:
 
 
 def first_tokens(tokens: Tokens, length: int) -> Tokens:
-    """Return the first tokens, at most so many."""
-    return tokens.take(range(min(len(tokens), length)))
+    """Return the first tokens after any [PAD] before the text, at most so many."""
+    return tokens.take(range(tokens.first, min(len(tokens), tokens.first + length)))
 
 
 def beginning(text: str) -> str:

@@ -27,7 +27,8 @@ from attncli.features.compare.agreement import Agreement, precision_of, tally_up
 from attncli.features.compare.beside import NothingToCompare, Sides, cut, plain_tokens, real_tokens
 from attncli.models.taps import Outputs
 from attncli.models.transformers_engine import TransformersModel
-from attncli.models.transformers_peer import Reference
+from attncli.models.transformers_network import takes
+from attncli.models.transformers_peer import Reference, positions_after_padding
 from attncli.models.transformers_place import NAME, set_attention
 from attncli.record import Request
 from attncli.record.selection import Selection
@@ -152,6 +153,8 @@ class Eager(Reference):
         inputs = {"input_ids": [read.ids], "attention_mask": [real]}
         if self.model.tells_segments:
             inputs["token_type_ids"] = [read.segments]
+        if read.first and takes(self.network, "position_ids"):
+            inputs["position_ids"] = positions_after_padding([read]).tolist()
         if self.model.paired:
             inputs["decoder_input_ids"] = [tokens.spoken.ids]
         return {name: torch.tensor(numbers, device=self.device) for name, numbers in inputs.items()}

@@ -46,7 +46,7 @@ from attncli.models.head import one_head
 from attncli.models.hub import VOCABULARY_FILES, weight_files
 from attncli.models.instant import Instant, why_not
 from attncli.models.model import Model
-from attncli.models.taken import TextResult, as_record, take_batch
+from attncli.models.taken import TextResult, as_record, read_by, take_batch
 from attncli.models.transformers_peer import Reference, peer_tokenizer
 from attncli.models.walk import CACHED_ROWS
 from attncli.models.weighing import CACHED
@@ -424,7 +424,8 @@ def tokens(both: Both) -> float:
         theirs = peer_tokenizer(place.path)
     except RequestError as error:
         raise NothingToCompare(str(error)) from error
-    padding: dict[str, Any] = {"padding": "max_length"} if both.pad_to is not None else {}
+    side = "left" if both.model.tokenizer.pads_left else "right"
+    padding: dict[str, Any] = {} if both.pad_to is None else {"padding": "max_length", "padding_side": side}
     length = both.pad_to or both.model.config.max_tokens
     wrong = 0
     for one, ours in zip(both.inputs, both.whole, strict=True):
@@ -457,10 +458,10 @@ def padding(both: Both) -> float:
     request = Request([layer])
     taken = take_batch(model, [long for _, long in texts], model.resolve_selection(request), request, [])
     differences = []
-    for (plain, _), one in zip(texts, taken, strict=True):
+    for (plain, padded), one in zip(texts, taken, strict=True):
         expected = both.theirs(plain, model.usual_mask(None)).weights[[layer]]
-        rows = both.rows(plain)
-        differences.append(difference(one.weights[..., rows, : len(plain)], expected[..., rows, :]))
+        real = slice(padded.first, padded.first + len(plain))
+        differences.append(difference(one.weights[..., real, real], expected))
     return worst(differences)
 
 
@@ -485,7 +486,8 @@ def crowd(both: Both) -> list[tuple[Tokens, Tokens]]:
 def formula(both: Both) -> float:
     """Compare `MultiHeadAttention.forward`, as the tutorials write it, on each layer's input, under every mask."""
     differences = []
-    for text, mask in product([long for _, long in both.padded()[:1]], MASKS):
+    for (plain, padded), mask in product(both.padded()[:1], MASKS):
+        text = plain if padded.first and mask == "none" else padded  # `forward` counts positions from [PAD] on
         kept = AttentionInputs(both.model)
         [one] = both.model.take([text], Request(both.layers, mask=mask), [kept])
         expected, rows = both.theirs(text, mask).weights, both.rows(text)
@@ -504,10 +506,12 @@ def padding_alone(both: BesideEager) -> float:
     if both.model.tokenizer.pad_id is None:
         raise NothingToCompare("its tokenizer has no padding token")
     differences, pairs = [], both.padded()
-    for (plain, _), (_, one) in zip(pairs, both.run_model([long for _, long in pairs], mask=None), strict=True):
-        expected, rows = both.weights(plain, both.model.usual_mask(None)), both.rows(plain)
-        differences.append(difference(one.weights[..., rows, : expected.shape[-1]], expected[..., rows, :]))
-        differences.append(float(one.weights[..., rows, expected.shape[-1] :].abs().sum()))
+    for (plain, _), (padded, one) in zip(pairs, both.run_model([long for _, long in pairs], mask=None), strict=True):
+        expected = both.weights(plain, both.model.usual_mask(None))
+        keys_of = read_by(padded, both.model.part) or padded
+        queries, keys = (~torch.tensor(of.padding, device=one.weights.device) for of in (padded, keys_of))
+        differences.append(difference(one.weights[:, :, queries][..., keys], expected))
+        differences.append(float(one.weights[:, :, queries][..., ~keys].abs().sum()))
     return worst(differences)
 
 

@@ -32,7 +32,14 @@ from attncli.attention import (
     scaled_dot,
     window_mask,
 )
-from attncli.features.mask import Measured, measure_permutation
+from attncli.features.mask import (
+    Measured,
+    difference,
+    measure_exactly,
+    measure_kept,
+    measure_permutation,
+    measure_prefixes,
+)
 from attncli.features.mechanisms.designs import group_sizes, with_shared_keys
 from attncli.features.mechanisms.head import SAME, HeadInLayer, mask_of, own_score
 from attncli.models.engine import Engine
@@ -79,7 +86,17 @@ class Trial:
     @cached_property
     def permuted(self) -> Measured:
         """The difference that a permutation of the tokens makes without positions."""
-        return measure_permutation(self.model, self.head.record.tokens, self.seed)
+        return measure_exactly(measure_permutation, self.model, self.head.record.tokens, self.seed)
+
+    @cached_property
+    def prefixes(self) -> Measured:
+        """The difference between the vectors of prefixes and those of the text."""
+        return measure_exactly(measure_prefixes, self.model, self.head.record.tokens)
+
+    @cached_property
+    def kept(self) -> Measured:
+        """The difference between the vectors of a text read token by token and those of one pass."""
+        return measure_exactly(measure_kept, self.model, self.head.record.tokens)
 
 
 @dataclass(frozen=True)
@@ -306,6 +323,20 @@ def _deviation_of_equal_heads(trial: Trial, count: int = 3) -> Numbers:
 def permutation(trial: Trial) -> Numbers:
     """Compare the vectors of permuted tokens with permuted vectors, in every layer and without positions."""
     return {"deviation": trial.permuted.deviation}
+
+
+def _prefixes(trial: Trial) -> Numbers:
+    """Compare the vectors of prefixes with those of the text, and with those of the text without a mask."""
+    shown = measure_prefixes(trial.model, trial.head.record.tokens, others="none")
+    return {"deviation": trial.prefixes.deviation, "if the text is read without a mask": shown.deviation}
+
+
+def _kept(trial: Trial) -> Numbers:
+    """Compare the vectors of a text read token by token with those of one pass, and those of each token alone."""
+    model, tokens = trial.model, trial.head.record.tokens
+    alone = zip(*(model.hidden_states(tokens.take([place])) for place in range(len(tokens))), strict=True)
+    forgotten = difference(model, [torch.cat(states) for states in alone], model.hidden_states(tokens))
+    return {"deviation": trial.kept.deviation, "if nothing is kept": forgotten.deviation}
 
 
 def _rotary_of_moved_text(trial: Trial) -> Numbers:
@@ -551,6 +582,24 @@ CLAIMS = (
         lambda figures, limit: figures["deviation"] <= limit,
         limit=lambda trial: trial.permuted.tolerance,
         applies=_knows_no_order,
+    ),
+    Rule(
+        "causal",
+        "no vector depends on later tokens: prefixes of the text have the vectors of the text",
+        _prefixes,
+        _only_first_is_same,
+        limit=lambda trial: trial.prefixes.tolerance,
+        applies=lambda trial: (
+            trial.head.record.kind == "decoder" and trial.is_self and "encoder" not in trial.model.parts
+        ),
+    ),
+    Rule(
+        "kept keys and values",
+        "a text read token by token, with kept keys and values, has the vectors of one pass",
+        _kept,
+        _only_first_is_same,
+        limit=lambda trial: trial.kept.tolerance,
+        applies=lambda trial: isinstance(trial.model, Model) and trial.model.part == "decoder",
     ),
     Rule(
         "rotary",

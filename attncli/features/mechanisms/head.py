@@ -50,8 +50,9 @@ class HeadInLayer:
     Where the projections are not known it is alone in its layer, and its queries and keys are as they meet.
 
     attention, score: the layer's; None where the projections are not known. mask: bool `[query, key]`. real: bool
-    `[token]`, False at [PAD]. counted: the queries that figures are means over. own: its map. scores, sink: the head's
-    own scores `[query, key]`, and its sink score if it has one, where the projections are not known.
+    `[token]`, False at [PAD]. positions: of the tokens. counted: the queries that figures are means over. own: its map.
+    scores, sink: the head's own scores `[query, key]`, and its sink score if it has one, where the projections are not
+    known.
     """
 
     attention: MultiHeadAttention | None
@@ -61,6 +62,7 @@ class HeadInLayer:
     key: Tensor
     mask: Tensor
     real: Tensor
+    positions: Tensor
     counted: Bools
     own: Floats
     scores: Tensor | None = None
@@ -82,6 +84,7 @@ class HeadInLayer:
             key[0],
             mask=torch.from_numpy(head.record.mask_of(layer).copy()).to(model.device),
             real=~torch.tensor(head.record.tokens.padding, device=model.device),
+            positions=torch.tensor(head.record.tokens.positions, device=model.device),
             counted=counted_queries(head.record, layer),
             own=head.record.map(layer, number),
         )
@@ -100,6 +103,7 @@ class HeadInLayer:
             torch.from_numpy(head.key)[None],
             mask=torch.from_numpy(head.record.mask_of(layer).copy()),
             real=~torch.tensor(head.record.tokens.padding),
+            positions=torch.tensor(head.record.tokens.positions),
             counted=counted_queries(head.record, layer),
             own=head.record.map(layer, number),
             scores=torch.from_numpy(np.sum(list(vectors.parts(layer, number).values()), axis=0)),
@@ -132,7 +136,8 @@ class HeadInLayer:
                 assert self.scores is not None
                 scores = self.scores[places][:, places]
             else:
-                scores = score(self.query[its_own][:, places], keys[:, places], [self.number])[0]
+                query = self.query[its_own][:, places]
+                scores = score(query, keys[:, places], [self.number], self.positions)[0]
             allowed = combine_masks(self.mask[places][:, places], None if mask is None else mask.to(scores.device))
             ordered = self.normalised(scores, allowed, temperature)
             back = places.argsort()
@@ -174,12 +179,12 @@ def own_score(head: OneHead) -> ScoreFunction:
     """Return the head's own score, a function of queries and keys before positions turn them."""
     vectors = head.record.vectors
     assert vectors is not None
-    scale, places = float(vectors.scale[0]), torch.arange(len(head.value))
+    scale, positions = float(vectors.scale[0]), torch.tensor(head.record.tokens.positions)
     terms = [torch.from_numpy(term[0]) for term in vectors.terms.values()]
 
     def score(query: Tensor, key: Tensor) -> Tensor:
         if head.rotary is not None:
-            angles = head.rotary.angles(places, query.dtype)
+            angles = head.rotary.angles(positions, query.dtype)
             query, key = head.rotary.turn(query, angles), head.rotary.turn(key, angles)
         return sum(terms, start=scale * query @ key.mT)
 

@@ -6,13 +6,14 @@ Two baselines: what a mistake moves in the layer's other heads, and what moves w
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import mean
 from typing import Any, NamedTuple
 
 import torch
 
 from attncli.analysis.patterns import total_variation
-from attncli.attention import PositionalScore, RotaryScore, window_mask
+from attncli.attention import RotaryScore, window_mask
 from attncli.attention.mistakes import (
     MISTAKES,
     RIGHT,
@@ -123,8 +124,7 @@ def make_mistakes(model: Engine, head: OneHead) -> Mistakes:
         )
     assert isinstance(model, Model)
     inside = HeadInLayer.of(model, head)
-    assert inside.score is not None
-    formula, inputs = formula_of(model, inside.score), inputs_of(model, head, inside)
+    formula, inputs = formula_of(model, inside), inputs_of(model, head, inside)
     with torch.inference_mode():
         right = formula(inputs)
 
@@ -180,12 +180,13 @@ def _mean_of(several: Sequence[Moved]) -> Moved | None:
 # --- a layer as the formula has it ----------------------------------------------------------------------
 
 
-def formula_of(model: Model, score: PositionalScore) -> Formula:
-    """Return the formula of a layer with this score, without a mistake.
+def formula_of(model: Model, inside: HeadInLayer) -> Formula:
+    """Return the formula of a head's layer, without a mistake.
 
     Raises RequestError where positions add to the scores or turn values, and where queries and keys are normalised.
     """
-    what = None
+    score, what = inside.score, None
+    assert score is not None
     if score.has_terms or (isinstance(score, RotaryScore) and "value" in score.turned):
         what = "positions add to that"
     elif model.config.query_key_norm is not None:
@@ -197,7 +198,8 @@ def formula_of(model: Model, score: PositionalScore) -> Formula:
         )
     if not isinstance(score, RotaryScore):
         return RIGHT
-    return replace(RIGHT, score=lambda query, key: score(query, key) * query.shape[-1] ** 0.5)  # scaled in a step
+    turned = partial(score, positions=inside.positions)
+    return replace(RIGHT, score=lambda query, key: turned(query, key) * query.shape[-1] ** 0.5)  # scaled in a step
 
 
 def inputs_of(model: Model, head: OneHead, inside: HeadInLayer) -> Inputs:

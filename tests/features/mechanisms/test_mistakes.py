@@ -84,7 +84,7 @@ def test_without_a_mistake_it_is_the_layer(tiny, family, mask, pad_to):
                 make_mistakes(model, head)
             continue
         inputs = inputs_of(model, head, inside)
-        formula = formula_of(model, inside.score)
+        formula = formula_of(model, inside)
         with torch.inference_mode():
             right = formula(inputs)
         allowed = formula.mask(inputs.seen, *inside.mask.shape)
