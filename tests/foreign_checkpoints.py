@@ -215,6 +215,8 @@ def write_foreign_tokenizer(directory: Path, family: str) -> int:
         (directory / "merges.txt").write_text("\n".join(["#version: 0.2", *MERGES, ""]), encoding="utf-8")
         if family in ("gpt_neox", "llama-no-bos"):  # have no slow tokenizer that would read these
             transformers.GPT2Tokenizer.from_pretrained(directory).save_pretrained(directory)
+        if family == "opt":
+            (directory / "tokenizer_config.json").write_text(json.dumps({"pad_token": tokens[0]}))
         return len(tokens)
     if family == "esm":
         tokens = ["<cls>", "<pad>", "<eos>", "<unk>", "the", "cat", *string.ascii_letters, ".", "-", "<mask>"]

@@ -21,7 +21,7 @@ CASES = {
     ("gemma2", None): {"[PAD]"},
     ("gemma3", None): set(),
     ("gpt_oss", None): set(),
-    ("opt", None): {"[PAD]"},
+    ("opt", None): set(),
     ("esm", None): set(),
     ("modernbert", None): {"logits"},
     ("albert", None): {"logits"},
