@@ -9,12 +9,10 @@ With heads silenced or edges cut the text is written twice: as it is, and with t
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
-import numpy as np
 
 from attncli.base.errors import RequestError
 from attncli.base.files import PAGE
@@ -26,7 +24,6 @@ from attncli.features.inputs import SAMPLE, check_one, notify, open_tapped, read
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
-from attncli.record.parts import Answer, PredictionSummary
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import numbered_names, select_token
 from attncli.report import Column, NextCommand, Report, Sentence, Table
@@ -158,10 +155,9 @@ class Generate(Feature):
     def _tokens(self, engine: "InTorch", text: str) -> Tokens:
         """Return the tokens of the text, or of the chat that it begins."""
         if not self.chat:
-            tokens = engine.tokenizer.encode(text)
-            ends = len(tokens) - 1
-            last = engine.part == "decoder" and tokens.special[ends] and ends > 0
-            return tokens.take(range(ends)) if last else tokens  # what ends a text is nothing to write on from
+            from attncli.models.generation import prompt_tokens
+
+            return prompt_tokens(engine, text)
         from attncli.text.chat import chat_prompt
 
         return engine.tokenizer.encode_marked(chat_prompt(engine.place.path, text))
@@ -217,13 +213,9 @@ class _Writing:
     @property
     def text(self) -> str:
         """The written text, without special tokens."""
-        decoded: str = self.writes_with.decode(self.ids)
-        return decoded
+        from attncli.models.generation import writer
 
-    @property
-    def writes_with(self) -> Any:
-        """The tokenizer of what is written."""
-        return self.engine.fed if self.engine.part == "cross" else self.engine.tokenizer
+        return writer(self.engine).decode(self.ids)
 
     def pieces(self) -> Iterator[str]:
         """Write, and yield the text as it grows. A character that is written byte by byte comes when it is whole."""
@@ -245,27 +237,13 @@ class _Writing:
         made: Tokens = extend(self.engine, self.tokens, self.ids)
         return made
 
-    @property
-    def start(self) -> int:
-        """The place of the first written token."""
-        return len(self.whole) - len(self.steps)
-
     def record(self) -> AttentionRecord:
         """Return the record of the whole, from one pass. Its rows are those of every step."""
+        from attncli.models.generation import with_steps
+
         request = Request(which=self.engine.part if len(self.engine.parts) > 1 else None)
         [record] = self.engine.attend_tokens([self.whole], request, self.taps)
-        return replace(record, written=self.start, prediction=self._prediction())
-
-    def _prediction(self) -> PredictionSummary:
-        """Return the most likely tokens at every step, about the token from whose row they are."""
-        names, notation = self.engine.tokenizer.backend.id_to_token, self.writes_with.notation
-        answers = []
-        for number, step in enumerate(self.steps):
-            place = self.start - 1 + number
-            for token, probability in step.likely:
-                [word] = notation.read([names(token) or f"<{token}>"], [False])
-                answers.append(Answer(word, float(np.log(max(probability, 1e-38))), probability, place, place + 1))
-        return PredictionSummary("next", "next", True, answers)
+        return with_steps(self.engine, record, self.whole, self.steps)
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -419,13 +397,15 @@ class _Difference:
 
 def _difference(plain: _Writing, changed: _Writing) -> _Difference | None:
     """Return where two texts first differ; None if they don't."""
+    from attncli.models.generation import writer
+
     pairs = zip(plain.ids, changed.ids, strict=False)
     same = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
     if same is None:
         return None  # greedy: one of them ends where the other does
     ids = plain.ids[same], changed.ids[same]
     probabilities = [_probabilities(one, plain.ids[:same], ids) for one in (plain, changed)]
-    names = [visible(plain.writes_with.extend(plain.tokens.take([]), [one]).shown[0]) for one in ids]
+    names = [visible(writer(plain.engine).extend(plain.tokens.take([]), [one]).shown[0]) for one in ids]
     return _Difference(same, (names[0], names[1]), (probabilities[0], probabilities[1]))
 
 
@@ -433,7 +413,7 @@ def _probabilities(writing: _Writing, before: Sequence[int], ids: tuple[int, int
     """Return the probabilities of two tokens after the text and what was written before."""
     from attncli.models.generation import next_probabilities
 
-    found = next_probabilities(writing.engine, writing.tokens, before, writing.taps)
+    *_, found = next_probabilities(writing.engine, writing.tokens, before, taps=writing.taps)
     return float(found[ids[0]]), float(found[ids[1]])
 
 
