@@ -30,7 +30,8 @@ from attncli.report import Column, NextCommand, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from attncli.analysis.edges import Edge, Usual
+    from attncli.analysis.edges import Edge
+    from attncli.analysis.written import WrittenToken
     from attncli.models.block import Tap
     from attncli.models.devices import InTorch
     from attncli.models.generation import Manner, Step
@@ -264,48 +265,25 @@ def _pieces(writing: _Writing, before: str) -> Iterator[Report]:
         yield Report([], [], dict, verbatim=piece)
 
 
-@dataclass(frozen=True)
-class _Look:
-    """What a written token was made of.
+def _sink_share(record: AttentionRecord, token: "WrittenToken") -> float | None:
+    """Return the mean weight, over layers and heads, that a token's row gives the first one; None if it is no sink."""
+    from attncli.analysis.edges import sinks
 
-    place: of the token. sink: the mean weight, over layers and heads, that its row gives the first token; None where
-    that is no sink. edges: of its row, those far above their usual weight, farthest above first.
-    """
-
-    place: int
-    sink: float | None
-    edges: "Sequence[Edge]"
-
-
-def _looks(record: AttentionRecord, over: "Usual") -> list[_Look]:
-    """Return what each written token was made of."""
-    from attncli.analysis.edges import edges, sinks
-
-    assert record.written is not None
-    of_rows: dict[int, list[Edge]] = defaultdict(list)
-    for of_head in edges(record, over):
-        for edge in of_head:
-            of_rows[edge.query].append(edge)
-    sink = record.kind == "decoder" and sinks(record)[0]
-    return [
-        _Look(
-            place,
-            float(record.weights[:, :, place - 1, 0].mean()) if sink else None,
-            sorted(of_rows[place - 1], key=lambda edge: -edge.above),
-        )
-        for place in range(record.written, len(record.tokens))
-    ]
+    if record.kind != "decoder" or not sinks(record)[0]:
+        return None
+    return float(record.weights[:, :, token.query, 0].mean())
 
 
 def _report(text: str, plain: _Writing, changed: _Writing | None) -> Report:
     """Report what was written, with the change if there is one."""
-    from attncli.analysis.edges import Usual, with_usual
+    from attncli.analysis.edges import Usual, edges, with_usual
+    from attncli.analysis.written import written_tokens
     from attncli.corpus.usual import usual_of
 
     shown = changed or plain
     request = Request(which=plain.engine.part if len(plain.engine.parts) > 1 else None)
     record = with_usual(shown.record(), usual_of(plain.engine, request))
-    looks = _looks(record, Usual.of_text(record))
+    looks = written_tokens(record, edges(record, Usual.of_text(record)))
     difference = None if changed is None else _difference(plain, changed)
     parts = [*_difference_lines(difference, changed), _steps_table(shown, record, looks), *_heads_parts(record, looks)]
     files = {suffix: (lambda path: record.save(path)) for suffix in SUFFIXES}
@@ -324,21 +302,22 @@ def _save_page(record: AttentionRecord, path: Path) -> None:
     save_page(document.page([record]), path)
 
 
-def _steps_table(writing: _Writing, record: AttentionRecord, looks: Sequence[_Look]) -> Table:
+def _steps_table(writing: _Writing, record: AttentionRecord, looks: "Sequence[WrittenToken]") -> Table:
     """Return a row per written token: its probability, the share of the sink, and the edges far above usual."""
     queries, keys = numbered_names(record.tokens), numbered_names(record.keys)
     first = visible(record.keys.shown[0])
     rows = []
     for step, look in zip(writing.steps, looks, strict=True):
         edges = [f"{keys[one.key]} {one.weight:.2f} ({one.usual:.2f}) {one.layer}.{one.head}" for one in look.edges]
-        sink = [] if look.sink is None else [f"{look.sink:.2f}"]
+        share = _sink_share(record, look)
+        sink = [] if share is None else [f"{share:.2f}"]
         rows.append([queries[look.place], f"{step.probability:.1%}", *sink, "  ".join(edges[:LOOKS]) or "-"])
-    sink_column = [Column(f"to {first}")] if looks and looks[0].sink is not None else []
+    sink_column = [Column(f"to {first}")] if looks and _sink_share(record, looks[0]) is not None else []
     columns = [Column("token", "name"), Column("probability"), *sink_column, Column("looked at", "prose")]
     return Table(columns, rows)
 
 
-def _heads_parts(record: AttentionRecord, looks: Sequence[_Look]) -> list[Table | Sentence]:
+def _heads_parts(record: AttentionRecord, looks: "Sequence[WrittenToken]") -> list[Table | Sentence]:
     """Return the heads with edges far above usual at the most written tokens."""
     from attncli.analysis.edges import STRONG
 
@@ -350,7 +329,7 @@ def _heads_parts(record: AttentionRecord, looks: Sequence[_Look]) -> list[Table 
         "looked at: key, weight, in brackets the usual weight, and the head; only edges between words, at least "
         f"{STRONG} above usual, of the row that the token was chosen from"
     )
-    if looks and looks[0].sink is not None:
+    if looks and _sink_share(record, looks[0]) is not None:
         about += f". to {visible(record.keys.shown[0])}: the mean over all heads; this first token is a sink"
     if not of_heads:
         return [
@@ -435,7 +414,7 @@ def _document(
     plain: _Writing,
     changed: _Writing | None,
     record: AttentionRecord,
-    looks: Sequence[_Look],
+    looks: "Sequence[WrittenToken]",
     difference: _Difference | None,
 ) -> dict[str, Any]:
     shown = changed or plain
@@ -450,7 +429,7 @@ def _document(
                     {"token": shown.engine.tokenizer.backend.id_to_token(token), "probability": probability}
                     for token, probability in step.likely
                 ],
-                "sink": look.sink,
+                "sink": _sink_share(record, look),
                 "edges": [{**asdict(edge), "key_token": record.keys.text[edge.key]} for edge in look.edges],
             }
         )
