@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from attncli.models.block import Tap
     from attncli.models.devices import InTorch
     from attncli.models.engine import Engine
+    from attncli.text.tokens import Tokens
 
 
 class SupersededError(CancelledError):
@@ -262,7 +263,7 @@ class Session:
         with self.running_of(asked.model):
             model, ids = self.decoder(asked), asked.written
             if ids and ids[-1] in end_tokens(model.place):
-                raise RequestError("the model has ended its text")
+                raise RequestError("the model has ended its text: write again from one of its tokens")
             if any(mask not in (None, model.usual_mask(None)) for mask in asked.masks[:1]):
                 raise RequestError(f"to write, the model needs its own mask, {model.usual_mask(None)}")
             steps = write(model, prompt_tokens(model, *asked.text), Manner(most), written=ids)
@@ -273,25 +274,24 @@ class Session:
                     watch(number / most)
         return ids
 
-    def written_tokens(self, asked: SessionRequest) -> list[str]:
-        """Return the tokens that were written, as they are shown."""
+    def text(self, asked: SessionRequest) -> "Tokens":
+        """Return the tokens of the text with what was written; of an encoder-decoder those of its output."""
         from attncli.models.generation import extend, prompt_tokens
 
         with self.running_of(asked.model):
             model = self.decoder(asked)
-            text = extend(model, prompt_tokens(model, *asked.text), asked.written)
-        return text.shown[len(text) - len(asked.written) :]
+            return extend(model, prompt_tokens(model, *asked.text), asked.written)
 
     def written_records(self, asked: SessionRequest, request: Request, watch: Watch | None) -> list[AttentionRecord]:
         """Return the records of the text with what was written, one per mask."""
         from attncli.models.engine import tokens_under_masks
-        from attncli.models.generation import extend, prompt_tokens, read_steps, with_steps
+        from attncli.models.generation import prompt_tokens, read_steps, with_steps
 
         model = self.decoder(asked)
-        prompt = prompt_tokens(model, *asked.text)
-        text, taps = extend(model, prompt, asked.written), watching(model, asked, watch)
+        text, taps = self.text(asked), watching(model, asked, watch)
         request = replace(request, predict=False)  # the steps say what is likely
         [records] = tokens_under_masks(model, [text], request, asked.masks, asked.vectors, taps=taps)
+        prompt = prompt_tokens(model, *asked.text)
         steps = [read_steps(model, prompt, asked.written, mask) for mask in asked.masks]
         return [
             with_steps(model, record, text, some, request.grouping) for record, some in zip(records, steps, strict=True)
