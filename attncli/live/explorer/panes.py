@@ -344,8 +344,6 @@ class HeadsPane(Pane):
             found = answer.found
             heads = [(one.layer, one.head) for one in answer.findings]
             listed = {(layer, head) for layer, head in heads if layer is not None and head is not None}
-                (one.layer, one.head) for one in answer.findings if one.layer is not None and one.head is not None
-            }
             made = (
                 glyph_cell(answer.record, answer.summaries, canvas, listed, wide)
                 if found is None
