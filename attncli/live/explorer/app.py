@@ -492,14 +492,14 @@ class Explorer(App[None]):
             return
         if self.usual_of(self.look) not in self.session.usuals:
             look = self.look
-            self.work = Work("computing usual weights", self.tell_share)
+            work = self.work = Work("computing usual weights", self.tell_share)
 
             def usual(watch: Watch) -> Callable[[], None]:
                 self.session.usual(look.session_request(self.pad_to), watch)
                 if self.unsettled:
                     self.unsettled = False
                     settle()
-                return self.ask
+                return lambda: self.ask() if self.work is work else None
 
             self.newest.ask(self.then(usual, look), whose="look", watch=self.work)
 
