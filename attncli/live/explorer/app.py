@@ -227,8 +227,12 @@ def save(session: Session, look: ScreenState, path: Path, pad_to: int | None, wa
         save_records([record], path)
 
 
+RUN_ONLY = ("--mask", "--measure", "--pad-to", "--pair")  # options that `generate` does not have
+
+
 def command(look: ScreenState, opening: Opening, pad_to: int | None, before: Texts | None = None) -> str | None:
-    """Return the command line that prints this head, or, as far as `diff` supports the comparison, its change.
+    """Return the command line that prints this head, or, as far as `diff` supports the comparison, its change; of a
+    written text the one that writes it.
 
     None if the text could harm a terminal.
     """
@@ -238,6 +242,8 @@ def command(look: ScreenState, opening: Opening, pad_to: int | None, before: Tex
     if look.against == "before" and before is not None and before.pair == look.text.pair and not without:
         compared, texts = True, [before.text, look.text.text]
     words = ["attncli", "diff" if compared else "run", "-l", str(look.layer), "-H", str(look.head)]
+    if look.written:
+        words, texts = ["attncli", "generate", "--max-tokens", str(len(look.written))], [look.text.text]
     for option, given, usual in (
         ("-m", look.model, "minilm"),
         ("--mask", look.mask, None),
@@ -249,9 +255,9 @@ def command(look: ScreenState, opening: Opening, pad_to: int | None, before: Tex
         ("--pad-to", pad_to, None),
         ("--pair", look.text.pair, None),
     ):
-        if given != usual:
+        if given != usual and not (look.written and option in RUN_ONLY):
             words += [option, str(given)]
-    if look.words:
+    if look.words and not look.written:
         words.append("--words")
     line = shlex.join([*words, *(["--"] if any(text.startswith("-") for text in texts) else []), *texts])
     return line if printable(line) == line else None
@@ -536,11 +542,14 @@ class Explorer(App[None]):
         """
         if not self.follow or not answer.findings:
             return
-        finding = answer.findings[self.look.finding(answer.findings) or 0 if answer.written else 0]
-        if before is not None and answer.written and before.look.written != answer.look.written:
-            new = shared(before.written, answer.written)
-            rows = [-1 if one.query is None else answer.known[one.query] for one in answer.findings]
-            finding = next((one for one, row in zip(answer.findings, rows, strict=True) if row >= new), finding)
+        finding = answer.findings[0]
+        if answer.record.written is not None:
+            finding = answer.findings[self.look.finding(answer.findings) or 0]
+            ids = () if before is None else before.look.written
+            if answer.look.written != ids:
+                new = shared(ids, answer.look.written)
+                rows = [-1 if one.query is None else answer.known[one.query] for one in answer.findings]
+                finding = next((one for one, row in zip(answer.findings, rows, strict=True) if row >= new), finding)
         self.look = replace(self.look, **finding.selection)
         if self.effect is not None and self.look.layer is not None and self.look.head is not None:
             self.effect = (self.look.layer, self.look.head), self.effect[1]
@@ -585,12 +594,11 @@ class Explorer(App[None]):
     @property
     def room(self) -> tuple[int, int]:
         """Return the lines of the written text with what it replaces, and those of the selected cell's numbers."""
-        answer = self.answer
-        written = answer is not None and bool(answer.written)
-        cell = CELL if answer is None or not written else CELL + 1 + (answer.found is not None)
-        if self.text_so_far is not None:
-            return 1, cell
-        return (0 if answer is None else written + bool(answer.earlier)), cell
+        if self.answer is None:
+            return int(self.text_so_far is not None), CELL
+        lines = 1 if self.text_so_far is not None else bool(self.answer.written) + bool(self.answer.earlier)
+        likely = 0 if self.answer.record.written is None else 1 + (self.answer.found is not None)
+        return lines, CELL + likely
 
     def hold(self, **changes: Any) -> None:
         """Change the selection within the current answer."""
@@ -834,6 +842,9 @@ class Explorer(App[None]):
         self.push_screen(Line(question, f"attention-{self.look.layer}.{self.look.head}.png"), save_as)
 
     def action_copy(self) -> None:
+        if self.look.written and (self.look.written_without != self.look.without or self.look.text.pair):
+            self.say("no command writes this text: S saves it")
+            return
         line = command(self.look, self.session.by_name[self.look.model], self.pad_to, self.before)
         if line is None:
             self.say("the text has characters that could control a terminal, so the command is not copied")

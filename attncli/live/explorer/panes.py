@@ -34,12 +34,13 @@ from attncli.live.explorer.writing import (
     describe_rewriting,
     first_shown,
     next_lines,
+    shared,
     written_findings,
     written_line,
 )
 from attncli.live.session import Session, SessionRequest, Watch
 from attncli.record import AttentionRecord
-from attncli.record.display import describe_prediction, record_size
+from attncli.record.display import describe_prediction, in_stretches, record_size
 from attncli.record.grouping import axes_of
 from attncli.record.selection import Grouping, Input, Request, heads_list
 from attncli.report.canvas import Canvas
@@ -183,21 +184,27 @@ def screen_content(
     telling = edges(record, usual)
     watch.check()
     made = ScreenContent(look, record, summarise(record), telling, usual.texts, found, [], describe_prediction(record))
-    if record.written is None:
-        findings = record_findings(record, telling) if found is None else change_findings(found, look.without)
-        return replace(made, findings=findings)
+    if record.written is not None:
+        findings: Sequence[Finding | WrittenFinding] = written_findings(record, telling, look.without, found)
+    elif found is not None:
+        findings = change_findings(found, look.without)
+    else:
+        findings = record_findings(record, telling)
+    made = replace(made, findings=findings)
+    return with_written(session, made) if look.written and not in_stretches(record) else made
+
+
+def with_written(session: Session, content: ScreenContent) -> ScreenContent:
+    """Return the content with the tokens that the model wrote, and those that they replace."""
+    look = content.look
     text = session.text(look.session_request())
     start, groups = len(text) - len(look.written), axes_of(Grouping(words=look.words), text.plain).queries.groups
-    earlier = session.text(replace(look, written=look.earlier).session_request()).shown[start:] if look.earlier else []
-    written = text.shown[start:]
-    return replace(
-        made,
-        findings=written_findings(record, telling, look.without, found),
-        said=[describe_rewriting(written, earlier)] if earlier else [],
-        written=written,
-        earlier=earlier,
-        known=[group[-1] + 1 - start for group in groups],
-    )
+    written, earlier, said = text.shown[start:], list[str](), list[str]()
+    if look.earlier:
+        earlier = session.text(replace(look, written=look.earlier).session_request()).shown[start:]
+        said = [describe_rewriting(written, earlier, shared(look.written, look.earlier))]
+    known = [group[-1] + 1 - start for group in groups]
+    return replace(content, said=said, written=written, earlier=earlier, known=known)
 
 
 # --- panes ---------------------------------------------------------------------------------------------
@@ -303,11 +310,12 @@ class FindingsPane(Pane):
     def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
         record, findings = answer.record, answer.findings
         every, count = len(record.layers) * len(record.heads), len(findings)
+        written = record.written is not None
         self.border_title = f"findings: {count} of {every} heads{' changed' if answer.found is not None else ''}"
-        if answer.written:
+        if written:
             self.border_title = f"written: {len(answer.written)} tokens"
         if answer.found is not None:
-            self.border_subtitle = "largest change" if answer.written else "largest change, and weight moved"
+            self.border_subtitle = f"largest change{'' if written else ', and weight moved'}"
         elif answer.usual_texts > 1:
             self.border_subtitle = f"usual: this text, {answer.usual_texts - 1} samples"
         else:

@@ -140,15 +140,14 @@ def written_line(name: str, tokens: Sequence[str], first: int, canvas: Canvas, m
     return line
 
 
-def describe_rewriting(written: Sequence[str], earlier: Sequence[str]) -> str:
-    """Say where what was written first differs from what it replaces."""
-    same = shared(written, earlier)
+def describe_rewriting(written: Sequence[str], earlier: Sequence[str], same: int) -> str:
+    """Say where what was written first differs from what it replaces. same: the number of tokens before that."""
     if same == min(len(written), len(earlier)):
         return f"the same {same} tokens as before"
     return f"token {same + 1} differs: {visible(written[same])}, before {visible(earlier[same])}"
 
 
-def shared(tokens: Sequence[str], others: Sequence[str]) -> int:
+def shared(ids: Sequence[int], others: Sequence[int]) -> int:
     """Return how many tokens two texts share at their beginning."""
-    pairs = enumerate(zip(tokens, others, strict=False))
-    return next((place for place, (one, other) in pairs if one != other), min(len(tokens), len(others)))
+    pairs = enumerate(zip(ids, others, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(ids), len(others)))
