@@ -320,6 +320,8 @@ class FindingsPane(Pane):
             self.border_subtitle = f"usual: this text, {answer.usual_texts - 1} samples"
         else:
             self.border_subtitle = "usual: this text alone"
+        if written and answer.found is None:
+            self.border_subtitle = f"({self.border_subtitle})"
         if not findings:
             none = "no map changed" if answer.found is not None else "no head stands out: no weight is far above usual"
             return [Text(line) for line in fold(none, canvas.width)]

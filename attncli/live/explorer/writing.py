@@ -20,6 +20,7 @@ from attncli.record.selection import numbered_names
 from attncli.report.canvas import Canvas, cut
 
 LABEL = 9  # columns of the name before a line of written tokens
+LEAST = 6  # columns of a token in the findings, at least
 AHEAD = 6  # tokens after the marked one that are on the line
 
 
@@ -28,7 +29,8 @@ class WrittenFinding:
     """A token that the model wrote, and the edge of the row that it was chosen from which stands out.
 
     names: the token and the edge's key. chances: its probability, "45%"; in a comparison before and now. figures: the
-    numbers of the edge. layer, head, key: of the edge; None if no edge stands out. query: the row.
+    weight of the edge with its usual weight in brackets, or its change. layer, head, key: of the edge; None if no edge
+    stands out. query: the row.
     """
 
     layer: int | None
@@ -48,14 +50,15 @@ class WrittenFinding:
         return {**head, "query": self.query, "key": self.key}
 
     def heading(self, width: int, ellipsis: str) -> str:
-        """Return "trophy 45%  3.1 → fit 0.61, usual 0.12" in at most `width` columns; names are cut before numbers."""
+        """Return "trophy   45%  3.1 → fit 0.61 (0.12)" in at most `width` columns; names are cut before numbers."""
         token, key = self.names
+        room = max(LEAST, width // 5)
+        token = cut(token, room, ellipsis)
+        start = f"{token}{' ' * (room - cell_len(token))} {self.chances}"
         if self.layer is None:
-            return cut(f"{token} {self.chances}", width, ellipsis)
-        middle, end = f" {self.chances}  {self.layer}.{self.head}{ARROW}", f" {self.figures}"
-        room = width - cell_len(middle) - cell_len(end)
-        token = cut(token, max(room // 2, room - cell_len(key)), ellipsis)
-        return cut(f"{token}{middle}{cut(key, room - cell_len(token), ellipsis)}{end}", width, ellipsis)
+            return cut(start, width, ellipsis)
+        start, end = f"{start}  {self.layer}.{self.head}{ARROW}", f" {self.figures}"
+        return cut(f"{start}{cut(key, width - cell_len(start) - cell_len(end), ellipsis)}{end}", width, ellipsis)
 
 
 def written_findings(
@@ -78,15 +81,15 @@ def written_findings(
         layer = head = key = None
         figures = ""
         if changes is not None:
-            chance = f"{percent(before[token.place])} → {chance}"
+            chance = f"{percent(before[token.place]):>4}{ARROW}{chance:>4}"
             row = changes[:, :, token.query]
             place, number, key = (int(one) for one in np.unravel_index(np.abs(row).argmax(), row.shape))
             layer, head, figures = record.layers[place], record.heads[number], f"{row[place, number, key]:+.2f}"
         elif token.edges:
             edge = token.edges[0]
-            layer, head, key, figures = edge.layer, edge.head, edge.key, f"{edge.weight:.2f}, usual {edge.usual:.2f}"
+            layer, head, key, figures = edge.layer, edge.head, edge.key, f"{edge.weight:.2f} ({edge.usual:.2f})"
         edge_name = "" if key is None else keys[key]
-        findings.append(WrittenFinding(layer, head, (name, edge_name), chance, figures, token.query, key))
+        findings.append(WrittenFinding(layer, head, (name, edge_name), f"{chance:>4}", figures, token.query, key))
     return findings
 
 
