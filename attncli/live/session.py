@@ -265,7 +265,7 @@ class Session:
             if ids and ids[-1] in end_tokens(model.place):
                 raise RequestError("the model has ended its text: write again from one of its tokens")
             if any(mask not in (None, model.usual_mask(None)) for mask in asked.masks[:1]):
-                raise RequestError(f"to write, the model needs its own mask, {model.usual_mask(None)}")
+                raise RequestError(f"writing needs the mask of the model, {model.usual_mask(None)}")
             steps = write(model, prompt_tokens(model, *asked.text), Manner(most), written=ids)
             for number, step in enumerate(steps, 1):
                 ids += (step.token,)

@@ -203,7 +203,7 @@ def test_words_and_masks_keep_the_text(session, decoder):
         assert it.answer.record.mask_name != "causal"
         ids = it.look.written
         await it.press("g")
-        assert "needs its own mask" in it.said and it.look.written == ids
+        assert "needs the mask of the model" in it.said and it.look.written == ids
 
     explore(session, script, look_of(session))
 
