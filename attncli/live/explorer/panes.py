@@ -481,7 +481,9 @@ class CellPane(Pane):
 
 
 class WrittenPane(Pane):
-    """What the model wrote, with the token of the selected row marked, under what it replaces."""
+    """What the model wrote, with the token of the selected row marked, under what it replaces, with the first difference
+    marked.
+    """
 
     def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
         text = self.explorer.text_so_far
@@ -491,7 +493,8 @@ class WrittenPane(Pane):
         first = first_shown(answer.written, len(answer.written) if count is None else count, canvas)
         lines = [written_line("written", answer.written, first, canvas, count)]
         if answer.earlier:
-            lines = [written_line("earlier", answer.earlier, first, canvas), *lines]
+            same = shared(answer.look.written, answer.look.earlier)
+            lines = [written_line("earlier", answer.earlier, first, canvas, same), *lines]
         return lines
 
 
