@@ -135,6 +135,7 @@ def drop(task: Task) -> None:
 
 EVERYTHING = Request()
 KEPT = 256 * 2**20  # bytes of records
+WRITES = 20  # tokens that a decoder writes on one key or button, at most
 LONG = 128  # tokens: longer texts report progress and can be cancelled
 
 
@@ -266,6 +267,7 @@ class Session:
                 raise RequestError("the model has ended its text: write again from one of its tokens")
             if any(mask not in (None, model.usual_mask(None)) for mask in asked.masks[:1]):
                 raise RequestError(f"writing needs the mask of the model, {model.usual_mask(None)}")
+            self.text(asked)  # refuses what the model can not have written
             steps = write(model, prompt_tokens(model, *asked.text), Manner(most), written=ids)
             for number, step in enumerate(steps, 1):
                 ids += (step.token,)
@@ -275,12 +277,20 @@ class Session:
         return ids
 
     def text(self, asked: SessionRequest) -> "Tokens":
-        """Return the tokens of the text with what was written; of an encoder-decoder those of its output."""
-        from attncli.models.generation import extend, prompt_tokens
+        """Return the tokens of the text with what was written; of an encoder-decoder those of its output.
+
+        Raises RequestError for ids that the model can't write, and for more tokens than it takes.
+        """
+        from attncli.models.generation import extend, next_output, prompt_tokens, writer
 
         with self.running_of(asked.model):
             model = self.decoder(asked)
-            return extend(model, prompt_tokens(model, *asked.text), asked.written)
+            if max(asked.written, default=0) >= len(next_output(model).labels):
+                raise RequestError(f"{asked.model} has no token {max(asked.written)}")
+            text, most = extend(model, prompt_tokens(model, *asked.text), asked.written), writer(model).max_tokens
+            if len(text) > most:
+                raise RequestError(f"the text with what was written has {len(text)} tokens; {asked.model} takes {most}")
+            return text
 
     def written_records(self, asked: SessionRequest, request: Request, watch: Watch | None) -> list[AttentionRecord]:
         """Return the records of the text with what was written, one per mask."""

@@ -48,7 +48,7 @@ from attncli.live.explorer.panes import (
     screen_content,
 )
 from attncli.live.explorer.writing import shared
-from attncli.live.session import Newest, Session, SupersededError, Watch, settle
+from attncli.live.session import WRITES, Newest, Session, SupersededError, Watch, settle
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo, save_records
 from attncli.record.display import model_name
@@ -316,7 +316,6 @@ class Writing(Work):
         self.ids, self.text = ids, text
 
 
-WRITES = 20  # tokens that the model writes on a key, at most
 IDLE = 0.4  # seconds without a request until the usual weights are computed
 LONG = 0.5  # seconds after which running work is named
 

@@ -481,8 +481,8 @@ class CellPane(Pane):
 
 
 class WrittenPane(Pane):
-    """What the model wrote, with the token of the selected row marked, under what it replaces, with the first difference
-    marked.
+    """What the model wrote, with the token of the selected row marked, under what it replaces, with the first
+    difference marked.
     """
 
     def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
