@@ -12,7 +12,8 @@ from attncli.live.server.guard import Lock
 from attncli.live.server.running import bind, server_of
 
 TEXT = "The cat sat on the mat."
-LOOK = {"whose": "a test", "model": "minilm", "text": TEXT, "pair": None, "head": None, "fresh": False}
+LOOK = {"whose": "a test", "model": "minilm", "text": TEXT, "pair": None, "head": None, "fresh": False, "without": [],
+        "written": [], "write": False}  # fmt: skip
 STATE = {
     "view": "matrix",
     "mask": "padding",

@@ -24,14 +24,16 @@ class Explore(Feature):
 
     It opens with findings: the heads that stand out, each with its weight and the usual weight. n and p go through
     them, and the map shows the selected one. Other panes show all heads by their patterns, and each token with its
-    strongest keys. All of it follows what you type. ? lists the keys: choose heads and masks, merge words, silence a
-    head, compare with the previous sentence, save, copy the command for this view. Needs the extra live:
+    strongest keys. All of it follows what you type. A decoder writes on with g: n and p then go through what it wrote,
+    and G writes again from a token, without the heads that x silenced. ? lists the keys: choose heads and masks, merge
+    words, compare with the previous sentence, save, copy the command for this view. Needs the extra live:
     pip install ".[live]" in a clone of attncli.
 
     \b
     Examples:
       attncli explore
       attncli explore "The trophy does not fit in the suitcase because it is too big."
+      attncli explore -m smollm2 "The capital of France is"
       attncli explore -l 3 -H 1 --mask causal "The cat sat on the mat."
     """
 

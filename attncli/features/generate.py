@@ -9,12 +9,10 @@ With heads silenced or edges cut the text is written twice: as it is, and with t
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
-import numpy as np
 
 from attncli.base.errors import RequestError
 from attncli.base.files import PAGE
@@ -26,14 +24,14 @@ from attncli.features.inputs import SAMPLE, check_one, notify, open_tapped, read
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
-from attncli.record.parts import Answer, PredictionSummary
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import numbered_names, select_token
 from attncli.report import Column, NextCommand, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from attncli.analysis.edges import Edge, Usual
+    from attncli.analysis.edges import Edge
+    from attncli.analysis.written import WrittenToken
     from attncli.models.block import Tap
     from attncli.models.devices import InTorch
     from attncli.models.generation import Manner, Step
@@ -158,10 +156,9 @@ class Generate(Feature):
     def _tokens(self, engine: "InTorch", text: str) -> Tokens:
         """Return the tokens of the text, or of the chat that it begins."""
         if not self.chat:
-            tokens = engine.tokenizer.encode(text)
-            ends = len(tokens) - 1
-            last = engine.part == "decoder" and tokens.special[ends] and ends > 0
-            return tokens.take(range(ends)) if last else tokens  # what ends a text is nothing to write on from
+            from attncli.models.generation import prompt_tokens
+
+            return prompt_tokens(engine, text)
         from attncli.text.chat import chat_prompt
 
         return engine.tokenizer.encode_marked(chat_prompt(engine.place.path, text))
@@ -217,13 +214,9 @@ class _Writing:
     @property
     def text(self) -> str:
         """The written text, without special tokens."""
-        decoded: str = self.writes_with.decode(self.ids)
-        return decoded
+        from attncli.models.generation import writer
 
-    @property
-    def writes_with(self) -> Any:
-        """The tokenizer of what is written."""
-        return self.engine.fed if self.engine.part == "cross" else self.engine.tokenizer
+        return writer(self.engine).decode(self.ids)
 
     def pieces(self) -> Iterator[str]:
         """Write, and yield the text as it grows. A character that is written byte by byte comes when it is whole."""
@@ -245,27 +238,13 @@ class _Writing:
         made: Tokens = extend(self.engine, self.tokens, self.ids)
         return made
 
-    @property
-    def start(self) -> int:
-        """The place of the first written token."""
-        return len(self.whole) - len(self.steps)
-
     def record(self) -> AttentionRecord:
         """Return the record of the whole, from one pass. Its rows are those of every step."""
+        from attncli.models.generation import with_steps
+
         request = Request(which=self.engine.part if len(self.engine.parts) > 1 else None)
         [record] = self.engine.attend_tokens([self.whole], request, self.taps)
-        return replace(record, written=self.start, prediction=self._prediction())
-
-    def _prediction(self) -> PredictionSummary:
-        """Return the most likely tokens at every step, about the token from whose row they are."""
-        names, notation = self.engine.tokenizer.backend.id_to_token, self.writes_with.notation
-        answers = []
-        for number, step in enumerate(self.steps):
-            place = self.start - 1 + number
-            for token, probability in step.likely:
-                [word] = notation.read([names(token) or f"<{token}>"], [False])
-                answers.append(Answer(word, float(np.log(max(probability, 1e-38))), probability, place, place + 1))
-        return PredictionSummary("next", "next", True, answers)
+        return with_steps(self.engine, record, self.whole, self.steps)
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -286,48 +265,25 @@ def _pieces(writing: _Writing, before: str) -> Iterator[Report]:
         yield Report([], [], dict, verbatim=piece)
 
 
-@dataclass(frozen=True)
-class _Look:
-    """What a written token was made of.
+def _sink_share(record: AttentionRecord, token: "WrittenToken") -> float | None:
+    """Return the mean weight, over layers and heads, that a token's row gives the first one; None if it is no sink."""
+    from attncli.analysis.edges import sinks
 
-    place: of the token. sink: the mean weight, over layers and heads, that its row gives the first token; None where
-    that is no sink. edges: of its row, those far above their usual weight, farthest above first.
-    """
-
-    place: int
-    sink: float | None
-    edges: "Sequence[Edge]"
-
-
-def _looks(record: AttentionRecord, over: "Usual") -> list[_Look]:
-    """Return what each written token was made of."""
-    from attncli.analysis.edges import edges, sinks
-
-    assert record.written is not None
-    of_rows: dict[int, list[Edge]] = defaultdict(list)
-    for of_head in edges(record, over):
-        for edge in of_head:
-            of_rows[edge.query].append(edge)
-    sink = record.kind == "decoder" and sinks(record)[0]
-    return [
-        _Look(
-            place,
-            float(record.weights[:, :, place - 1, 0].mean()) if sink else None,
-            sorted(of_rows[place - 1], key=lambda edge: -edge.above),
-        )
-        for place in range(record.written, len(record.tokens))
-    ]
+    if record.kind != "decoder" or not sinks(record)[0]:
+        return None
+    return float(record.weights[:, :, token.query, 0].mean())
 
 
 def _report(text: str, plain: _Writing, changed: _Writing | None) -> Report:
     """Report what was written, with the change if there is one."""
-    from attncli.analysis.edges import Usual, with_usual
+    from attncli.analysis.edges import Usual, edges, with_usual
+    from attncli.analysis.written import written_tokens
     from attncli.corpus.usual import usual_of
 
     shown = changed or plain
     request = Request(which=plain.engine.part if len(plain.engine.parts) > 1 else None)
     record = with_usual(shown.record(), usual_of(plain.engine, request))
-    looks = _looks(record, Usual.of_text(record))
+    looks = written_tokens(record, edges(record, Usual.of_text(record)))
     difference = None if changed is None else _difference(plain, changed)
     parts = [*_difference_lines(difference, changed), _steps_table(shown, record, looks), *_heads_parts(record, looks)]
     files = {suffix: (lambda path: record.save(path)) for suffix in SUFFIXES}
@@ -346,21 +302,22 @@ def _save_page(record: AttentionRecord, path: Path) -> None:
     save_page(document.page([record]), path)
 
 
-def _steps_table(writing: _Writing, record: AttentionRecord, looks: Sequence[_Look]) -> Table:
+def _steps_table(writing: _Writing, record: AttentionRecord, looks: "Sequence[WrittenToken]") -> Table:
     """Return a row per written token: its probability, the share of the sink, and the edges far above usual."""
     queries, keys = numbered_names(record.tokens), numbered_names(record.keys)
     first = visible(record.keys.shown[0])
     rows = []
     for step, look in zip(writing.steps, looks, strict=True):
         edges = [f"{keys[one.key]} {one.weight:.2f} ({one.usual:.2f}) {one.layer}.{one.head}" for one in look.edges]
-        sink = [] if look.sink is None else [f"{look.sink:.2f}"]
+        share = _sink_share(record, look)
+        sink = [] if share is None else [f"{share:.2f}"]
         rows.append([queries[look.place], f"{step.probability:.1%}", *sink, "  ".join(edges[:LOOKS]) or "-"])
-    sink_column = [Column(f"to {first}")] if looks and looks[0].sink is not None else []
+    sink_column = [Column(f"to {first}")] if looks and _sink_share(record, looks[0]) is not None else []
     columns = [Column("token", "name"), Column("probability"), *sink_column, Column("looked at", "prose")]
     return Table(columns, rows)
 
 
-def _heads_parts(record: AttentionRecord, looks: Sequence[_Look]) -> list[Table | Sentence]:
+def _heads_parts(record: AttentionRecord, looks: "Sequence[WrittenToken]") -> list[Table | Sentence]:
     """Return the heads with edges far above usual at the most written tokens."""
     from attncli.analysis.edges import STRONG
 
@@ -372,7 +329,7 @@ def _heads_parts(record: AttentionRecord, looks: Sequence[_Look]) -> list[Table 
         "looked at: key, weight, in brackets the usual weight, and the head; only edges between words, at least "
         f"{STRONG} above usual, of the row that the token was chosen from"
     )
-    if looks and looks[0].sink is not None:
+    if looks and _sink_share(record, looks[0]) is not None:
         about += f". to {visible(record.keys.shown[0])}: the mean over all heads; this first token is a sink"
     if not of_heads:
         return [
@@ -419,13 +376,15 @@ class _Difference:
 
 def _difference(plain: _Writing, changed: _Writing) -> _Difference | None:
     """Return where two texts first differ; None if they don't."""
+    from attncli.models.generation import writer
+
     pairs = zip(plain.ids, changed.ids, strict=False)
     same = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
     if same is None:
         return None  # greedy: one of them ends where the other does
     ids = plain.ids[same], changed.ids[same]
     probabilities = [_probabilities(one, plain.ids[:same], ids) for one in (plain, changed)]
-    names = [visible(plain.writes_with.extend(plain.tokens.take([]), [one]).shown[0]) for one in ids]
+    names = [visible(writer(plain.engine).extend(plain.tokens.take([]), [one]).shown[0]) for one in ids]
     return _Difference(same, (names[0], names[1]), (probabilities[0], probabilities[1]))
 
 
@@ -433,7 +392,7 @@ def _probabilities(writing: _Writing, before: Sequence[int], ids: tuple[int, int
     """Return the probabilities of two tokens after the text and what was written before."""
     from attncli.models.generation import next_probabilities
 
-    found = next_probabilities(writing.engine, writing.tokens, before, writing.taps)
+    *_, found = next_probabilities(writing.engine, writing.tokens, before, taps=writing.taps)
     return float(found[ids[0]]), float(found[ids[1]])
 
 
@@ -455,7 +414,7 @@ def _document(
     plain: _Writing,
     changed: _Writing | None,
     record: AttentionRecord,
-    looks: Sequence[_Look],
+    looks: "Sequence[WrittenToken]",
     difference: _Difference | None,
 ) -> dict[str, Any]:
     shown = changed or plain
@@ -470,7 +429,7 @@ def _document(
                     {"token": shown.engine.tokenizer.backend.id_to_token(token), "probability": probability}
                     for token, probability in step.likely
                 ],
-                "sink": look.sink,
+                "sink": _sink_share(record, look),
                 "edges": [{**asdict(edge), "key_token": record.keys.text[edge.key]} for edge in look.edges],
             }
         )

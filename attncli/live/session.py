@@ -22,7 +22,9 @@ from attncli.record.selection import Input, Request
 
 if TYPE_CHECKING:
     from attncli.models.block import Tap
+    from attncli.models.devices import InTorch
     from attncli.models.engine import Engine
+    from attncli.text.tokens import Tokens
 
 
 class SupersededError(CancelledError):
@@ -133,6 +135,7 @@ def drop(task: Task) -> None:
 
 EVERYTHING = Request()
 KEPT = 256 * 2**20  # bytes of records
+WRITES = 20  # tokens that a decoder writes on one key or button, at most
 LONG = 128  # tokens: longer texts report progress and can be cancelled
 
 
@@ -140,7 +143,8 @@ LONG = 128  # tokens: longer texts report progress and can be cancelled
 class SessionRequest:
     """A request to a session: a text, a model, the request to it, and masks.
 
-    without: heads to silence, "3.1,4.0", in addition to those that the model was opened without.
+    without: heads to silence, "3.1,4.0", in addition to those that the model was opened without. written: ids that the
+    model wrote after the text.
     vectors: the maximum number of elements of q and k for heads that the request doesn't name (`under_masks`); 0 for
     none.
     """
@@ -151,6 +155,7 @@ class SessionRequest:
     masks: tuple[str | None, ...] = (None,)
     without: str = ""
     vectors: float = 0
+    written: tuple[int, ...] = ()
 
 
 @dataclass
@@ -231,11 +236,89 @@ class Session:
     def compute_records(self, asked: SessionRequest, watch: Watch | None) -> list[AttentionRecord]:
         from attncli.models.engine import under_masks
 
-        engine = self.engine(asked.model, asked.without)
         request = asked.request if asked.vectors else no_vectors(asked.request)
+        if asked.written:
+            return self.written_records(asked, request, watch)
+        engine = self.engine(asked.model, asked.without)
         taps = watching(engine, asked, watch)
         [records] = under_masks(engine, [asked.text], request, asked.masks, asked.vectors, taps=taps)
         return records
+
+    # --- writing on
+
+    def write(
+        self,
+        asked: SessionRequest,
+        most: int,
+        watch: Watch | None = None,
+        tell: Callable[[tuple[int, ...], str], None] = lambda ids, text: None,
+    ) -> tuple[int, ...]:
+        """Write at most `most` tokens after the text and what was written before, the likeliest each time.
+
+        Returns all written ids. tell: called after each token with these and their text. Raises RequestError for a
+        model that writes nothing, after the end token and under a mask that is not the model's own, and
+        SupersededError as the watch does.
+        """
+        from attncli.models.generation import Manner, end_tokens, prompt_tokens, write, writer
+
+        with self.running_of(asked.model):
+            model, ids = self.decoder(asked), asked.written
+            if ids and ids[-1] in end_tokens(model.place):
+                raise RequestError("the model has ended its text: write again from one of its tokens")
+            if any(mask not in (None, model.usual_mask(None)) for mask in asked.masks[:1]):
+                raise RequestError(f"writing needs the mask of the model, {model.usual_mask(None)}")
+            self.text(asked)  # refuses what the model can not have written
+            steps = write(model, prompt_tokens(model, *asked.text), Manner(most), written=ids)
+            for number, step in enumerate(steps, 1):
+                ids += (step.token,)
+                tell(ids, writer(model).decode(ids))
+                if watch is not None:
+                    watch(number / most)
+        return ids
+
+    def text(self, asked: SessionRequest) -> "Tokens":
+        """Return the tokens of the text with what was written; of an encoder-decoder those of its output.
+
+        Raises RequestError for ids that the model can't write, and for more tokens than it takes.
+        """
+        from attncli.models.generation import extend, next_output, prompt_tokens, writer
+
+        with self.running_of(asked.model):
+            model = self.decoder(asked)
+            if max(asked.written, default=0) >= len(next_output(model).labels):
+                raise RequestError(f"{asked.model} has no token {max(asked.written)}")
+            text, most = extend(model, prompt_tokens(model, *asked.text), asked.written), writer(model).max_tokens
+            if len(text) > most:
+                raise RequestError(f"the text with what was written has {len(text)} tokens; {asked.model} takes {most}")
+            return text
+
+    def written_records(self, asked: SessionRequest, request: Request, watch: Watch | None) -> list[AttentionRecord]:
+        """Return the records of the text with what was written, one per mask."""
+        from attncli.models.engine import tokens_under_masks
+        from attncli.models.generation import prompt_tokens, read_steps, with_steps
+
+        model = self.decoder(asked)
+        text, taps = self.text(asked), watching(model, asked, watch)
+        request = replace(request, predict=False)  # the steps say what is likely
+        [records] = tokens_under_masks(model, [text], request, asked.masks, asked.vectors, taps=taps)
+        prompt = prompt_tokens(model, *asked.text)
+        steps = [read_steps(model, prompt, asked.written, mask) for mask in asked.masks]
+        return [
+            with_steps(model, record, text, some, request.grouping) for record, some in zip(records, steps, strict=True)
+        ]
+
+    def decoder(self, asked: SessionRequest) -> "InTorch":
+        """Return the model that writes. Raises RequestError if it writes nothing, and as `engine` does."""
+        from attncli.models.devices import InTorch
+        from attncli.models.generation import next_output
+
+        self.wake(asked.model)
+        model = self.engine(asked.model, asked.without).of_part(asked.request.which)
+        assert isinstance(model, InTorch)
+        next_output(model)
+        return model
+
+    # --- memory
 
     def keep(self, asked: SessionRequest, records: list[AttentionRecord]) -> None:
         with self.changing:

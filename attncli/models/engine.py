@@ -587,14 +587,28 @@ def under_masks(
     if part is not None:
         engine.check(request)
         texts = [part.ready(one, request.target) for one in engine.tokenize(inputs, request.pad_to)]
-        if request.vectors is None and request.measure == "weight":
-            request = replace(request, vectors=vectors_within(part, texts, request, most, len(masks)))
-        texts = list(part.fitting([texts], request, len(masks), copies))
-        runs = [part.attend_tokens(texts, replace(request, mask=mask), taps) for mask in masks]
+        yield from tokens_under_masks(part, texts, request, masks, most, copies, taps)
     elif len(masks) > 1:
         raise RequestError(f"{engine.place.name} supports only its own mask: request a single mask")
     else:
-        runs = [engine.answer(inputs, replace(request, mask=mask), together=True, copies=copies) for mask in masks]
+        for record in engine.answer(inputs, replace(request, mask=masks[0]), together=True, copies=copies):
+            yield [record]
+
+
+def tokens_under_masks(
+    part: Engine,
+    texts: Sequence[Tokens],
+    request: Request,
+    masks: Sequence[str | None],
+    most: float,
+    copies: float = 0,
+    taps: Sequence[Tap] = (),
+) -> Iterator[list[AttentionRecord]]:
+    """Yield the records of tokenized texts as `under_masks` does. part: a model that can be tapped."""
+    if request.vectors is None and request.measure == "weight":
+        request = replace(request, vectors=vectors_within(part, texts, request, most, len(masks)))
+    texts = list(part.fitting([texts], request, len(masks), copies))
+    runs = [part.attend_tokens(texts, replace(request, mask=mask), taps) for mask in masks]
     for records in zip(*runs, strict=True):
         yield list(records)
 

@@ -9,9 +9,10 @@ them before those of the new token (`KeysAndValues`). Networks of transformers r
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +23,14 @@ from attncli.models.devices import InTorch
 from attncli.models.hub import CONFIG_FILE, GENERATION_FILE, Place
 from attncli.models.model import Model
 from attncli.models.output import Output
+from attncli.models.taken import read_by
 from attncli.models.transformers_engine import TransformersModel
+from attncli.record import AttentionRecord
+from attncli.record.display import in_stretches
+from attncli.record.grouping import axes_of, first_unit
+from attncli.record.parts import Answer, PredictionSummary
+from attncli.record.selection import TOKENS, Grouping
+from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
 
 LIKELY = 5  # next tokens whose probabilities are kept for each step
@@ -77,24 +85,29 @@ class KeysAndValues(Tap):
         )
 
 
-def write(model: InTorch, tokens: Tokens, manner: Manner = Manner(), taps: Sequence[Tap] = ()) -> Iterator[Step]:
+def write(
+    model: InTorch, tokens: Tokens, manner: Manner = Manner(), taps: Sequence[Tap] = (), written: Sequence[int] = ()
+) -> Iterator[Step]:
     """Write on from a text: yield each step until the end token, `max_tokens` or the model's last position.
 
     tokens: of an encoder-decoder its input (`InTorch.ready` is not needed). taps: read or change the blocks of every
-    step; queries and keys of a block are counted from the beginning of the text.
+    step; queries and keys of a block are counted from the beginning of the text. written: ids that already follow the
+    text.
 
     Raises RequestError if the model predicts no next token, or its numbers are not finite.
     """
     output = next_output(model)
     ends, draw = end_tokens(model.place), torch.Generator().manual_seed(manner.seed)
-    new: Sequence[int] = tokens.ids
+    new: Sequence[int] = written
     if isinstance(model, TransformersModel):
-        room, new = (model.fed.max_tokens - 1 if model.paired else model.tokenizer.max_tokens - len(tokens)), []
+        room = model.fed.max_tokens - 1 if model.paired else model.tokenizer.max_tokens - len(tokens)
+        room -= len(written)
         logits_after = _read_again(model, tokens, output, taps)
     else:
         assert isinstance(model, Model)
-        room = model.tokenizer.max_tokens - len(tokens)
-        logits_after = _with_cache(model, tokens, output, min(manner.max_tokens, room), taps)
+        new = [*tokens.ids, *written]
+        room = model.tokenizer.max_tokens - len(new)
+        logits_after = _with_cache(model, tokens, output, len(new) + min(manner.max_tokens, room), taps)
     if room < 1:
         raise RequestError(f"the text fills all positions of {model.place.name}: shorten it")
     most = min(manner.max_tokens, room)
@@ -112,6 +125,13 @@ def write(model: InTorch, tokens: Tokens, manner: Manner = Manner(), taps: Seque
         if step.ends:
             return
         new = [token]
+
+
+def prompt_tokens(model: InTorch, text: str, pair: str | None = None) -> Tokens:
+    """Return the tokens of a text to write on from: a decoder's without the special token that ends a text."""
+    tokens = model.tokenizer.encode(text, pair)
+    last = len(tokens) - 1
+    return tokens.take(range(last)) if model.part == "decoder" and tokens.special[last] and last > 0 else tokens
 
 
 def next_output(model: InTorch) -> Output:
@@ -148,8 +168,8 @@ def choose(logits: Tensor, manner: Manner, draw: torch.Generator) -> int:
 def _with_cache(
     model: Model, tokens: Tokens, output: Output, most: int, taps: Sequence[Tap]
 ) -> Callable[[Sequence[int]], Tensor]:
-    """Return a function from new ids to the logits after the last of them, which keeps keys and values."""
-    kept = KeysAndValues(len(tokens) + most)
+    """Return a function from new ids to the logits after the last of them, which keeps `most` keys and values."""
+    kept = KeysAndValues(most)
     model.need(model.layers)
 
     def logits_after(new: Sequence[int]) -> Tensor:
@@ -183,14 +203,52 @@ def extend(model: InTorch, tokens: Tokens, ids: Sequence[int]) -> Tokens:
     return model.extend(tokens, ids) if isinstance(model, TransformersModel) else model.tokenizer.extend(tokens, ids)
 
 
+def read_steps(
+    model: InTorch, tokens: Tokens, ids: Sequence[int], mask: str | None = None, taps: Sequence[Tap] = ()
+) -> list[Step]:
+    """Return the steps in which the model would write these ids after a text, from one pass over the whole."""
+    ends = end_tokens(model.place)
+    rows = next_probabilities(model, tokens, ids, mask, taps)[:-1]
+    best = rows.topk(min(LIKELY, rows.shape[-1]))
+    likely = [list(zip(*pair, strict=True)) for pair in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
+    return [Step(one, float(row[one]), some, one in ends) for one, row, some in zip(ids, rows, likely, strict=True)]
+
+
 def next_probabilities(
-    model: InTorch, tokens: Tokens, written: Sequence[int], taps: Sequence[Tap] = ()
-) -> Sequence[float]:
-    """Return the probability of each token of the vocabulary after a text and what was written so far."""
+    model: InTorch, tokens: Tokens, written: Sequence[int], mask: str | None = None, taps: Sequence[Tap] = ()
+) -> Tensor:
+    """Return the probability of each token of the vocabulary after a text, and after each token written since.
+
+    The result is float64 `[1 + written, token of the vocabulary]`.
+    """
     text = extend(model, tokens, written)
-    output = next_output(model)
+    output, count = next_output(model), len(text.spoken)
     with torch.inference_mode():
-        [hidden] = model.last_hidden([text], taps=taps)
-        [[logits]] = output([hidden], [text], [[len(text.spoken) - 1]])
-        found: list[float] = logits.double().softmax(dim=-1).tolist()
-    return found
+        [hidden] = model.last_hidden([text], mask, taps)
+        [logits] = output([hidden], [text], [list(range(count - len(written) - 1, count))])
+        return logits.cpu().double().softmax(dim=-1)
+
+
+def with_steps(
+    model: InTorch, record: AttentionRecord, text: Tokens, steps: Sequence[Step], grouping: Grouping = TOKENS
+) -> AttentionRecord:
+    """Return the record of a text that ends in written tokens, with the most likely tokens at every step.
+
+    text: all its tokens (`extend`). grouping: of the record. Stretches have no steps: their record stays as it is.
+    """
+    if in_stretches(record):
+        return record
+    groups, start = axes_of(grouping, text.plain, read_by(text, model.part)).queries.groups, len(text) - len(steps)
+    names, notation, ends = model.tokenizer.backend.id_to_token, writer(model).notation, {one[-1] for one in groups}
+    answers = []
+    for place, step in enumerate(steps, start - 1):
+        for token, probability in step.likely if place in ends else []:  # inside a word the next piece is no choice
+            [word] = notation.read([names(token) or f"<{token}>"], [False])
+            answers.append(Answer(word, float(np.log(max(probability, 1e-38))), probability, place, place + 1))
+    prediction = PredictionSummary("next", "next", True, answers)
+    return replace(record, written=first_unit(groups, start), prediction=prediction.between(groups))
+
+
+def writer(model: InTorch) -> Tokenizer:
+    """Return the tokenizer of what a model writes."""
+    return model.fed if isinstance(model, TransformersModel) and model.paired else model.tokenizer

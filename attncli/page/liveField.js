@@ -1,8 +1,10 @@
 // The field to type in, the menus of models and of what was looked at before, and what is said of a text that is asked for.
+// What the model writes on is in liveWrite.js.
 
 import { hasVectors, maskOf } from "./data.js";
 import { ask, stop } from "./liveAsk.js";
 import { savePage } from "./liveSave.js";
+import { makeWriting, noteReplaced, onlyTyped, showWriting, writing } from "./liveWrite.js";
 import { find, hasThem, isShown, knows, live, show, take } from "./liveTexts.js";
 import { state } from "./state.js";
 
@@ -25,6 +27,7 @@ export function makeField() {
   fillEarlier();
   for (const field of [typed, paired]) {
     field.addEventListener("input", () => {
+      onlyTyped();
       look();
       clearTimeout(settling);
       settling = setTimeout(remember, SETTLED);
@@ -32,7 +35,11 @@ export function makeField() {
     field.addEventListener("change", remember);
     field.addEventListener("keydown", keyInField);
   }
-  models.addEventListener("change", look);
+  models.addEventListener("change", () => {
+    onlyTyped();
+    look();
+  });
+  makeWriting(look, write);
   earlier.addEventListener("change", goBack);
   element("asking").addEventListener("submit", (event) => event.preventDefault());
   element("stop").addEventListener("click", () => {
@@ -62,14 +69,14 @@ function toField(event) {
   typed.focus();
 }
 
-/** What is in the fields. */
+/** What is in the fields, with what the model wrote after it and the silenced heads. */
 function text() {
-  return { text: typed.value, pair: paired.value || null };
+  return { text: typed.value, pair: paired.value || null, ...writing() };
 }
 
 function wish() {
   const head = state.view === "neuron" ? [state.layer, state.head] : null;
-  return { model: models.value, ...text(), head, fresh: !knows(models.value) };
+  return { model: models.value, ...text(), head, fresh: !knows(models.value), write: false };
 }
 
 /** Show what is in the fields: at once if it is here, else as soon as it comes. */
@@ -90,8 +97,19 @@ function look() {
   request(model, what);
 }
 
+/** Let the model write on after the first `kept` of its tokens. */
+function write(kept) {
+  const [model, what] = [models.value, text()];
+  const written = what.written.slice(0, kept);
+  ask({ ...wish(), written, write: true }, heard((page, chunks) => {
+    noteReplaced(kept, page.texts[0].written);
+    take(model, { ...what, written: page.texts[0].written }, page, chunks);
+  }));
+}
+
 /** In Neuron, ask for q and k of a head that lacks them, once. */
 export function lookAgain() {
+  showWriting();
   if (state.view !== "neuron" || !maskOf(state.text, state.mask) || hasVectors(state.text, state.mask, state.layer, state.head)) return;
   const [model, what] = [models.value, text()];
   const name = JSON.stringify([model, what, state.layer, state.head]);
@@ -103,7 +121,12 @@ export function lookAgain() {
 function request(model, what) {
   const asked = wish();
   if (asked.head) tried = JSON.stringify([model, what, ...asked.head]);
-  ask(asked, {
+  ask(asked, heard((page, chunks) => take(model, what, page, chunks)));
+}
+
+/** What is told of an answer that is waited for. `took(page, chunks)` gets it. */
+function heard(took) {
+  return {
     share: (share) => {
       problem.hidden = true;
       progress.hidden = element("stop").hidden = false;
@@ -112,10 +135,10 @@ function request(model, what) {
     },
     answer: (page, chunks) => {
       tell("");
-      take(model, what, page, chunks);
+      took(page, chunks);
     },
     error: tell,
-  });
+  };
 }
 
 /** Say what is wrong; nothing, if nothing is. */
@@ -130,8 +153,8 @@ function tell(error) {
 /** What was typed on from an earlier text takes its place in the menu. */
 function remember() {
   clearTimeout(settling);
-  const now = text();
-  if (!isShown(models.value, now)) return;
+  const now = { text: typed.value, pair: paired.value || null };
+  if (!isShown(models.value, text())) return;
   const same = (one) => one.text === now.text && (one.pair ?? null) === now.pair;
   const [last] = before;
   const wasTypedOn = last && !live.texts.includes(last) && last.text !== "" && now.text.startsWith(last.text) && (last.pair ?? null) === now.pair;
@@ -149,5 +172,6 @@ function goBack() {
   earlier.value = "";
   if (chosen === undefined) return;
   [typed.value, paired.value] = [chosen.text, chosen.pair ?? ""];
+  onlyTyped();
   look();
 }

@@ -15,9 +15,9 @@ const places = new Map(); // model -> the layer and heads that were looked at la
 const openings = new Map(); // model -> the head that told most of its first text
 let shown = keep(live.model, live.texts[0], aboutOf(page), 0, [], 0);
 
-/** What names a text of a model. */
-function nameOf(model, { text, pair }) {
-  return JSON.stringify([model, text, pair || null]);
+/** What names a text of a model, with what it wrote and its silenced heads. */
+function nameOf(model, { text, pair, written = [], without = [] }) {
+  return JSON.stringify([model, text, pair || null, written, without]);
 }
 
 function keep(model, text, about, number, ids, size) {

@@ -1,6 +1,5 @@
 """Describe the records of a page as JSON and chunks of numbers, as data.js reads them."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 
 from attncli.analysis.edges import Edge, Usual, edges
 from attncli.analysis.patterns import summarise
+from attncli.analysis.written import WrittenToken, written_tokens
 from attncli.base import __version__
 from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
@@ -17,7 +17,6 @@ from attncli.page.packing import PLAIN, TEXTS, Chunks, pack_layer, pack_layers, 
 from attncli.page.vectors import store
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.record.display import HEAD_COLOURS, WEIGHTS, notes, pool
-from attncli.record.parts import Answer
 from attncli.text.tokens import Tokens, word_groups, word_texts
 
 # --- records of which some heads are kept -------------------------------------------------------------
@@ -285,13 +284,13 @@ def findings_entry(record: AttentionRecord, kept: FullHeads | None = None) -> di
 
     heads: `[layer, head, query, key, weight, usual]`, the farthest above first; of a small page those that it has in
     full. count: the number of heads with such an edge. texts: the number of texts that the usual weight is a mean over.
-    steps: of a text that a model wrote, what each written token was made of (`steps_entry`).
+    steps: of a text that a model wrote, what each written token was made of.
     """
     over = Usual.of_text(record)
     of_heads = edges(record, over)
     found = [edge for edge, *_ in of_heads]
     shown = [edge for edge in found if kept is None or (edge.layer, edge.head) in kept.heads]
-    steps = {} if record.written is None else {"steps": steps_entry(record, [one for some in of_heads for one in some])}
+    steps = {} if record.written is None else {"steps": [_step_entry(one) for one in written_tokens(record, of_heads)]}
     return {
         **steps,
         "heads": list(map(_edge_entry, shown[:MOST_FINDINGS])),
@@ -300,32 +299,15 @@ def findings_entry(record: AttentionRecord, kept: FullHeads | None = None) -> di
     }
 
 
-def steps_entry(record: AttentionRecord, strong: Sequence[Edge]) -> list[dict[str, Any]]:
-    """Describe each written token: the query whose row it was chosen from, its probability if it is among the most
-    likely ones, these, and the edge of that row farthest above its usual weight, if any is far above.
-    """
-    assert record.written is not None
-    best: dict[int, Edge] = {}
-    for edge in sorted(strong, key=lambda edge: edge.above):
-        best[edge.query] = edge
-    answers: dict[int, list[Answer]] = defaultdict(list)
-    for answer in record.prediction.answers if record.prediction is not None else ():
-        if answer.start is not None:
-            answers[answer.start].append(answer)
-    found = []
-    for place in range(record.written, len(record.tokens)):
-        likely = {one.label: round(one.probability or 0.0, 4) for one in answers[place - 1]}
-        farthest = best.get(place - 1)
-        found.append(
-            {
-                "query": place - 1,
-                "token": place,
-                "probability": likely.get(record.tokens.shown[place]),
-                "likely": [[visible(label), probability] for label, probability in likely.items()],
-                "edge": None if farthest is None else _edge_entry(farthest),
-            }
-        )
-    return found
+def _step_entry(token: WrittenToken) -> dict[str, Any]:
+    """Describe a written token: its row, its probability, the most likely ones, and the farthest edge of its row."""
+    return {
+        "query": token.query,
+        "token": token.place,
+        "probability": None if token.probability is None else round(token.probability, 4),
+        "likely": [[visible(label), round(probability, 4)] for label, probability in token.likely.items()],
+        "edge": _edge_entry(token.edges[0]) if token.edges else None,
+    }
 
 
 def _edge_entry(edge: Edge) -> list[Any]:

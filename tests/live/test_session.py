@@ -5,10 +5,13 @@ from threading import Thread
 
 import numpy as np
 import pytest
+from checkpoints import make_checkpoint
 
+from attncli import load_model
 from attncli.base.errors import RequestError
 from attncli.live import Session, SessionRequest
 from attncli.live.session import SupersededError, Watch, size_of
+from attncli.models.generation import Manner, prompt_tokens, write
 from attncli.models.model import Model
 from attncli.models.opening import Opening
 from attncli.record.selection import Grouping, Input, Request
@@ -152,3 +155,34 @@ def test_usual_weights_tell_how_far_they_are_and_are_stopped(session):
     told.clear()
     assert session.usual(ASKED, Watch(told.append)) is not None
     assert told == sorted(told) and len(told) > 5 and told[-1] < 1
+
+
+def test_it_writes_what_the_model_writes_and_reads_it_again(tmp_path):
+    model = load_model(str(make_checkpoint(tmp_path / "llama", "llama", "ForCausalLM")), "cpu")
+    one = Session([Opening("llama", "cpu")])
+    one.engines["llama", ""] = model
+    asked, told = SessionRequest("llama", Input("the cat sat")), []
+    few = one.write(asked, 3, tell=lambda ids, text: told.append(ids))
+    ids = one.write(replace(asked, written=few), 4)
+    steps = list(write(model, prompt_tokens(model, "the cat sat"), Manner(7)))
+    assert ids == tuple(step.token for step in steps) and told == [ids[:1], ids[:2], ids[:3]]
+    for without in ("", "1.0"):
+        for mask in (None, "none"):
+            record = one.record(replace(asked, written=ids, without=without, masks=(mask,)))
+            engine = model.without(without) if without else model
+            [own] = engine.attend_tokens([one.text(replace(asked, written=ids))], Request(mask=mask))
+            assert np.array_equal(record.weights, own.weights) and len(record.tokens) - record.written == len(ids)
+            likely = [answer.probability for answer in record.prediction.answers]
+            same = np.allclose(likely, [chance for step in steps for _, chance in step.likely], atol=1e-5)
+            assert same is (not without and mask is None)
+
+
+def test_writing_stops_where_it_is_told(tmp_path):
+    model = load_model(str(make_checkpoint(tmp_path / "llama", "llama", "ForCausalLM")), "cpu")
+    one = Session([Opening("llama", "cpu")])
+    one.engines["llama", ""] = model
+    watch = Watch()
+    with pytest.raises(SupersededError):
+        one.write(SessionRequest("llama", Input("the cat")), 5, watch, lambda ids, text: watch.dropped.set())
+    with pytest.raises(RequestError, match="needs the mask of the model, causal"):
+        one.write(SessionRequest("llama", Input("the cat"), masks=("none",)), 5)

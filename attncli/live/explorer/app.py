@@ -44,9 +44,11 @@ from attncli.live.explorer.panes import (
     ScreenState,
     StatusPane,
     TokensPane,
+    WrittenPane,
     screen_content,
 )
-from attncli.live.session import Newest, Session, SupersededError, Watch, settle
+from attncli.live.explorer.writing import shared
+from attncli.live.session import WRITES, Newest, Session, SupersededError, Watch, settle
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo, save_records
 from attncli.record.display import model_name
@@ -70,6 +72,8 @@ KEYS = (
     ("n,p", "finding(1),finding(-1)", "findings", "the next or previous finding: a head that stands out, or changed"),
     ("tab", "next_pane", "", "the next pane"),
     ("x", "silence", "silence (toggle)", "silence the head and go to the head that changes most; again: restore it"),
+    ("g", "write", "write on", "let the model write on from the end of the text; n and p go through what it wrote"),
+    ("G", "rewrite", "", "write again from the selected written token, without the silenced heads"),
     ("i,slash", "type", "type", "type a sentence; Enter or Esc returns to the panes"),
     ("enter", "show_map", "", "go to the map of the selected head"),
     ("k,j", "query(-1),query(1)", "", "the previous token, the next token"),
@@ -223,8 +227,12 @@ def save(session: Session, look: ScreenState, path: Path, pad_to: int | None, wa
         save_records([record], path)
 
 
+RUN_ONLY = ("--mask", "--measure", "--pad-to", "--pair")  # options that `generate` does not have
+
+
 def command(look: ScreenState, opening: Opening, pad_to: int | None, before: Texts | None = None) -> str | None:
-    """Return the command line that prints this head, or, as far as `diff` supports the comparison, its change.
+    """Return the command line that prints this head, or, as far as `diff` supports the comparison, its change; of a
+    written text the one that writes it.
 
     None if the text could harm a terminal.
     """
@@ -234,6 +242,8 @@ def command(look: ScreenState, opening: Opening, pad_to: int | None, before: Tex
     if look.against == "before" and before is not None and before.pair == look.text.pair and not without:
         compared, texts = True, [before.text, look.text.text]
     words = ["attncli", "diff" if compared else "run", "-l", str(look.layer), "-H", str(look.head)]
+    if look.written:
+        words, texts = ["attncli", "generate", "--max-tokens", str(len(look.written))], [look.text.text]
     for option, given, usual in (
         ("-m", look.model, "minilm"),
         ("--mask", look.mask, None),
@@ -245,9 +255,9 @@ def command(look: ScreenState, opening: Opening, pad_to: int | None, before: Tex
         ("--pad-to", pad_to, None),
         ("--pair", look.text.pair, None),
     ):
-        if given != usual:
+        if given != usual and not (look.written and option in RUN_ONLY):
             words += [option, str(given)]
-    if look.words:
+    if look.words and not look.written:
         words.append("--words")
     line = shlex.join([*words, *(["--"] if any(text.startswith("-") for text in texts) else []), *texts])
     return line if printable(line) == line else None
@@ -292,6 +302,20 @@ class Work(Watch):
         return f"{self.name}: {share}{time.monotonic() - self.began:.0f} s; Esc stops it"
 
 
+class Writing(Work):
+    """The progress of a model that writes on. look: the state from which it began. ids, text: what it wrote so far."""
+
+    def __init__(self, look: ScreenState, show: Callable[[Work], None]) -> None:
+        super().__init__(f"writing with {look.model}", show)
+        self.look = look
+        self.ids = look.written
+        self.text = ""
+
+    def note(self, ids: tuple[int, ...], text: str) -> None:
+        """Store what was written so far."""
+        self.ids, self.text = ids, text
+
+
 IDLE = 0.4  # seconds without a request until the usual weights are computed
 LONG = 0.5  # seconds after which running work is named
 
@@ -303,9 +327,11 @@ def need_same_content(look: ScreenState, other: ScreenState) -> bool:
 
 DARK, LIGHT = "textual-dark", "textual-light"
 NOTHING_YET = "there is no head to select yet"
+NOTHING_WRITTEN = "nothing is written yet: g writes on"
 MIDDLE, WIDE = 72, 132  # columns: minimum widths for panes beside each other, and for all four of them
 LOW, HIGH = 14, 44  # lines: below LOW a narrow screen has one pane; from HIGH on tokens have room below the map
 PANES = ("findings", "heads", "map", "tokens")
+CELL = 2  # lines of the selected cell's numbers
 FRAME = 2  # lines of a pane's border
 LEGEND = 3  # lines below the grid of heads, at most
 
@@ -345,6 +371,7 @@ class Explorer(App[None]):
         self.saving: Work | None = None
         self.named = False  # True if the status line names work
         self.unsettled = False  # True if a model was opened since the last `settle`
+        self.arranged = self.room
         self.newest = Newest("attncli-explore")
         self.keeping = ThreadPoolExecutor(1, "attncli-keep")
         self.idle: Timer | None = None
@@ -445,6 +472,8 @@ class Explorer(App[None]):
             self.return_to_answer()
         else:
             self.saving = None
+        if isinstance(running, Writing) and running.ids != running.look.written:
+            self.show_written(running)  # what it wrote so far stays
         self.say(f"stopped {running.name}")
         return True
 
@@ -468,25 +497,26 @@ class Explorer(App[None]):
             return
         if self.usual_of(self.look) not in self.session.usuals:
             look = self.look
-            self.work = Work("computing usual weights", self.tell_share)
+            work = self.work = Work("computing usual weights", self.tell_share)
 
             def usual(watch: Watch) -> Callable[[], None]:
                 self.session.usual(look.session_request(self.pad_to), watch)
                 if self.unsettled:
                     self.unsettled = False
                     settle()
-                return self.ask
+                return lambda: self.ask() if self.work is work else None
 
             self.newest.ask(self.then(usual, look), whose="look", watch=self.work)
 
     def show_answer(self, answer: ScreenContent) -> None:
-        first, known = self.answer is None, self.answer is not None and need_same_content(self.answer.look, answer.look)
-        same_grid = self.answer is not None and self.answer.record.layers == answer.record.layers
+        before = self.answer
+        first, known = before is None, before is not None and need_same_content(before.look, answer.look)
+        same_grid = before is not None and before.record.layers == answer.record.layers
         self.answer = answer
         self.look = self.look.restrict_to(answer.record, answer.first)
         if need_same_content(answer.look, self.look):
             self.work = None
-            self.select_first_finding(answer)
+            self.select_finding(answer, before)
         if not same_grid:
             self.arrange()
         self.redraw(keep=known and not self.named)
@@ -503,14 +533,25 @@ class Explorer(App[None]):
         with suppress(RuntimeError):
             self.keeping.submit(self.session.wake, model)
 
-    def select_first_finding(self, answer: ScreenContent) -> None:
-        """Select the first finding at the start, until a key selects something else, and after silencing a head."""
+    def select_finding(self, answer: ScreenContent, before: ScreenContent | None) -> None:
+        """Select a finding at the start, until a key selects something else, and after silencing a head and writing.
+
+        It is the first one. Of written tokens it is the first new one, or the one whose row is selected already.
+        before: the last answer.
+        """
         if not self.follow or not answer.findings:
             return
         finding = answer.findings[0]
-        if self.effect is not None:
-            self.effect = (finding.layer, finding.head), self.effect[1]
+        if answer.record.written is not None:
+            finding = answer.findings[self.look.finding(answer.findings) or 0]
+            ids = () if before is None else before.look.written
+            if answer.look.written != ids:
+                new = shared(ids, answer.look.written)
+                rows = [-1 if one.query is None else answer.known[one.query] for one in answer.findings]
+                finding = next((one for one, row in zip(answer.findings, rows, strict=True) if row >= new), finding)
         self.look = replace(self.look, **finding.selection)
+        if self.effect is not None and self.look.layer is not None and self.look.head is not None:
+            self.effect = (self.look.layer, self.look.head), self.effect[1]
 
     def hold_first(self, model: ModelInfo) -> None:
         """Select the head that was named on the command line."""
@@ -538,9 +579,25 @@ class Explorer(App[None]):
 
     def redraw(self, keep: bool = False) -> None:
         """Redraw all panes. keep: leave the status line unchanged."""
+        if self.arranged != self.room:
+            self.arrange()
         for pane in self.screen_stack[0].query(Pane):
             if not (keep and isinstance(pane, StatusPane)):
                 pane.redraw()
+
+    @property
+    def text_so_far(self) -> str | None:
+        """Return what the model has written while it writes on."""
+        return self.work.text if isinstance(self.work, Writing) else None
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """Return the lines of the written text with what it replaces, and those of the selected cell's numbers."""
+        if self.answer is None:
+            return int(self.text_so_far is not None), CELL
+        lines = 1 if self.text_so_far is not None else bool(self.answer.written) + bool(self.answer.earlier)
+        likely = 0 if self.answer.record.written is None else 1 + (self.answer.found is not None)
+        return lines, CELL + likely
 
     def hold(self, **changes: Any) -> None:
         """Change the selection within the current answer."""
@@ -662,10 +719,64 @@ class Explorer(App[None]):
     def action_compare(self) -> None:
         if self.look.against:
             self.change(replace(self.look, against=""))
+        elif self.look.written and self.look.without:
+            self.change(replace(self.look, against="whole"))
+        elif self.look.written:
+            self.say("a written text is compared with every head: silence one (x)")
         elif self.before is None:
             self.say("there is no previous sentence: type another one (i)")
         else:
             self.change(replace(self.look, against="before"))
+
+    def action_write(self) -> None:
+        """Write on from the end of the text."""
+        self.write(self.look)
+
+    def action_rewrite(self) -> None:
+        """Write again from the selected written token."""
+        kept = None if self.answer is None else self.answer.kept(self.look.query)
+        if kept is None:
+            self.say("select a written token: n and p go through them" if self.look.written else NOTHING_WRITTEN)
+            return
+        self.write(replace(self.look, written=self.look.written[:kept], earlier=self.look.written))
+
+    def write(self, look: ScreenState) -> None:
+        """Write on from a state. Esc stops it, and what it wrote so far stays."""
+        if self.newest.closed:
+            return
+        work = self.work = Writing(look, self.tell_share)
+
+        def written(watch: Watch) -> Callable[[], None]:
+            def tell(ids: tuple[int, ...], text: str) -> None:
+                work.note(ids, text)
+                self.post_message(Call(self.show_progress, work))
+
+            self.session.write(look.session_request(), WRITES, watch, tell)
+            return lambda: self.show_written(work) if self.work is work else None
+
+        self.newest.ask(self.then(written, self.look), whose="look", watch=work)
+        self.show_progress()
+
+    def show_progress(self) -> None:
+        """Show what the model has written so far."""
+        if self.arranged != self.room:
+            self.arrange()
+        self.screen_stack[0].query_one("#written", WrittenPane).redraw()
+
+    def show_written(self, work: Writing) -> None:
+        """Request the maps of the text with what was written."""
+        look = work.look
+        alike = not look.written or look.written_without == look.without
+        self.change(
+            replace(
+                self.look,
+                written=work.ids,
+                written_without=look.without if alike else None,
+                earlier=look.earlier,
+                against="whole" if look.without and self.look.against else "",
+            )
+        )
+        self.follow = True
 
     def action_undo(self) -> None:
         if not self.undone:
@@ -688,13 +799,14 @@ class Explorer(App[None]):
             self.choose_model(step_through(models, self.look.model, 1))
 
     def choose_model(self, name: str) -> None:
-        self.change(replace(self.look, model=name, without=(), against="", query=None, key=None))
+        look = self.look.with_text(self.look.text)
+        self.change(replace(look, model=name, without=(), against="", query=None, key=None))
         self.say(f"{self.work} ...")
 
     def action_pair(self) -> None:
         def set_pair(pair: str | None) -> None:
             if pair is not None:
-                self.change(replace(self.look, text=self.look.text._replace(pair=pair or None)))
+                self.change(self.look.with_text(self.look.text._replace(pair=pair or None)))
 
         self.push_screen(Line("second text (empty for none)", self.look.text.pair or ""), set_pair)
 
@@ -729,6 +841,9 @@ class Explorer(App[None]):
         self.push_screen(Line(question, f"attention-{self.look.layer}.{self.look.head}.png"), save_as)
 
     def action_copy(self) -> None:
+        if self.look.written and (self.look.written_without != self.look.without or self.look.text.pair):
+            self.say("no command writes this text: S saves it")
+            return
         line = command(self.look, self.session.by_name[self.look.model], self.pad_to, self.before)
         if line is None:
             self.say("the text has characters that could control a terminal, so the command is not copied")
@@ -777,6 +892,7 @@ class Explorer(App[None]):
 
     def compose(self) -> ComposeResult:
         yield TextField(self.look.text.text, placeholder="a sentence", id="text")
+        yield WrittenPane(id="written")
         yield StatusPane(id="status")
         with Container(id="main"):
             with Vertical(id="left"):
@@ -804,7 +920,7 @@ class Explorer(App[None]):
             return
         if text != self.baseline.text:
             self.before = self.baseline.text
-        self.look = replace(self.look, text=text)
+        self.look = self.look.with_text(text)
         self.ask()
 
     @on(Input.Submitted, "#text")
@@ -829,6 +945,9 @@ class Explorer(App[None]):
             pane.display = name in shown
         screen = self.screen_stack[0]
         left, right = shown & {"findings", "heads"}, shown & {"map", "tokens"}
+        self.arranged = self.room
+        written, cell = screen.query_one("#written"), screen.query_one("#cell")
+        written.display, written.styles.height, cell.styles.height = self.room[0] > 0, *self.room
         screen.query_one("#left").display, screen.query_one("#right").display = bool(left), bool(right)
         screen.set_class(not right, "left-alone")
         screen.set_class(wide, "wide")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from rich.cells import cell_len
@@ -32,6 +32,8 @@ class Finding:
     figures: str
     query: int | None = None
     key: int | None = None
+
+    identity: ClassVar[Sequence[str]] = ("layer", "head")  # the fields of the screen's state that select it
 
     @property
     def selection(self) -> dict[str, Any]:

@@ -29,9 +29,19 @@ from attncli.live.explorer.window import (
     tokens_window,
     weights_window,
 )
+from attncli.live.explorer.writing import (
+    WrittenFinding,
+    describe_rewriting,
+    first_shown,
+    next_lines,
+    shared,
+    written_findings,
+    written_line,
+)
 from attncli.live.session import Session, SessionRequest, Watch
 from attncli.record import AttentionRecord
-from attncli.record.display import describe_prediction, record_size
+from attncli.record.display import describe_prediction, in_stretches, record_size
+from attncli.record.grouping import axes_of
 from attncli.record.selection import Grouping, Input, Request, heads_list
 from attncli.report.canvas import Canvas
 from attncli.report.heads import GLYPH_WIDTHS, describe_head, glyph_cell, glyph_legend, sink_note
@@ -49,7 +59,9 @@ class ScreenState:
     """One state of the screen. Every change creates a new one.
 
     without: silenced heads, (layer, head). layer, head: the selected head; None until the first answer selects one.
-    query, key: the tokens of the selected cell. against: the comparison.
+    query, key: the tokens of the selected cell. against: the comparison. written: ids that the model wrote after the
+    text. written_without: the silenced heads that it wrote all of them with; None if they changed meanwhile. earlier:
+    the ids that `written` replaces.
     """
 
     model: str
@@ -64,22 +76,28 @@ class ScreenState:
     query: int | None = None
     key: int | None = None
     special: bool = True
+    written: tuple[int, ...] = ()
+    written_without: tuple[tuple[int, int], ...] | None = None
+    earlier: tuple[int, ...] = ()
 
     def session_request(self, pad_to: int | None = None) -> SessionRequest:
         """Return the request to a session for this state. The selection within the answer adds nothing to it."""
         grouping = Grouping(words=self.words, stretches=True)
         request = Request(measure=self.measure, pad_to=pad_to, predict=True, grouping=grouping)
-        return SessionRequest(self.model, self.text, request, (self.mask,), heads_list(self.without))
+        without = heads_list(self.without)
+        return SessionRequest(self.model, self.text, request, (self.mask,), without, written=self.written)
 
     def held(self) -> Held:
         """Return the selection, which must have a head."""
         assert self.layer is not None and self.head is not None
         return Held(self.layer, self.head, self.query, self.key, self.special)
 
-    def finding(self, findings: Sequence[Finding]) -> int | None:
-        """Return the place of the selected head in the list of findings."""
-        here = self.layer, self.head
-        return next((place for place, one in enumerate(findings) if (one.layer, one.head) == here), None)
+    def finding(self, findings: Sequence[Finding | WrittenFinding]) -> int | None:
+        """Return the place of the selected head, or of the written token whose row is selected, in the findings."""
+        for place, one in enumerate(findings):
+            if all(getattr(one, name) == getattr(self, name) for name in one.identity):
+                return place
+        return None
 
     def restrict_to(self, record: AttentionRecord, telling: tuple[int, int]) -> "ScreenState":
         """Return the state restricted to this record's heads and tokens. `telling` replaces a missing head."""
@@ -98,6 +116,10 @@ class ScreenState:
         without = others if len(others) < len(self.without) else tuple(sorted((*others, (layer, head))))
         return replace(self, without=without, against="whole" if without else "")
 
+    def with_text(self, text: Input) -> "ScreenState":
+        """Return the state with another text, after which nothing is written."""
+        return replace(self, text=text, written=(), written_without=None, earlier=())
+
 
 # --- answers -------------------------------------------------------------------------------------------
 
@@ -108,7 +130,9 @@ class ScreenContent:
 
     record: weights, or norms as shares of their rows. telling: the strong edges of the most notable heads, in order.
     usual_texts: the number of texts of their usual weights, this one included. found: the difference from the
-    comparison. findings: the heads that stand out, or that changed. said: the model's prediction in lines.
+    comparison. findings: the heads that stand out, or that changed, or the written tokens. said: the model's prediction
+    in lines. written, earlier: the tokens that the model wrote, and those that they replace. known: by query, how many
+    of the written tokens its row knows; negative before the end of the text.
     """
 
     look: ScreenState
@@ -117,13 +141,21 @@ class ScreenContent:
     telling: Sequence[Sequence[Edge]]
     usual_texts: int
     found: Difference | None
-    findings: Sequence[Finding]
+    findings: Sequence[Finding | WrittenFinding]
     said: Sequence[str]
+    written: Sequence[str] = ()
+    earlier: Sequence[str] = ()
+    known: Sequence[int] = ()
 
     @property
     def first(self) -> tuple[int, int]:
         """Return the head that `run` names first."""
         return telling_head(self.record, self.telling)
+
+    def kept(self, query: int | None) -> int | None:
+        """Return how many written tokens the row of a query knows; None if none was chosen from it or after it."""
+        known = -1 if query is None or not self.known else self.known[query]
+        return known if 0 <= known < len(self.written) else None
 
     def edge(self, layer: int, head: int, query: int, key: int) -> Edge | None:
         """Return a cell's strong edge, or None."""
@@ -151,9 +183,28 @@ def screen_content(
     usual = session.baseline(record, over)
     telling = edges(record, usual)
     watch.check()
-    findings = record_findings(record, telling) if found is None else change_findings(found, look.without)
-    said = tuple(describe_prediction(record))
-    return ScreenContent(look, record, summarise(record), telling, usual.texts, found, findings, said)
+    made = ScreenContent(look, record, summarise(record), telling, usual.texts, found, [], describe_prediction(record))
+    if record.written is not None:
+        findings: Sequence[Finding | WrittenFinding] = written_findings(record, telling, look.without, found)
+    elif found is not None:
+        findings = change_findings(found, look.without)
+    else:
+        findings = record_findings(record, telling)
+    made = replace(made, findings=findings)
+    return with_written(session, made) if look.written and not in_stretches(record) else made
+
+
+def with_written(session: Session, content: ScreenContent) -> ScreenContent:
+    """Return the content with the tokens that the model wrote, and those that they replace."""
+    look = content.look
+    text = session.text(look.session_request())
+    start, groups = len(text) - len(look.written), axes_of(Grouping(words=look.words), text.plain).queries.groups
+    written, earlier, said = text.shown[start:], list[str](), list[str]()
+    if look.earlier:
+        earlier = session.text(replace(look, written=look.earlier).session_request()).shown[start:]
+        said = [describe_rewriting(written, earlier, shared(look.written, look.earlier))]
+    known = [group[-1] + 1 - start for group in groups]
+    return replace(content, said=said, written=written, earlier=earlier, known=known)
 
 
 # --- panes ---------------------------------------------------------------------------------------------
@@ -170,6 +221,7 @@ class Explorer(Protocol):
 
     answer: "ScreenContent | None"
     look: "ScreenState"
+    text_so_far: str | None  # while the model writes
 
     def hold(self, **changes: Any) -> None:
         """Select another layer, head, query or key."""
@@ -258,13 +310,18 @@ class FindingsPane(Pane):
     def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
         record, findings = answer.record, answer.findings
         every, count = len(record.layers) * len(record.heads), len(findings)
+        written = record.written is not None
         self.border_title = f"findings: {count} of {every} heads{' changed' if answer.found is not None else ''}"
+        if written:
+            self.border_title = f"written: {len(answer.written)} tokens"
         if answer.found is not None:
-            self.border_subtitle = "largest change, and weight moved"
+            self.border_subtitle = f"largest change{'' if written else ', and weight moved'}"
         elif answer.usual_texts > 1:
             self.border_subtitle = f"usual: this text, {answer.usual_texts - 1} samples"
         else:
             self.border_subtitle = "usual: this text alone"
+        if written and answer.found is None:
+            self.border_subtitle = f"({self.border_subtitle})"
         if not findings:
             none = "no map changed" if answer.found is not None else "no head stands out: no weight is far above usual"
             return [Text(line) for line in fold(none, canvas.width)]
@@ -294,7 +351,9 @@ class HeadsPane(Pane):
         """Return the symbol of each head, computed once per answer and width."""
         same = answer, wide, canvas.colour
         if self.cells is None or self.cells[0][0] is not answer or self.cells[0][1:] != same[1:]:
-            found, listed = answer.found, {(one.layer, one.head) for one in answer.findings}
+            found = answer.found
+            heads = [(one.layer, one.head) for one in answer.findings]
+            listed = {(layer, head) for layer, head in heads if layer is not None and head is not None}
             made = (
                 glyph_cell(answer.record, answer.summaries, canvas, listed, wide)
                 if found is None
@@ -414,7 +473,29 @@ class CellPane(Pane):
         else:
             edge = answer.edge(*head, look.query, look.key)
             said = cell_lines(record, head, look.query, look.key, edge, answer.found)
-        return [Text(line) for one in said for line in fold(one, canvas.width)]
+        lines = [Text(line) for one in said for line in fold(one, canvas.width)]
+        if record.written is None:
+            return lines
+        records = [record] if answer.found is None else [record, answer.found.first]
+        return [*next_lines(records, look.query, canvas), *lines]
+
+
+class WrittenPane(Pane):
+    """What the model wrote, with the token of the selected row marked, under what it replaces, with the first
+    difference marked.
+    """
+
+    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
+        text = self.explorer.text_so_far
+        if text is not None:
+            return [written_line("writing", list(text), first_shown(text, len(text), canvas), canvas)]
+        count = answer.kept(look.query)
+        first = first_shown(answer.written, len(answer.written) if count is None else count, canvas)
+        lines = [written_line("written", answer.written, first, canvas, count)]
+        if answer.earlier:
+            same = shared(answer.look.written, answer.look.earlier)
+            lines = [written_line("earlier", answer.earlier, first, canvas, same), *lines]
+        return lines
 
 
 class StatusPane(Pane):

@@ -31,14 +31,14 @@ from attncli.base.printable import printable
 from attncli.base.untrusted import parse_json
 from attncli.live.server import guard
 from attncli.live.server.guard import POLICY, Guard, Lock, Receive, Scope, Send
-from attncli.live.session import Newest, Session, SessionRequest, SupersededError, Watch
+from attncli.live.session import WRITES, Newest, Session, SessionRequest, SupersededError, Watch
 from attncli.models.engine import SHORT
 from attncli.page import MEAN, Start, advice, document
 from attncli.page.live import LivePage
 from attncli.page.payload import plain_payload
 from attncli.record import AttentionRecord
 from attncli.record.display import in_stretches
-from attncli.record.selection import Grouping, Input, Request
+from attncli.record.selection import Grouping, Input, Request, heads_list
 
 if TYPE_CHECKING:
     from attncli.models.engine import Engine
@@ -122,8 +122,8 @@ class Wish:
     """A page's request for a text. whose: the page's id. model: its name in the session.
 
     head: the (layer, head) whose q and k are displayed, or None. fresh: the page has no results of this model yet, so
-    the response must contain the head to start with. state: the view and the first mask of a page to save;
-    None otherwise.
+    the response must contain the head to start with. without: silenced heads. written: ids that the model wrote after
+    the text. write: let it write on. state: the view and the first mask of a page to save; None otherwise.
     """
 
     whose: str
@@ -131,6 +131,9 @@ class Wish:
     text: Input
     head: tuple[int, int] | None
     fresh: bool
+    without: tuple[tuple[int, int], ...] = ()
+    written: tuple[int, ...] = ()
+    write: bool = False
     state: Mapping[str, Any] | None = None
 
 
@@ -143,6 +146,9 @@ def fields_of(site: Site) -> dict[str, schema.Check]:
         "pair": schema.maybe(schema.text(None)),
         "head": schema.maybe(schema.list_of(whole, 2)),
         "fresh": schema.flag(),
+        "without": schema.list_of(schema.list_of(whole, 2)),
+        "written": schema.list_of(whole),
+        "write": schema.flag(),
     }
 
 
@@ -168,7 +174,9 @@ def wish_of(body: bytes, site: Site, saving: bool = False) -> Wish:
     schema.fields({**fields_of(site), **more})(asked, "it")
     head = None if asked["head"] is None else (asked["head"][0], asked["head"][1])
     text = Input(asked["text"], asked["pair"] or None)
-    return Wish(asked["whose"], site.names[asked["model"]], text, head, asked["fresh"], asked.get("state"))
+    without = tuple((layer, number) for layer, number in asked["without"])
+    model, written = site.names[asked["model"]], tuple(asked["written"])
+    return Wish(asked["whose"], model, text, head, asked["fresh"], without, written, asked["write"], asked.get("state"))
 
 
 # --- answers -------------------------------------------------------------------------------------------
@@ -184,12 +192,16 @@ def answer(site: Site, wish: Wish, watch: Watch) -> bytes:
 
     Raises RequestError as `Session.records` does, and SupersededError as the watch does.
     """
+    if wish.write:
+        wish = replace(wish, written=site.session.write(replace(request_of(site, wish), masks=(None,)), WRITES, watch))
     records = records_of(site, wish, watch)
     description, chunks = plain_payload(records, {}, f"{next(numbers)}-")
     if wish.fresh:
         findings = description["texts"][0]["masks"][0]["findings"]["heads"]
         description["start"] = {"opening": Start().opening(records[0], findings)}
     description["advice"] = advised(site, wish, records[0])
+    if wish.written:
+        description["texts"][0]["written"] = wish.written
     description["texts"][0]["note"] = "; ".join(
         filter(None, [description["texts"][0]["note"], left_out(site, wish, records[0])])
     )
@@ -203,7 +215,7 @@ def records_of(site: Site, wish: Wish, watch: Watch) -> list[AttentionRecord]:
 
     Raises RequestError as `answer` does.
     """
-    asked = SessionRequest(wish.model, wish.text, site.request, site.masks)
+    asked = request_of(site, wish)
     if wish.head is None or not has_vectors(site, wish):
         found = site.session.records(asked, watch)
     else:
@@ -215,9 +227,15 @@ def records_of(site: Site, wish: Wish, watch: Watch) -> list[AttentionRecord]:
     return [with_usual(record, over) for record, over in zip(records, usual, strict=True)]
 
 
+def request_of(site: Site, wish: Wish) -> SessionRequest:
+    """Return the request to the session."""
+    without = heads_list(wish.without)
+    return SessionRequest(wish.model, wish.text, site.request, site.masks, without, written=wish.written)
+
+
 def with_vectors(site: Site, asked: SessionRequest, head: tuple[int, int], watch: Watch) -> list[AttentionRecord]:
     [tokens] = site.session.engine(asked.model).tokenize([asked.text], None)
-    if len(tokens) <= SHORT:
+    if len(tokens) + len(asked.written) <= SHORT:
         found = site.session.records(replace(asked, vectors=ALL_OF_SHORT), watch)
         if found[0].vectors is not None and head in found[0].vectors.heads:
             return found

@@ -5,14 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from checkpoints import make_checkpoint
 from packed import page_data, read_layer, unpacked
 from serving import serving
 
+from attncli import load_model
 from attncli.analysis.edges import with_usual
 from attncli.corpus.usual import usual_of
 from attncli.live import Session
 from attncli.live.server.app import Site
+from attncli.live.session import WRITES
 from attncli.models.engine import under_masks
+from attncli.models.generation import Manner, prompt_tokens, write
 from attncli.models.opening import Opening
 from attncli.page import Start, advice, document
 from attncli.page.packing import LEVELS, error_of
@@ -55,6 +59,36 @@ def test_an_answer_is_what_view_makes(served, minilm, text, pair):
     found.pop("advice")
     assert status == 200 and found == json.loads(json.dumps(expected))
     assert bytes_of == theirs
+
+
+def test_a_decoder_writes_on_from_a_token_without_a_head(tmp_path):
+    model = load_model(str(make_checkpoint(tmp_path / "llama", "llama", "ForCausalLM")), "cpu")
+    session = Session([Opening("llama", "cpu")])
+    session.engines["llama", ""] = model
+    with serving(Site(session, [Input("the cat sat")])) as one:
+        asked = {"model": "llama", "text": "the cat sat", "write": True}
+        for without in ([], [[1, 0], [0, 3]]):
+            part = model.without([tuple(head) for head in without]) if without else model
+            for kept in ([], [7, 8]):
+                _, (description, _) = one.look(**asked, written=kept, without=without)
+                [text] = description["texts"]
+                steps = list(write(part, prompt_tokens(part, "the cat sat"), Manner(WRITES), written=kept))
+                assert text["written"] == kept + [step.token for step in steps]
+                shown = text["masks"][0]["findings"]["steps"]
+                assert len(shown) == len(text["written"])
+                for step, said in zip(steps, shown[len(kept) :], strict=True):
+                    expected = [chance for _, chance in step.likely]
+                    np.testing.assert_allclose([chance for _, chance in said["likely"]], expected, atol=1e-4)
+        for write_on in (True, False):
+            status, said = one.look(**{**asked, "write": write_on}, written=[10**5])
+            assert status == 422 and said["error"] == "llama has no token 100000"
+            status, said = one.look(**{**asked, "write": write_on}, written=[7] * 100)
+            assert status == 422 and "with what was written has" in said["error"]
+
+
+def test_what_writes_no_text_says_so(served):
+    status, said = served.look(write=True)
+    assert status == 422 and "writes no text" in said["error"]
 
 
 def test_q_and_k_come_when_a_head_is_looked_at(served, minilm):

@@ -4,10 +4,19 @@ import re
 
 import pytest
 from browsers import Opened
-from serving import TEXT
+from checkpoints import edit_config, make_checkpoint
+from serving import TEXT, serving
 from slow import slow_except
 
+from attncli import load_model
+from attncli.base.printable import visible
+from attncli.live import Session
+from attncli.live.server.app import Site
+from attncli.live.session import WRITES
+from attncli.models.generation import Manner, prompt_tokens, write
+from attncli.models.opening import Opening
 from attncli.page import MEAN, save_page
+from attncli.record.selection import Input
 
 TROPHY = "The trophy does not fit in the suitcase because it is too big."
 PIECES = ["[CLS]", "the", "trophy", "does", "not", "fit", "in", "the", "suitcase", "because", "it", "is", "too", "big",
@@ -145,6 +154,42 @@ def test_what_is_drawn_is_what_the_model_makes(live, minilm):
     assert len(drawn) == 36
     for (query, key), weight in drawn.items():
         assert weight == pytest.approx(float(record.map(4, 7)[query, key]), rel=1e-3)
+
+
+def test_a_decoder_writes_on_and_again_without_a_head(live, tmp_path):
+    directory = make_checkpoint(tmp_path / "llama", "llama", "ForCausalLM")
+    edit_config(directory, eos_token_id=None)
+    (directory / "generation_config.json").unlink(missing_ok=True)
+    model = load_model(str(directory), "cpu")
+    session = Session([Opening("llama", "cpu")])
+    session.engines["llama", ""] = model
+    count = len(prompt_tokens(model, "the cat sat on"))
+    with serving(Site(session, [Input("the cat sat on")])) as one:
+        page = live(one)
+        assert page.tab.is_hidden("#rewrite")
+        page.click("#write")
+        page.wait(count + WRITES)
+        steps = page.tab.locator("#findings-list li")
+        assert page.text("findings-title") == "Written" and steps.count() == WRITES
+        page.press("n", "n", "n")
+        kept = int(page.hash["token"]) - (count - 1)
+        assert 1 < kept < 4
+        layer, head = page.hash.get("layer", "0"), page.hash.get("head", "0")
+        page.click("#silence")
+        page.tab.wait_for_function("() => document.getElementById('silence').textContent.startsWith('Restore')")
+        page.settle()
+        page.click("#rewrite")
+        page.wait(count + kept + WRITES)
+        plain = [step.token for step in write(model, prompt_tokens(model, "the cat sat on"), Manner(WRITES))]
+        part = model.without(f"{layer}.{head}")
+        changed = write(part, prompt_tokens(part, "the cat sat on"), Manner(WRITES), written=plain[:kept])
+        whole = model.tokenizer.extend(
+            prompt_tokens(model, "the cat sat on"), [*plain[:kept], *(one.token for one in changed)]
+        )
+        drawn = [text for text in page.texts() if text in set(map(visible, whole.shown))]
+        assert visible(whole.shown[-1]) in drawn and page.text("replaced").startswith("Earlier: ")
+        page.type("the dog")
+        assert page.tab.is_hidden("#replaced") and page.text("findings-title") == "Findings"
 
 
 @pytest.mark.slow
