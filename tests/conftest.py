@@ -62,8 +62,8 @@ def pytest_unconfigure() -> None:
     HOME.cleanup()
 
 
-@pytest.fixture(autouse=True)
-def _without_usual_weights() -> None:
+@pytest.fixture
+def without_usual_weights() -> None:
     """Remove the usual weights of heads that another test has left in the cache."""
     shutil.rmtree(Path(HOME.name) / "attncli" / "usual", ignore_errors=True)
 
