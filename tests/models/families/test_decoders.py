@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from checkpoints import DECODERS, edit_config, language_head, make_checkpoint
+from checkpoints import DECODERS, EACH_DECODER, edit_config, language_head, make_checkpoint
 from safetensors.torch import load_file, save_file
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
@@ -532,7 +532,7 @@ def test_the_first_files_of_gpt_2_have_no_prefix_and_no_head(tmp_path, recwarn):
     assert not [str(one.message) for one in recwarn]
 
 
-@pytest.mark.parametrize("family", DECODERS)
+@pytest.mark.parametrize("family", EACH_DECODER)
 def test_logits_are_those_of_the_checkpoint_s_own_head_or_of_the_token_table(family, tmp_path):
     """A tensor of its own counts, whatever config.json says. Where there is none, the token table counts."""
     make_checkpoint(tmp_path, family, language_head(family), tie_word_embeddings=False)
