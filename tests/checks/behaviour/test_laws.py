@@ -252,6 +252,7 @@ def test_a_law_that_fails_is_not_checked(monkeypatch: Patch) -> None:
     assert outcome.holds is None and "the model fails: AttributeError" in outcome.note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", re.findall(r"```python\n(import torch\n.*?)```", README, flags=re.DOTALL))
 def test_scripts_of_the_readme(script: str) -> None:
     with contextlib.redirect_stdout(io.StringIO()) as printed:

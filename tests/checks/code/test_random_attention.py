@@ -47,6 +47,7 @@ def verdict(style, mistake, folder):
 GIVEN = {"window": {"sliding_window": 3}, "softcap": {"softcap": 2.0}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_a_composed_function_is_attention_by_plain_loops(seed):
     chooser = random.Random(seed)
