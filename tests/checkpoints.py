@@ -37,6 +37,7 @@ DECODERS = (
     "gpt_neox",
 )  # fmt: skip
 TURNED = ("modernbert", "roformer", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3", *DECODERS)
+EACH_DECODER = slow_except(DECODERS, ("gemma2", "gpt2", "gpt_neox"))
 PAIRS_OF_BYTES = tuple(one for one in FAMILIES if "roberta" in one or one == "camembert")  # byte-level tokenizers
 # What small checkpoints have of a family's own: windows and buckets that the shortest texts outgrow, and rotations
 # that a few tokens tell apart.

@@ -3,7 +3,6 @@
 import functools
 import gc
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -60,12 +59,6 @@ def pytest_collection_finish() -> None:
 
 def pytest_unconfigure() -> None:
     HOME.cleanup()
-
-
-@pytest.fixture(autouse=True)
-def _without_usual_weights() -> None:
-    """Remove the usual weights of heads that another test has left in the cache."""
-    shutil.rmtree(Path(HOME.name) / "attncli" / "usual", ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ import contextlib
 import io
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import warnings
@@ -93,11 +92,6 @@ def surroundings() -> Iterator[None]:
         yield
     finally:
         os.environ.update(taken)
-
-
-def interruptible() -> None:
-    """Let Ctrl-C end this child process, even if the tests run in the background and ignore it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def environment(**more: str) -> dict[str, str]:

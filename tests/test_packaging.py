@@ -49,6 +49,7 @@ def installed(unpacked, tmp_path_factory):
     return folder / "site"
 
 
+@pytest.mark.slow
 def test_the_sdist_is_whole(unpacked):
     folders, single = (
         ("attncli", "tests", "sample_inputs", ".readme", ".ci"),

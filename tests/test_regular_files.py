@@ -173,7 +173,7 @@ def test_a_checkpoint_of_links_is_run(model, models, tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["attncli", "transformers"])
-@pytest.mark.parametrize("model", OF)
+@pytest.mark.parametrize("model", slow_except(OF, ["sharded bin", "words"]))
 def test_each_file_of_a_checkpoint_that_is_a_pipe_is_named_in_one_line(model, engine, models, tmp_path):
     (tmp_path / "lines.txt").write_text("the cat\n")
     there = {file.name for file in (models / model).iterdir()}

@@ -106,9 +106,6 @@ def turned(rotary: Rotary, x: Tensor, positions) -> Tensor:
     return rotary.turn(x, rotary.angles(torch.as_tensor(positions), x.dtype))
 
 
-# --- laws -----------------------------------------------------------------------------------------------
-
-
 # --- the paper and other programs -----------------------------------------------------------------------
 
 

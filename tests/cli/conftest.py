@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import warnings
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -34,17 +34,16 @@ def read_once(kept, monkeypatch):
     from attncli.models import loading
     from attncli.models.devices import pick_device
 
-    load = loading.load_from
+    def once(load, place: Place, device: str, *how: str):
+        if place.name != "minilm" or how not in ((), ("float32", "auto")) or pick_device(device).type != "cpu":
+            return load(place, device, *how)
+        key = load.__name__, place
+        if key not in kept:
+            kept[key] = load(place, device, *how)
+        return kept[key]
 
-    def loaded(place: Place, device: str, dtype: str, engine: str):
-        wanted = place.name, dtype, engine
-        if wanted != ("minilm", "float32", "auto") or pick_device(device).type != "cpu":
-            return load(place, device, dtype, engine)
-        if place not in kept:
-            kept[place] = load(place, device, dtype, engine)
-        return kept[place]
-
-    monkeypatch.setattr(loading, "load_from", loaded)
+    for load in (loading.load_from, loading.load_instant):
+        monkeypatch.setattr(loading, load.__name__, partial(once, load))
 
 
 @pytest.fixture(scope="session")

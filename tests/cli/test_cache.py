@@ -90,6 +90,7 @@ def test_a_cache_that_can_not_be_used_changes_nothing_and_says_nothing(
     assert (tmp_path / "a file").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_two_processes_at_once(model, cache):
     command = [sys.executable, "-m", "attncli", "run", TEXT, "-m", str(model)]
     for _ in ("cold", "warm"):

@@ -113,8 +113,8 @@ ODD: dict[str, Any] = {
     **{"sliding_window": 4, "num_key_value_heads": 2, "decoder_attention_heads": 2},
     **{name: {"num_layers": 1} for name in ("encoder", "decoder", "text_config", "vision_config", "audio_config")},
 }
-SLOW = {"bench"}
 APART = {"check"}  # starts a process
+SLOW = {"bench", "compare", "mechanisms", "similar", "stats", "trust", *APART}
 # Measured is something small: modules, names in them, and what they have here.
 SMALL = ((measuring.__name__, "SHAPES", (Shape(1, 8, 2, 1),)),)
 NEVER_SAVED = {"check", "models", "samples", "models show", "bench"}
@@ -207,7 +207,7 @@ def printed(call, known):
 
 
 def marked(names: Any) -> list[Any]:
-    return [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW | APART else []) for name in names]
+    return [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in names]
 
 
 # --- what is written down -------------------------------------------------------------------------------
@@ -257,6 +257,7 @@ def test_documents_are_as_written(printed, name):
     assert unseen(name, {name: found}) == INTERRUPTED.get(name, set())
 
 
+@pytest.mark.slow
 def test_no_part_has_a_field_that_is_nowhere(printed):
     found = {
         name: {path for line in CALLS[name] for path in paths(printed(line))}
@@ -293,7 +294,7 @@ def test_both_at_once(call, printed, tmp_path):
     assert json.loads((tmp_path / "x.json").read_text(encoding="ascii")) == printed(line)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", marked(TABLES))
 def test_a_table_is_a_list_of_the_document(call, printed, name, tmp_path):
     """Every field but lists."""
     line = CALLS[name][-1]

@@ -239,7 +239,7 @@ WAYS_FOR = [
 DRAWN = {".svg", ".png", ".html"}  # takes its time
 APART = {"check"}  # starts a process
 LONG = {"inputs"}  # integrates
-QUICK = 1  # ways of each command that are not left to the slow tests
+QUICK = {"run", "explain", "diff", "ablate", "find", "generate", "align", "samples", "models"}  # their first way
 # What has no effect that shows, and why that is right.
 SILENT = {
     "skip_bad": "is for corpora with bad lines, which has a way of its own",
@@ -280,7 +280,7 @@ def cases() -> list[Any]:
                 taken = set(option.opts) & set(base) or option.param_type_name == "argument"
                 if option.name in GENERAL or option.name in SILENT or (line, option.name) in SILENT_HERE or taken:
                     continue
-                slow = drawn(base) or name in APART or line not in lines[:QUICK] or option.name in LONG
+                slow = drawn(base) or name not in QUICK or line != lines[0] or option.name in LONG
                 found.append(pytest.param(base, option, id=f"{line} + {long_name(option)}", marks=slow_if(slow)))
     for name, base, option_name in WAYS_FOR:
         [option] = [one for one in commands()[name].params if one.name == option_name]

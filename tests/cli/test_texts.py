@@ -4,6 +4,7 @@ import os
 import sys
 
 import pytest
+from slow import slow_except
 
 from attncli.cli.app import main
 from attncli.features.inputs import SAMPLE
@@ -23,20 +24,19 @@ class Silent:
         raise AssertionError("stdin was read")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("heatmap", "--head", "3", "-o", "out.svg"),
-        ("view", "-l", "0", "-o", "out.html"),
-        ("explain",),
-        ("mask",),
-        ("flow", "--method", "raw"),
-        ("diff", "--masks", "padding,causal"),
-        ("compare", "--against", "torch", "-l", "0"),
-        ("align",),
-    ],
-    ids=lambda arguments: arguments[0],
-)
+UNASKED = [
+    ("explain",),
+    ("flow", "--method", "raw"),
+    ("align",),
+    ("heatmap", "--head", "3", "-o", "out.svg"),
+    ("view", "-l", "0", "-o", "out.html"),
+    ("mask",),
+    ("diff", "--masks", "padding,causal"),
+    ("compare", "--against", "torch", "-l", "0"),
+]
+
+
+@pytest.mark.parametrize("arguments", slow_except(UNASKED, UNASKED[:3]), ids=lambda arguments: arguments[0])
 def test_only_run_and_corpora_look_at_stdin_unasked(arguments, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     silent = Silent()

@@ -388,7 +388,10 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+QUICK = ("truncated", "sparse", "a directory", "a pipe", "a link elsewhere", "another key", "more layers", "NaN")
+
+
+@pytest.mark.parametrize("kind", slow_except(HOSTILE, QUICK))
 def test_a_hostile_file_is_passed_over_and_written_anew(kind, model, folder, walks):
     first = usual_of(model, Request())
     [name] = files(folder)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from checkpoints import EACH, ONE_OF_EACH
+from checkpoints import EACH
 from hooks import outputs_put
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,7 +53,7 @@ def test_heads_that_are_silenced_or_give_something_else(both, heads, seed):
             torch.testing.assert_close(one, last(reference, tokens), atol=1e-10, rtol=0)
 
 
-@pytest.mark.parametrize("family", ONE_OF_EACH)
+@pytest.mark.parametrize("family", EACH)
 def test_nothing_changed_is_what_it_was_to_the_last_bit(tiny, family):
     """Begun at any layer, as one copy or several, and with weights that are made as they were."""
     model = load_model(str(tiny(family)), device="cpu")

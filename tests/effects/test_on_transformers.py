@@ -143,6 +143,11 @@ DECODERS = ["gpt2", "llama", "gemma3", "gemma2", "gemma2-uncapped", "gpt_oss", "
 PARTS = [(name, part) for name in ("t5", "bart") for part in ("encoder", "decoder", "cross")]
 PLACES = [*((name, "decoder") for name in DECODERS), ("esm", "encoder"), *PARTS]
 QUICK = {("gpt2", "decoder"), ("llama", "decoder"), ("t5", "cross")}
+PATCHED = {
+    ("gpt2", "decoder", "next", "head"),
+    ("llama", "decoder", "next", "token"),
+    ("t5", "cross", "written", "layer"),
+}
 
 
 def slow_unless(quick, cases):
@@ -288,12 +293,16 @@ def like(one: Sides) -> str:
     raise AssertionError(one.model.place.name)
 
 
-@pytest.mark.parametrize("by", ["head", "layer", "token"])
 @pytest.mark.parametrize(
-    ("name", "part", "question"),
+    ("name", "part", "question", "by"),
     slow_unless(
-        lambda case: case[:2] in QUICK and case[2] in ("next", "written"),
-        [case for case in EVERY if case[2] not in ("own", "divergence at", "target at")],
+        lambda case: case in PATCHED,
+        [
+            (*case, by)
+            for case in EVERY
+            if case[2] not in ("own", "divergence at", "target at")
+            for by in ("head", "layer", "token")
+        ],
     ),
 )
 def test_patches_are_those_that_hooks_put(sides, name, part, question, by):

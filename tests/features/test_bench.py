@@ -39,7 +39,7 @@ def directory_of(tmp_path, family="bert", **more):
 
 @pytest.fixture(
     scope="module",
-    params=slow_except(["bert", "roberta", "electra", "modernbert", "mpnet", "deberta-v2"], ["bert", "mpnet"]),
+    params=slow_except(["bert", "roberta", "electra", "modernbert", "mpnet", "deberta-v2"], ["bert"]),
 )
 def contestants(request, tmp_path_factory):
     """One small architecture in all three programs."""

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from scipy.stats import rankdata, spearmanr
+from slow import slow_except
 
 from attncli import load_model
 from attncli.effects.change import Hide, run_changes
@@ -105,7 +106,7 @@ def test_where_attention_can_not_matter_cuts_do_nothing(tmp_path):
 
 
 @pytest.mark.usefixtures("exact")
-@pytest.mark.parametrize("keep_rest", [False, True])
+@pytest.mark.parametrize("keep_rest", slow_except([False, True], [True]))
 @pytest.mark.parametrize(
     ("family", "task", "asking", "layers", "reads", "can"),
     [
@@ -160,9 +161,14 @@ def test_edges_of_silenced_heads_can_not_matter(tmp_path):
     [
         ("Model", Asking()),
         ("ForSequenceClassification", Asking()),
-        ("ForSequenceClassification", Asking(target="LABEL_1")),
-        ("ForSequenceClassification", Asking(target="LABEL_1", kind="logit")),
-        ("ForTokenClassification", Asking()),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("ForSequenceClassification", Asking(target="LABEL_1")),
+                ("ForSequenceClassification", Asking(target="LABEL_1", kind="logit")),
+                ("ForTokenClassification", Asking()),
+            )
+        ),
     ],
 )
 def test_what_rounding_does_is_no_effect(tmp_path, task, asking):

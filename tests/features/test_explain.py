@@ -130,10 +130,10 @@ def test_scores_that_are_more_than_q_and_k_are_told(attncli, tmp_path):
 @pytest.mark.parametrize(
     ("family", "which", "headings"),
     [
-        ("opt", (), ()),
         ("gpt_oss", (), ()),
         ("t5", ("--which", "encoder"), ("+ position",)),
-        ("bart", ("--target", "a cat"), ()),
+        pytest.param("opt", (), (), marks=pytest.mark.slow),
+        pytest.param("bart", ("--target", "a cat"), (), marks=pytest.mark.slow),
     ],
 )
 def test_a_network_of_transformers_starts_from_q_k_and_v(attncli, foreign, tmp_path, family, which, headings):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from slow import slow_except
 from windows import text_sums
 
 from attncli.analysis.patterns import PATTERNS
@@ -68,7 +69,7 @@ def test_a_line_a_pattern_is_the_mean_of_each_layers_heads():
         assert np.allclose(line.get_ydata(), made().figure(pattern).mean(axis=1))
 
 
-@pytest.mark.parametrize("by", FIGURES)
+@pytest.mark.parametrize("by", slow_except(FIGURES, FIGURES[:2]))
 def test_the_heads_are_coloured_by_the_figure_and_lettered_by_their_pattern(by):
     axes = panels(atlas(made(), by))[f"All heads by {by.replace('_', ' ')}"]
     assert np.array_equal(axes.images[0].get_array(), made().figure(by))

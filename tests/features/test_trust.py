@@ -84,6 +84,7 @@ def test_no_more_is_said_than_the_figures_do(found):
     assert "4 tokens are too few" in few.document()["verdict"]
 
 
+@pytest.mark.slow
 def test_a_random_ranking_beats_random_ones_no_more_often_than_its_level(reader, found):
     draws, controls = 80, 120
     question = make_question(reader, TEXT, Asking(target="LABEL_1", kind="probability"))
@@ -113,6 +114,7 @@ def test_weights_that_read_the_letters_matter_as_much_in_any_order(found):
     assert "nothing shows that the weights matter more here" in verdict
 
 
+@pytest.mark.slow
 def test_luck_seldom_tells_a_difference(reader):
     """Expect a verdict from about 1 seed in 100 if no order of the letters makes a difference."""
     question = make_question(reader, TEXT, Asking(target="LABEL_1"))

@@ -14,6 +14,7 @@ from hostile.running import Runner, forked
 
 from attncli.base.files import PREFIX
 
+pytestmark = pytest.mark.slow  # of the oracle, not of the program
 DONE = Case("files", ("run", "--json"))
 
 

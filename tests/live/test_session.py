@@ -146,7 +146,8 @@ def test_another_session_takes_the_usual_from_the_cache(session, minilm, monkeyp
     assert [one.tokens for one in first.each] == [one.tokens for one in second.each] and not told
 
 
-def test_usual_weights_tell_how_far_they_are_and_are_stopped(session):
+def test_usual_weights_tell_how_far_they_are_and_are_stopped(session, tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))  # which has none
     told = []
     with pytest.raises(SupersededError):
         watch = Watch(lambda share: (told.append(share), watch.dropped.set()))

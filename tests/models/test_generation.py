@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from checkpoints import DECODERS, edit_config, language_head, make_checkpoint
+from checkpoints import EACH_DECODER, edit_config, language_head, make_checkpoint
 
 from attncli import RequestError, load_model
 from attncli.models import generation
@@ -48,7 +48,7 @@ def logits_of(model, tokens):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-10)])
-@pytest.mark.parametrize("family", DECODERS)
+@pytest.mark.parametrize("family", EACH_DECODER)
 def test_every_step_has_the_probabilities_of_one_pass(checkpoint, family, dtype, tolerance, monkeypatch):
     model = load_model(str(checkpoint(family)), "cpu", dtype=dtype)
     monkeypatch.setattr(generation, "LIKELY", model.config.vocab_size)
@@ -64,7 +64,7 @@ def test_every_step_has_the_probabilities_of_one_pass(checkpoint, family, dtype,
         assert step.probability == step.likely[0][1]
 
 
-@pytest.mark.parametrize("family", DECODERS)
+@pytest.mark.parametrize("family", EACH_DECODER)
 def test_the_likeliest_tokens_are_those_of_transformers_generate(checkpoint, family):
     path = checkpoint(family)
     model = load_model(str(path), "cpu", dtype="float64")
@@ -91,7 +91,7 @@ class Maps(Tap):
         self.weights_kept[part.layer, list(part.numbers), part.queries, part.keys] = weights[0].double()
 
 
-@pytest.mark.parametrize("family", DECODERS)
+@pytest.mark.parametrize("family", EACH_DECODER)
 def test_rows_of_maps_step_by_step_are_those_of_one_map(checkpoint, family):
     model = load_model(str(checkpoint(family)), "cpu", dtype="float64")
     count = len(model.tokenizer.encode(TEXT)) + 10
@@ -123,7 +123,7 @@ def test_a_network_of_transformers_writes_the_same(checkpoint):
 # --- the choice -----------------------------------------------------------------------------------------
 
 LOGITS = torch.tensor([1.0, 3.0, -2.0, 2.0, 2.5, -40.0], dtype=torch.float64)
-DRAWS = 20_000
+DRAWS = 4_000
 
 
 def drawn(manner):

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from checkpoints import FAMILIES, make_config, make_network
+from checkpoints import FAMILIES, PECULIAR, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slow import slow_except
 from walks import made_up, network_of, walked
 
 from attncli.attention import MASKS
@@ -70,7 +71,7 @@ def test_its_parameters_are_those_in_torch(family):
     assert instant.Network(config).parts_of(config.layers) == empty_network(config).parts_of(config.layers)
 
 
-@pytest.mark.parametrize("family", PLAIN)
+@pytest.mark.parametrize("family", slow_except(PLAIN, PECULIAR))
 @settings(deadline=None, max_examples=6)
 @given(data=st.data())
 def test_weights_states_and_vectors_are_those_in_torch(family, data):

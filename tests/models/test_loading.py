@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import transformers
-from checkpoints import DECODERS, FAMILIES, edit_config, make_checkpoint, vocabulary, write_tokenizer
+from checkpoints import DECODERS, EVERY, edit_config, make_checkpoint, vocabulary, write_tokenizer
 from foreign_checkpoints import ENCODER_DECODERS, TEXT
 
 from attncli import Engine, Notice, RequestError, load_model
@@ -22,7 +22,7 @@ def test_what_attncli_has_no_encoder_for_is_run_by_transformers_without_a_word(f
     assert np.array_equal(model.attend(TEXT).weights, foreign(family).attend(TEXT).weights)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY)
 def test_what_attncli_has_an_encoder_for_it_runs_without_a_word(tiny, family):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import EACH, EVERY, FAMILIES, OWN, TURNED, make_config, make_network
+from checkpoints import EACH, EVERY, OWN, TURNED, every_with, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -77,8 +77,7 @@ def close(ours: Walked, theirs: Walked, weights: float, hidden: float) -> None:
     torch.testing.assert_close(ours.states, theirs.states, rtol=0, atol=hidden)
 
 
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "mask"), every_with("padding", "none", "causal"))
 def test_every_family_under_every_mask(family, mask):
     ours, theirs, _ = run_on(*made_once(family, torch.float64), mask)
     close(ours, theirs, 1e-12, 1e-11)

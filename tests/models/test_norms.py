@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from checkpoints import FAMILIES
+from checkpoints import EVERY
 
 from attncli import Request, load_model
 from attncli.base.errors import RequestError
@@ -37,7 +37,7 @@ def test_they_are_those_of_transformers_tensors(minilm):
                 assert record.map(layer, head)[query, key] == pytest.approx(wanted, abs=1e-5)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY)
 def test_what_they_are_norms_of_adds_up_to_what_attention_gives(tiny, family):
     """Σ_head Σ_key α f(x) + b_O is the attention's output; here of a token that may look at itself alone: α is 1."""
     model = load_model(str(tiny(family)), device="cpu", dtype="float64")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sentencepiece
 import torch
-from checkpoints import FAMILIES, make_checkpoint
+from checkpoints import EVERY, make_checkpoint
 from transformers import AutoModel, AutoTokenizer, BertModel, DebertaV2Config
 
 from attncli import RequestError, load_model
@@ -72,7 +72,7 @@ def test_heads_are_silent_until_their_hooks_are_removed(tiny):
     assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY)
 def test_masks_hide_what_they_say_and_nothing_else(tiny, family):
     # In float64 ModernBERT's softmax, which is in float32, makes NaN of a row that its window and the mask hide.
     dtype = "float32" if family in PARTLY_SINGLE else "float64"
@@ -105,7 +105,7 @@ def test_what_layers_share_is_watched_as_often_as_it_is_called(tiny):
             torch.testing.assert_close(output, layers[1].attention.self.query(state))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY)
 def test_segments_only_where_the_family_has_them(tiny, family):
     model, reference = load_both(tiny(family))
     tokens = model.tokenizer.encode(TEXT, "a dog ran")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import EACH, every_with, language_head, make_checkpoint, make_config, make_network, network_class
+from checkpoints import EACH, EVERY, language_head, make_checkpoint, make_config, make_network, network_class
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from irregular import TouchedByPickle
@@ -69,9 +69,8 @@ def test_parts_of_one_matrix_take_no_more_memory_than_it(dtype, tiny):
         assert [part.untyped_storage().nbytes() for part in parts] == [part.nbytes for part in parts]
 
 
-@pytest.mark.parametrize(
-    ("family", "head"), every_with("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification")
-)
+@pytest.mark.parametrize("head", ["ForMaskedLM", "ForSequenceClassification", "ForTokenClassification"])
+@pytest.mark.parametrize("family", EVERY)
 def test_the_encoder_is_found_in_a_network_for_a_task(family, head, tmp_path):
     head = language_head(family) if head == "ForMaskedLM" else head
     if network_class(family, head) is None:

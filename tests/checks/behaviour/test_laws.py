@@ -57,7 +57,7 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize("model_type", slow_except(KEPT, ["gpt2", "mistral", "bert", "t5"]))
+@pytest.mark.parametrize("model_type", slow_except(KEPT, ["gpt2", "bert"]))
 def test_right_models_keep_their_laws(model_type: str) -> None:
     result = check(model_type, BOTH)
     assert not result.broken, str(result)
@@ -252,6 +252,7 @@ def test_a_law_that_fails_is_not_checked(monkeypatch: Patch) -> None:
     assert outcome.holds is None and "the model fails: AttributeError" in outcome.note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", re.findall(r"```python\n(import torch\n.*?)```", README, flags=re.DOTALL))
 def test_scripts_of_the_readme(script: str) -> None:
     with contextlib.redirect_stdout(io.StringIO()) as printed:

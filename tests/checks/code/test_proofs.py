@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from checks.code.known_cases import PAIRS, PLANTED, RIGHT, RIGHT_STYLES, STYLES, WRONG_STYLES
 from checks.code.proofs_of_styles import LOWER, Given, attend, prove, random
 
+pytestmark = pytest.mark.slow  # of the cases, not of the program
+
 
 def test_there_are_74_right_programs_150_mistakes_14_pairs_and_30_styles_of_each_kind():
     assert [len(cases) for cases in (RIGHT, PLANTED, PAIRS, RIGHT_STYLES, WRONG_STYLES)] == [74, 150, 14, 30, 30]

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from own_attention import MINE
+from slow import slow_except
 from torch import nn
 
 import attncli
@@ -113,7 +114,13 @@ def test_the_line_is_short_and_no_terminal_obeys_it(tmp_path, monkeypatch):
     assert "\x1b" not in one.text
 
 
-@pytest.mark.parametrize("thing", [lambda q, k, v: right(q, k, 2 * v), lambda q, k, v: right(q, k, v) + 1e-4])
+@pytest.mark.parametrize(
+    "thing",
+    [
+        lambda q, k, v: right(q, k, v) + 1e-4,
+        pytest.param(lambda q, k, v: right(q, k, 2 * v), marks=pytest.mark.slow),
+    ],
+)
 def test_the_smallest_input_shows_a_difference(thing):
     found = attncli.check(thing)
     assert not found.right and not found.diagnosis and "no known mistake explains it" in found.verdict
@@ -255,6 +262,7 @@ def windowed_by_a_constant(query, key, value):
     return windowed(query, key, value, 4)
 
 
+@pytest.mark.slow
 def test_sizes_of_a_softcap_and_a_window_have_names_or_are_refused():
     for thing, convention in ((capped, "scores capped at 2"), (windowed, "causal, with a window of 3 tokens")):
         found = attncli.check(thing)
@@ -316,7 +324,7 @@ def test_a_window_to_both_sides_that_is_off_by_one_is_named(more, wrong):
     assert (mistakes(attention) == ["window off by one"]) if wrong else attncli.check(attention).right
 
 
-@pytest.mark.parametrize("temperature", [0.37, 1.7, 13.0])
+@pytest.mark.parametrize("temperature", slow_except([0.37, 1.7, 13.0], [1.7]))
 def test_any_temperature_is_named(temperature):
     assert mistakes(lambda query, key, value: right(query / temperature, key, value)) == ["temperature"]
 
@@ -339,8 +347,10 @@ def test_the_size_of_the_input_is_the_wrong_scale():
 @pytest.mark.parametrize(
     ("thing", "law"),
     [
-        (attention_with(normalise=torch.sigmoid), "weights sum to 1"),
-        (attention_with(scores=lambda x: x + torch.arange(x.shape[-1])), "permuting"),
+        pytest.param(attention_with(normalise=torch.sigmoid), "weights sum to 1", marks=pytest.mark.slow),
+        pytest.param(
+            attention_with(scores=lambda x: x + torch.arange(x.shape[-1])), "permuting", marks=pytest.mark.slow
+        ),
         (attention_with(mask_of_pairs=torch.ones_like), "future"),
         (attention_with(mask_of_padding=torch.ones_like), "[PAD]"),
         (attention_with(scores=lambda x: x * x.shape[-1]), "appended [PAD]"),

@@ -5,7 +5,7 @@ import json
 
 import pytest
 import torch
-from checkpoints import FAMILIES, every_with, make_config
+from checkpoints import EVERY, FAMILIES, make_config
 from hypothesis import given
 from hypothesis import strategies as st
 from planting import HANDED, plant, wrong_formulas
@@ -63,7 +63,8 @@ def random_both(tmp_path_factory):
     return make
 
 
-@pytest.mark.parametrize(("family", "mask"), every_with("padding", *(mask for mask in MASKS if mask != "padding")))
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("family", EVERY)
 def test_every_family_under_every_mask(both, family, mask):
     model, reference, texts = both(family)
     for other in (reference, None) if set(model.config.positions) == {None} else (reference,):

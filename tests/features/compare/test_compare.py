@@ -6,6 +6,7 @@ import re
 import pytest
 import torch
 from foreign_checkpoints import make_foreign
+from slow import slow_except
 
 from attncli.features.compare.ways import WAYS, WAYS_OF_EAGER
 from attncli.models import transformers_peer as reference
@@ -94,6 +95,7 @@ def test_against_torch(attncli):
     assert re.fullmatch(r"the same: weights within \de-06, attention outputs within \de-0[56]", lines[-1])
 
 
+@pytest.mark.slow
 def test_a_text_is_cut_once_and_for_both(attncli):
     result = attncli("compare", "--json", "-l", "0", "word " * 600)
     assert result.err == "attncli: kept the first 512 of 602 tokens\n"
@@ -301,7 +303,7 @@ def test_a_mistake_in_our_place_ends_with_1(attncli, theirs, monkeypatch):
     assert result.out.splitlines()[-1].startswith("NOT the same: layer 0 weights differ by ")
 
 
-@pytest.mark.parametrize("part", ["encoder", "decoder", "cross"])
+@pytest.mark.parametrize("part", slow_except(["encoder", "decoder", "cross"], ["cross"]))
 def test_a_part_of_an_encoder_decoder(attncli, theirs, part):
     result = attncli(
         "compare", "--json", "-m", theirs("bart"), "--which", part, "--pad-to", "30", "--target", "a cat", TEXT

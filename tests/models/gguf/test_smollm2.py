@@ -54,6 +54,7 @@ def tokenizer(directory):
     return tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
 
 
+@pytest.mark.slow
 def test_tokens_are_those_of_the_published_tokenizer(tokenizer):
     for text, (ids, _) in PUBLISHED.items():
         assert tokenizer.encode(text).ids == ids
