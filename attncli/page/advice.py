@@ -4,17 +4,17 @@ from attncli.base import choices
 from attncli.record import AttentionRecord
 
 VIEW = "attncli view --vectors {head} makes a page that has them."
-OTHER_ENGINE = "This network's code in transformers gives none: most others have them."
-NORMS = "Norms are made of values too: a page of weights, without --measure norm, can have them."
+OTHER_ENGINE = "The code of this network in transformers gives no q and k. That of most others does."
+NORMS = "A page of norms has no q and k. A page of weights, without --measure norm, can have them."
 SAVED = (
-    "attncli run -l all --vectors {head} -o maps.safetensors TEXT saves a record that has them, of a network that "
-    "attncli runs itself; attncli view --from maps.safetensors makes the page."
+    "attncli run -l all --vectors {head} -o maps.safetensors TEXT saves a record that has them, if attncli runs "
+    "the network itself. attncli view --from maps.safetensors then makes the page."
 )
-ALIGN = "The networks of attncli align keep no q and k: its pages have weights only."
+ALIGN = "attncli align keeps no q and k, so its pages have weights only."
 LIBRARY = 'model.attend(text, vectors="{head}").page(path) makes a page that has them.'
 FOREIGN = "record_of(weights, tokens, vectors=(query, key)) makes a record that has them."
-LIVE = "They are asked for when this view is looked at."
-WHOLE = 'record.page("all.html") makes a page that has those of the record.'
+LIVE = "They are loaded when this view opens."
+WHOLE = 'record.page("all.html") makes a page with all q and k of the record.'
 
 
 ALIGNERS = {f"align-{name}" for name in choices.names(choices.Attention)}  # what records call them

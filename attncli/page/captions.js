@@ -81,7 +81,7 @@ export function pooling(layer, head) {
   if (isWhole(layer, head)) return "";
   const { rows, columns } = maskOf(state.text, state.mask).small;
   const [high, wide] = [countOf(state.text, "query") / rows, countOf(state.text, "key") / columns].map(Math.ceil);
-  return `a cell is the largest of about ${high} × ${wide} weights`;
+  return `each cell is the largest of about ${high} × ${wide} weights`;
 }
 
 /** Numbers as a list with runs: "0-3, 5". */
@@ -107,10 +107,10 @@ export function about() {
   return [
     `${model.name}, ${model.layers} layers of ${model.heads} heads`,
     `${text.keys ? `${countOf(state.text, "query")} queries, ${countOf(state.text, "key")} keys` : `${text.tokens.length} tokens`}; layers ${numberList(page.layers)} and heads ${numberList(page.heads)} are in this page`,
-    page.whole ? `all weights of heads ${wholeOnes()}; the others are here small only: record.page("all.html") has all of them` : "",
+    page.whole ? `all weights of heads ${wholeOnes()}, and small maps of the others; record.page("all.html") writes all weights` : "",
     hatching(),
-    `${page.measure === "weight" ? "weights" : "shares"} are stored within ${error().toPrecision(1)}`,
-    model.sha256 ? `SHA-256 of the weights' file: ${model.sha256.slice(0, 12)}…` : "",
+    `${page.measure === "weight" ? "weights" : "shares"} are stored to within ${error().toPrecision(1)}`,
+    model.sha256 ? `SHA-256 of the weights file: ${model.sha256.slice(0, 12)}…` : "",
     `made by attncli ${page.version}`,
   ]
     .filter(Boolean)

@@ -5,8 +5,8 @@ import { inkOn, pixelOf, pixelTable, rgb, shareColour } from "./colour.js";
 import { brief, isolated, value } from "./captions.js";
 import { page } from "./data.js";
 import { cut, picture, textWidth } from "./paint.js";
-import { cellName, heading, listed, maps, nameIn, nameOf, numbersAt, OF_RECORDS } from "./panels.js";
-import { drawSign, drawSignedBar, signedColour, signedPixels, signedValue } from "./signed.js";
+import { cellName, heading, listed, maps, nameIn, nameOf, numbersAt, OF_RECORDS, signedText } from "./panels.js";
+import { drawSign, drawSignedBar, signedColour, signedPixels } from "./signed.js";
 import { change, state } from "./state.js";
 import { axes, isHidden, placeOf } from "./units.js";
 
@@ -124,7 +124,7 @@ export function draw(painter, area, pointed, colours, dark) {
     const title = [name, about].filter(Boolean).join(" · ");
     painter.text(cut(title, SIZE, room - taken), x, y + TITLE / 2, { fill: colours.ink, size: SIZE });
     if (shown) painter.text(shown, x + room, y + TITLE / 2, { fill: colours.ink, size: SIZE, bold: true, align: "right" });
-    const [low, high] = signed ? [-most, most].map((end) => signedValue(end, OF_RECORDS)) : ["0", value(most)];
+    const [low, high] = signed ? [-most, most].map(signedText) : ["0", value(most)];
     const [before, after] = [low, high].map((text) => textWidth(text, SMALL) + 4);
     const bar = Math.max(10, Math.min(BAR, room - before - after));
     const level = y + TITLE + SCALE / 2 - 2;

@@ -93,7 +93,7 @@ function row({ query, key, numbers }) {
   const hold = document.createElement("button");
   const name = document.createElement("bdi");
   name.dir = "ltr"; // as it is drawn
-  const named = (unit, side) => `${OF_RECORDS ? `${unit.members[0]} ` : ""}${isolated(nameOf(unit, side))}`;
+  const named = (unit, side) => `${OF_RECORDS ? `${unit.members[0]}\u00a0` : ""}${isolated(nameOf(unit, side))}`;
   name.textContent = `${named(query, "query")}${page.between}${named(key, "key")}`;
   hold.type = "button";
   hold.append(name);

@@ -52,10 +52,10 @@ export function showFindings() {
 
 function describe({ heads, count, texts, steps }) {
   const usual = texts > 1 ? `this text and ${texts - 1} sample texts` : "this text alone";
-  if (steps) return `Each written token with its probability, and the edge farthest above usual (over ${usual}) of the row that it was chosen from.`;
+  if (steps) return `Each written token with its probability. Then the edge farthest above its usual weight, in the row that the token was chosen from. Usual: over ${usual}.`;
   if (count === 0) return `No head gives a word far more weight than usual in ${usual}.`;
-  const shown = heads.length < count ? ` The first ${heads.length}:` : "";
-  return `${count} of ${page.layers.length * page.heads.length} heads give a word far more weight than usual. In brackets: usual, over ${usual}.${shown}`;
+  const shown = heads.length < count ? ` Listed: the first ${heads.length}.` : "";
+  return `${count} of ${page.layers.length * page.heads.length} heads give a word far more weight than usual. In brackets: the usual weight, over ${usual}.${shown}`;
 }
 
 function entry(finding) {

@@ -18,6 +18,7 @@ const GAP = 6;
 const LABELS = 0.3; // of the width, for labels and a value
 const [STRIP, WIDEST_STRIP, STRIPS] = [2, 20, 0.07]; // a head's strip beside a partner; of the width, for those of all heads
 const MOST_VALUES = 3; // beside a partner, of a head each
+const MOST_DASHED = 300; // lines: dashes of more can't be told apart, and are slow to draw
 const [SHORTEST, LONGEST, SLOPE] = [60, 460, 0.5]; // of the lines, and how long they are for one high of rows
 
 /** The size of the whole drawing, in pixels, where so much can be seen at once. */
@@ -117,6 +118,7 @@ function carrying({ lines, count, share }, chosen, scrolled) {
 }
 
 function drawLines(painter, { row, from, to, middle }, { queries, keys }, { lines }, chosen) {
+  const isDashed = lines.length <= MOST_DASHED;
   const apart = Math.min(2, (row * 0.7) / state.heads.length);
   for (const { query, key, head, weight, opacity } of lines) {
     const shift = (state.heads.indexOf(head) - (state.heads.length - 1) / 2) * apart;
@@ -124,7 +126,7 @@ function drawLines(painter, { row, from, to, middle }, { queries, keys }, { line
       stroke: headColour(head),
       alpha: opacity,
       lineWidth: chosen ? 2.5 : 1.8,
-      dash: headDash(head),
+      dash: isDashed ? headDash(head) : [],
       data: { layer: state.layer, head, query: queries[query].members[0], key: keys[key].members[0], weight: Number(weight.toPrecision(6)) },
     });
   }
@@ -183,7 +185,7 @@ function drawLabels(painter, { y, height }, { row, size, left, right, from, to, 
 /** Caption and headings stay while tokens move under them. */
 function drawHeader(painter, area, { from, to }, { lines, largest }, chosen, colours) {
   const heads = drawnHeads();
-  const others = wholeHeads(state.layer).length < page.heads.length ? ["heads without lines are here small only"] : [];
+  const others = wholeHeads(state.layer).length < page.heads.length ? ["heads without lines have only small maps here"] : [];
   const said = caption(layerName(), headName(...heads), ...others, chosen ? hatching() : "");
   const scale = lines.length ? opaque(largest) : "";
   const nothing = heads.length ? "" : "No head is on: switch one on above.";

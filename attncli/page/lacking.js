@@ -33,7 +33,7 @@ export function draw(painter, area, pointed, colours) {
   const there = buttons(area.width);
   const say = (line, y, fill) => painter.text(cut(line, SIZE, area.width - 2 * GAP), GAP, y, { fill, size: SIZE });
   say(`q and k of head ${state.layer}.${state.head} are not in this page.`, LINE / 2 + 4, colours.ink);
-  say(there.length ? "It has those of these heads, to go there:" : "It has those of no head.", 1.5 * LINE + 4, colours.faint);
+  say(there.length ? "It has those of these heads. Click one to go there:" : "It has those of no head.", 1.5 * LINE + 4, colours.faint);
   for (const { layer, head, x, y } of there) {
     const under = pointed?.open.join() === [layer, head].join();
     painter.rect(x, y, WIDTH, HEIGHT, { fill: under ? colours.mark : colours.panel, stroke: colours.accent, data: { layer, head } });

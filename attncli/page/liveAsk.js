@@ -53,7 +53,7 @@ async function answered(wish, signal, tellShare) {
     if (!response.ok) return await refusal(response);
     return await read(response.body.getReader(), tellShare);
   } catch {
-    return { error: "The server does not answer: is attncli serve still running?" };
+    return { error: "The server does not answer. Is attncli serve still running?" };
   }
 }
 
@@ -64,7 +64,7 @@ export function post(where, what, signal) {
 /** What an answer says that is none: `{error}`, or `{}`, if it is worth asking again. */
 export async function refusal(response) {
   if (response.status === TOO_OLD || response.status === TOO_MANY) return {};
-  if (response.status === NO_KEY) return { error: "The server was started anew: open the address that it printed." };
+  if (response.status === NO_KEY) return { error: "The server was restarted. Open the address that it printed." };
   const { error } = await response.json();
   return { error };
 }

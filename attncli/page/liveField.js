@@ -44,7 +44,7 @@ export function makeField() {
   element("asking").addEventListener("submit", (event) => event.preventDefault());
   element("stop").addEventListener("click", () => {
     stop();
-    tell("Stopped. The drawing is of the text before.");
+    tell("Stopped. The drawing still shows the previous text.");
   });
   element("save-page").addEventListener("click", () => savePage(wish(), tell));
   document.addEventListener("keydown", toField);

@@ -15,13 +15,13 @@ export async function savePage(wish, tell) {
   try {
     const response = await post("/page", { ...wish, head: ofVectors, state: { view, mask, layer, head, token, segments, special, words, threshold } });
     if (!response.ok) {
-      tell((await refusal(response)).error ?? "Something else is being done: try again.");
+      tell((await refusal(response)).error ?? "The server is busy. Try again.");
       return;
     }
     const names = wish.text.normalize("NFC").toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
     hand(await response.blob(), `attention-${names.join("-").slice(0, LONGEST) || "page"}.html`);
     tell("");
   } catch {
-    tell("The server does not answer: is attncli serve still running?");
+    tell("The server does not answer. Is attncli serve still running?");
   }
 }

@@ -189,9 +189,9 @@ export function draw(painter, area, pointed, colours) {
   function drawHeader() {
     const top = area.y;
     const apart = difference(query, found.weight);
-    const warning = apart > found.error + ROUNDING ? [`the model's own weights differ by up to ${apart.toFixed(3)}: it rounded more`] : [];
+    const warning = apart > found.error + ROUNDING ? [`the model rounds more, and its weights differ by up to ${apart.toFixed(3)}`] : [];
     const sink = found.sink === null ? [] : [`its sink takes ${found.taken.toFixed(2)} of this row`];
-    const said = caption(layerName(), headName(state.head), ...sink, ...warning, `weights of q and k as they are stored: within ${found.error}`);
+    const said = caption(layerName(), headName(state.head), ...sink, ...warning, `weights computed from the stored q and k, to within ${found.error}`);
     painter.text(cut(said, SIZE, area.width - 2 * GAP), area.x + GAP, top + 13, { fill: colours.faint, size: SIZE });
     for (const { x, align, name, note } of headings(place, found)) {
       painter.text(name, x, top + CAPTION + 10, { fill: colours.ink, size: SIZE, align, bold: true });

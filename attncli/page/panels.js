@@ -99,7 +99,12 @@ export function numbersAt(query, key) {
 /** A cell's number in a panel as it is shown. */
 export function written({ signed, values }, cell) {
   if (isHidden(values[cell])) return "hidden";
-  return signed ? signedValue(values[cell], OF_RECORDS) : value(values[cell]);
+  return signed ? signedText(values[cell]) : value(values[cell]);
+}
+
+/** A number of a signed panel as it is shown: of records with the digits that are known. */
+export function signedText(number) {
+  return OF_RECORDS ? signedValue(number, value) : signedValue(number);
 }
 
 /** "cat (2) → mat (6)", or as the page joins the two. */

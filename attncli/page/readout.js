@@ -45,9 +45,9 @@ function names(heads) {
 }
 
 function invitation(heads) {
-  if (heads.length) return "Point at a token, or hold one: click it, or press j and k.";
+  if (heads.length) return "Point at a token to see its weights. Click it, or press j and k, to hold it.";
   if (state.view === "heads" && !state.heads.length) return "Switch on a head above.";
-  return `It is here small only: ${pooling(state.layer, state.head)}. record.page("all.html") has all of it.`;
+  return `This page has a small map of it, in which ${pooling(state.layer, state.head)}. record.page("all.html") writes all of it.`;
 }
 
 function sentence({ token, side }, partners, heads) {

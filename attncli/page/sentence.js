@@ -42,7 +42,8 @@ export function shade(pointed) {
   for (const one of strip.querySelectorAll("button")) {
     const isPartner = one.dataset.side === undefined || one.dataset.side !== chosen.side;
     const weight = isPartner ? (weights.get(Number(one.dataset.token)) ?? 0) : 0;
-    one.style.setProperty("--weight", `${(STRONGEST * Math.min(weight, 1)).toFixed(1)}%`);
+    const shown = `${(STRONGEST * Math.min(weight, 1)).toFixed(1)}%`;
+    if (one.style.getPropertyValue("--weight") !== shown) one.style.setProperty("--weight", shown); // else it is slow
   }
 }
 

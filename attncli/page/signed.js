@@ -46,9 +46,9 @@ export function drawSignedBar(painter, x, y, width, height, dark) {
   }
 }
 
-/** A number with its sign as it is shown: to thousandths where it is `coarse`, else with three digits that count. */
-export function signedValue(number, coarse) {
-  const size = Math.abs(number);
-  const shown = coarse || size >= 1 ? size.toFixed(3) : size.toPrecision(3);
-  return Number(shown) === 0 ? shown : `${number < 0 ? "−" : "+"}${shown}`;
+/** A number with its sign as it is shown, its size as `write` writes it: with three digits that count. */
+export function signedValue(number, write = (size) => (size >= 1 ? size.toFixed(3) : size.toPrecision(3))) {
+  if (number === 0) return "0";
+  const shown = write(Math.abs(number));
+  return shown.startsWith("<") ? shown : `${number < 0 ? "−" : "+"}${shown}`;
 }

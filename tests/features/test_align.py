@@ -131,7 +131,7 @@ def test_a_record_a_page_and_a_picture(attncli, tmp_path, attention):
     assert attncli("align", *options, "-o", page).code == 0
     html = page.read_text(encoding="utf-8")
     assert all(f'"attention":"{kind}"' in html for kind in kinds)
-    assert "The networks of attncli align keep no q and k" in html and "attncli view --vectors" not in html
+    assert "attncli align keeps no q and k" in html and "attncli view --vectors" not in html
     picture = tmp_path / "date.svg"
     assert attncli("align", *options, "-o", picture).code == 0
     assert "[START]" not in picture.read_text(encoding="utf-8")  # it shows the cross-attention

@@ -23,7 +23,7 @@ from attncli.features.diff import difference_report, largest_cells
 from attncli.report import Table
 from attncli.report.figure.drawing import INK
 from attncli.report.figure.maps import COLOURS
-from attncli.report.numbers import in_cell
+from attncli.report.numbers import in_cell, signed, three_digits
 from attncli.report.paper import Paper
 
 CAT, DOG = "The cat sat on the mat.", "The dog sat on the mat."
@@ -116,7 +116,7 @@ def test_the_terminal_shows_the_numbers_of_json(attncli):
     shown = attncli("diff", CAT, DOG, "--top", "4").out
     assert all(in_cell(one["moved"]) in shown for one in found["heads"])
     rows = [line.split() for line in shown.splitlines() if line.strip()[:2] == f"{found['heads'][0]['layer']}."]
-    assert [row[-1] for row in rows] == [f"{cell['change']:+.3f}" for cell in found["cells"]]
+    assert [row[-1] for row in rows] == [signed(cell["change"]) for cell in found["cells"]]
     assert len(rows) == 4
 
 
@@ -215,7 +215,7 @@ def test_cells_are_those_that_differ_most_with_both_numbers(record, top):
     rows = tables[0].rows if tables else []
     for row, cell in zip(rows, largest_cells(found, top), strict=True):
         assert row[0] == f"{cell.layer}.{cell.head}"
-        assert row[3:] == [f"{cell.first:.3f}", f"{cell.second:.3f}", f"{cell.change:+.3f}"]
+        assert row[3:] == [three_digits(cell.first), three_digits(cell.second), signed(cell.change)]
         assert row[1].startswith(f"{cell.query} ") and row[2].startswith(f"{cell.key} ")
 
 

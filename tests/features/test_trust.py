@@ -39,7 +39,7 @@ def test_where_all_values_are_equal_attention_is_said_not_to_matter(tmp_path):
     assert np.abs(same.shuffles.permuted).max() < 1e-12 and np.abs(same.shuffles.uniform).max() < 1e-12
     assert same.most_erased > 0.01
     verdict = same.document()["verdict"]
-    assert "by 0 (median), uniform weights by 0, where erasing" in verdict and "hardly matter to this output" in verdict
+    assert "by 0 (median), and uniform weights by 0." in verdict and "hardly matter to this output" in verdict
     other = trust(embedding_model(tmp_path / "other"), "the big cat is on it", asking, controls)
     assert "hardly matter" not in other.document()["verdict"]
 
@@ -67,8 +67,8 @@ def test_where_an_output_reads_one_token_through_one_head_the_maps_beat_random_r
                 score, abs=0.01
             )
     verdict = found.document()["verdict"]
-    assert "attention, norms, rollout, ALTI" in verdict
-    assert "beat random rankings at 0.8%, which is 5% over all 6" in verdict
+    assert "attention (0.02%), norms (0.02%), rollout (0.02%), ALTI (0.02%)" in verdict
+    assert "at most 0.8% of them are as good (5% over all 6)" in verdict
 
 
 def test_no_more_is_said_than_the_figures_do(found):
@@ -79,7 +79,7 @@ def test_no_more_is_said_than_the_figures_do(found):
     mixed = replace(
         nothing, erased=[replace(one, aopc=scores) for one, scores in zip(found.erased, backwards, strict=True)]
     )
-    assert not mixed.better and "No ranking of its tokens can be told from random ones" in mixed.document()["verdict"]
+    assert not mixed.better and "None does." in mixed.document()["verdict"]
     few = replace(found, erasable=found.erasable[:4], sizes=[1, 2])
     assert "4 tokens are too few" in few.document()["verdict"]
 
@@ -110,8 +110,8 @@ def test_weights_that_read_the_letters_matter_as_much_in_any_order(found):
     more, less = found.shuffles.larger
     assert found.shuffles.matters_more is None and more + less == 100
     verdict = found.document()["verdict"]
-    assert f"changed more in {more} of 100 draws, and less in {less}" in verdict
-    assert "nothing shows that the weights matter more here" in verdict
+    assert f"larger in {more} of 100 draws, and smaller in {less}" in verdict
+    assert "the draws do not show that the weights matter more here" in verdict
 
 
 @pytest.mark.slow
@@ -144,11 +144,11 @@ def test_the_verdict_on_weights_turns_with_its_figures(found):
         document = replace(found, shuffles=shuffles).document()
         assert document["reordered"]["more"] == more and document["reordered"]["less"] == 100 - more
         told = bool(stats.binomtest(more, 100).pvalue <= 0.01)
-        assert ("No difference can be told" in document["verdict"]) is not told
+        assert ("the draws do not show" in document["verdict"]) is not told
         assert ("matter more to this text" in document["verdict"]) is (told and more > 50)
         assert ("matter less to this text" in document["verdict"]) is (told and more < 50)
     alone = replace(found, shuffles=replace(found.shuffles, reordered=np.zeros(0))).document()
-    assert alone["reordered"] is None and "All its tokens are the same" in alone["verdict"]
+    assert alone["reordered"] is None and "All tokens are equal" in alone["verdict"]
 
 
 # --- the share of random rankings -----------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_more_rankings_are_drawn_until_a_verdict_is_settled(reader, found):
     fewer = replace(found, exact=None)  # of the 200 that were drawn none is as good, which settles nothing yet
     assert fewer.random == 200 and set(fewer.open) >= MAPS and not set(fewer.better) & MAPS
     verdict = fewer.document()["verdict"]
-    assert "200 of these leave open" in verdict and "More --rankings may settle it" in verdict
+    assert "200 random rankings leave it open for" in verdict and "More --rankings may settle it" in verdict
     assert {entry["by"]: entry["beats"] for entry in fewer.document()["rankings"]}["attention"] is None
 
 

@@ -54,8 +54,7 @@ def cells(page):
 
 def signed_text(number):
     """A difference as the page writes it."""
-    text = f"{abs(number):.3f}"
-    return text if float(text) == 0 else f"{'−' if number < 0 else '+'}{text}"
+    return f"{'−' if number < 0 else '+'}{abs(number):#.{2 if abs(number) < 0.001 else 3}g}"
 
 
 def three(found, layer, head):
@@ -173,7 +172,7 @@ def test_the_table_lists_what_differs_most_of_what_is_held(compared, found, at, 
     assert listed == pytest.approx(change.flat[order].tolist(), abs=6e-4)
     names = found.first.tokens.text
     query, key = divmod(int(order[0]), 9)
-    assert rows(page)[0][0] == f"{query} {names[query]} → {key} {names[key]}"
+    assert rows(page)[0][0] == f"{query}\u00a0{names[query]} → {key}\u00a0{names[key]}"
     page.click("#values tbody tr:first-child button")
     assert (page.hash["token"], page.hash["partner"]) == (str(query), str(key))
 

@@ -173,7 +173,7 @@ def test_neuron_shows_512_keys(opened, record, document):
 
 def test_it_says_how_exact_the_weights_are(opened, record, document):
     page = opened(record, document=document)
-    assert float(re.search(r"weights are stored within ([\d.]+)", page.text("about"))[1]) <= 0.002
+    assert float(re.search(r"weights are stored to within ([\d.]+)", page.text("about"))[1]) <= 0.002
     assert "512 tokens; layers 0-5 and heads 0-11 are in this page" in page.text("about")
 
 

@@ -49,7 +49,7 @@ def test_lines_of_whole_heads_have_the_records_weights(small, record):
 def test_a_small_map_is_drawn_in_blocks_and_says_so(small, record):
     shown = small("#view=matrix&layer=0&head=2")
     assert any("the largest of about 3 × 3 weights" in text for text in shown.texts())
-    assert "small only" in shown.text("said")
+    assert "has a small map" in shown.text("said")
     pooled = pool(record.map(0, 2), SIDE, SIDE)
     (row, column), (last_row, last_column) = (
         [(x, y - 4) for text, x, y in shown.labels() if text == token] for token in ("[CLS]", "[SEP]")

@@ -45,7 +45,7 @@ def test_the_page_holds_both_and_how_much_each_head_differs(found):
         for name, weights in zip(mask["maps"], record.weights, strict=True):
             packed, levels = re.search(f'id="{name}">(.*?)</script>', document)[1], mask["levels"]
             np.testing.assert_allclose(unpack_layer(packed, weights.shape, levels), weights, atol=error_of(levels))
-            assert f"weights of A and B are stored within {error_of(levels):.1g}" in held["about"]
+            assert f"weights of A and B are stored to within {error_of(levels):.1g}" in held["about"]
     assert page_of_two(found) == document
 
 

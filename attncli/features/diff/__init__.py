@@ -28,6 +28,7 @@ from attncli.record.display import model_name, record_size
 from attncli.record.record import READ
 from attncli.record.selection import number_list
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report.numbers import signed, three_digits
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ class Diff(ModelFeature, _Sides):
 
     They are two saved records (.safetensors, .npz or .json), two texts of equal length, or one text under two models,
     two masks or two measures, or with heads silenced in B. Tokens are paired by their positions. For each head: how
-    much weight must move to make one map the other (the total variation distance, mean over tokens). Norms are compared
-    as shares of their rows.
+    much weight must move to turn one map into the other (the total variation distance, mean over tokens). Norms are
+    compared as shares of their rows.
 
     \b
     Examples:
@@ -259,7 +260,7 @@ def _side(record: AttentionRecord) -> dict[str, Any]:
 
 # --- the report -----------------------------------------------------------------------------------------
 
-MEANING = "moved: how much weight must move to make one map the other (total variation), mean over tokens; 0 to 1"
+MEANING = "moved: how much weight must move to turn one map into the other (total variation), mean over tokens; 0 to 1"
 BEGINNING = 70  # characters of a text
 NAMED = 5  # the heads that differ most
 
@@ -282,9 +283,9 @@ def difference_report(found: Difference, top: int = 10) -> Report:
                 f"{cell.layer}.{cell.head}",
                 f"{cell.query} {queries[cell.query]}",
                 f"{cell.key} {keys[cell.key]}",
-                f"{cell.first:.3f}",
-                f"{cell.second:.3f}",
-                f"{cell.change:+.3f}",
+                three_digits(cell.first),
+                three_digits(cell.second),
+                signed(cell.change),
             ]
             for cell in cells
         ],
@@ -386,7 +387,7 @@ class _Both(Part):
                 for name, one in zip("AB", both, strict=True)
             ),
             MEANING,
-            f"weights of A and B are stored within {error_of(levels):.1g}",
+            f"weights of A and B are stored to within {error_of(levels):.1g}",
         ]
         return compared_page(" · ".join(f"{name}: {side}" for name, side in sides), description, about, chunks)
 

@@ -63,7 +63,7 @@ class Mechanisms(Feature):
     temperature: Annotated[
         float,
         options.option(
-            options.MODEL, "--temperature", metavar="T", help="Of softmax: below 1 is harder, above 1 is softer."
+            options.MODEL, "--temperature", metavar="T", help="Of softmax: below 1 is sharper, above 1 softer."
         ),
     ] = 1.0
     design: Annotated[
@@ -71,7 +71,7 @@ class Mechanisms(Feature):
         options.choice(options.MODEL, choices.Design, "--design", help="Only one design, with its map: "),
     ] = None
     mistakes: Annotated[
-        bool, options.option(options.MODEL, "--mistakes", help="Only the effects of known mistakes on it.")
+        bool, options.option(options.MODEL, "--mistakes", help="Only the effects of known mistakes on the head.")
     ] = False
     everything: Annotated[
         bool,
@@ -80,7 +80,7 @@ class Mechanisms(Feature):
     reach: Annotated[
         int,
         options.option(
-            options.MODEL, "--reach", rare=True, metavar="N", min=0, help="Of a window, in tokens to each side."
+            options.MODEL, "--reach", rare=True, metavar="N", min=0, help="Tokens to each side of a window."
         ),
     ] = REACH
     seed: Annotated[
@@ -197,7 +197,9 @@ def measure(
     found = designs(inside, reach, temperature, seed, design) if head.record.key_tokens is None else []
     if design is not None and not found:
         heads, _, d_k = inside.key.shape
-        raise RequestError(f"--design {design} is for several heads of two or more elements: here are {heads} of {d_k}")
+        raise RequestError(
+            f"--design {design} needs several heads of at least 2 elements; this layer has {heads} of {d_k}"
+        )
     result = Measured(head.record, inside.own_figures, temperature, reach, seed, designs=found, projections=known)
     if design is not None:
         return result
@@ -217,7 +219,7 @@ def _check_temperature(temperature: float) -> None:
     """Raises RequestError when softmax can't be computed at this temperature."""
     if not COLDEST <= temperature <= HOTTEST:  # NaN is not either
         raise RequestError(
-            f"--temperature {temperature:g} is out of range: give one from {COLDEST:g} to {HOTTEST:g}, 1 as it is"
+            f"--temperature {temperature:g} is out of range: use {COLDEST:g} to {HOTTEST:g}; 1 changes nothing"
         )
 
 
@@ -242,22 +244,23 @@ ROUNDING = 1e-6  # of a scale
 SEEN = 5e-4  # of a row's weight: what three decimals show
 ACROSS = 3  # mistakes, side by side
 FIGURES = (
-    "entropy: in nats, 0 looks at one token. moved: weight that would have to move to make it the head's own map "
-    "(total variation). Both are means over queries. same strongest key: the share of queries that have it."
+    "entropy: in nats; 0 attends to one token. moved: the weight that must move to turn this map into the head's own "
+    "(total variation). Both are means over queries. same strongest key: the share of queries that have the strongest "
+    "key of the head's own map."
 )
 CONTROLS = (
-    "distance: how many tokens away the weight is. moved: weight that would have to move to make it the head's own "
-    "map. In brackets the mean of the controls: the design with positions in shuffled orders; for shared keys, each "
-    "other head's keys. nearer, further: than the head as it is and than every control."
+    "distance: how many tokens away the weight is. moved: the weight that must move to turn this map into the head's "
+    "own. In brackets: the mean of the controls. They have positions in shuffled orders, or, for shared keys, the keys "
+    "of each other head. nearer, further: compared with the head as it is and with every control."
 )
 HARM = (
-    "moved: weight that would have to move to make it the head's own map, mean over queries; above 1 where a row sums "
-    "to more than 1. In brackets the mean of the layer's other heads. output: of the layer's attention, "
-    "‖changed - own‖ / ‖own‖. What is above the control harms more than giving heads each other's maps. Of "
-    "several ways to make a mistake it is the first that shows."
+    "moved: the weight that must move to turn this map into the head's own, as a mean over queries. It is above 1 "
+    "where a row sums to more than 1. In brackets: the mean of the layer's other heads. output: the change of the "
+    "layer's output, ‖changed - own‖ / ‖own‖. A mistake above the control harms more than exchanging the heads' maps. "
+    "Of several ways to make a mistake, the first that shows is listed."
 )
 LEFT_OUT = (
-    "Left out: claims and designs that need a layer's input and projections, which are not known in a network that "
+    "Left out: claims and designs that need a layer's input and projections. They are unknown in a network that "
     "transformers runs."
 )
 
@@ -286,7 +289,9 @@ def _report(found: Measured, everything: bool = False) -> Report:
         maps, captions = _variant_maps(found), [Sentence(words, caption=True) for words in _captions(found)]
         holding = sum(claim.holds for claim in found.claims)
         verdicts = Sentence(f"{holding} of {len(found.claims)} claims hold here")
-        more = Sentence("Figures of every claim, all scores and all designs: --all. Known mistakes: --mistakes.")
+        more = Sentence(
+            "--all shows the figures of every claim, all scores and all designs; --mistakes known mistakes."
+        )
         left_out = [] if found.projections else [Sentence(LEFT_OUT)]
         parts = [verdicts, _verdicts(found.claims), more, *left_out]
         every: list[Part] = [
@@ -332,12 +337,12 @@ def _axes(record: AttentionRecord) -> tuple[Axis, Axis]:
 
 def _captions(found: Measured) -> list[str]:
     """Say which score is the head's own, and where untrained parameters come from."""
-    untrained = f"untrained: with parameters that the model never learned, drawn from seed {found.seed}"
+    untrained = f"untrained: parameters that the model never learned, drawn from seed {found.seed}"
     if not _has_own_score(found.record):
         return [untrained]
     softmax = "its softmax" if found.temperature == 1 else "its softmax at T = 1"
-    sink = " but for its sink" if found.record.sinks else ""
-    return [f"{OWN_SCORE} is the head's own score, {softmax} is the head's own map{sink}", untrained]
+    sink = ", except for its sink" if found.record.sinks else ""
+    return [f"{OWN_SCORE} is the head's own score, and {softmax} is the head's own map{sink}", untrained]
 
 
 def _has_own_score(record: AttentionRecord) -> bool:

@@ -217,8 +217,8 @@ def _turns_later_with_more_keys(figures: Numbers, limit: float) -> bool:
 
 
 def _describe_turning(figures: Numbers) -> str:
-    """ "less is left from d_k 16 with 8 keys, d_k 64 with 32 keys; more is left up to ..." """
-    found = ("less is left from", _less_from), ("more is left up to", _more_up_to)
+    """ "the gradient shrinks from d_k 16 with 8 keys, d_k 64 with 32 keys; it grows up to ..." """
+    found = ("the gradient shrinks from", _less_from), ("it grows up to", _more_up_to)
     sizes = [(words, _turning_points(figures, turning)) for words, turning in found]
     return "; ".join(
         f"{words} " + ", ".join(f"d_k {size} with {keys} keys" for keys, size in some.items())
@@ -523,25 +523,26 @@ def _knows_no_order(trial: Trial) -> bool:
 CLAIMS = (
     Rule(
         "variance on this head",
-        "the variance of q·k grows with d_k: this head's",
+        "the variance of q·k grows with d_k: on this head",
         _variance_by_size,
         lambda figures, _: len(figures) > 1 and grows(figures.values()),
     ),
     Rule(
         "division",
-        f"it is d_k for random q and k, and dividing by √d_k makes it 1, within {NEAR:.0%}: mean of {DRAWS} draws",
+        f"for random q and k it is d_k, and dividing by √d_k makes it 1 (within {NEAR:.0%}): mean of {DRAWS} draws",
         _variance_at_random,
         _is_undone,
     ),
     Rule(
         "saturation on this head",
-        "without the division softmax saturates and less of its gradient is left: norm of its Jacobian, this head's",
+        "without the division, softmax saturates and its gradient shrinks: norm of its Jacobian on this head",
         saturation,
         lambda figures, _: figures["not divided"] < figures["divided"],
     ),
     Rule(
         "saturation",
-        f"the same for random q and k of a large d_k, the larger the more keys: not divided / divided, {DRAWS} draws",
+        "so it does for random q and k, from a d_k that grows with the number of keys: "
+        f"not divided / divided, {DRAWS} draws",
         _saturation_at_random,
         _turns_later_with_more_keys,
         finding=_describe_turning,
@@ -555,29 +556,29 @@ CLAIMS = (
     ),
     Rule(
         "one projection",
-        "with W_Q = W_K it is symmetric before softmax",
+        "with W_Q = W_K, the scores before softmax are symmetric",
         _asymmetry_of_one_projection,
         _is_same,
         applies=lambda trial: trial.is_self,
     ),
     Rule(
         "bilinear",
-        "a bilinear score with W = W_Qᵀ W_K on the inputs is the head's",
+        "a bilinear score of the inputs with W = W_Qᵀ W_K equals the head's score",
         _deviation_of_bilinear,
         _is_same,
         applies=lambda trial: trial.has_input and not trial.head.normed,
     ),
-    Rule("key-value", "with K = V, key-value attention is plain attention", _deviation_of_plain, _is_same),
+    Rule("key-value", "with K = V, key-value attention equals plain attention", _deviation_of_plain, _is_same),
     Rule(
         "heads alike",
-        "several heads with the same projections are one head",
+        "several heads with the same projections equal one head",
         _deviation_of_equal_heads,
         _is_same,
         applies=lambda trial: trial.has_input and not trial.head.normed,
     ),
     Rule(
         "order",
-        "without positions attention does not know the order",
+        "without positions, attention ignores the order of the tokens",
         permutation,
         lambda figures, limit: figures["deviation"] <= limit,
         limit=lambda trial: trial.permuted.tolerance,
@@ -603,14 +604,14 @@ CLAIMS = (
     ),
     Rule(
         "rotary",
-        f"rotary scores depend on the difference of positions only: of a text that is moved on by {SHIFT} tokens",
+        f"rotary scores depend only on the difference of positions: the text shifted by {SHIFT} tokens",
         _rotary_of_moved_text,
         _only_first_is_same,
         applies=lambda trial: trial.is_self and trial.d_k > 1,
     ),
     Rule(
         "window",
-        "a window as wide as the text is no window, and the narrower the more weight must move",
+        "a window as wide as the text changes nothing, and a narrower window moves more weight",
         _moved_by_windows,
         lambda figures, limit: (
             _is_same(figures, limit) and all(wide <= narrow for wide, narrow in pairwise(figures.values()))
@@ -626,7 +627,7 @@ CLAIMS = (
     ),
     Rule(
         "QK norm",
-        "QK norm keeps scores within √d_k = {root:.2f}, so that longer queries don't saturate softmax",
+        "QK norm keeps scores within √d_k = {root:.2f}, so longer queries don't saturate softmax",
         _scores_with_norm,
         _scores_are_bounded,
         limit=lambda trial: trial.d_k**0.5,
@@ -634,21 +635,21 @@ CLAIMS = (
     ),
     Rule(
         "RMSNorm",
-        "LayerNorm is RMSNorm of x with its mean taken away: of this layer's input",
+        "LayerNorm equals RMSNorm of x minus its mean: on this layer's input",
         _deviation_of_rms_norm,
         _only_first_is_same,
         applies=lambda trial: trial.is_self and trial.has_input,
     ),
     Rule(
         "GLU",
-        "a gated feed-forward network (GLU) whose values are all 1 is the plain one: of this layer's input",
+        "a gated feed-forward network (GLU) with all values 1 equals the plain one: on this layer's input",
         _deviation_of_gates,
         _only_first_is_same,
         applies=lambda trial: trial.is_self and trial.has_input,
     ),
     Rule(
         "pre-norm",
-        "with pre-norm vectors grow from layer to layer, with post-norm they don't: mean square, random layers",
+        "with pre-norm, vectors grow from layer to layer; with post-norm, they don't: mean square, random layers",
         _growth_by_layer,
         _only_pre_norm_grows,
         applies=lambda trial: trial.is_self and trial.has_input,

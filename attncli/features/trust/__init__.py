@@ -46,9 +46,9 @@ class Trust(AskingFeature):
     """Test whether attention explains an output.
 
     Weights are replaced by permuted and by uniform ones. Tokens are ranked by attention, norms, rollout, ALTI and
-    gradients, and erased by [MASK] and by deletion: does the output depend on the first tokens of a ranking more than
-    on those of random rankings? The output is the one that ablate measures; without --target that of the likeliest
-    label. attncli/features/README.md explains the numbers.
+    gradients. The first tokens of each ranking are erased, by [MASK] and by deletion, and compared with random
+    rankings. The output is the one that ablate measures; without --target, that of the likeliest label.
+    attncli/features/README.md explains the numbers.
 
     \b
     Examples:
@@ -75,7 +75,7 @@ class Trust(AskingFeature):
             "--rankings",
             metavar="N",
             min=120,
-            help="Random rankings as a control; more where they leave a verdict open.",
+            help="Random rankings as a control. An open verdict draws more.",
         ),
     ] = 200
     beam: Annotated[
@@ -86,7 +86,7 @@ class Trust(AskingFeature):
             rare=True,
             metavar="N",
             min=0,
-            help="Width of the search for the best and the worst ranking; 0 tries all.",
+            help="Beam width of the search for the best and the worst ranking; 0 tries all.",
             show_default="0 up to 12 tokens, 5 up to 24, else no search",
         ),
     ] = None
@@ -381,26 +381,26 @@ def verdict(found: TrustResult) -> str:
     if max(found.most_erased, by_weights) <= found.rounding:
         return f"Neither other weights nor erased tokens change this {kind}: there is nothing to explain."
     begin = (
-        f"Permuting all weights changes this {kind} by {_size(permuted[0])} (median), uniform weights by "
-        f"{_size(uniform[0])}, where erasing tokens changes it by up to {_size(found.most_erased)}"
+        f"Permuting all weights changes this {kind} by {_size(permuted[0])} (median), and uniform weights by "
+        f"{_size(uniform[0])}. Erasing tokens changes it by up to {_size(found.most_erased)}."
     )
     if by_weights <= HARDLY * found.most_erased:
-        return f"{begin}: attention's weights hardly matter to this output, and no ranking by them explains it."
-    return f"{begin}. {_compare_with_reordered(found)} {_describe_rankings(found)}"
+        return f"{begin} Attention's weights hardly matter to this output, and no ranking by them explains it."
+    return f"{begin} {_compare_with_reordered(found)} {_describe_rankings(found)}"
 
 
 def _compare_with_reordered(found: TrustResult) -> str:
     """Compare the change from permuted weights with that in the same tokens in random order."""
     control = found.shuffles.control()
     if control is None:
-        return "All its tokens are the same, so that no other order of them shows what is usual."
+        return "All tokens are equal, so there is no control with reordered tokens."
     more, draws = control["more"], len(found.shuffles.reordered)
     begin = (
-        f"With its tokens in random order, permuting changes it by {_size(control['permuted'])}. "
-        f"The text itself is changed more in {more} of {draws} draws, and less in {control['less']}."
+        f"With the tokens in random order, permuting all weights changes it by {_size(control['permuted'])}. "
+        f"The change of the text itself is larger in {more} of {draws} draws, and smaller in {control['less']}."
     )
     if found.shuffles.matters_more is None:
-        return f"{begin} No difference can be told from so many: nothing shows that the weights matter more here."
+        return f"{begin} So the draws do not show that the weights matter more here."
     how = "more" if found.shuffles.matters_more else "less"
     return f"{begin} Attention's weights matter {how} to this text than to its tokens in random order."
 
@@ -408,36 +408,31 @@ def _compare_with_reordered(found: TrustResult) -> str:
 def _describe_rankings(found: TrustResult) -> str:
     """Say which methods beat random rankings, and which are open."""
     if not found.tellable:
-        return f"{len(found.erasable)} tokens are too few to tell a ranking of them from a random one."
+        return f"{len(found.erasable)} tokens are too few to tell a ranking from a random one."
     shares = dict(zip(found.methods, found.as_good, strict=True))
-    level = f"at {found.level:.1%}, which is 5% over all {len(shares)}"
     better, still_open = found.better, found.open
     rest = [name for name in shares if name not in (*better, *still_open)]
-    sentences = []
+    sentences = [
+        f"A ranking beats random rankings if at most {found.level:.1%} of them are as good (5% over all {len(shares)})."
+    ]
     if better:
-        sentences.append(
-            f"Tokens ranked by {_join_names(better)} beat random rankings {level} (as good are: "
-            f"{_name_shares(shares, better)})."
-        )
+        sentences.append(f"Rankings by {_name_shares(shares, better)} do.")
     if still_open:
         sentences.append(
-            f"Whether those by {_join_names(still_open)} beat random ones {level}, {found.random} of these leave open "
-            f"(as good are: {_name_shares(shares, still_open)}). More --rankings may settle it."
+            f"{found.random} random rankings leave it open for {_name_shares(shares, still_open)}. "
+            "More --rankings may settle it."
         )
-    if rest and sentences:
-        sentences.append(f"Those by {_join_names(rest)} can't be told from them.")
-    if not sentences:
+    if rest and len(sentences) > 1:
+        sentences.append(f"Rankings by {_join_names(rest)} do not.")
+    if len(sentences) == 1:
         lowest = min(shares, key=shares.__getitem__)
-        sentences.append(
-            f"No ranking of its tokens can be told from random ones {level}: as good as the best of them, by {lowest}, "
-            f"are {_percent(shares[lowest])} of random ones."
-        )
+        sentences.append(f"None does. The best is {_name_shares(shares, [lowest])}.")
     return " ".join(sentences)
 
 
 def _name_shares(shares: Mapping[str, float], names: Sequence[str]) -> str:
-    """Return the shares of these methods, by name."""
-    return ", ".join(f"{name} {_percent(shares[name])}" for name in names)
+    """Return the shares of these methods: "norms (0.2%) and ALTI (0.5%)"."""
+    return _join_names([f"{name} ({_percent(shares[name])})" for name in names])
 
 
 def _percent(share: float) -> str:
@@ -635,8 +630,8 @@ SHORT = {"comprehensiveness": "compr.", "sufficiency": "suff."}
 RANDOM = {"mean": "random, mean", "low": "random, 95% from", "high": "random, 95% to"}
 NAMED = 3  # tokens that a ranking puts first
 CHANGE = {
-    "divergence": "change: nats by which the prediction of what is left changes; 0 is no change",
-    "distance": "change: how far the last vectors of the tokens that are left move, as a share of their lengths",
+    "divergence": "change: how much the prediction from the remaining tokens changes, in nats; 0 is no change",
+    "distance": "change: how far the last vectors of the remaining tokens move, as a share of their lengths",
 }
 
 
@@ -735,38 +730,39 @@ def _weights_note(found: TrustResult) -> str:
     """Explain the table of other weights."""
     count = found.shuffles.permuted.shape[1]
     note = (
-        f"permuted: the size of the change when the weights of every row are permuted, median of {count} draws and the "
-        f"middle 95%; uniform: {found.answer.kind} with the same weight for every key minus {found.answer.kind} "
-        "without; the model was not trained with these weights"
+        f"permuted: the size of the change when the weights of every row are permuted, as the median and the middle "
+        f"95% of {count} draws. uniform: {found.answer.kind} with uniform weights minus {found.answer.kind} without. "
+        "The model was not trained with such weights."
     )
     if not len(found.shuffles.reordered):
         return note
-    return f"{note}; random order: all layers permuted, with the text's tokens in a new order in each of {count} draws"
+    return f"{note} random order: all layers permuted, with the tokens in a new order in each of {count} draws."
 
 
 def _notes(found: TrustResult) -> list[str]:
     """Explain the table of rankings: the change, the scores and their %, tau, and the column of random rankings."""
-    kind, level = found.answer.kind, f"at most {found.level:.1%} is better than random, 5% over all rankings here"
-    change = f"change: {kind} of the full text minus {kind} without the tokens; above 0 they speak for it"
+    kind = found.answer.kind
+    change = f"change: {kind} of the full text minus {kind} without the tokens; above 0, the tokens raise it"
     counts = ", ".join(map(str, found.sizes))
-    ways = " or ".join({"mask": "[MASK] in their place", "deletion": "deletion"}[one.way] for one in found.erased)
+    ways = " or ".join({"mask": "[MASK]", "deletion": "deletion"}[one.way] for one in found.erased)
     scores = (
-        f"compr.: the mean change when the first {counts} of {len(found.erasable)} tokens are erased ({ways}), more is "
-        "better; suff.: the mean change when all other tokens are erased, less is better"
+        f"compr.: the mean change when the first {counts} of {len(found.erasable)} tokens are erased (by {ways}); "
+        "higher is better. suff.: the mean change when all other tokens are erased; lower is better."
     )
-    how = "all were tried" if found.beam == 0 else f"a search that keeps {found.beam} found them"
-    limits = f"; in %: the place between the least and the most that any order reaches ({how})"
+    how = "of all orders" if found.beam == 0 else f"that a beam search of width {found.beam} finds"
+    limits = f" In %: the place between the lowest and the highest score {how}."
     if found.beam is None:
-        limits = ". The most that any order reaches was not searched for (--beam)"
+        limits = " The lowest and the highest score of all orders were not searched for (--beam)."
     others = "the change from erasing each token alone" + (", and gradient x input" if "gradient" in found.taus else "")
-    orders = f"{found.random} random rankings" if found.exact is None else f"all {found.chains:,} orders, exactly,"
-    interval = "; a ranking counts as better, or as not better, if its 95% interval lies on one side of that"
+    orders = f"{found.random} random rankings" if found.exact is None else f"all {found.chains:,} orders"
+    interval = " A verdict requires that the 95% interval of the share lies on one side of that level."
     return [
         CHANGE.get(kind, change),
         scores + limits,
-        f"tau: agreement of a ranking with {others}, by sizes (Kendall's: 1 the same, 0 by chance, -1 the reverse)",
-        f"random as good: the share of {orders} whose compr. minus suff. is at least as large "
-        f"(mean over the ways of erasing); {level}" + (interval if found.exact is None else ""),
+        f"tau: Kendall's rank correlation with {others}, by size; 1 is the same order, 0 chance, -1 the reverse",
+        f"random as good: the share of {orders} whose compr. minus suff. (mean over the ways of erasing) is at least "
+        f"as large. At most {found.level:.1%} beats random rankings (5% over all rankings here)."
+        + (interval if found.exact is None else ""),
     ]
 
 

@@ -126,17 +126,17 @@ def test_padding_does_not_change_the_figures_of_a_head(minilm):
 def test_what_is_said_of_saturation_at_random_is_what_its_figures_say():
     claim = measured("saturation", made_up())
     assert claim.holds
-    said = dict(part.split(" is left ") for part in claim.finding.split("; "))
+    shrinks, grows = claim.finding.split("; ")
     for keys in claiming.KEYS:
         least, most = (
             [claim.figures[f"{keys} keys: d_k {size}, {name}"] for size in claiming.SIZES] for name in ("least", "most")
         )
         less = [size for size, ratio in zip(claiming.SIZES, most, strict=True) if ratio < 1]
         more = [size for size, ratio in zip(claiming.SIZES, least, strict=True) if ratio > 1]
-        assert less and f"d_k {less[0]} with {keys} keys" in said["less"]
-        assert f"d_k {more[-1]} with {keys} keys" in said["more"] if more else f"with {keys} keys" not in said["more"]
-    # A row of 128 keys is nearly uniform with small scores: up to d_k 64, that of BERT, more is left without division.
-    assert "d_k 64 with 128 keys" in said["more"] and "d_k 1024 with 128 keys" in said["less"]
+        assert less and f"d_k {less[0]} with {keys} keys" in shrinks
+        assert f"d_k {more[-1]} with {keys} keys" in grows if more else f"with {keys} keys" not in grows
+    # A row of 128 keys is nearly uniform with small scores: up to d_k 64, that of BERT, it grows without the division.
+    assert "d_k 64 with 128 keys" in grows and "d_k 1024 with 128 keys" in shrinks
 
 
 def test_scores_that_do_not_grow_do_not_saturate(monkeypatch):
@@ -152,7 +152,7 @@ def test_where_it_does_not_turn_saturation_at_random_does_not_hold(monkeypatch):
     assert not claim.holds
     less, more = claim.finding.split("; ")
     assert less.endswith("with 8 keys") and "32" not in less
-    assert more == "more is left up to d_k 16 with 32 keys, d_k 16 with 128 keys"
+    assert more == "it grows up to d_k 16 with 32 keys, d_k 16 with 128 keys"
 
 
 def test_a_map_that_is_no_less_symmetric_than_softmax_makes_it_is_not_enough(monkeypatch):

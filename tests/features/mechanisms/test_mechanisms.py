@@ -51,7 +51,7 @@ def test_maps_figures_and_claims_are_shown(attncli):
 def test_a_claim_that_does_not_hold_is_a_finding_and_no_error(attncli):
     result = attncli("mechanisms", TEXT, "-l", "0", "-H", "0")
     assert result.code == 0
-    assert re.search(r"^ NO +without the division softmax saturates", result.out, re.MULTILINE)
+    assert re.search(r"^ NO +without the division, softmax saturates", result.out, re.MULTILINE)
     assert re.search(r"\d+ of 17 claims hold here", result.out)
 
 
@@ -105,7 +105,7 @@ def test_mistakes_saved(attncli, tmp_path, suffix):
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (("--temperature", "0"), "--temperature 0 is out of range: give one from 0.001 to 1000"),
+        (("--temperature", "0"), "--temperature 0 is out of range: use 0.001 to 1000"),
         (("--temperature", "nan"), "--temperature nan is out of range"),
         (("--temperature", "1e-30"), "--temperature 1e-30 is out of range"),
         (("--seed", "-1"), "--seed"),
@@ -146,7 +146,7 @@ def test_a_network_of_transformers_has_what_needs_no_projections(attncli, foreig
     assert attncli("mechanisms", *where, "-o", drawn).code == 0
     written = " ".join(re.findall(r">([^<>]+)</text>", drawn.read_text(encoding="utf-8")))
     assert ("is the head's own score" in written) == divided
-    assert ("but for its sink" in written) == (family == "gpt_oss")
+    assert ("except for its sink" in written) == (family == "gpt_oss")
 
 
 def test_a_network_of_transformers_refuses_what_needs_projections(refused, attncli, foreign):
@@ -176,7 +176,7 @@ def test_a_decoder_of_our_own_has_its_projections(attncli, refused, tiny, family
 
 def test_a_design_that_there_is_not_for_a_head_is_refused(minilm, trained, monkeypatch):
     monkeypatch.setattr("attncli.features.mechanisms.designs.designs", lambda *asked: [])
-    with pytest.raises(RequestError, match="--design grouped is for several heads of two or more elements: here"):
+    with pytest.raises(RequestError, match="--design grouped needs several heads of at least 2 elements; this"):
         measure(minilm, trained(), design="grouped")
 
 
