@@ -12,6 +12,7 @@ from rich.text import Text
 from attncli.analysis.edges import STRONG, Edge, Usual, clear_patterns, first_is_sink
 from attncli.analysis.patterns import BROAD, HeadSummary, counted_queries, most_attended, strongest, summarise
 from attncli.base.arrays import Floats
+from attncli.base.printable import visible
 from attncli.record import AttentionRecord
 from attncli.record.display import drawn_map
 from attncli.record.selection import numbered_names
@@ -378,10 +379,11 @@ class _LargeMap:
         yield [*self.above(), *alone, *self.left_out(["strongest keys"])]
 
     def above(self, short: bool = False) -> list[Text]:
-        """Return the head's pattern, and the meaning of the colours."""
+        """Return the head's pattern, the keys of another text, and the meaning of the colours."""
+        legend = [] if self.has_characters else key_legend(self.record, self.canvas)
         return [
             *_folded(describe_head(self.record, self.layer, self.head, short), self.canvas),
-            *(key_legend(self.record, self.canvas) or unknown_note(self.record.tokens, self.canvas)),
+            *(legend or unknown_note(self.record.tokens, self.canvas)),
             scale(self.canvas, self.weights),
         ]
 
@@ -391,8 +393,7 @@ class _LargeMap:
         if cell == 0:
             most = LINES if self.canvas.height is None else max(1, self.canvas.height - BELOW - len(self.above()) - 1)
             return picture(self.weights, self.canvas, min(length, self.canvas.width), min(LINES, most))
-        lines = []
-        lines.append(Text(" " * self.left + column_numbers(range(length), cell), style=self.canvas.faint))
+        lines = [Text(" " * self.left + self.column_names(cell), style=self.canvas.faint)]
         for label, row, keys in zip(self.labels, self.weights.tolist(), self.keys, strict=True):
             line = Text(label + " ")
             for weight in row:
@@ -400,6 +401,19 @@ class _LargeMap:
             named = keys_within(keys, self.room(cell), self.canvas.ellipsis) if beside else ""
             lines.append(line.append(" " * GAP + named if beside else ""))
         return lines
+
+    @property
+    def has_characters(self) -> bool:
+        """Return whether every key is one character, except special tokens."""
+        keys = self.record.keys
+        return all(special or len(token) == 1 for token, special in zip(keys.shown, keys.special, strict=True))
+
+    def column_names(self, cell: int) -> str:
+        """Return what stands above the columns: keys of one character if they have room, else numbers."""
+        keys = [cut(visible(token), max(2, cell - 1), self.canvas.ellipsis) for token in self.record.keys.shown]
+        if self.has_characters and cell > 1:
+            return "".join(" " * (cell - cell_len(key)) + key for key in keys)
+        return column_numbers(range(len(keys)), cell)
 
     def list_of_keys(self) -> list[Text]:
         """Return a line per query with its strongest keys."""
@@ -419,14 +433,17 @@ class _LargeMap:
 def describe_head(
     record: AttentionRecord, layer: int, head: int, short: bool = False, summary: HeadSummary | None = None
 ) -> str:
-    """Describe a head in one line: its pattern, the shares of its weight, its entropy. summary: where it is known."""
+    """Describe a head in one line: its pattern, the shares of its weight, its entropy. summary: where it is known.
+
+    A cross-attention has no shares here: its queries and keys are of two texts.
+    """
     if summary is None:
         summary = summarise(record.select([layer], [head]))[layer, head]
     label = summary.label.replace("_", " ")
     shares = "  ".join(f"{name.replace('_', ' ')} {share:.2f}" for name, share in summary.shares.items())
     most = math.log(max(possible_keys(record, layer), 1))
     entropy = f"entropy {summary.entropy:.2f} of at most {most:.2f} nats"
-    return f"{label}, {entropy}" if short else f"{label}: {shares}; {entropy}"
+    return f"{label}, {entropy}" if short or record.kind == "cross" else f"{label}: {shares}; {entropy}"
 
 
 def strongest_keys(names: Sequence[str], row: Floats, top_k: int) -> list[tuple[str, str]]:
