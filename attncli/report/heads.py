@@ -379,21 +379,21 @@ class _LargeMap:
         yield [*self.above(), *alone, *self.left_out(["strongest keys"])]
 
     def above(self, short: bool = False) -> list[Text]:
-        """Return the head's pattern, the keys of another text, and the meaning of the colours."""
-        legend = [] if self.has_characters else key_legend(self.record, self.canvas)
+        """Return the head's pattern, and the meaning of the colours."""
         return [
             *_folded(describe_head(self.record, self.layer, self.head, short), self.canvas),
-            *(legend or unknown_note(self.record.tokens, self.canvas)),
+            *([] if self.record.key_tokens else unknown_note(self.record.tokens, self.canvas)),
             scale(self.canvas, self.weights),
         ]
 
     def map(self, cell: int, beside: bool) -> list[Text]:
         """Return a row per query, with cells of `cell` columns; a picture where it is 0. beside: with its keys."""
-        length = len(self.record.keys)
+        lines = self.above_columns(cell)
         if cell == 0:
-            most = LINES if self.canvas.height is None else max(1, self.canvas.height - BELOW - len(self.above()) - 1)
-            return picture(self.weights, self.canvas, min(length, self.canvas.width), min(LINES, most))
-        lines = [Text(" " * self.left + self.column_names(cell), style=self.canvas.faint)]
+            length = min(len(self.record.keys), self.canvas.width)
+            taken = BELOW + len(self.above()) + 1 + len(lines)
+            most = LINES if self.canvas.height is None else max(1, self.canvas.height - taken)
+            return [*lines, *picture(self.weights, self.canvas, length, min(LINES, most))]
         for label, row, keys in zip(self.labels, self.weights.tolist(), self.keys, strict=True):
             line = Text(label + " ")
             for weight in row:
@@ -402,18 +402,20 @@ class _LargeMap:
             lines.append(line.append(" " * GAP + named if beside else ""))
         return lines
 
-    @property
-    def has_characters(self) -> bool:
-        """Return whether every key is one character, except special tokens."""
-        keys = self.record.keys
-        return all(special or len(token) == 1 for token, special in zip(keys.shown, keys.special, strict=True))
-
-    def column_names(self, cell: int) -> str:
-        """Return what stands above the columns: keys of one character if they have room, else numbers."""
-        keys = [cut(visible(token), max(2, cell - 1), self.canvas.ellipsis) for token in self.record.keys.shown]
-        if self.has_characters and cell > 1:
-            return "".join(" " * (cell - cell_len(key)) + key for key in keys)
-        return column_numbers(range(len(keys)), cell)
+    def above_columns(self, cell: int) -> list[Text]:
+        """Return the keys, if each is one character with room above its column, else their numbers."""
+        tokens = self.record.keys
+        ordinary = [token for token, special in zip(tokens.shown, tokens.special, strict=True) if not special]
+        if ordinary and all(len(token) == 1 and cell_len(visible(token)) <= cell for token in ordinary):
+            room = max(2, cell - 1)  # columns of a special token, which is cut
+            keys = [cut(visible(token), min(room, cell), self.canvas.ellipsis) for token in tokens.shown]
+            names = "".join(" " * (cell - cell_len(key)) + key for key in keys)
+            return [Text(" " * self.left + names, style=self.canvas.faint)]
+        legend = key_legend(self.record, self.canvas)
+        if cell == 0:
+            return legend
+        numbers = column_numbers(range(len(tokens)), cell)
+        return [*legend, Text(" " * self.left + numbers, style=self.canvas.faint)]
 
     def list_of_keys(self) -> list[Text]:
         """Return a line per query with its strongest keys."""
