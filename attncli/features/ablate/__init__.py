@@ -135,10 +135,10 @@ class Ablate(AskingFeature, CorpusFeature):
         layers, heads = self.layer or "all", self.head or "all"
         if not self.file:
             return _report(ablate(opened, texts, ways, layers, heads, self.asking, progress), self.top, [])
-        from attncli.corpus.texts import Reading
+        from attncli.corpus.texts import TextFormat
         from attncli.features.ablate.files import ablate_files
 
-        reading = Reading(
+        reading = TextFormat(
             field=self.field, skip_bad=self.skip_bad, limit=self.limit, sample=self.sample, seed=self.seed
         )
         with corpora.show_counts(progress) as show:

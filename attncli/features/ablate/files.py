@@ -30,7 +30,7 @@ from attncli.corpus.files import whole_files
 from attncli.corpus.of_model import OfModel, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, silent
 from attncli.corpus.shards import Arrays, CorpusSize, Counts, Shard
-from attncli.corpus.texts import Line, Reading
+from attncli.corpus.texts import Line, TextFormat
 from attncli.effects.asking import OPTIONS, Asking
 from attncli.effects.question import Question, make_question
 from attncli.features.ablate import (
@@ -65,7 +65,7 @@ U = TypeVar("U")
 def ablate_files(
     model: Engine,
     files: Sequence[str],
-    reading: Reading = Reading(),
+    reading: TextFormat = TextFormat(),
     ways: Ways = Ways(),
     layers: Selection = "all",
     heads: Selection = "all",
@@ -113,7 +113,7 @@ class LineQuestions:
     """Asks a model about the texts on the lines of files."""
 
     model: Engine
-    reading: Reading
+    reading: TextFormat
     asking: Asking
 
     def of(
@@ -147,7 +147,7 @@ class AblatedTexts(OfModel[Rows]):
 
     shard_bytes: ClassVar[int] = 2**16  # eight hundred sentences: some two minutes of one core with minilm
 
-    reading: Reading
+    reading: TextFormat
     asking: Asking
     ways: Ways
     silencing: Silencing
@@ -155,7 +155,7 @@ class AblatedTexts(OfModel[Rows]):
 
     @classmethod
     def of(
-        cls, model: Engine, reading: Reading, ways: Ways, layers: Selection, heads: Selection, asking: Asking
+        cls, model: Engine, reading: TextFormat, ways: Ways, layers: Selection, heads: Selection, asking: Asking
     ) -> "AblatedTexts":
         """Raises RequestError for a layer or a head that does not exist."""
         silencing = Silencing.of(model, ways, layers, heads)

@@ -27,7 +27,7 @@ from attncli.corpus.statistics import (
     save_statistics,
 )
 from attncli.corpus.sums import Counting
-from attncli.corpus.texts import Reading
+from attncli.corpus.texts import TextFormat
 from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, notify_sinks, open_part, stdin_is_piped
@@ -142,7 +142,7 @@ class Stats(CorpusFeature):
         return _report(statistics, self.by, self.saved is not None)
 
     def _count(self, progress: Progress) -> Statistics:
-        reading = Reading(
+        reading = TextFormat(
             paragraphs=self.paragraphs,
             field=self.jsonl or self.field,
             json=self.jsonl is not None,
