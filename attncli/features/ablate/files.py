@@ -175,7 +175,7 @@ class AblatedTexts(OfModel[Rows]):
         threads = torch.get_num_threads()
         return cls(Opening.of(model), options, reading, asking, ways, silencing, threads, model=model)
 
-    def with_orders(self, orders: Orders, texts: Rows) -> "HeldTexts":
+    def with_orders(self, orders: Orders, texts: Rows) -> "HeldOutTexts":
         """Return the second round, given the rows of the first."""
         places = np.stack([texts["shard"], texts["number"]], axis=1)[MEASURING].tolist()
         measured: dict[int, set[int]] = {}
@@ -183,7 +183,7 @@ class AblatedTexts(OfModel[Rows]):
             measured.setdefault(shard, set()).add(number)
         options = {**self.options, ORDER: _digest([asdict(orders), places])}
         every = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
-        return HeldTexts(**{**every, "options": options}, orders=orders, measured=measured)
+        return HeldOutTexts(**{**every, "options": options}, orders=orders, measured=measured)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -265,7 +265,7 @@ class AblatedTexts(OfModel[Rows]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldTexts(AblatedTexts):
+class HeldOutTexts(AblatedTexts):
     """The second round: `effects_in_order` of every second text.
 
     measured: the numbers of these texts in each shard.
