@@ -345,7 +345,7 @@ async def lines(working: Working, site: Site) -> AsyncIterator[bytes]:
 BYTES = "application/octet-stream"
 
 
-class Answers:
+class Handlers:
     """The handlers of the routes."""
 
     def __init__(self, site: Site, page: LivePage) -> None:
@@ -383,7 +383,7 @@ class Answers:
 class Counted(Response):
     """A response that is sent in pieces while a thread computes it, and counted until it ends."""
 
-    def __init__(self, owner: Answers, working: Working, kind: str) -> None:
+    def __init__(self, owner: Handlers, working: Working, kind: str) -> None:
         super().__init__(media_type=kind)
         self.owner, self.working, self.kind = owner, working, kind
 
@@ -419,7 +419,7 @@ async def refused(request: HttpRequest, error: Exception) -> Response:
 
 def make_app(site: Site, page: LivePage, lock: Lock) -> Guard:
     """Build the app behind its guard."""
-    routes = Answers(site, page)
+    routes = Handlers(site, page)
     handlers: Mapping[Any, Any] = {Exception: refused, 404: refused, 405: refused, 408: refused, 413: refused}
     app = Starlette(
         routes=[
