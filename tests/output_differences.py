@@ -132,7 +132,7 @@ def unpacked(chunk: str) -> Any:
 # --- comparing ------------------------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
+class Difference(NamedTuple):
     """A difference. kind: CLOSE, within the tolerance; PRINTED, a step of what is written rounded; or OTHER."""
 
     where: str
@@ -141,7 +141,7 @@ class Found(NamedTuple):
     words: str
 
 
-def differences(one: Any, other: Any, tolerance: float, where: str = "") -> Iterator[Found]:
+def differences(one: Any, other: Any, tolerance: float, where: str = "") -> Iterator[Difference]:
     """Yield the differences of two results of `read`; of two arrays, the place where they differ most.
 
     Numbers are CLOSE when they are no further apart than the tolerance, times the larger one where that is above 1.
@@ -176,8 +176,8 @@ def is_number(thing: Any) -> bool:
     return isinstance(thing, int | float) and not isinstance(thing, bool)
 
 
-def different(one: Any, other: Any, where: str) -> Found:
-    return Found(where, OTHER, math.inf, describe_both(one, other))
+def different(one: Any, other: Any, where: str) -> Difference:
+    return Difference(where, OTHER, math.inf, describe_both(one, other))
 
 
 def describe_both(*both: Any) -> str:
@@ -188,7 +188,7 @@ def describe_both(*both: Any) -> str:
     return " / ".join("…" * (begin > 0) + text[begin : begin + SHORT] for text in texts)
 
 
-def apart(one: Any, other: Any, unit: float, tolerance: float, where: str) -> Iterator[Found]:
+def apart(one: Any, other: Any, unit: float, tolerance: float, where: str) -> Iterator[Difference]:
     """Return the distance of the numbers of two arrays, which are written in steps of `unit`."""
     if one.shape != other.shape:
         yield different(list(one.shape), list(other.shape), where)
@@ -204,10 +204,12 @@ def apart(one: Any, other: Any, unit: float, tolerance: float, where: str) -> It
     place = np.unravel_index(sizes.argmax(), sizes.shape) if sizes.size else ()
     if place and sizes[place]:
         index = f"[{','.join(map(str, place))}]" if sizes.size > 1 else ""
-        yield Found(where + index, kind, float(sizes[place]), describe_both(float(one[place]), float(other[place])))
+        yield Difference(
+            where + index, kind, float(sizes[place]), describe_both(float(one[place]), float(other[place]))
+        )
 
 
-def line_differences(one: str | None, other: str | None, tolerance: float, where: str) -> Iterator[Found]:
+def line_differences(one: str | None, other: str | None, tolerance: float, where: str) -> Iterator[Difference]:
     """Yield the differences of two lines of text; only of their numbers if the rest is equal."""
     if one == other:
         return
