@@ -238,8 +238,8 @@ class _Writing:
                 shown = len(text)
 
     @property
-    def whole(self) -> Tokens:
-        """The text with what was written."""
+    def all_tokens(self) -> Tokens:
+        """The tokens of the text, and those written."""
         from attncli.models.generation import extend
 
         made: Tokens = extend(self.engine, self.tokens, self.ids)
@@ -248,12 +248,12 @@ class _Writing:
     @property
     def start(self) -> int:
         """The place of the first written token."""
-        return len(self.whole) - len(self.steps)
+        return len(self.all_tokens) - len(self.steps)
 
     def record(self) -> AttentionRecord:
         """Return the record of the whole, from one pass. Its rows are those of every step."""
         request = Request(which=self.engine.part if len(self.engine.parts) > 1 else None)
-        [record] = self.engine.attend_tokens([self.whole], request, self.taps)
+        [record] = self.engine.attend_tokens([self.all_tokens], request, self.taps)
         return replace(record, written=self.start, prediction=self._prediction())
 
     def _prediction(self) -> PredictionSummary:
