@@ -556,7 +556,7 @@ def _report(found: Sequence[Masked], model: Mapping[str, Any], heads_chosen: boo
         parts += _windows(text.windows) if text.windows is not None else []
         parts.append(_laws(text.laws))
     return Report(
-        [model_name(some.model.shown), "what masks do", *one],
+        [model_name(some.model.full_name), "what masks do", *one],
         parts,
         lambda: {"model": model, "texts": [one.document() for one in found]},
         _rows,

@@ -202,7 +202,7 @@ def _report(statistics: Statistics, by: choices.Figure, loaded: bool) -> Report:
     other = {"saved": None, "model": statistics.model.name, "mask": statistics.mask} if loaded else {}
     next = {"layer": strongest.layer, "head": strongest.head, **other}
     return Report(
-        [model_name(statistics.model.shown), *statistics.parts],
+        [model_name(statistics.model.full_name), *statistics.parts],
         [Heads(statistics, by), _clearest_table(statistics), Sentence(_legend())],
         lambda: document(statistics),
         files={suffix: partial(save_statistics, statistics) for suffix in SUFFIXES},
