@@ -308,7 +308,7 @@ def _prefix(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
     return max(found)._replace(note=f"prefixes of {' and '.join(map(str, lengths))} tokens")
 
 
-def _kept(engine: "Engine", tokens: Tokens) -> Measured:
+def _compare_with_cache(engine: "Engine", tokens: Tokens) -> Measured:
     """Compare the vectors of a text read token by token, with kept keys and values, with those of one pass."""
     import torch
 
@@ -353,7 +353,7 @@ LAWS: Sequence[LawMeasure] = (
         KEPT,
         "a text read token by token, with kept keys and values, has the vectors of one pass",
         False,
-        lambda engine, tokens, padded: _kept(engine, tokens),
+        lambda engine, tokens, padded: _compare_with_cache(engine, tokens),
     ),
     (
         "permutation",
