@@ -121,7 +121,7 @@ class Body:
         return self.first + len(self.tokens)
 
     def reach(self, number: int) -> int:
-        """Read until `number` tokens are end, or the text ends. Return how many are end."""
+        """Read `number` tokens, or up to the end of the text. Return how many are read."""
         while self.end < number:
             tokens = next(self.stretches, None)
             if tokens is None:
