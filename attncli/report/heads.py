@@ -101,9 +101,9 @@ def glyph_cell(
 def glyph_legend(labels: set[str], canvas: Canvas, marked: str) -> list[Text]:
     """Return the meaning of the glyphs of these labels, of the bars, and of the mark; "" if there is none."""
     glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
-    meant = "  ".join(f"{glyph} {label.replace('_', ' ')}" for label, glyph in glyphs.items() if label in labels)
+    meanings = "  ".join(f"{glyph} {label.replace('_', ' ')}" for label, glyph in glyphs.items() if label in labels)
     mark = f"  {MARK} {marked}" if marked else ""
-    return _folded(f"{meant}  entropy {bar(0, canvas)} low {bar(1, canvas)} high{mark}", canvas)
+    return _folded(f"{meanings}  entropy {bar(0, canvas)} low {bar(1, canvas)} high{mark}", canvas)
 
 
 def possible_keys(record: AttentionRecord, layer: int) -> int:

@@ -401,8 +401,8 @@ class Counted(Response):
             return
         error = self.working.future.exception()
         if error is not None:
-            status, said = describe_failure(error, self.owner.site)
-            await JSONResponse(said, status)(scope, receive, send)
+            status, body = describe_failure(error, self.owner.site)
+            await JSONResponse(body, status)(scope, receive, send)
             return
         if streams and len(self.working.future.result()) > PIECE:
             await StreamingResponse(lines(self.working, self.owner.site), media_type=BYTES)(scope, receive, send)
@@ -413,8 +413,8 @@ class Counted(Response):
 async def refused(request: HttpRequest, error: Exception) -> Response:
     """Respond to Starlette's errors and to unexpected ones in few words."""
     status = getattr(error, "status_code", 500)
-    said = getattr(error, "detail", "") if status < 500 else "a mistake in attncli"
-    return JSONResponse({"error": said}, status)
+    message = getattr(error, "detail", "") if status < 500 else "a mistake in attncli"
+    return JSONResponse({"error": message}, status)
 
 
 def make_app(site: Site, page: LivePage, lock: Lock) -> Guard:

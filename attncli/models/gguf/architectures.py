@@ -273,7 +273,7 @@ _QKV = ("attn_q", "attn_k", "attn_v")
 
 @dataclass(frozen=True)
 class Architecture:
-    """How one architecture of the format becomes a model type of transformers.
+    """The rules by which one architecture of the format becomes a model type of transformers.
 
     model_type, network: as in config.json. config: returns its entries. layer: the modules of a layer, by their names
     in the file; outer: the others. prefix: of the layers. biased: the modules with a bias. interleaved: those whose
@@ -390,7 +390,7 @@ ARCHITECTURES = {
 
 
 class Translation:
-    """What a file says of its network, in transformers' words.
+    """The description of a network in a file, in transformers' words.
 
     config: the entries of config.json, without those of the vocabulary. names: transformers' name of each tensor that
     is converted.
