@@ -55,7 +55,9 @@ def read(path: Path, clean: Callable[[str], str] = str) -> Any:
         return clean("\n".join(streams(path.read_bytes())))
     text = clean(path.read_text(encoding="utf-8", errors="backslashreplace"))
     if path.suffix == ".html":
-        with suppress(KeyError):  # a page of a version that this does not know: only the same text is the same
+        with suppress(
+            KeyError, ValueError, IndexError
+        ):  # a page of a version that this does not know: only the same text is the same
             return page(text)
     return list(csv.reader(text.splitlines())) if path.suffix == ".csv" else parsed(text)
 
@@ -109,20 +111,47 @@ def weights_of(chunk: str, mask: dict[str, Any], heads: int, entry: dict[str, An
     if "power" in mask:  # as 0.2 had it
         levels, power = float(mask["levels"]), float(mask["power"])
         low, high = unpacked(chunk).reshape(2, -1).astype(np.float64)
-        return Rounded(((low + 256 * high) / levels) ** power, power / levels)
-    if "steps" in mask:  # as a later one had it: a level, and of the strongest of a row a place in it
-        data = unpacked(chunk)
-        ends = 4 * heads, 4 * heads + heads * queries * keys
-        stored = data[ends[0] : ends[1]].reshape(heads, keys, queries).swapaxes(1, 2)
-        last = min(mask["strongest"], keys) - 1
-        refined = (stored <= np.partition(stored, last, axis=-1)[..., last : last + 1]) & (stored < 255)
-        low, high = data[ends[1] :].reshape(2, -1)
-        places = np.full(stored.shape, 0.5 - 0.5 / mask["parts"])
-        places[refined] = (low + 256.0 * high) / mask["parts"]
-        weights = np.where(stored == 255, 0, 2 ** (-(stored + places) / float(mask["steps"])))
-        return Rounded(weights, max(mask["error"], float(mask["rest"])))
+        return Rounded((((low + 256 * high) / levels) ** power).reshape(heads, queries, keys), power / levels)
+    if "depth" in mask:  # as 0.2 had it later
+        return Rounded(
+            read_levels(unpacked(chunk), mask, (heads, queries, keys)), max(float(mask["error"]), float(mask["rest"]))
+        )
     levels = int(mask["levels"])
     return Rounded(unpack_layer(chunk, (heads, queries, keys), levels), 0.5 / levels)
+
+
+CONTEXTS = 32  # streams of levels
+
+
+def read_levels(data: Any, mask: dict[str, Any], shape: tuple[int, int, int]) -> Any:
+    """Return the weights `[head, query, key]` of a page with a level for each weight, in the stream for the mean level
+    above it, and with the place in the level for the strongest weights of a row.
+    """
+    heads, _, keys = shape
+    count = heads * (CONTEXTS + 1)  # of each head: the bytes in each stream, then its places
+    sizes = data[: 4 * count].reshape(4, count).T.copy().view("<u4").reshape(heads, -1).astype(np.int64)
+    begins = 4 * count + np.cumsum([0, *sizes.T.ravel()])
+    weights = np.empty(shape)
+    for head in range(heads):
+        streams, mean = begins[head::heads][:CONTEXTS].copy(), np.zeros(keys, dtype=np.int32)
+        levels = np.empty(shape[1:], dtype=np.uint8)
+        for row in levels:
+            contexts = mean * CONTEXTS // (16 * (mask["depth"] + 1))
+            order = np.argsort(contexts, kind="stable")
+            lengths = np.bincount(contexts, minlength=CONTEXTS)
+            row[order] = data[
+                streams[contexts[order]] + np.arange(keys) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            ]
+            streams += lengths
+            mean += 4 * np.maximum(mask["depth"] - row.astype(np.int32), 0) - (mean >> 2)
+        last = min(mask["strongest"], keys) - 1
+        refined = (levels <= np.partition(levels, last, axis=-1)[..., last : last + 1]) & (levels < 255)
+        start = begins[CONTEXTS * heads + head]
+        low, high = (data[first : first + sizes[head, -1]] for first in (start, start + sizes[:, -1].sum()))
+        places = np.full(levels.shape, 0.5 - 0.5 / mask["parts"])
+        places[refined] = (low + 256.0 * high) / mask["parts"]
+        weights[head] = np.where(levels == 255, 0, 2 ** (-(levels + places) / float(mask["steps"])))
+    return weights
 
 
 def unpacked(chunk: str) -> Any:
