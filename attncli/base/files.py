@@ -121,7 +121,7 @@ def make_folder(folder: Path) -> None:
     except OSError as error:
         raise RequestError(f"can't make the folder {folder}: {error.strerror or error}") from error
     if not os.access(folder, os.W_OK):
-        raise RequestError(f"can't write into {folder}: give another folder with -o")
+        raise RequestError(f"can't write into {folder}: name another folder")
 
 
 def mode_of(path: Path) -> int | None:

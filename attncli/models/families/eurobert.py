@@ -19,12 +19,11 @@ from attncli.models.families.family import (
     Scores,
     Values,
     classes,
-    fuse,
     rotary_positions,
-    tensors_of,
     tokens,
     words,
 )
+from attncli.models.families.llama import TENSORS
 
 POOLING = {"bos": FIRST, "mean": MEAN, "late": LATE}
 
@@ -73,18 +72,7 @@ FAMILY = Family(
             "rope_theta": 10_000.0,  # the published models have 250,000
         }
     },
-    tensors={
-        "embeddings.tokens": tensors_of("embed_tokens"),
-        "layers.{n}.attention.query": tensors_of("layers.{n}.self_attn.q_proj"),
-        "layers.{n}.attention.key": tensors_of("layers.{n}.self_attn.k_proj"),
-        "layers.{n}.attention.value": tensors_of("layers.{n}.self_attn.v_proj"),
-        "layers.{n}.attention.output": tensors_of("layers.{n}.self_attn.o_proj"),
-        "layers.{n}.attention_norm": tensors_of("layers.{n}.input_layernorm"),
-        "layers.{n}.feed_forward.up": fuse("layers.{n}.mlp.gate_proj", "layers.{n}.mlp.up_proj"),
-        "layers.{n}.feed_forward.down": tensors_of("layers.{n}.mlp.down_proj"),
-        "layers.{n}.feed_forward_norm": tensors_of("layers.{n}.post_attention_layernorm"),
-        "final_norm": tensors_of("norm"),
-    },
+    tensors=TENSORS,
     prefix="model.",
     body=("embed_tokens.", "layers.", "norm."),
     keys={"layer_norm_eps": "rms_norm_eps", "type_vocab_size": None},
