@@ -69,12 +69,10 @@ def load(folder: Path, attention: str) -> Checkpoint:
     Raises RequestError if its file is missing, damaged, of another format or of another kind.
     """
     path = weights_path(folder, attention)
-    if not path.exists():
-        raise RequestError(f"{path} is missing: attncli train-align makes such files")
     try:
         file = Tensors(path, "pt")
         if file.metadata.get("format") != FORMAT:
-            raise RequestError(f"{path} is not of this version's format ({FORMAT!r}): make it anew with train-align")
+            raise ValueError(f"its format is not {FORMAT!r}")
         found = {name: parse_json(value) for name, value in file.metadata.items() if name in DESCRIPTION}
         fields({**DESCRIPTION, "attention": one_of([attention])})(found, "it")
         network = build(attention)
@@ -86,4 +84,4 @@ def load(folder: Path, attention: str) -> Checkpoint:
         network.load_state_dict(tensors)
         return Checkpoint(path, network=network, **found)
     except (ValueError, OSError) as error:
-        raise RequestError(f"{path} is damaged ({first_line(error)}): make it anew with attncli train-align") from error
+        raise RequestError(f"can't read {path} ({first_line(error)}): attncli train-align makes such files") from error

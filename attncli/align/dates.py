@@ -145,10 +145,10 @@ def write(fields: dict[str, str], generator: Generator, names: Collection[str] =
     return generator.choice(CASES)(generator.choice(possible).format_map(fields))
 
 
-def draw(part: Part, count: int, generator: Generator) -> list[tuple[str, str]]:
-    """Draw dates of a part as (text, ISO date)."""
-    drawn = [draw_fields(part, generator) for _ in range(count)]
-    return [(write(fields, generator), fields["iso"]) for fields in drawn]
+def draw_date(part: Part, generator: Generator) -> tuple[str, str]:
+    """Draw a text of a day of a part, and its ISO date."""
+    fields = draw_fields(part, generator)
+    return write(fields, generator), fields["iso"]
 
 
 # --- texts that are no date -----------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from attncli.features.options import MODEL, argument, option
 from attncli.features.run import LargeMap
 from attncli.record import AttentionRecord, ModelInfo, save_records
 from attncli.record.making import record_of
-from attncli.record.record import SUFFIXES, check_record_count
+from attncli.record.record import SUFFIXES
 from attncli.report import NextCommand, Part, Report, Sentence
 
 if TYPE_CHECKING:
@@ -73,10 +73,8 @@ class Align(Feature):
 
     def report(self, progress: Progress = silent) -> Report:
         texts = [one.text for one in read_inputs(self.text, None, self.file, sample=SAMPLE)]
-        if self.path is not None:
-            if self.path.suffix.lower() in PICTURES:
-                check_one(len(texts), "give the one to draw as TEXT")
-            check_record_count(self.path, len(texts) * (3 if self.attention == "transformer" else 1))
+        if self.path is not None and self.path.suffix.lower() in PICTURES:
+            check_one(len(texts), "give the one to draw as TEXT")
         from attncli.align.checkpoint import WEIGHTS, load
         from attncli.align.translate import translate
         from attncli.page import page, save_page
@@ -89,14 +87,16 @@ class Align(Feature):
         model = _describe_model(checkpoint)
         records = [record for one in alignments for record in records_of_alignment(one, model)]
         files = {suffix: partial(save_records, records) for suffix in SUFFIXES if suffix != ".json"}
-        other = {"output_path": "align.html"} if self.attention == "transformer" else {"attention": "transformer"}
+        transformer = {"attention": "transformer", "weights": None}
         return Report(
             [],
             [part for one in alignments for part in _parts(one, model)],
             lambda: _document(checkpoint, model, alignments, records),
             picture=[RecordPicture(records[0])],
             files={**files, PAGE: lambda path: save_page(page(records), path)},
-            next=NextCommand("align", {"weights": None, **other}),
+            next=NextCommand(
+                "align", {"output_path": "align.html"} if self.attention == "transformer" else transformer
+            ),
         )
 
 

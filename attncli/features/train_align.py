@@ -54,25 +54,24 @@ class TrainAlign(Feature):
         import torch
 
         from attncli.align.checkpoint import Checkpoint, build, load, save, weights_path
-        from attncli.align.dates import draw, draw_no_date
+        from attncli.align.dates import draw_date, draw_no_date
         from attncli.align.train import STEPS, share_exact, train
 
         # More threads gain nothing with networks this small, and with one the weights don't depend on their number.
         torch.set_num_threads(1)
         steps = STEPS[self.attention] if self.steps is None else self.steps
-        network = build(self.attention, self.seed)
+        network, generator = build(self.attention, self.seed), random.Random(0)
+        validation = [draw_date("validation", generator) for _ in range(VALIDATION)]
         with progress(steps, self.attention) as advance:
             for step, loss in enumerate(train(network, self.seed, steps), 1):
                 line = f"{self.attention}: step {step}/{steps}  loss {loss:.5f}"
                 advance(text=line)
                 if step % EVERY == 0 or step == steps:
-                    exact = share_exact(network, draw("validation", VALIDATION, random.Random(0)))
-                    notify(f"{line}  exact {exact:.1%}")
+                    notify(f"{line}  exact {share_exact(network, validation):.1%}")
         path = weights_path(self.folder, self.attention)
         save(Checkpoint(path, self.attention, self.seed, steps, network))
         network = load(self.folder, self.attention).network  # rounded to half precision
-        generator = random.Random(0)
-        dates = share_exact(network, draw("test", TEST, generator))
+        dates = share_exact(network, [draw_date("test", generator) for _ in range(TEST)])
         no_dates = share_exact(network, [draw_no_date("test", generator) for _ in range(TEST_NO_DATES)])
         return Report(
             [str(path)],

@@ -13,7 +13,7 @@ from attncli.align.dates import (
     LAST,
     LONGEST,
     days,
-    draw,
+    draw_date,
     draw_no_date,
     fields_of,
     is_date,
@@ -73,9 +73,8 @@ def test_parts_are_all_days_and_share_none():
 
 @pytest.mark.parametrize("part", EVERY_PART)
 def test_drawn_dates_are_of_their_part_known_characters(part):
-    drawn = draw(part, 300, random.Random(0))
-    assert drawn == draw(part, 300, random.Random(0))
-    assert len(drawn) == 300
+    drawn = [draw_date(part, generator) for generator in [random.Random(0)] for _ in range(300)]
+    assert drawn == [draw_date(part, generator) for generator in [random.Random(0)] for _ in range(300)]
     for text, iso in drawn:
         assert part_of(iso) == part and is_date(iso)
         assert UNKNOWN not in SOURCE.encode(text)

@@ -11,7 +11,7 @@ from dates_by_hand import DATES, NO_DATES
 
 from attncli.align.characters import END, NONE, TARGET, UNKNOWN
 from attncli.align.checkpoint import WEIGHTS, load
-from attncli.align.dates import draw, draw_no_date, is_date
+from attncli.align.dates import draw_date, draw_no_date, is_date
 from attncli.align.networks import Decoded
 from attncli.align.train import share_exact
 from attncli.align.translate import LIMIT, LONGEST, translate
@@ -45,6 +45,10 @@ EXAMPLES = {
     "04/05/2006": "2006-05-04",
     "20210405": "2021-04-05",
 }
+
+
+def draw_dates(count, generator):
+    return [draw_date("test", generator) for _ in range(count)]
 
 
 class Parrot:
@@ -107,7 +111,7 @@ def test_attention_is_an_alignment(attention):
 
 @every_kind
 def test_together_is_as_alone(attention):
-    texts = [text for text, _ in draw("test", 70, random.Random(1))]  # more than are decoded at a time
+    texts = [text for text, _ in draw_dates(70, random.Random(1))]  # more than are decoded at a time
     together = list(translate(network(attention), texts))
     for number in (0, 33, 69):
         alone = next(translate(network(attention), [texts[number]]))
@@ -118,7 +122,7 @@ def test_together_is_as_alone(attention):
 
 @every_kind
 def test_greedy_decoding_is_exact_where_one_teacher_forced_pass_says_so(attention):
-    pairs = draw("test", 60, random.Random(2))
+    pairs = draw_dates(60, random.Random(2))
     right = [alignment.emitted == [*iso, "[END]"] for alignment, (_, iso) in zip(
         translate(network(attention), [text for text, _ in pairs]), pairs, strict=True)]  # fmt: skip
     for exact, pair in zip(right, pairs, strict=True):
@@ -180,8 +184,8 @@ def test_dates_and_texts_that_are_none_as_people_wrote_them(attention):
 @every_kind
 def test_weights_of_the_package_know_dates_never_seen_and_texts_that_are_none(attention):
     generator = random.Random(0)
-    assert share_exact(network(attention), draw("test", 2000, generator)) >= 0.975
-    right, silent = outcomes(attention, draw("test", 500, generator))
+    assert share_exact(network(attention), draw_dates(2000, generator)) >= 0.975
+    right, silent = outcomes(attention, draw_dates(500, generator))
     assert right >= 0.975 and silent <= 0.004
     right, silent = outcomes(attention, [draw_no_date("test", generator) for _ in range(500)])
     assert right >= 0.88 and silent <= 0.06
