@@ -238,8 +238,8 @@ class _Writing:
                 shown = len(text)
 
     @property
-    def all_tokens(self) -> Tokens:
-        """The tokens of the text, and those written."""
+    def whole(self) -> Tokens:
+        """The text with what was written."""
         from attncli.models.generation import extend
 
         made: Tokens = extend(self.engine, self.tokens, self.ids)
@@ -248,12 +248,12 @@ class _Writing:
     @property
     def start(self) -> int:
         """The place of the first written token."""
-        return len(self.all_tokens) - len(self.steps)
+        return len(self.whole) - len(self.steps)
 
     def record(self) -> AttentionRecord:
         """Return the record of the whole, from one pass. Its rows are those of every step."""
         request = Request(which=self.engine.part if len(self.engine.parts) > 1 else None)
-        [record] = self.engine.attend_tokens([self.all_tokens], request, self.taps)
+        [record] = self.engine.attend_tokens([self.whole], request, self.taps)
         return replace(record, written=self.start, prediction=self._prediction())
 
     def _prediction(self) -> PredictionSummary:
@@ -287,8 +287,8 @@ def _pieces(writing: _Writing, before: str) -> Iterator[Report]:
 
 
 @dataclass(frozen=True)
-class _TokenAttention:
-    """The attention of a written token.
+class _Look:
+    """What a written token was made of.
 
     place: of the token. sink: the mean weight, over layers and heads, that its row gives the first token; None where
     that is no sink. edges: of its row, those far above their usual weight, farthest above first.
@@ -299,7 +299,7 @@ class _TokenAttention:
     edges: "Sequence[Edge]"
 
 
-def _token_attention(record: AttentionRecord, over: "Usual") -> list[_TokenAttention]:
+def _looks(record: AttentionRecord, over: "Usual") -> list[_Look]:
     """Return what each written token was made of."""
     from attncli.analysis.edges import edges, sinks
 
@@ -310,7 +310,7 @@ def _token_attention(record: AttentionRecord, over: "Usual") -> list[_TokenAtten
             of_rows[edge.query].append(edge)
     sink = record.kind == "decoder" and sinks(record)[0]
     return [
-        _TokenAttention(
+        _Look(
             place,
             float(record.weights[:, :, place - 1, 0].mean()) if sink else None,
             sorted(of_rows[place - 1], key=lambda edge: -edge.above),
@@ -327,7 +327,7 @@ def _report(text: str, plain: _Writing, changed: _Writing | None) -> Report:
     shown = changed or plain
     request = Request(which=plain.engine.part if len(plain.engine.parts) > 1 else None)
     record = with_usual(shown.record(), usual_of(plain.engine, request))
-    looks = _token_attention(record, Usual.of_text(record))
+    looks = _looks(record, Usual.of_text(record))
     difference = None if changed is None else _difference(plain, changed)
     parts = [*_difference_lines(difference, changed), _steps_table(shown, record, looks), *_heads_parts(record, looks)]
     files = {suffix: (lambda path: record.save(path)) for suffix in SUFFIXES}
@@ -346,7 +346,7 @@ def _save_page(record: AttentionRecord, path: Path) -> None:
     save_page(document.page([record]), path)
 
 
-def _steps_table(writing: _Writing, record: AttentionRecord, looks: Sequence[_TokenAttention]) -> Table:
+def _steps_table(writing: _Writing, record: AttentionRecord, looks: Sequence[_Look]) -> Table:
     """Return a row per written token: its probability, the share of the sink, and the edges far above usual."""
     queries, keys = numbered_names(record.tokens), numbered_names(record.keys)
     first = visible(record.keys.shown[0])
@@ -360,7 +360,7 @@ def _steps_table(writing: _Writing, record: AttentionRecord, looks: Sequence[_To
     return Table(columns, rows)
 
 
-def _heads_parts(record: AttentionRecord, looks: Sequence[_TokenAttention]) -> list[Table | Sentence]:
+def _heads_parts(record: AttentionRecord, looks: Sequence[_Look]) -> list[Table | Sentence]:
     """Return the heads with edges far above usual at the most written tokens."""
     from attncli.analysis.edges import STRONG
 
@@ -455,7 +455,7 @@ def _document(
     plain: _Writing,
     changed: _Writing | None,
     record: AttentionRecord,
-    looks: Sequence[_TokenAttention],
+    looks: Sequence[_Look],
     difference: _Difference | None,
 ) -> dict[str, Any]:
     shown = changed or plain
