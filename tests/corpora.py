@@ -13,7 +13,7 @@ import zstandard
 
 from attncli.corpus.files import TREEBANKS, whole_files
 from attncli.corpus.finding import find_inputs
-from attncli.corpus.treebank import TreebankReading
+from attncli.corpus.treebank import TreebankFormat
 
 
 def pieces(*paths):
@@ -23,7 +23,7 @@ def pieces(*paths):
 
 def sentences(path, **options):
     """The sentences of a treebank in CoNLL-U."""
-    return list(TreebankReading(**options).sentences(whole_files(find_inputs([str(path)], TREEBANKS))))
+    return list(TreebankFormat(**options).sentences(whole_files(find_inputs([str(path)], TREEBANKS))))
 
 
 def members(content: bytes, pack: Callable[[bytes], bytes], count: int = 3) -> bytes:

@@ -105,7 +105,7 @@ def empty(shards: int) -> None:
     from counted_words import ListedWords
 
     from attncli.corpus.running import Corpus, Where, go_through
-    from attncli.corpus.texts import Reading
+    from attncli.corpus.texts import TextFormat
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "corpus.txt"
@@ -117,7 +117,7 @@ def empty(shards: int) -> None:
             began = time.perf_counter()
             for keep in (None, str(Path(folder) / name)):
                 place = Where(**where, state=keep, shard_bytes=4)
-                work, corpus = ListedWords(Reading()), Corpus([str(path)], Reading())
+                work, corpus = ListedWords(TextFormat()), Corpus([str(path)], TextFormat())
                 times = []
                 began = time.perf_counter()
                 go_through(work, corpus, place, lambda now: times.append(time.perf_counter()))  # noqa: B023
@@ -136,11 +136,11 @@ def driver(shards: int, model: str) -> None:
     from attncli.corpus.running import run
     from attncli.corpus.shards import SHARD_BYTES, Plan
     from attncli.corpus.sums import Counting
-    from attncli.corpus.texts import Reading
+    from attncli.corpus.texts import TextFormat
     from attncli.text.windows import windows
 
     reducer = Reducer(load_model(model), Counting())
-    work = CountedHeads.of(reducer, Reading(), None)
+    work = CountedHeads.of(reducer, TextFormat(), None)
     text = "The cat sat on the mat."
     content = work.sealed(reducer.reduce([windows(0, text, reducer.tokenizer)]))
     each = 100  # shards of an input

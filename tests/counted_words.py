@@ -16,7 +16,7 @@ import numpy as np
 from attncli.base.errors import RequestError
 from attncli.corpus.running import Corpus, Result, Where, go_through
 from attncli.corpus.shards import CorpusSize, Shard, Work
-from attncli.corpus.texts import Reading
+from attncli.corpus.texts import TextFormat
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Words:
 
 @dataclass(frozen=True)
 class ListedWords(Work[Words]):
-    reading: Reading = field(default_factory=Reading)
+    reading: TextFormat = field(default_factory=TextFormat)
     options: dict = field(default_factory=dict)
     begins: Callable[[], None] | None = None  # called where the work begins, in the process that does it
 
@@ -81,7 +81,7 @@ def words_of(lines: list[str]) -> Words:
 def list_words(folder: Path, lines: list[str], skip_bad: bool = False, **where: Any) -> Result[Words]:
     """Count these texts, from a file in this folder, a shard each."""
     (folder / "corpus.txt").write_text("".join(f"{line}\n" for line in lines))
-    reading = Reading(skip_bad=skip_bad)
+    reading = TextFormat(skip_bad=skip_bad)
     corpus = Corpus([str(folder / "corpus.txt")], reading)
     return go_through(ListedWords(reading), corpus, Where(shard_bytes=1, **where))
 

@@ -172,7 +172,7 @@ def add_settings(writer, config):
 
 
 def llama3_divisors(rotary, head_dim):
-    """As the converter computes them, frequency by frequency."""
+    """Compute the divisors as the converter does, frequency by frequency."""
     divisors = []
     for frequency in 1.0 / rotary["rope_theta"] ** (np.arange(0, head_dim, 2) / head_dim):
         length = 2 * np.pi / frequency

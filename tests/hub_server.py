@@ -46,7 +46,7 @@ class HubServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answer)
+        super().__init__(("127.0.0.1", 0), HubHandler)
         self.address = f"http://127.0.0.1:{self.server_address[1]}"
         self.repos: dict[str, Path] = {}
         self.requests: list[tuple[str, str, str | None]] = []  # method, path, Authorization
@@ -56,7 +56,7 @@ class HubServer(ThreadingHTTPServer):
         return {path.rpartition("/")[2] for method, path, _ in self.requests if method == "GET" and "/resolve/" in path}
 
 
-class Answer(BaseHTTPRequestHandler):
+class HubHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: HubServer
 

@@ -15,7 +15,7 @@ from checkpoints import write_tokenizer
 from safetensors.torch import save_file
 from torch import Tensor
 
-from attncli.models.families.family import Biases, Family, Values, fuse, split_by_head, transpose, whole
+from attncli.models.families.family import Biases, Family, Values, fuse, split_by_head, tensors_of, transpose
 
 REACH = 2
 LAYERS, BLOCKS, HEADS, NARROW, SIZE, WIDE, WORDS, POSITIONS = 4, 3, 4, 12, 24, 40, 120, 64
@@ -39,19 +39,19 @@ FAMILY = Family(
     name="made up",
     types={"made-up": {"window": REACH}},
     tensors={
-        "embeddings.tokens": whole("words"),
-        "embeddings.positions.table": whole("places"),
-        "embeddings.norm": whole("first"),
-        "embeddings.project": whole("widen"),
+        "embeddings.tokens": tensors_of("words"),
+        "embeddings.positions.table": tensors_of("places"),
+        "embeddings.norm": tensors_of("first"),
+        "embeddings.project": tensors_of("widen"),
         "layers.{n}.attention.query": split_by_head("blocks.{n}.Wqkv", 0, 3, bias="blocks.{n}.bq"),
         "layers.{n}.attention.key": split_by_head("blocks.{n}.Wqkv", 1, 3),
         "layers.{n}.attention.value": split_by_head("blocks.{n}.Wqkv", 2, 3, bias="blocks.{n}.bv"),
         "layers.{n}.attention.output": transpose("blocks.{n}.Wo"),
-        "layers.{n}.attention_norm": whole("blocks.{n}.norms.0"),
+        "layers.{n}.attention_norm": tensors_of("blocks.{n}.norms.0"),
         "layers.{n}.feed_forward.up": fuse("gate", "up"),
-        "layers.{n}.feed_forward.down": whole("down"),
-        "layers.{n}.feed_forward_norm": whole("blocks.{n}.norms.1"),
-        "final_norm": whole("last"),
+        "layers.{n}.feed_forward.down": tensors_of("down"),
+        "layers.{n}.feed_forward_norm": tensors_of("blocks.{n}.norms.1"),
+        "final_norm": tensors_of("last"),
     },
     prefix="made_up.",
     body=("words.", "places.", "first.", "widen.", "gate.", "up.", "down.", "blocks.", "last."),

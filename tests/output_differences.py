@@ -55,7 +55,9 @@ def read(path: Path, clean: Callable[[str], str] = str) -> Any:
         return clean("\n".join(streams(path.read_bytes())))
     text = clean(path.read_text(encoding="utf-8", errors="backslashreplace"))
     if path.suffix == ".html":
-        with suppress(KeyError):  # a page of a version that this does not know: only the same text is the same
+        with suppress(
+            KeyError, ValueError, IndexError
+        ):  # a page of a version that this does not know: only the same text is the same
             return page(text)
     return list(csv.reader(text.splitlines())) if path.suffix == ".csv" else parsed(text)
 
@@ -109,20 +111,47 @@ def weights_of(chunk: str, mask: dict[str, Any], heads: int, entry: dict[str, An
     if "power" in mask:  # as 0.2 had it
         levels, power = float(mask["levels"]), float(mask["power"])
         low, high = unpacked(chunk).reshape(2, -1).astype(np.float64)
-        return Rounded(((low + 256 * high) / levels) ** power, power / levels)
-    if "steps" in mask:  # as a later one had it: a level, and of the strongest of a row a place in it
-        data = unpacked(chunk)
-        ends = 4 * heads, 4 * heads + heads * queries * keys
-        stored = data[ends[0] : ends[1]].reshape(heads, keys, queries).swapaxes(1, 2)
-        last = min(mask["strongest"], keys) - 1
-        refined = (stored <= np.partition(stored, last, axis=-1)[..., last : last + 1]) & (stored < 255)
-        low, high = data[ends[1] :].reshape(2, -1)
-        places = np.full(stored.shape, 0.5 - 0.5 / mask["parts"])
-        places[refined] = (low + 256.0 * high) / mask["parts"]
-        weights = np.where(stored == 255, 0, 2 ** (-(stored + places) / float(mask["steps"])))
-        return Rounded(weights, max(mask["error"], float(mask["rest"])))
+        return Rounded((((low + 256 * high) / levels) ** power).reshape(heads, queries, keys), power / levels)
+    if "depth" in mask:  # as 0.2 had it later
+        return Rounded(
+            read_levels(unpacked(chunk), mask, (heads, queries, keys)), max(float(mask["error"]), float(mask["rest"]))
+        )
     levels = int(mask["levels"])
     return Rounded(unpack_layer(chunk, (heads, queries, keys), levels), 0.5 / levels)
+
+
+CONTEXTS = 32  # streams of levels
+
+
+def read_levels(data: Any, mask: dict[str, Any], shape: tuple[int, int, int]) -> Any:
+    """Return the weights `[head, query, key]` of a page with a level for each weight, in the stream for the mean level
+    above it, and with the place in the level for the strongest weights of a row.
+    """
+    heads, _, keys = shape
+    count = heads * (CONTEXTS + 1)  # of each head: the bytes in each stream, then its places
+    sizes = data[: 4 * count].reshape(4, count).T.copy().view("<u4").reshape(heads, -1).astype(np.int64)
+    begins = 4 * count + np.cumsum([0, *sizes.T.ravel()])
+    weights = np.empty(shape)
+    for head in range(heads):
+        streams, mean = begins[head::heads][:CONTEXTS].copy(), np.zeros(keys, dtype=np.int32)
+        levels = np.empty(shape[1:], dtype=np.uint8)
+        for row in levels:
+            contexts = mean * CONTEXTS // (16 * (mask["depth"] + 1))
+            order = np.argsort(contexts, kind="stable")
+            lengths = np.bincount(contexts, minlength=CONTEXTS)
+            row[order] = data[
+                streams[contexts[order]] + np.arange(keys) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            ]
+            streams += lengths
+            mean += 4 * np.maximum(mask["depth"] - row.astype(np.int32), 0) - (mean >> 2)
+        last = min(mask["strongest"], keys) - 1
+        refined = (levels <= np.partition(levels, last, axis=-1)[..., last : last + 1]) & (levels < 255)
+        start = begins[CONTEXTS * heads + head]
+        low, high = (data[first : first + sizes[head, -1]] for first in (start, start + sizes[:, -1].sum()))
+        places = np.full(levels.shape, 0.5 - 0.5 / mask["parts"])
+        places[refined] = (low + 256.0 * high) / mask["parts"]
+        weights[head] = np.where(levels == 255, 0, 2 ** (-(levels + places) / float(mask["steps"])))
+    return weights
 
 
 def unpacked(chunk: str) -> Any:
@@ -132,7 +161,7 @@ def unpacked(chunk: str) -> Any:
 # --- comparing ------------------------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
+class Difference(NamedTuple):
     """A difference. kind: CLOSE, within the tolerance; PRINTED, a step of what is written rounded; or OTHER."""
 
     where: str
@@ -141,7 +170,7 @@ class Found(NamedTuple):
     words: str
 
 
-def differences(one: Any, other: Any, tolerance: float, where: str = "") -> Iterator[Found]:
+def differences(one: Any, other: Any, tolerance: float, where: str = "") -> Iterator[Difference]:
     """Yield the differences of two results of `read`; of two arrays, the place where they differ most.
 
     Numbers are CLOSE when they are no further apart than the tolerance, times the larger one where that is above 1.
@@ -176,8 +205,8 @@ def is_number(thing: Any) -> bool:
     return isinstance(thing, int | float) and not isinstance(thing, bool)
 
 
-def different(one: Any, other: Any, where: str) -> Found:
-    return Found(where, OTHER, math.inf, describe_both(one, other))
+def different(one: Any, other: Any, where: str) -> Difference:
+    return Difference(where, OTHER, math.inf, describe_both(one, other))
 
 
 def describe_both(*both: Any) -> str:
@@ -188,7 +217,7 @@ def describe_both(*both: Any) -> str:
     return " / ".join("…" * (begin > 0) + text[begin : begin + SHORT] for text in texts)
 
 
-def apart(one: Any, other: Any, unit: float, tolerance: float, where: str) -> Iterator[Found]:
+def apart(one: Any, other: Any, unit: float, tolerance: float, where: str) -> Iterator[Difference]:
     """Return the distance of the numbers of two arrays, which are written in steps of `unit`."""
     if one.shape != other.shape:
         yield different(list(one.shape), list(other.shape), where)
@@ -204,10 +233,12 @@ def apart(one: Any, other: Any, unit: float, tolerance: float, where: str) -> It
     place = np.unravel_index(sizes.argmax(), sizes.shape) if sizes.size else ()
     if place and sizes[place]:
         index = f"[{','.join(map(str, place))}]" if sizes.size > 1 else ""
-        yield Found(where + index, kind, float(sizes[place]), describe_both(float(one[place]), float(other[place])))
+        yield Difference(
+            where + index, kind, float(sizes[place]), describe_both(float(one[place]), float(other[place]))
+        )
 
 
-def line_differences(one: str | None, other: str | None, tolerance: float, where: str) -> Iterator[Found]:
+def line_differences(one: str | None, other: str | None, tolerance: float, where: str) -> Iterator[Difference]:
     """Yield the differences of two lines of text; only of their numbers if the rest is equal."""
     if one == other:
         return

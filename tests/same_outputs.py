@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from output_differences import CLOSE, OTHER, PRINTED, Found, differences, read
+from output_differences import CLOSE, OTHER, PRINTED, Difference, differences, read
 from own_attention import MINE
 from shell import environment
 
@@ -190,7 +190,7 @@ def run_case(folder: Path, case: Case, source: Path, after: list[Future[int]]) -
 def compare(first: Path, second: Path, tolerance: float = TOLERANCE, stderr: bool = False) -> bool:
     """Say of every case whether it is the same in two runs, and where not; whether all are, within the tolerance."""
     runs = [(folder, cleaner(folder)) for folder in (first, second)]
-    every: dict[str, list[Found]] = {}
+    every: dict[str, list[Difference]] = {}
     for name in sorted({path.parent.name for folder in (first, second) for path in folder.glob("*/code")}):
         one, other = (outputs(folder / name, clean, stderr) for folder, clean in runs)
         every[name] = sorted(differences(one, other, tolerance), key=lambda found: (found.kind != OTHER, -found.size))
@@ -205,7 +205,7 @@ def compare(first: Path, second: Path, tolerance: float = TOLERANCE, stderr: boo
     return bool(every) and not differ
 
 
-def say(name: str, found: list[Found]) -> None:
+def say(name: str, found: list[Difference]) -> None:
     """A line for a case, and below it the first that differ: those that are no rounding, and of them the largest."""
     differ = [one for one in found if one.kind == OTHER]
     sizes = {kind: max((one.size for one in found if one.kind == kind), default=0.0) for kind in (CLOSE, PRINTED)}

@@ -65,7 +65,7 @@ LOADERS = {
     "tokenizer_config.json": ("tokenizer_config.json", lambda path: tokenizer_settings(path.parent)),
     "tokenizer.json": ("tokenizer.json", lambda path: read_backend(path.parent)),
     "modules.json": ("modules.json", lambda path: modules_of(path.parent)),
-    "align": ("dot.safetensors", checkpoint.load),
+    "align": ("dot.safetensors", lambda path: checkpoint.load(path.parent, "dot")),
     "the key of a folder of sums": ("plan.json", lambda path: Local(path.parent, "sums").read("plan.json")),
     "a held file": ("state", LockedFile),
     "a file of code": ("mine.py", lambda path: open_code(f"{path}:attention")),

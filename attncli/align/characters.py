@@ -2,8 +2,6 @@
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -12,22 +10,16 @@ PAD, START, END, UNKNOWN = range(4)
 SPECIAL = ("[PAD]", "[START]", "[END]", "[UNKNOWN]")
 
 
-@dataclass(frozen=True)
 class Alphabet:
-    """The characters that a network knows: numbers 0 to 3 are SPECIAL, then `characters` in order."""
+    """The characters that a network knows, by number: SPECIAL, then `characters` in order."""
 
-    characters: str
+    def __init__(self, characters: str) -> None:
+        self.characters = characters
+        self.names = [*SPECIAL, *characters]
+        self.numbers = {name: number for number, name in enumerate(self.names)}
 
     def __len__(self) -> int:
-        return len(SPECIAL) + len(self.characters)
-
-    @cached_property
-    def numbers(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate([*SPECIAL, *self.characters])}
-
-    @cached_property
-    def names(self) -> list[str]:
-        return list(self.numbers)
+        return len(self.names)
 
     def encode(self, text: str) -> list[int]:
         """Return the numbers of a text's characters, without start and end; UNKNOWN for unknown ones.

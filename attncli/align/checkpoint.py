@@ -1,7 +1,7 @@
 """Networks <-> files: the weights in float16, as .safetensors, which can't run code, and a description of them."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -28,12 +28,14 @@ DESCRIPTION = {
 
 
 @dataclass(frozen=True)
-class About:
-    """The description of a file: `steps` batches drawn with `seed` were trained on."""
+class Checkpoint:
+    """A network trained on `steps` batches drawn with `seed`, and its file."""
 
+    path: Path
     attention: str
     seed: int
     steps: int
+    network: Network
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -52,35 +54,34 @@ def build(attention: str, seed: int = 0) -> Network:
         return Transformer(**sizes) if attention == "transformer" else Recurrent(attention, **sizes)
 
 
-def save(path: Path, about: About, network: Network) -> None:
+def save(checkpoint: Checkpoint) -> None:
     """Write a file completely or not at all. Raises RequestError if it can't be written."""
     from safetensors.torch import save_file
 
-    metadata = {"format": FORMAT, **{name: json.dumps(value) for name, value in asdict(about).items()}}
-    tensors = {name: tensor.half() for name, tensor in network.state_dict().items()}
-    write_whole(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
+    metadata = {"format": FORMAT, **{name: json.dumps(getattr(checkpoint, name)) for name in DESCRIPTION}}
+    tensors = {name: tensor.half() for name, tensor in checkpoint.network.state_dict().items()}
+    write_whole(checkpoint.path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
 
 
-def load(path: Path) -> tuple[About, Network]:
-    """Return the description in a file, and its network in float32.
+def load(folder: Path, attention: str) -> Checkpoint:
+    """Read the network of a kind from a folder, in float32.
 
-    Raises RequestError if the file is missing, damaged or of another format.
+    Raises RequestError if its file is missing, damaged, of another format or of another kind.
     """
-    if not path.exists():
-        raise RequestError(f"{path} is missing: attncli train-align makes such files")
+    path = weights_path(folder, attention)
     try:
         file = Tensors(path, "pt")
         if file.metadata.get("format") != FORMAT:
-            raise RequestError(f"{path} is not of this version's format ({FORMAT!r}): make it anew with train-align")
+            raise ValueError(f"its format is not {FORMAT!r}")
         found = {name: parse_json(value) for name, value in file.metadata.items() if name in DESCRIPTION}
-        fields(DESCRIPTION)(found, "it")
-        network = build(found["attention"])
+        fields({**DESCRIPTION, "attention": one_of([attention])})(found, "it")
+        network = build(attention)
         if {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()} != file.shapes:
             raise ValueError("it lacks tensors of its network, or they have other shapes")
         tensors = {name: file.read(name) for name in file.shapes}
         if not all(tensor.is_floating_point() and tensor.isfinite().all() for tensor in tensors.values()):
             raise ValueError("some of its weights are not finite numbers")
         network.load_state_dict(tensors)
-        return About(**found), network
+        return Checkpoint(path, network=network, **found)
     except (ValueError, OSError) as error:
-        raise RequestError(f"{path} is damaged ({first_line(error)}): make it anew with attncli train-align") from error
+        raise RequestError(f"can't read {path} ({first_line(error)}): attncli train-align makes such files") from error

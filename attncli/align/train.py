@@ -1,59 +1,50 @@
 """Train a network (dates and texts that are none, teacher forcing, Adam), and measure how good it is."""
 
-import math
 import random
 from collections.abc import Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import OneCycleLR
 
 from attncli.align.characters import PAD, sources, targets
-from attncli.align.dates import draw, draw_no_date
+from attncli.align.dates import draw_date, draw_no_date
 from attncli.align.networks import Network
 
 STEPS = {"additive": 4000, "dot": 4000, "general": 4000, "concat": 3000, "transformer": 5000}
 BATCH = 64  # dates per step
 RATE = 2e-3  # Adam's highest learning rate
-WARM_UP = 0.05  # the share of the steps in which it rises to that
+WARM_UP = 0.06  # the share of the steps in which it rises to that; it falls along a cosine
 CLIP = 1.0  # the largest norm of a gradient
 NO_DATES = 0.4  # the share of texts that are no date
 OUTSIDERS = 0.06  # the share with a meaningless character before or after the date
-OUTSIDER = "\N{CALENDAR}"
 TOGETHER = 250  # texts measured at a time
+OUTSIDER = "\N{CALENDAR}"
 
 
 def train(network: Network, seed: int, steps: int) -> Iterator[float]:
     """Train a network in place. Yields the loss of each batch, in nats per character."""
     optimizer = torch.optim.Adam(network.parameters())
+    rates = OneCycleLR(optimizer, RATE, steps, pct_start=WARM_UP, cycle_momentum=False)
     for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, steps)
         loss = loss_of(network, *training_batch(seed, step))
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(network.parameters(), CLIP)
         optimizer.step()
+        rates.step()
         yield loss.item()
-
-
-def learning_rate(step: int, steps: int) -> float:
-    """Rise to RATE in the first WARM_UP of the steps, then fall to 0 along a cosine (Loshchilov and Hutter 2017)."""
-    warm = max(1, round(WARM_UP * steps))
-    if step < warm:
-        return RATE * (step + 1) / warm
-    return RATE * 0.5 * (1 + math.cos(math.pi * (step - warm) / (steps - warm)))
 
 
 def training_batch(seed: int, step: int) -> tuple[list[str], list[str]]:
     """Draw the texts of one step and their outputs, always the same ones for a seed and a step."""
     generator = random.Random(f"{seed} {step}")
     texts, outputs = [], []
-    for text, output in draw("train", BATCH, generator):
+    for _ in range(BATCH):
         chance = generator.random()
-        if chance < NO_DATES:
-            text, output = draw_no_date("train", generator)
-        elif chance < NO_DATES + OUTSIDERS:
+        text, output = draw_no_date("train", generator) if chance < NO_DATES else draw_date("train", generator)
+        if NO_DATES <= chance < NO_DATES + OUTSIDERS:
             text = generator.choice([f"{OUTSIDER}{text}", f"{text}{OUTSIDER}", f"{text}.", f"{text},"])
         texts.append(text)
         outputs.append(output)

@@ -1,27 +1,22 @@
 """Translate dates as people write them to ISO dates with a trained network, and keep the weights that led there."""
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.align import checkpoint
 from attncli.align.characters import END, NONE, SOURCE, SPECIAL, START, TARGET, UNKNOWN, sources
-from attncli.align.checkpoint import About
 from attncli.align.dates import FIRST, LAST, is_date, is_day
 from attncli.align.networks import Decoded, Network
-from attncli.base import choices
 from attncli.base.arrays import Floats
 from attncli.base.errors import Notice, RequestError
 
 LONGEST = 64  # characters of a text; the longest that training draws has 48
 LIMIT = 16  # characters written at most, with the end token: a date takes 11
 TOGETHER = 64  # texts decoded at a time
-MOST = 0.5  # the share of unknown characters above which a text is doubted
 # The probability below which the model is unsure. In the validation part about 1 in 50 right dates are below it, and
 # half of the dates that were written for texts that are none.
 LOW = 0.7
@@ -37,41 +32,31 @@ class Alignment:
     the first.
     """
 
-    attention: str
+    text: str
     characters: list[str]
     emitted: list[str]
     probabilities: list[float]
     maps: dict[str, Floats]
 
     @property
-    def text(self) -> str:
-        """The text, without [END]."""
-        return "".join(self.characters[:-1])
-
-    @property
-    def ended(self) -> bool:
-        """Return whether the model wrote [END]."""
-        return self.emitted[-1] == SPECIAL[END]
-
-    @property
     def output(self) -> str:
         """The output, without [END]."""
-        return "".join(self.emitted[:-1] if self.ended else self.emitted)
+        return "".join(self.emitted).removesuffix(SPECIAL[END])
 
     @property
     def probability(self) -> float:
-        """The probability of the output with its end: the product of `probabilities`."""
-        return float(np.prod(self.probabilities))
+        """The probability of the output with its end."""
+        return math.prod(self.probabilities)
 
     @property
     def date(self) -> str | None:
         """The output if it is a day of 1950 to 2049; None otherwise."""
-        return self.output if self.ended and is_date(self.output) else None
+        return self.output if is_date(self.output) else None
 
     @property
     def doubt(self) -> str | None:
         """The reason to doubt the output, as a sentence; None without one."""
-        if not self.ended:
+        if self.emitted[-1] != SPECIAL[END]:
             return f"the model wrote no end within {LIMIT} characters"
         if self.output == NONE:
             return f"the model finds no date of {FIRST.year} to {LAST.year} in it"
@@ -79,43 +64,31 @@ class Alignment:
             return f"{self.output!r} is no date that exists"
         if not is_date(self.output):
             return f"{self.output} is no day of {FIRST.year} to {LAST.year}"
-        if SOURCE.encode(self.text).count(UNKNOWN) > MOST * len(self.text):
-            return "most of its characters are unknown to the model"
         if self.probability < LOW:
             return f"the model is unsure (probability {self.probability:.2g}): the text may be no date that it can read"
         return None
 
 
-@dataclass(frozen=True)
-class Aligner:
-    """A network with trained weights, and the description in its file."""
+@torch.no_grad()
+def translate(network: Network, texts: Sequence[str]) -> Iterator[Alignment]:
+    """Translate each text by greedy decoding. No text changes the result of another.
 
-    about: About
-    network: Network
-    path: Path
-
-    def translate(self, texts: Sequence[str]) -> Iterator[Alignment]:
-        """Translate each text by greedy decoding. No text changes the result of another.
-
-        Raises RequestError for a text that is empty or longer than LONGEST, before any is translated. A Notice names
-        the characters that no training saw: to the network they are all the same.
-        """
-        texts = [text.strip() for text in texts]
-        for text in texts:
-            _check_text(text)
-        for start in range(0, len(texts), TOGETHER):
-            yield from self._translate_batch(texts[start : start + TOGETHER])
-
-    @torch.no_grad()
-    def _translate_batch(self, texts: Sequence[str]) -> Iterator[Alignment]:
-        decoded, written, probabilities = _decode_greedily(self.network, sources(texts))
-        for number, text in enumerate(texts):
+    Raises RequestError for a text that is empty or longer than LONGEST, before any is translated. A Notice names
+    the characters that no training saw: to the network they are all the same.
+    """
+    texts = [text.strip() for text in texts]
+    for text in texts:
+        _check_text(text)
+    for start in range(0, len(texts), TOGETHER):
+        batch = texts[start : start + TOGETHER]
+        decoded, written, probabilities = _decode_greedily(network, sources(batch))
+        for number, text in enumerate(batch):
             symbols = written[number].tolist()
             emitted = symbols.index(END) + 1 if END in symbols else len(symbols)
             read = len(text) + 1
             sizes = {"cross": (emitted, read), "encoder": (read, read), "decoder": (emitted, emitted)}
             yield Alignment(
-                self.about.attention,
+                text,
                 [*text, SPECIAL[END]],
                 [TARGET.names[symbol] for symbol in symbols[:emitted]],
                 probabilities[number, :emitted].tolist(),
@@ -144,26 +117,11 @@ def _decode_greedily(network: Network, source: Tensor) -> tuple[Decoded, Tensor,
 
 
 def _check_text(text: str) -> None:
-    if not text:
-        raise RequestError("the text is empty: give a date, such as '3 March 2021'")
-    if len(text) > LONGEST:
-        raise RequestError(f"a text of {len(text)} characters is no date: give one of at most {LONGEST}")
+    if not 0 < len(text) <= LONGEST:
+        raise RequestError(
+            f"a date has 1 to {LONGEST} characters, and not {len(text)}: give one such as '3 March 2021'"
+        )
     unknown = [character for character, number in zip(text, SOURCE.encode(text), strict=True) if number == UNKNOWN]
     if unknown:
         names = ", ".join(repr(character) for character in dict.fromkeys(unknown))
         warnings.warn(f"characters that the model never saw, all the same to it: {names}", Notice, stacklevel=2)
-
-
-def load_aligner(attention: str = "additive", folder: Path | None = None) -> Aligner:
-    """Load the aligner of a kind, with the weights in `folder`, by default those of the package.
-
-    Raises RequestError for an unknown kind, and for a missing or damaged file.
-    """
-    choices.check("attention", attention, choices.Attention)
-    path = checkpoint.weights_path(folder or checkpoint.WEIGHTS, attention)
-    about, network = checkpoint.load(path)
-    if about.attention != attention:
-        raise RequestError(
-            f"{path} holds {about.attention} attention: give --attention {about.attention} or another folder"
-        )
-    return Aligner(about, network, path)

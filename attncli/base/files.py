@@ -114,6 +114,16 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         raise RequestError(f"can't write {path}: {error.strerror or error}") from error
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder if it is missing. Raises RequestError if nothing can be written into it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RequestError(f"can't make the folder {folder}: {error.strerror or error}") from error
+    if not os.access(folder, os.W_OK):
+        raise RequestError(f"can't write into {folder}: name another folder")
+
+
 def mode_of(path: Path) -> int | None:
     """Return the mode of a path, or None if it does not exist. Raises OSError if links form a cycle."""
     try:

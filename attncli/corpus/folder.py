@@ -56,7 +56,7 @@ class Local:
     def locked(self) -> Iterator[None]:
         """Lock the folder by a file in it. A folder that was made for it is removed at the end if it is empty."""
         is_new = not self.path.exists()
-        self._make(self.path)
+        base_files.make_folder(self.path)
         lock, under_way = self.path / "lock", self.path / UNDER_WAY
         if is_new:  # a signal from now on removes them; in an older folder they may be another process's
             base_files.UNDER_WAY.update((lock, under_way))
@@ -83,12 +83,6 @@ class Local:
                     self.path.rmdir()
             file.release()
 
-    def _make(self, path: Path) -> None:
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RequestError(f"can't make the folder {self.name}: {error.strerror or error}") from error
-
     def names(self) -> set[str]:
         """Return the names of all files."""
         try:
@@ -114,7 +108,7 @@ class Local:
 
     def write(self, name: str, content: bytes) -> None:
         under_way = self.path / UNDER_WAY
-        self._make(under_way)
+        base_files.make_folder(under_way)
         try:
             with making(under_way) as folder:
                 (folder / name).write_bytes(content)

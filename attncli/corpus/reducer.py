@@ -25,7 +25,7 @@ from attncli.corpus.running import Corpus, Show, Where, go_through, notify_parti
 from attncli.corpus.shards import Arrays, CorpusSize, Counts, Shard
 from attncli.corpus.statistics import Statistics, check_sums
 from attncli.corpus.sums import USUAL, Counting, Sums, plain_part
-from attncli.corpus.texts import Reading
+from attncli.corpus.texts import TextFormat
 from attncli.models import rows
 from attncli.models.devices import BATCH_TOKENS
 from attncli.models.engine import Engine, check_every_layer, check_model, tapped
@@ -304,7 +304,7 @@ def corpus_statistics(
 def count_files(
     model: Engine,
     files: Sequence[str],
-    reading: Reading = Reading(),
+    reading: TextFormat = TextFormat(),
     stride: int | None = None,
     counting: Counting = USUAL,
     where: Where = Where(),
@@ -335,7 +335,7 @@ def count_files(
 class CountedHeads(OfModel[Sums]):
     """The work that sums the texts of a shard. layers, heads: of the model."""
 
-    reading: Reading
+    reading: TextFormat
     stride: int | None
     counting: Counting
     layers: int
@@ -343,7 +343,7 @@ class CountedHeads(OfModel[Sums]):
     pace: Pace
 
     @classmethod
-    def of(cls, reducer: Reducer, reading: Reading, stride: int | None) -> "CountedHeads":
+    def of(cls, reducer: Reducer, reading: TextFormat, stride: int | None) -> "CountedHeads":
         model, info, counting = reducer.model, reducer.info, reducer.counting
         options = {
             **model_options("stats", model, reducer.which),

@@ -98,7 +98,7 @@ class Statistics:
             f"{self.texts} text{'s' if self.texts > 1 else ''}, {self.tokens} {'words' if self.words else 'tokens'}"
         )
         partial = "partial" if self.partial else ""
-        return titled(self, self.model.shown, counted, f"mask {self.mask}", self.measure, partial)
+        return titled(self, self.model.full_name, counted, f"mask {self.mask}", self.measure, partial)
 
     @classmethod
     def of(

@@ -252,7 +252,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Reading(Choosing):
+class TextFormat(Choosing):
     """The form of texts in their files, and the choice among them.
 
     paragraphs: a text goes on until an empty line, not to the end of its line. field: the field of a JSON object, or

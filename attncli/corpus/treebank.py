@@ -71,7 +71,7 @@ FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel")  # t
 
 
 @dataclass(frozen=True)
-class TreebankReading(Choosing):
+class TreebankFormat(Choosing):
     """The choice among the sentences of a treebank."""
 
     def sentences(self, pieces: Iterable[Piece]) -> Iterator[Sentence]:
@@ -135,7 +135,7 @@ def _word_lines(lines: Iterable[RawLine]) -> Iterator[tuple[int, str]]:
 
 
 def _read_sentence(name: str, block: Sequence[tuple[int, str]]) -> Sentence:
-    """Return a sentence from its lines. Raises RequestError as `TreebankReading.sentences`."""
+    """Return a sentence from its lines. Raises RequestError as `TreebankFormat.sentences`."""
     words: list[str] = []
     heads: list[int] = []
     relations: list[str] = []

@@ -143,7 +143,7 @@ class _Cuts:
         record = self.record
         return titled(
             self,
-            record.model.shown,
+            record.model.full_name,
             facts[0],
             layers_and_heads(record.layers, record.heads),
             str(self.answer),
@@ -565,7 +565,13 @@ def _title(found: _Cuts, *more: str) -> list[str]:
     record = found.record
     layers = f"layer{'s' if len(record.layers) > 1 else ''} {number_list(record.layers)}"
     part = [layers] if len(record.layers) < record.model.layers else []
-    return [model_name(record.model.shown), *part, describe_output(found.answer), f"mask {found.answer.mask}", *more]
+    return [
+        model_name(record.model.full_name),
+        *part,
+        describe_output(found.answer),
+        f"mask {found.answer.mask}",
+        *more,
+    ]
 
 
 def _axis(name: str, tokens: Tokens, places: Sequence[int]) -> Axis:

@@ -339,7 +339,7 @@ def _title(found: Followed, words: bool) -> list[str]:
     layers = f"layer{'s' if len(found.layers) > 1 else ''} {number_list(found.layers)}"
     heads = f"mean of heads {number_list(record.heads)}"
     unit = ["words"] if words else []
-    name = model_name(record.model.shown)
+    name = model_name(record.model.full_name)
     return [name, *record.unusual, layers, heads, f"mask {record.mask_name}", *unit, record_size(record)]
 
 

@@ -128,7 +128,7 @@ class Generate(Feature):
         manner = Manner(self.max_tokens, self.sample, self.temperature, self.top_p, self.seed)
         how = f"drawn with seed {self.seed}" if self.sample else "the likeliest tokens"
         named = f"{engine.part} attention" if engine.part != "decoder" else ""
-        title = " · ".join([model_name(engine.info.shown), *filter(None, [named]), how])
+        title = " · ".join([model_name(engine.info.full_name), *filter(None, [named]), how])
         changes = [one for one in (_name(self.without), _cut_name(self.edges)) if one]
         plain, changed = _Writing(engine, tokens, manner), None
         if changes:

@@ -337,7 +337,7 @@ def measure_prefixes(engine: "Engine", tokens: Tokens, others: str = "causal") -
     return max(found)._replace(note=f"prefixes of {' and '.join(map(str, lengths))} tokens")
 
 
-def measure_kept(engine: "Engine", tokens: Tokens) -> Measured:
+def measure_with_cache(engine: "Engine", tokens: Tokens) -> Measured:
     """Compare the vectors of a text read token by token, with kept keys and values, with those of one pass."""
     import torch
 
@@ -387,7 +387,7 @@ LAWS: Sequence[LawMeasure] = (
         KEPT,
         "a text read token by token, with kept keys and values, has the vectors of one pass",
         False,
-        lambda engine, tokens, padded: measure_kept(engine, tokens),
+        lambda engine, tokens, padded: measure_with_cache(engine, tokens),
     ),
     (
         "permutation",
@@ -590,7 +590,7 @@ def _report(found: Sequence[Masked], model: Mapping[str, Any], heads_chosen: boo
         parts += _windows(text.windows) if text.windows is not None else []
         parts.append(_laws(text.laws))
     return Report(
-        [model_name(some.model.shown), "what masks do", *one],
+        [model_name(some.model.full_name), "what masks do", *one],
         parts,
         lambda: {"model": model, "texts": [one.document() for one in found]},
         _rows,

@@ -122,7 +122,7 @@ class PatchResult:
 
     def __repr__(self) -> str:
         outputs = f"{self.answer}, of the other text {self.other:.4g}"
-        return titled(self, self.model.shown, f"by {self.by}", layers_and_heads(self.layers, self.heads), outputs)
+        return titled(self, self.model.full_name, f"by {self.by}", layers_and_heads(self.layers, self.heads), outputs)
 
     @property
     def difference(self) -> float:
@@ -333,7 +333,7 @@ def _report(found: PatchResult, top: int, texts: dict[str, str]) -> Report:
     captions: list[Part] = [Sentence(patched, caption=True), Sentence(SHARE, caption=True)]
     maps = _maps(found, [Panel("second text", found.shares), Panel("control", found.control_shares)])
     return Report(
-        [model_name(found.model.shown), outputs, f"mask {found.answer.mask}"],
+        [model_name(found.model.full_name), outputs, f"mask {found.answer.mask}"],
         [
             *captions,
             *([] if found.by == "layer" else [_maps(found, [Panel("share", found.shares)])]),

@@ -339,11 +339,11 @@ def _head_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordRepo
     lines = NextCommand("heatmap", {"style": "lines", "layer": layer, "head": head})
     record = row_shares(record)
     title = title_of_record(record, f"layer {layer} head {head}")
-    return _text_report(_LargeMap(record, title, top_k), lines if alone else None)
+    return _text_report(LargeMap(record, title, top_k), lines if alone else None)
 
 
 @dataclass(frozen=True)
-class _LargeMap(_Heads):
+class LargeMap(_Heads):
     """One head as a large map with the strongest keys of every query."""
 
     top_k: int

@@ -1,14 +1,12 @@
 """Train the networks that `align` translates dates with, and measure them."""
 
-import os
 import random
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from attncli.base import choices
-from attncli.base.errors import RequestError
+from attncli.base.files import make_folder
 from attncli.base.progress import Progress, silent
 from attncli.features.feature import Feature
 from attncli.features.inputs import notify
@@ -52,51 +50,35 @@ class TrainAlign(Feature):
     ] = None
 
     def report(self, progress: Progress = silent) -> Report:
-        _make_folder(self.folder)
+        make_folder(self.folder)
         import torch
 
-        from attncli.align import checkpoint
-        from attncli.align.dates import draw, draw_no_date
+        from attncli.align.checkpoint import Checkpoint, build, load, save, weights_path
+        from attncli.align.dates import draw_date, draw_no_date
         from attncli.align.train import STEPS, share_exact, train
 
         # More threads gain nothing with networks this small, and with one the weights don't depend on their number.
         torch.set_num_threads(1)
         steps = STEPS[self.attention] if self.steps is None else self.steps
-        network, begun = checkpoint.build(self.attention, self.seed), time.monotonic()
+        network, generator = build(self.attention, self.seed), random.Random(0)
+        validation = [draw_date("validation", generator) for _ in range(VALIDATION)]
         with progress(steps, self.attention) as advance:
             for step, loss in enumerate(train(network, self.seed, steps), 1):
                 line = f"{self.attention}: step {step}/{steps}  loss {loss:.5f}"
                 advance(text=line)
                 if step % EVERY == 0 or step == steps:
-                    exact = share_exact(network, draw("validation", VALIDATION, random.Random(0)))
-                    notify(f"{line}  exact {exact:.1%}")
-        taken = (time.monotonic() - begun) / 60
-        path = checkpoint.weights_path(self.folder, self.attention)
-        checkpoint.save(path, checkpoint.About(self.attention, self.seed, steps), network)
-        _, network = checkpoint.load(path)  # rounded to half precision
-        generator = random.Random(0)
-        dates = share_exact(network, draw("test", TEST, generator))
+                    notify(f"{line}  exact {share_exact(network, validation):.1%}")
+        path = weights_path(self.folder, self.attention)
+        save(Checkpoint(path, self.attention, self.seed, steps, network))
+        network = load(self.folder, self.attention).network  # rounded to half precision
+        dates = share_exact(network, [draw_date("test", generator) for _ in range(TEST)])
         no_dates = share_exact(network, [draw_no_date("test", generator) for _ in range(TEST_NO_DATES)])
-        parameters = sum(parameter.numel() for parameter in network.parameters())
         return Report(
             [str(path)],
             [
-                Sentence(
-                    f"  {dates:.2%} of {TEST:,} dates never seen are exact; {parameters:,} parameters, "
-                    f"{path.stat().st_size / 1e6:.2f} MB, {taken:.1f} minutes"
-                ),
+                Sentence(f"  {dates:.2%} of {TEST:,} dates never seen are exact"),
                 Sentence(f"  {no_dates:.2%} of {TEST_NO_DATES} texts that are no date are exact"),
             ],
             lambda: {"exact": dates, "no_dates": no_dates},
             next=NextCommand("align", {"attention": self.attention, "weights": self.folder}),
         )
-
-
-def _make_folder(folder: Path) -> None:
-    """Make the folder if it is missing. Raises RequestError if nothing can be written into it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RequestError(f"can't make the folder {folder}: {error.strerror}") from error
-    if not os.access(folder, os.W_OK):
-        raise RequestError(f"can't write into {folder}: give another folder with -o")

@@ -202,7 +202,7 @@ class Engine(Walker):
         """<Model minilm: 6 layers x 12 heads, hidden 384, float32 on cpu>"""
         info = self.info
         size = f"{info.layers} layers x {info.heads} heads, hidden {info.hidden_size}"
-        return f"<{type(self).__name__} {printable(info.shown)}: {size}, {self.dtype_name} on {self.device}>"
+        return f"<{type(self).__name__} {printable(info.full_name)}: {size}, {self.dtype_name} on {self.device}>"
 
     # --- the model and its parts
 

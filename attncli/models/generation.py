@@ -38,7 +38,7 @@ LIKELY = 5  # next tokens whose probabilities are kept for each step
 
 @dataclass(frozen=True)
 class Manner:
-    """How tokens are chosen: the most likely one, or drawn from the smallest set whose probabilities sum to top_p.
+    """The choice of tokens: the most likely one, or a draw from the smallest set whose probabilities sum to top_p.
 
     temperature: a divisor of the logits before a draw. Source of top_p: Holtzman et al. 2020, section 3.1.
     """

@@ -24,7 +24,7 @@ from attncli.base.errors import RequestError
 from attncli.models.answers import Prediction, answers_of, last_real
 from attncli.models.block import Block, Tap
 from attncli.models.config import TABLE, ModelConfig, read_config
-from attncli.models.families.family import Head, Turned, whole
+from attncli.models.families.family import Head, Turned, tensors_of
 from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.own_model import OwnModel, find_heads, pairs, rates
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
@@ -491,7 +491,7 @@ class Instant(OwnModel):
         name = self.scores_name(self.next_token)
         if name is None:
             return self.network.parameters[f"{TABLE}.weight"]
-        weight: Floats = self.checkpoint.read(name, whole(name), self.dtype)
+        weight: Floats = self.checkpoint.read(name, tensors_of(name), self.dtype)
         return weight
 
     def predicts(self, texts: Sequence[Tokens]) -> bool:

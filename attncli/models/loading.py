@@ -117,12 +117,12 @@ def load_instant(place: Place, device: str) -> "Instant | None":
         return None
     if why_not(config) is not None or any(path.suffix != ".safetensors" for path in weight_files(place.path)):
         return None
-    awake = partial(_load_in_torch, place, device, "float32", told=True)
+    awake = partial(_load_in_torch, place, device, "float32", notified=True)
     return _load_own(place, config, partial(Instant, awake=awake), "mapped")
 
 
-def _load_in_torch(place: Place, device: str, dtype: str, told: bool = False) -> "Model":
-    """Load a model with attncli's own network in torch. told: as for `_load_own`.
+def _load_in_torch(place: Place, device: str, dtype: str, notified: bool = False) -> "Model":
+    """Load a model with attncli's own network in torch. notified: as for `_load_own`.
 
     Raises NoOwnNetwork for a model without a network of attncli.
     """
@@ -131,12 +131,14 @@ def _load_in_torch(place: Place, device: str, dtype: str, told: bool = False) ->
 
     chosen, number = pick_device(device), pick_dtype(dtype)
     config = ModelConfig.from_file(place.path / CONFIG_FILE)
-    return _load_own(place, config, partial(Model, device=chosen, dtype=number), "pt", told)
+    return _load_own(place, config, partial(Model, device=chosen, dtype=number), "pt", notified)
 
 
-def _load_own(place: Place, config: ModelConfig, make: "Callable[..., E]", framework: str, told: bool = False) -> "E":
-    """Load a model with attncli's own network. make: the model's class. framework: as for `open_checkpoint`. told: its
-    notices have been given.
+def _load_own(
+    place: Place, config: ModelConfig, make: "Callable[..., E]", framework: str, notified: bool = False
+) -> "E":
+    """Load a model with attncli's own network. make: the model's class. framework: as for `open_checkpoint`. notified:
+    its notices have been given.
     """
     sha256 = weights_sha256(place.weights)
     check_sha256(place, sha256)
@@ -150,7 +152,7 @@ def _load_own(place: Place, config: ModelConfig, make: "Callable[..., E]", frame
         pads_left=config.causal,
     )
     checkpoint = open_checkpoint(place.path, config.family.prefixes, framework)
-    if told:
+    if notified:
         return make(place, config, tokenizer, checkpoint, sha256)
     with left_aside(place.name, native(read_config(place.path / CONFIG_FILE))) as code:
         model = make(place, config, tokenizer, checkpoint, sha256)

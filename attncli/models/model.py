@@ -15,7 +15,7 @@ from attncli.base.errors import RequestError
 from attncli.models.config import TABLE, ModelConfig, read_config
 from attncli.models.devices import InTorch, as_tensor
 from attncli.models.engine import Engine, check_model, refuse_theirs
-from attncli.models.families.family import EACH, FIRST, LAST, LATE, Head, whole
+from attncli.models.families.family import EACH, FIRST, LAST, LATE, Head, tensors_of
 from attncli.models.families.family import MEAN as MEAN_OF_ALL
 from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.network import Network, empty_network, lay_out
@@ -235,6 +235,6 @@ def _load_head(model: Model, network: HeadNetwork, sources: Mapping[str, str]) -
             model.need(0)
             read[parameter] = model.network.embeddings.tokens.weight
         else:
-            read[parameter] = model.checkpoint.read(name, whole(name), model.dtype).to(model.device)
+            read[parameter] = model.checkpoint.read(name, tensors_of(name), model.dtype).to(model.device)
     network.load_state_dict(read, assign=True)
     return network.requires_grad_(False)

@@ -22,7 +22,7 @@ from attncli.base.schema import LONGEST_NAME, Check, anything, fields, flag, lis
 from attncli.base.untrusted import read_json
 from attncli.models.answers import Numbers, Prediction, answers_of, last_real
 from attncli.models.config import TABLE, ModelConfig
-from attncli.models.families.family import Dense, Head, Norm, whole
+from attncli.models.families.family import Dense, Head, Norm, tensors_of
 from attncli.models.hub import (
     CONFIG_FILE,
     LONGEST_SETTINGS,
@@ -386,7 +386,7 @@ def _load_dense(model: Walker, module: Module, made: Linear) -> Linear:
         shape = checkpoint.shapes.get(f"linear.{name}")
         if shape != tuple(parameter.shape):
             raise module.refused(f"linear.{name} has the shape {shape and list(shape)}, not {list(parameter.shape)}")
-        read[name] = checkpoint.read(f"linear.{name}", whole(f"linear.{name}"), model.dtype).to(model.device)
+        read[name] = checkpoint.read(f"linear.{name}", tensors_of(f"linear.{name}"), model.dtype).to(model.device)
     made.load_state_dict(read, assign=True)
     made.requires_grad_(False)
     return made

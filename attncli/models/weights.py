@@ -18,7 +18,7 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.base.untrusted import Tensors, check_regular
 from attncli.models.config import ModelConfig
-from attncli.models.families.family import Source, whole
+from attncli.models.families.family import Source, tensors_of
 from attncli.models.hub import weight_files
 
 # --- names ----------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def _source_of(parameter: str, config: ModelConfig) -> Source:
     module, _, kind = parameter.rpartition(".")
     source = config.source(module)
     if kind == "bias" and source.bias is not None:
-        return whole(source.bias)
+        return tensors_of(source.bias)
     return source._replace(names=tuple(f"{name}.{kind}" for name in source.names))
 
 

@@ -33,7 +33,7 @@ def live_page(records: Sequence[AttentionRecord], start: Start, advice: str, liv
     description, chunks = content(records, start, None, advice)
     code = script(MAIN)
     allowed = f"{policy(style_of(STYLES), code)}; connect-src 'self'"
-    told = f'<script type="application/json" id="live">{as_json(live)}</script>'
+    settings = f'<script type="application/json" id="live">{as_json(live)}</script>'
     title = f"{description['model']['name']}: {description['texts'][0]['title']}"
-    text = assembled(BODIES, STYLES, code, title, description, chunks, allowed, told)
+    text = assembled(BODIES, STYLES, code, title, description, chunks, allowed, settings)
     return LivePage(text, f"{allowed}; frame-ancestors 'none'")

@@ -151,7 +151,7 @@ def describe(
     return {
         "version": __version__,
         "model": {
-            "name": printable(model.shown),
+            "name": printable(model.full_name),
             "sha256": printable(model.sha256),
             "layers": model.layers,
             "heads": model.heads,
@@ -172,7 +172,7 @@ def check_alike(records: Sequence[AttentionRecord]) -> None:
         raise RequestError("there is no record to make a page of")
     for record in records[1:]:
         for what, one, other in (
-            ("models", record.model.shown, records[0].model.shown),
+            ("models", record.model.full_name, records[0].model.full_name),
             ("weights", record.model.sha256, records[0].model.sha256),
             ("layers", record.layers, records[0].layers),
             ("heads", record.heads, records[0].heads),

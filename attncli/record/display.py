@@ -36,7 +36,7 @@ def model_shown(model: Mapping[str, Any]) -> str:
 def title_of_record(record: AttentionRecord, what: str) -> list[str]:
     """Return the pieces of a record's title: the model, anything unusual, `what` is shown, the mask, and the size."""
     mask = f"mask {record.mask_name}"
-    return [model_name(record.model.shown), *record.unusual, what, mask, record_size(record)]
+    return [model_name(record.model.full_name), *record.unusual, what, mask, record_size(record)]
 
 
 def record_size(record: AttentionRecord) -> str:

@@ -214,8 +214,8 @@ def of_document(document: Any) -> Iterator[AttentionRecord]:
                 record = assembled(weights, tokens, keys, entry["mask"], known, room)
             except RequestError:  # a layer that attends beyond the named mask, or words
                 record = replace(assembled(weights, tokens, keys, None, known, room), mask_name=entry["mask"])
-        said, written = read_prediction(entry, tokens), read_written(entry, tokens)
-        yield replace(record, prediction=said, dtype=dtype, written=written)
+        prediction, written = read_prediction(entry, tokens), read_written(entry, tokens)
+        yield replace(record, prediction=prediction, dtype=dtype, written=written)
 
 
 def with_masks(record: AttentionRecord, text: dict[str, Any]) -> AttentionRecord:

@@ -49,7 +49,7 @@ class ModelInfo:
     key_heads: int | None = None
 
     @property
-    def shown(self) -> str:
+    def full_name(self) -> str:
         """Return its name and its modifications."""
         return f"{self.name} {self.changes}".strip()
 

@@ -107,7 +107,7 @@ class AttentionRecord:
         ]
         between = "" if self.key_tokens is None else f" to {len(self.key_tokens)}"
         parts = [
-            printable(self.model.shown),
+            printable(self.model.full_name),
             (", " if any("of" in count for count in counts) else " x ").join(counts),
             *self.unusual,
             f"{len(self.tokens)}{between} tokens",

@@ -12,6 +12,7 @@ from rich.text import Text
 from attncli.analysis.edges import STRONG, Edge, Usual, clear_patterns, first_is_sink
 from attncli.analysis.patterns import BROAD, HeadSummary, counted_queries, most_attended, strongest, summarise
 from attncli.base.arrays import Floats
+from attncli.base.printable import visible
 from attncli.record import AttentionRecord
 from attncli.record.display import drawn_map
 from attncli.record.selection import numbered_names
@@ -100,9 +101,9 @@ def glyph_cell(
 def glyph_legend(labels: set[str], canvas: Canvas, marked: str) -> list[Text]:
     """Return the meaning of the glyphs of these labels, of the bars, and of the mark; "" if there is none."""
     glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
-    meant = "  ".join(f"{glyph} {label.replace('_', ' ')}" for label, glyph in glyphs.items() if label in labels)
+    meanings = "  ".join(f"{glyph} {label.replace('_', ' ')}" for label, glyph in glyphs.items() if label in labels)
     mark = f"  {MARK} {marked}" if marked else ""
-    return _folded(f"{meant}  entropy {bar(0, canvas)} low {bar(1, canvas)} high{mark}", canvas)
+    return _folded(f"{meanings}  entropy {bar(0, canvas)} low {bar(1, canvas)} high{mark}", canvas)
 
 
 def possible_keys(record: AttentionRecord, layer: int) -> int:
@@ -381,18 +382,18 @@ class _LargeMap:
         """Return the head's pattern, and the meaning of the colours."""
         return [
             *_folded(describe_head(self.record, self.layer, self.head, short), self.canvas),
-            *(key_legend(self.record, self.canvas) or unknown_note(self.record.tokens, self.canvas)),
+            *([] if self.record.key_tokens else unknown_note(self.record.tokens, self.canvas)),
             scale(self.canvas, self.weights),
         ]
 
     def map(self, cell: int, beside: bool) -> list[Text]:
         """Return a row per query, with cells of `cell` columns; a picture where it is 0. beside: with its keys."""
-        length = len(self.record.keys)
+        lines = self.above_columns(cell)
         if cell == 0:
-            most = LINES if self.canvas.height is None else max(1, self.canvas.height - BELOW - len(self.above()) - 1)
-            return picture(self.weights, self.canvas, min(length, self.canvas.width), min(LINES, most))
-        lines = []
-        lines.append(Text(" " * self.left + column_numbers(range(length), cell), style=self.canvas.faint))
+            length = min(len(self.record.keys), self.canvas.width)
+            taken = BELOW + len(self.above()) + 1 + len(lines)
+            most = LINES if self.canvas.height is None else max(1, self.canvas.height - taken)
+            return [*lines, *picture(self.weights, self.canvas, length, min(LINES, most))]
         for label, row, keys in zip(self.labels, self.weights.tolist(), self.keys, strict=True):
             line = Text(label + " ")
             for weight in row:
@@ -400,6 +401,21 @@ class _LargeMap:
             named = keys_within(keys, self.room(cell), self.canvas.ellipsis) if beside else ""
             lines.append(line.append(" " * GAP + named if beside else ""))
         return lines
+
+    def above_columns(self, cell: int) -> list[Text]:
+        """Return the keys, if each is one character with room above its column, else their numbers."""
+        tokens = self.record.keys
+        ordinary = [token for token, special in zip(tokens.shown, tokens.special, strict=True) if not special]
+        if ordinary and all(len(token) == 1 and cell_len(visible(token)) <= cell for token in ordinary):
+            room = max(2, cell - 1)  # columns of a special token, which is cut
+            keys = [cut(visible(token), min(room, cell), self.canvas.ellipsis) for token in tokens.shown]
+            names = "".join(" " * (cell - cell_len(key)) + key for key in keys)
+            return [Text(" " * self.left + names, style=self.canvas.faint)]
+        legend = key_legend(self.record, self.canvas)
+        if cell == 0:
+            return legend
+        numbers = column_numbers(range(len(tokens)), cell)
+        return [*legend, Text(" " * self.left + numbers, style=self.canvas.faint)]
 
     def list_of_keys(self) -> list[Text]:
         """Return a line per query with its strongest keys."""
@@ -419,14 +435,17 @@ class _LargeMap:
 def describe_head(
     record: AttentionRecord, layer: int, head: int, short: bool = False, summary: HeadSummary | None = None
 ) -> str:
-    """Describe a head in one line: its pattern, the shares of its weight, its entropy. summary: where it is known."""
+    """Describe a head in one line: its pattern, the shares of its weight, its entropy. summary: where it is known.
+
+    A cross-attention has no shares here: its queries and keys are of two texts.
+    """
     if summary is None:
         summary = summarise(record.select([layer], [head]))[layer, head]
     label = summary.label.replace("_", " ")
     shares = "  ".join(f"{name.replace('_', ' ')} {share:.2f}" for name, share in summary.shares.items())
     most = math.log(max(possible_keys(record, layer), 1))
     entropy = f"entropy {summary.entropy:.2f} of at most {most:.2f} nats"
-    return f"{label}, {entropy}" if short else f"{label}: {shares}; {entropy}"
+    return f"{label}, {entropy}" if short or record.kind == "cross" else f"{label}: {shares}; {entropy}"
 
 
 def strongest_keys(names: Sequence[str], row: Floats, top_k: int) -> list[tuple[str, str]]:

@@ -86,8 +86,8 @@ def notebook(record: AttentionRecord) -> str:
         whole = frame(page(record))
         if len(whole) <= MOST:
             return whole
-    said, document = small(record)
-    return f"<p>{html.escape(said)}</p>{frame(document)}"
+    caption, document = small(record)
+    return f"<p>{html.escape(caption)}</p>{frame(document)}"
 
 
 def small(record: AttentionRecord) -> tuple[str, str]:
@@ -107,10 +107,10 @@ def small(record: AttentionRecord) -> tuple[str, str]:
     names = ", ".join(f"{layer}.{head}" for layer, head in kept.heads) or "none"
     every = [(layer, head) for layer in record.layers for head in record.heads]
     layer, head = next((one for one in every if one not in kept.heads), every[0])
-    said = (
+    caption = (
         f"Here are {len(kept.heads)} of {len(every)} heads in full, those whose edges between words are farthest above "
         f"what is usual, as many as there is room for: {names}. The others are small maps. "
         f"record.select(layers={layer}, heads={head}) shows one in full; "
         f'record.page("all.html") makes a page of all{with_vectors}.'
     )
-    return said, pages.page(record, kept=kept, advice=advice)
+    return caption, pages.page(record, kept=kept, advice=advice)

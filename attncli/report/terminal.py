@@ -472,8 +472,8 @@ def unknown_note(tokens: Tokens, canvas: Canvas) -> list[Text]:
     token = next((token for token in tokens.shown if unknown_name(token)), None)
     if token is None:
         return []
-    said = f"{token}: {characters(token)} is not in the vocabulary, the model reads {unknown_name(token)}"
-    return [Text(visible(said), style=canvas.faint)]
+    note = f"{token}: {characters(token)} is not in the vocabulary, the model reads {unknown_name(token)}"
+    return [Text(visible(note), style=canvas.faint)]
 
 
 def scale(canvas: Canvas, *maps: Floats) -> Text:

@@ -11,7 +11,7 @@ from pathlib import Path
 from shutil import copyfile
 
 from attncli.base.errors import RequestError
-from attncli.base.files import write_whole
+from attncli.base.files import make_folder, write_whole
 from attncli.base.printable import quoted
 from attncli.base.untrusted import read_regular
 
@@ -67,10 +67,7 @@ def copy_files(names: Sequence[str], folder: Path) -> list[Path]:
     for source, path in copies.items():
         if path.exists() and not is_copy(path, source):
             raise RequestError(f"{path} already exists and is another file: name another folder with --copy")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RequestError(f"can't make the folder {folder}: {error.strerror or error}") from error
+    make_folder(folder)
     for source, path in copies.items():
         write_whole(path, partial(copyfile, source))
     return list(copies.values())

@@ -117,17 +117,17 @@ class Body:
         self.first = 0  # the number of the first token in memory
 
     @property
-    def known(self) -> int:
+    def end(self) -> int:
         return self.first + len(self.tokens)
 
     def reach(self, number: int) -> int:
-        """Read until `number` tokens are known, or the text ends. Return how many are known."""
-        while self.known < number:
+        """Read `number` tokens, or up to the end of the text. Return how many are read."""
+        while self.end < number:
             tokens = next(self.stretches, None)
             if tokens is None:
                 break
             self.tokens = self.tokens.joined(tokens.take(between(tokens)))
-        return self.known
+        return self.end
 
     def forget(self, number: int) -> None:
         """Drop the tokens before this one from memory if they are many."""
@@ -154,7 +154,7 @@ class Body:
         Words that the window cuts keep the identity of the whole word, as far as one more window length reaches.
         """
         start, stop = shown
-        low, high = max(self.first, start - (stop - start)), min(self.known, stop + (stop - start))
+        low, high = max(self.first, start - (stop - start)), min(self.end, stop + (stop - start))
         low = next((number for number in range(start, low, -1) if self.begins_word(number)), low)
         high = next((number for number in range(stop, high) if self.begins_word(number)), high)
         inner = self.tokens.take(range(low - self.first, high - self.first))

@@ -33,7 +33,7 @@ from attncli.corpus.files import whole_files
 from attncli.corpus.finding import find_inputs
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.sums import FIGURES, Sums, plain_part
-from attncli.corpus.texts import Reading
+from attncli.corpus.texts import TextFormat
 from attncli.features.bench import megabytes
 from attncli.features.bench.measuring import BATCH, padded, run_peer
 from attncli.models.hub import NotOnThisMachine, locate
@@ -105,7 +105,7 @@ def print_speed(model: Model, path: Path, rounds: int) -> None:
 
 def read(model: Model, path: Path) -> Any:
     """Yield the windows of a file's texts."""
-    return Reading().windows(whole_files(find_inputs([str(path)])), model.tokenizer)
+    return TextFormat().windows(whole_files(find_inputs([str(path)])), model.tokenizer)
 
 
 def by_transformers(reference: Reference, texts: Sequence[Window], pad_id: int) -> Sums:

@@ -12,13 +12,13 @@ from corpora import as_arrow, as_parquet, pieces
 
 from attncli import Notice, RequestError
 from attncli.corpus.files import BadFile, Input, Piece
-from attncli.corpus.texts import Reading
+from attncli.corpus.texts import TextFormat
 
 LINES = b"".join(b"line %d of some text\n" % number for number in range(9000))
 
 
 def read(path, **options):
-    return [line.text for line in Reading(**options).texts(pieces(path))]
+    return [line.text for line in TextFormat(**options).texts(pieces(path))]
 
 
 @pytest.mark.parametrize("name, pack", [("a.txt.gz", gzip.compress), ("a.txt.zst", zstandard.compress)])
@@ -136,4 +136,4 @@ def test_a_table_of_several_batches_with_dictionaries_of_their_own(tmp_path):
             writer.write_batch(pa.record_batch({"text": pa.array(words, kind)}))
     one = Input(str(path), str(path), path.stat().st_size)
     for start in range(5):
-        assert [line.text for line in Reading().texts([Piece(one, start, 4)])] == list("abcd")[start:]
+        assert [line.text for line in TextFormat().texts([Piece(one, start, 4)])] == list("abcd")[start:]

@@ -12,7 +12,7 @@ from attncli.corpus.reducer import CountedHeads, Reducer, corpus_statistics, cou
 from attncli.corpus.running import Where
 from attncli.corpus.statistics import document
 from attncli.corpus.sums import Counting
-from attncli.corpus.texts import Reading
+from attncli.corpus.texts import TextFormat
 
 TEXTS = ["The cat sat on the mat.", "No.", "The dog, the cat and the mouse did not sit.", "It is too big."] * 3
 
@@ -49,7 +49,7 @@ def test_texts_of_a_file_are_texts(minilm, file, asked):
 def test_a_stride_and_a_reading_are_those_of_the_windows(tiny, file):
     model = load_model(str(tiny()), device="cpu")
     whole = " ".join(TEXTS)
-    found = count_files(model, [file], Reading(paragraphs=True), 3)
+    found = count_files(model, [file], TextFormat(paragraphs=True), 3)
     assert document(found) == document(corpus_statistics(model, [whole], stride=3))
     assert found.texts == 1
 
@@ -71,15 +71,15 @@ def test_who_watches_sees_texts_and_shards_grow_from_those_that_were_there(minil
         ({"counting": Counting("causal")}, "--mask"),
         ({"counting": Counting(words=True)}, "--words"),
         ({"stride": 3}, "--stride"),
-        ({"reading": Reading(paragraphs=True)}, "--paragraphs"),
-        ({"reading": Reading(limit=2)}, "--limit"),
+        ({"reading": TextFormat(paragraphs=True)}, "--paragraphs"),
+        ({"reading": TextFormat(limit=2)}, "--limit"),
     ],
 )
 def test_a_folder_of_another_request_is_nothing_to_go_on_from(minilm, file, tmp_path, asked, named):
     where = Where(state=str(tmp_path / "state"))
-    count_files(minilm, [file], Reading(limit=1), where=where)
+    count_files(minilm, [file], TextFormat(limit=1), where=where)
     with pytest.raises(RequestError, match=f"another {named}"):
-        count_files(minilm, [file], **{"reading": Reading(limit=1), **asked}, where=where)
+        count_files(minilm, [file], **{"reading": TextFormat(limit=1), **asked}, where=where)
 
 
 # --- the sums of a shard in a file -------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def test_a_folder_of_another_request_is_nothing_to_go_on_from(minilm, file, tmp_
 def counted(minilm):
     """The work, and sums of a few texts."""
     reducer = Reducer(minilm, Counting(distances=True))
-    return CountedHeads.of(reducer, Reading(), None), sums_of(reducer, corpus(minilm, TEXTS[:4]))
+    return CountedHeads.of(reducer, TextFormat(), None), sums_of(reducer, corpus(minilm, TEXTS[:4]))
 
 
 def test_sums_come_back_to_the_last_bit(counted):

@@ -18,7 +18,7 @@ from attncli.corpus import files as corpus_files
 from attncli.corpus.files import TREEBANKS, BadFile, Input, digested, whole_files
 from attncli.corpus.finding import find_inputs
 from attncli.corpus.shards import Plan
-from attncli.corpus.texts import Reading
+from attncli.corpus.texts import TextFormat
 
 NAMES = [
     "b.txt",
@@ -68,7 +68,7 @@ def find_names(*names, **options):
 
 
 def texts(*names, **options):
-    return [line.text for line in Reading(**options).texts(pieces(*names))]
+    return [line.text for line in TextFormat(**options).texts(pieces(*names))]
 
 
 def test_of_a_folder_what_is_known_is_read_and_the_rest_told_of(folder):
@@ -123,7 +123,7 @@ def test_a_pipe_is_read_like_a_file_and_no_table_comes_out_of_one(tmp_path):
     [one] = find_inputs([str(path)])
     assert one.is_stream and digested([one]) == [one]
     [shard] = Plan([one], 1).shards()
-    assert [line.text for line in Reading().texts(shard.pieces)] == ["one", "two"]
+    assert [line.text for line in TextFormat().texts(shard.pieces)] == ["one", "two"]
     writer.join()
     os.mkfifo(tmp_path / "pipe.parquet")
     with pytest.raises(RequestError, match="not from a pipe"):
@@ -183,7 +183,7 @@ def test_by_address_all_is_as_here(memory):
     assert [one.name.rsplit("/", 1)[1] for one in inputs] == sorted(FORMS)
     for size in (5, 10**6):
         shards = Plan(inputs, size).shards()
-        assert [line.text for shard in shards for line in Reading().texts(shard.pieces)] == TEXTS * len(FORMS)
+        assert [line.text for shard in shards for line in TextFormat().texts(shard.pieces)] == TEXTS * len(FORMS)
     assert texts(f"{address}/*.txt") == texts(f"{address}/a.txt") == TEXTS
     assert len(find_names(f"{address}/**/*.parquet")) == 3
     for name in (f"{address}/none.txt", f"{address}/x*"):
@@ -198,7 +198,7 @@ def test_a_message_counts_lines_while_the_file_is_read(memory):
     [one] = find_inputs([f"{address}/a.txt"])
     with pytest.warns(Notice) as notices:
         for shard in Plan([one], 5).shards():
-            list(Reading(skip_bad=True).texts(shard.pieces))
+            list(TextFormat(skip_bad=True).texts(shard.pieces))
     assert [str(notice.message).split(": ")[0] for notice in notices] == [
         f"skipped {address}/a.txt, line {number}" for number in range(2, 13, 2)
     ]
@@ -258,14 +258,14 @@ def test_a_file_that_changes_between_is_told_of(tmp_path):
     path.write_bytes(b"one\ntwo\n")
     inputs = find_inputs([str(path)])
     path.write_bytes(b"1\n2\n")
-    for read in (digested, lambda inputs: list(Reading().texts(whole_files(inputs)))):
+    for read in (digested, lambda inputs: list(TextFormat().texts(whole_files(inputs)))):
         with pytest.raises(BadFile, match="has changed: it had 8 bytes and has 4 now"):
             read(inputs)
     path.write_bytes(b"two\none\n")
     os.utime(path, ns=(1, 1))
     with pytest.raises(BadFile, match="has changed since"):
         digested(inputs)
-    reading = Reading().texts(whole_files(find_inputs([str(path)])))
+    reading = TextFormat().texts(whole_files(find_inputs([str(path)])))
     assert next(reading).text == "two"
     with path.open("ab") as file:
         file.write(b"more")

@@ -13,8 +13,8 @@ from attncli.corpus import texts as corpus_texts
 from attncli.corpus.files import TREEBANKS, Piece, whole_files
 from attncli.corpus.finding import find_inputs
 from attncli.corpus.shards import Plan
-from attncli.corpus.texts import Reading, end_of
-from attncli.corpus.treebank import TreebankReading
+from attncli.corpus.texts import TextFormat, end_of
+from attncli.corpus.treebank import TreebankFormat
 
 # Of few kinds, so that line ends, empty lines and marks meet often.
 RAW = st.lists(st.sampled_from(["\n", "\n", "\r\n", " ", "\ufeff", "a", "é", "猫😀", "\u2028", "\xa0", "#", "b c"]))
@@ -48,7 +48,7 @@ def test_of_lines_and_paragraphs(folder, suffix, options, content, again, size):
     for name, parts in {"a": content, "b": again}.items():
         (folder / f"{name}.{suffix}").write_bytes(pack("".join(parts).encode()))
     inputs = find_inputs([str(folder / f"{name}.{suffix}") for name in "ab"])
-    every = Reading(**options)
+    every = TextFormat(**options)
     texts = seen(every.texts(whole_files(inputs)))
     by_hand = [
         paragraph
@@ -78,7 +78,7 @@ def test_of_a_compressed_file_too_that_nobody_cuts(folder, options, content, cut
     [one] = find_inputs([str(path)])
     places = [0, *sorted(set(cuts)), None]
     cut = [Piece(one, start, stop) for start, stop in pairwise(places)]
-    every = Reading(**options)
+    every = TextFormat(**options)
     assert seen(every.texts(cut)) == seen(every.texts([Piece(one)]))
 
 
@@ -89,7 +89,7 @@ def test_of_a_table_too_that_is_cut_anywhere(folder, name):
     path.write_bytes(FORMS[name](texts))
     [one] = find_inputs([str(path)])
     for start, stop in combinations(range(11), 2):
-        assert [line.text for line in Reading().texts([Piece(one, start, stop)])] == texts[start:stop]
+        assert [line.text for line in TextFormat().texts([Piece(one, start, stop)])] == texts[start:stop]
 
 
 def test_a_piece_in_which_no_paragraph_begins_is_not_read_further_than_it_goes(folder, monkeypatch):
@@ -98,7 +98,7 @@ def test_a_piece_in_which_no_paragraph_begins_is_not_read_further_than_it_goes(f
     [one] = find_inputs([str(path)])
     read, every = [], corpus_texts._lines_from
     monkeypatch.setattr(corpus_texts, "_lines_from", lambda piece: (read.append(line) or line for line in every(piece)))
-    assert list(Reading(paragraphs=True).texts([Piece(one, 700, 1400)])) == []
+    assert list(TextFormat(paragraphs=True).texts([Piece(one, 700, 1400)])) == []
     assert [line.at for line in read] == list(range(700, 1401, 7))
 
 
@@ -108,9 +108,9 @@ def test_of_every_form(folder, name, texts, size):
     path = folder / name
     path.write_bytes(FORMS[name](texts))
     inputs = find_inputs([str(path)])
-    found = seen(Reading().texts(whole_files(inputs)))
+    found = seen(TextFormat().texts(whole_files(inputs)))
     assert [text for *_, text in found] == [text.strip() for text in texts if text.strip()]
-    assert apart(lambda shard: seen(Reading().texts(shard)), inputs, size) == found
+    assert apart(lambda shard: seen(TextFormat().texts(shard)), inputs, size) == found
     assert [number for _, number, _, _ in found] == [n for n, text in enumerate(texts, 1) if text.strip()]
 
 
@@ -120,7 +120,7 @@ def test_of_every_form(folder, name, texts, size):
 def test_of_lines_and_paragraphs_that_are_too_long(folder, options, content, size):
     path = folder / "long.txt"
     path.write_bytes("".join(content).encode())
-    inputs, every = find_inputs([str(path)]), Reading(skip_bad=True, **options)
+    inputs, every = find_inputs([str(path)]), TextFormat(skip_bad=True, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(corpus_texts, "LONGEST", 100)
         patch.setattr(corpus_texts, "CHUNK", 7)
@@ -137,7 +137,7 @@ def test_messages_have_the_lines_of_the_file_whatever_the_pieces(folder):
             read()
         return [str(notice.message) for notice in notices]
 
-    every = Reading(skip_bad=True)
+    every = TextFormat(skip_bad=True)
     expected = [f"skipped {path}, line {5 * n + k}: not UTF-8 at byte 0" for n in range(20) for k in (2, 5)]
     for size in (1, 7, 50):
         assert messages_of(lambda size=size: apart(lambda shard: list(every.texts(shard)), inputs, size)) == expected
@@ -161,11 +161,11 @@ def test_of_sentences(folder, content, mark, end, size):
     path = folder / "bank.conllu"
     path.write_bytes((mark + "".join(content) + end).encode())
     inputs = find_inputs([str(path)], TREEBANKS)
-    found = list(TreebankReading().sentences(whole_files(inputs)))
+    found = list(TreebankFormat().sentences(whole_files(inputs)))
     assert len(found) == sum(part.startswith("1") for part in [*content, end])
-    assert apart(lambda shard: list(TreebankReading().sentences(shard)), inputs, size) == found
+    assert apart(lambda shard: list(TreebankFormat().sentences(shard)), inputs, size) == found
     for limit in range(1, len(found) + 1):
-        some = TreebankReading(limit=limit)
+        some = TreebankFormat(limit=limit)
         assert (
             apart(lambda shard, some=some: list(some.sentences(shard)), inputs, size, end_of(some, inputs))
             == found[:limit]
@@ -182,8 +182,8 @@ def test_a_plan_that_ends_has_the_first_texts(folder, name, options, texts, size
     path = folder / name
     path.write_bytes(FORMS[name](texts))
     inputs = find_inputs([str(path), str(path)])
-    every = seen(Reading(**options).texts(whole_files(inputs)))
-    some = Reading(limit=limit, **options)
+    every = seen(TextFormat(**options).texts(whole_files(inputs)))
+    some = TextFormat(limit=limit, **options)
     assert seen(some.texts(whole_files(inputs))) == every[:limit]
     end = end_of(some, inputs)
     assert (end is None) == (limit > len(every))
@@ -194,7 +194,7 @@ def test_a_plan_that_ends_has_the_first_texts(folder, name, options, texts, size
 def test_a_plan_that_ends_has_the_first_paragraphs(folder, content, size, limit):
     path = folder / "paragraphs.txt"
     path.write_bytes("".join(content).encode())
-    inputs, some = find_inputs([str(path)]), Reading(paragraphs=True, limit=limit)
+    inputs, some = find_inputs([str(path)]), TextFormat(paragraphs=True, limit=limit)
     found = apart(lambda shard: seen(some.texts(shard)), inputs, size, end_of(some, inputs))
-    assert found == seen(Reading(paragraphs=True).texts(whole_files(inputs)))[:limit]
+    assert found == seen(TextFormat(paragraphs=True).texts(whole_files(inputs)))[:limit]
     assert pieces(path) == whole_files(inputs)

@@ -85,11 +85,11 @@ def test_workers_end_when_their_driver_is_killed(tmp_path):
     (tmp_path / "corpus.txt").write_text("wait\n" * 200)
     program = f"""
 from counted_words import ListedWords
-from attncli.corpus.texts import Reading
+from attncli.corpus.texts import TextFormat
 from attncli.corpus.running import Corpus, go_through
 from attncli.corpus.running import Where
 if __name__ == "__main__":
-    go_through(ListedWords(), Corpus([{str(tmp_path / "corpus.txt")!r}], Reading()), Where(workers=2, shard_bytes=1))
+    go_through(ListedWords(), Corpus([{str(tmp_path / "corpus.txt")!r}], TextFormat()), Where(workers=2, shard_bytes=1))
 """
     (tmp_path / "program.py").write_text(program)
     path = os.pathsep.join(sys.path)
@@ -118,11 +118,11 @@ def alive(pid: int) -> bool:
 PROGRAM = """
 import sys
 from counted_words import ListedWords
-from attncli.corpus.texts import Reading
+from attncli.corpus.texts import TextFormat
 from attncli.corpus.running import Corpus, go_through
 from attncli.corpus.running import Where
 if __name__ == "__main__":
-    found = go_through(ListedWords(), Corpus([sys.argv[1]], Reading()), Where(workers=2, shard_bytes=1))
+    found = go_through(ListedWords(), Corpus([sys.argv[1]], TextFormat()), Where(workers=2, shard_bytes=1))
     print(len(found.total.words))
 """
 

@@ -9,12 +9,12 @@ from corpora import pieces
 
 from attncli import Notice, RequestError
 from attncli.corpus import texts as corpus_texts
-from attncli.corpus.texts import Reading
+from attncli.corpus.texts import TextFormat
 from attncli.text import tokenizer as stretches
 
 
 def texts(path, **options):
-    return [(line.where.number, line.text) for line in Reading(**options).texts(pieces(path))]
+    return [(line.where.number, line.text) for line in TextFormat(**options).texts(pieces(path))]
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_text_a_line_with_its_number_and_empty_lines_are_none(tmp_path):
 def test_paragraphs_go_on_to_an_empty_line_and_never_into_the_next_file(tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text("one\ntwo\n\n \nthree\n")
-    found = [(line.where.number, line.text) for line in Reading(paragraphs=True).texts(pieces(path, path))]
+    found = [(line.where.number, line.text) for line in TextFormat(paragraphs=True).texts(pieces(path, path))]
     assert found == [(1, "one two"), (5, "three")] * 2
 
 
@@ -98,16 +98,16 @@ def test_nothing_is_read_after_the_last_text_asked_for(tmp_path, monkeypatch):
 def test_stdin_is_a_file_like_others(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\n\xff\n")))
     with pytest.raises(RequestError, match="stdin, line 2"):
-        list(Reading().texts(pieces("-")))
+        list(TextFormat().texts(pieces("-")))
 
 
 def test_a_text_without_tokens_is_a_bad_line(minilm, tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_bytes(b"good\n\x00\x01\ngood\n")
     with pytest.raises(RequestError, match=r"line 2.*has no characters"):
-        list(map(list, Reading().windows(pieces(path), minilm.tokenizer)))
+        list(map(list, TextFormat().windows(pieces(path), minilm.tokenizer)))
     with pytest.warns(Notice, match="line 2"):
-        found = list(map(list, Reading(skip_bad=True).windows(pieces(path), minilm.tokenizer)))
+        found = list(map(list, TextFormat(skip_bad=True).windows(pieces(path), minilm.tokenizer)))
     assert [[window.text for window in text] for text in found] == [[0], [], [2]]
 
 
@@ -117,9 +117,9 @@ def test_a_text_that_can_not_be_cut_is_a_bad_line(minilm, tmp_path, monkeypatch)
     path = tmp_path / "corpus.txt"
     path.write_text("good\n" + "the cat sat " * 900 + "x" * 3000 + "\ngood\n")
     with pytest.raises(RequestError, match=r"line 2: from character \d+,\d\d\d on .*--skip-bad"):
-        list(map(list, Reading().windows(pieces(path), minilm.tokenizer)))
+        list(map(list, TextFormat().windows(pieces(path), minilm.tokenizer)))
     with pytest.warns(Notice, match="line 2"):
-        found = list(map(list, Reading(skip_bad=True).windows(pieces(path), minilm.tokenizer)))
+        found = list(map(list, TextFormat(skip_bad=True).windows(pieces(path), minilm.tokenizer)))
     assert [{window.of for window in text} for text in found] == [{1}, {None}, {1}]
 
 

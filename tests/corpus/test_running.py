@@ -18,7 +18,7 @@ from attncli.corpus.finding import find_inputs
 from attncli.corpus.folder import folder_at
 from attncli.corpus.running import Corpus, Where, go_through, run
 from attncli.corpus.shards import Plan
-from attncli.corpus.texts import Reading
+from attncli.corpus.texts import TextFormat
 
 WORK = ListedWords()
 
@@ -137,7 +137,7 @@ def test_what_workers_have_to_say_is_said_once(plan):
 # --- going through a corpus -------------------------------------------------------------------------------
 
 
-def go(path, reading=Reading(), work=WORK, **where):
+def go(path, reading=TextFormat(), work=WORK, **where):
     return go_through(
         replace(work, reading=reading, options={"--mask": "padding", **reading.option_values}),
         Corpus([str(one) for one in path], reading),
@@ -152,8 +152,8 @@ def test_a_folder_goes_on_only_with_what_it_was_begun_with(plan, tmp_path):
     (tmp_path / "again.txt").write_bytes(corpus.read_bytes())  # the same content somewhere else
     assert go([tmp_path / "again.txt"], state=state) == EVERY
     for refused, says in [
-        (lambda: go([corpus], Reading(limit=3), state=state), "begun with another --limit"),
-        (lambda: go([corpus], Reading(sample=0.5), state=state), "begun with another --sample"),
+        (lambda: go([corpus], TextFormat(limit=3), state=state), "begun with another --limit"),
+        (lambda: go([corpus], TextFormat(sample=0.5), state=state), "begun with another --sample"),
         (lambda: go([corpus, corpus], state=state), "it had 1 inputs, and here are 2"),
         (lambda: go([corpus], state=state, shard_bytes=50), "begun with shards of 100 bytes"),
     ]:

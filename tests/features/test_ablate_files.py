@@ -15,7 +15,7 @@ from shell import environment, run_line
 from attncli import load_model
 from attncli.base.errors import Notice, RequestError
 from attncli.corpus.running import Where
-from attncli.corpus.texts import Reading
+from attncli.corpus.texts import TextFormat
 from attncli.effects.question import Asking
 from attncli.features.ablate import Rows, Silencing, Ways, ablate, mean_slope, removal_orders
 from attncli.features.ablate.files import AblatedTexts, ablate_files
@@ -97,7 +97,7 @@ def test_a_row_that_is_damaged_is_found_again(model, expected, files, tmp_path):
 
 @pytest.fixture(scope="module")
 def work(model):
-    return AblatedTexts.of(model, Reading(), **ABLATING)
+    return AblatedTexts.of(model, TextFormat(), **ABLATING)
 
 
 def some_rows(work, texts=3):
@@ -140,7 +140,7 @@ def test_a_text_that_can_not_be_asked_is_named_or_passed_over(model, files):
         ablate_files(model, files, **ABLATING)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        found = ablate_files(model, files, Reading(skip_bad=True), where=Where(shard_bytes=20), **ABLATING)
+        found = ablate_files(model, files, TextFormat(skip_bad=True), where=Where(shard_bytes=20), **ABLATING)
     assert [str(one.message)[:8] for one in told if issubclass(one.category, Notice)] == ["skipped "]
     assert found.texts == len(TEXTS) and found.curves
 

@@ -1,51 +1,44 @@
 """attncli align: what it shows, what it prints for programs, and what it says of texts that are no dates."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from rich.cells import cell_len
-from terminals import PLAIN, canvases
 
-from attncli.align.translate import load_aligner
+from attncli.align.checkpoint import WEIGHTS, load
+from attncli.align.translate import translate
 from attncli.base import choices
-from attncli.features.align import _Alignment, records_of_alignment
+from attncli.features.align import _describe_model, records_of_alignment
 from attncli.record import save_records
 from attncli.record.loading import load_records
-from attncli.report.terminal import shade
 
 TEXT = "Wednesday, the 3rd of March 2021"
 SHORT = "Wed 3 Mar 21"
-END = "END"
 every_kind = pytest.mark.parametrize("attention", choices.names(choices.Attention))
+
+
+def align(attention, text):
+    return next(translate(load(WEIGHTS, attention).network, [text]))
 
 
 @every_kind
 def test_the_output_its_probability_and_a_row_a_character(attncli, attention):
     result = attncli("align", "--attention", attention, TEXT)
     assert result.code == 0 and result.err == ""
-    first, second, *rest = result.out.splitlines()
-    assert first.startswith(f"{TEXT} → 2021-03-03 · probability ")
-    assert second.startswith(f"{attention} attention")
-    header = next(place for place, line in enumerate(rest) if "W e d n e s d a y" in line)
-    assert rest[header].endswith("2 0 2 1 [END]")
-    assert [line.split()[0] for line in rest[header + 1 :] if line] == [*"2021-03-03", "[END]"]
-
-
-def test_a_row_is_darkest_where_the_weight_is_largest(attncli):
-    one = next(load_aligner("dot").translate([TEXT]))
-    rows = attncli("align", "--attention", "dot", TEXT).out.splitlines()[5:-1]
-    for row, weights in zip(rows, one.maps["cross"][0, 0], strict=True):
-        shades = [" ░▒▓█".index(row.ljust(100)[12 + 2 * place]) for place in range(len(TEXT) + 1)]
-        assert shades[int(weights.argmax())] == max(shades) >= 3
+    one, [first, *rest] = align(attention, TEXT), result.out.splitlines()
+    assert first.startswith(f"{TEXT} → 2021-03-03 · probability {one.probability:.4g} · align-{attention}")
+    header = next(place for place, line in enumerate(rest) if "W   e   d   n" in line)
+    assert rest[header].split() == [*TEXT.replace(" ", "␣"), "[E…"]
+    rows = [line for line in rest[header + 1 :] if line]
+    assert [line.split()[1] for line in rows] == [*"2021-03-03", "[END]"]
+    for row, weights in zip(rows, one.maps["cross"][-1].mean(axis=0), strict=True):
+        strongest = [*TEXT.replace(" ", "␣"), "[END]"][weights.argmax()]
+        assert row.split("  ")[-3].split("#")[0].split()[0] == strongest
 
 
 def test_json_is_what_the_library_gives(attncli):
     document = json.loads(attncli("align", "--json", "--attention", "transformer", TEXT).out)
-    [one], expected = document["alignments"], next(load_aligner("transformer").translate([TEXT]))
+    [one], expected = document["alignments"], align("transformer", TEXT)
     assert document["model"]["attention"] == "transformer" and document["model"].keys() >= {"seed", "steps", "sizes"}
     assert len(document["records"]) == 3
     assert (one["text"], one["date"]) == (TEXT, "2021-03-03")
@@ -92,27 +85,16 @@ def test_unknown_characters_are_said_and_escape_sequences_stay_harmless(attncli)
     assert "\x1b" not in result.out + result.err and "\u202e" not in result.out + result.err
 
 
-def test_a_map_wider_than_the_terminal_comes_in_parts(attncli, monkeypatch):
-    whole = attncli("align", TEXT).out.splitlines()
-    monkeypatch.setattr("attncli.cli.output.PAGE_WIDTH", 40)
-    parts = attncli("align", TEXT).out.splitlines()
-    maps = [line for line in parts if line and not line.startswith((TEXT, "additive", "weight"))]
-    assert max(len(line) for line in maps) <= 40
-    headers = [line.strip() for line in maps if not line[:11].strip()]
-    assert "".join(headers).replace(" ", "") == TEXT.replace(" ", "") + "[END]"
-    assert len(maps) == len(headers) * 12 and len(whole) < len(parts)
-
-
 def test_bad_requests_are_refused_in_one_line(refused, tmp_path):
     assert "no attention 'location': it is one of additive, dot, general, concat, transformer" in refused(
         "align", "--attention", "location", TEXT
     )
-    assert "empty" in refused("align", "  ")
-    assert "at most 64" in refused("align", "1" * 65)
+    assert "1 to 64 characters, and not 0" in refused("align", "  ")
+    assert "1 to 64 characters, and not 65" in refused("align", "1" * 65)
     assert "train-align" in refused("align", "--weights", tmp_path, TEXT)
     assert "--file" in refused("align", "-f", tmp_path / "dates.txt", TEXT)
     (tmp_path / "additive.safetensors").write_bytes(b"\x80\x04hostile")
-    assert "damaged" in refused("align", "--weights", tmp_path, TEXT)
+    assert "can't read" in refused("align", "--weights", tmp_path, TEXT)
 
 
 # --- saving ---------------------------------------------------------------------------------------------
@@ -151,9 +133,8 @@ def test_what_can_not_be_saved(refused, tmp_path):
     texts = tmp_path / "dates.txt"
     texts.write_text("3 March 2021\n4 March 2021\n")
     assert "one is needed: give the one to draw" in refused("align", "-f", texts, "-o", tmp_path / "date.png")
-    nowhere = ("--weights", tmp_path / "nowhere")  # it is said before anything is loaded
-    assert ".npz holds one text and there are 2" in refused("align", "-f", texts, "-o", tmp_path / "a.npz", *nowhere)
-    transformer = ("align", "3 March 2021", "--attention", "transformer", "-o", tmp_path / "a.npz", *nowhere)
+    assert ".npz holds one text and there are 2" in refused("align", "-f", texts, "-o", tmp_path / "a.npz")
+    transformer = ("align", "3 March 2021", "--attention", "transformer", "-o", tmp_path / "a.npz")
     assert ".npz holds one text and there are 3" in refused(*transformer)
 
 
@@ -162,9 +143,8 @@ def test_what_can_not_be_saved(refused, tmp_path):
 
 @pytest.mark.parametrize("attention", choices.names(choices.Attention))
 def test_records_hold_the_weights_of_the_alignment(attention, tmp_path):
-    aligner = load_aligner(attention)
-    alignment = next(aligner.translate([SHORT]))
-    found = records_of_alignment(aligner, alignment)
+    checkpoint, alignment = load(WEIGHTS, attention), align(attention, SHORT)
+    found = records_of_alignment(alignment, _describe_model(checkpoint))
     kinds = ["cross", "encoder", "decoder"] if attention == "transformer" else ["cross"]
     assert [record.kind for record in found] == kinds
     for record in found:
@@ -178,51 +158,11 @@ def test_records_hold_the_weights_of_the_alignment(attention, tmp_path):
 
 
 def test_tokens_are_the_characters():
-    aligner = load_aligner("transformer")
-    cross, encoder, decoder = records_of_alignment(aligner, next(aligner.translate([SHORT])))
+    checkpoint = load(WEIGHTS, "transformer")
+    cross, encoder, decoder = records_of_alignment(align("transformer", SHORT), _describe_model(checkpoint))
     assert "".join(cross.keys.text) == "Wed␣3␣Mar␣21[END]"
     assert "".join(cross.tokens.text) == "2021-03-03[END]"
     assert "".join(decoder.tokens.text) == "[START]2021-03-03"
     assert encoder.tokens == cross.keys and decoder.mask_name == "causal"
     assert cross.keys.words == [*range(len(SHORT)), None]
     assert cross.keys.special == [False] * len(SHORT) + [True]
-
-
-# --- the terminal ---------------------------------------------------------------------------------------
-
-
-def aligned(text="三月 3", output="03", heads=1):
-    weights = np.random.default_rng(0).dirichlet(np.ones(len(text) + 1), (1, heads, len(output) + 1))
-    return SimpleNamespace(
-        text=text,
-        output=output,
-        attention="dot",
-        probability=0.98765,
-        characters=[*text, END],
-        emitted=[*output, END],
-        probabilities=[1.0, 0.5, 0.25],
-        maps={"cross": weights.astype(np.float32)},
-    )
-
-
-def test_a_row_is_a_character_written_with_its_probability_and_its_weights():
-    one = aligned()
-    names, *lines = [line.plain for line in _Alignment(one).map_lines(PLAIN)]
-    assert names == " " * 12 + "三月  3 END"
-    for line, name, row in zip(lines, ["  0 1.000", "  3 0.500", "END 0.250"], one.maps["cross"][0, 0], strict=True):
-        assert line.startswith(f"{name} ")
-        assert line[-10:] == "".join(2 * shade(float(weight), unicode=True) for weight in row)
-
-
-@given(st.integers(1, 40), canvases(20, 60))
-def test_a_long_text_comes_in_parts_that_fit_the_width(length, canvas):
-    one = aligned("x" * length)
-    lines = _Alignment(one).map_lines(canvas)
-    assert all(cell_len(line.plain) <= canvas.width for line in lines)
-    assert "".join(line.plain for line in lines).count("x") == length
-
-
-def test_the_title_says_what_came_out_and_which_map_it_is():
-    first, second, *_ = _Alignment(aligned("3\x1b", heads=2)).terminal(PLAIN)
-    assert first.plain == "3\\x1b → 03 · probability 0.9877"
-    assert second.plain == "dot attention · layer 0, the mean of 2 heads"

@@ -11,7 +11,7 @@ from treebanks import chain, conllu, plain
 
 from attncli import Notice, RequestError
 from attncli.corpus.running import Where
-from attncli.corpus.treebank import Sentence, TreebankReading, words_of
+from attncli.corpus.treebank import Sentence, TreebankFormat, words_of
 from attncli.features.probe.counting import probe_treebank
 from attncli.features.probe.tally import Tally, word_maps
 
@@ -64,11 +64,11 @@ def test_where_a_treebank_is_cut_changes_nothing(minilm, treebank, sentences, sh
 def test_a_share_of_the_sentences(minilm, treebank, sentences):
     files = [TREEBANK, treebank("a.conllu", sentences)]
     found = [
-        probe_treebank(minilm, files, reading=TreebankReading(sample=0.3, seed=seed)).measured for seed in (0, 0, 1)
+        probe_treebank(minilm, files, reading=TreebankFormat(sample=0.3, seed=seed)).measured for seed in (0, 0, 1)
     ]
     assert plain(found[0]) == plain(found[1]) != plain(found[2]) and 5 < found[0].sentence_total < 45
     with pytest.raises(RequestError, match=r"--sample 0\.0001 takes no sentence of .*conllu and 1 more"):
-        probe_treebank(minilm, files, reading=TreebankReading(sample=0.0001))
+        probe_treebank(minilm, files, reading=TreebankFormat(sample=0.0001))
 
 
 SENTENCES = [

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from treebanks import CAT, corpora, plain, tally_of
 
-from attncli.corpus.treebank import TreebankReading
+from attncli.corpus.treebank import TreebankFormat
 from attncli.features.probe.counting import CountedTrees
 from attncli.models.opening import Opening
 
-TREES = CountedTrees(Opening("of nothing"), {"model": "0"}, TreebankReading(), None, layers=2, heads=3, threads=1)
+TREES = CountedTrees(Opening("of nothing"), {"model": "0"}, TreebankFormat(), None, layers=2, heads=3, threads=1)
 
 
 @given(corpora(), st.lists(st.tuples(st.sampled_from(["long", "odd"]), st.text(), st.integers(1, 9))))
@@ -59,12 +59,12 @@ def test_what_no_sentences_have_is_not_taken(change, why):
 
 
 def test_work_is_small_and_what_is_asked_for_otherwise_is_another(minilm):
-    work = CountedTrees.of(minilm, TreebankReading(), None)
+    work = CountedTrees.of(minilm, TreebankFormat(), None)
     away = pickle.loads(pickle.dumps(work.without_model()))
     assert len(pickle.dumps(away)) < 5000 and away == work.without_model() and away.digest == work.digest
     others = [
-        CountedTrees.of(minilm.without("3.1"), TreebankReading(), None),
-        CountedTrees.of(minilm, TreebankReading(sample=0.5), None),
+        CountedTrees.of(minilm.without("3.1"), TreebankFormat(), None),
+        CountedTrees.of(minilm, TreebankFormat(sample=0.5), None),
     ]
     assert len({one.digest for one in [work, *others]}) == 3
     assert work.at({"threads": 7}, 0).fixed == {"threads": 7} and work.at(None, 9) == work

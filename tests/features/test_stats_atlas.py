@@ -36,7 +36,7 @@ def with_distances() -> Statistics:
 
 
 def atlas(statistics: Statistics, by: str = "entropy") -> Figure:
-    return draw_atlas(Heads(statistics, by), [statistics.model.shown, *statistics.parts], Paper())
+    return draw_atlas(Heads(statistics, by), [statistics.model.full_name, *statistics.parts], Paper())
 
 
 def panels(figure: Figure) -> dict[str, object]:

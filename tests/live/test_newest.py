@@ -20,7 +20,7 @@ def newest():
     assert not one.thread.is_alive()
 
 
-class Held:
+class BlockedWork:
     """Work that goes on until it is let go, or is not wanted any more."""
 
     def __init__(self):
@@ -44,7 +44,7 @@ def test_it_is_done_and_its_error_is_whoever_asked_for_its(newest):
 
 
 def test_what_waits_gives_way_to_what_comes(newest):
-    held = Held()
+    held = BlockedWork()
     first = newest.ask(held, whose="a")
     held.begun.wait(WAIT)
     waiting = [newest.ask(lambda watch, n=n: n, whose=n) for n in range(100)]
@@ -59,7 +59,7 @@ def test_what_waits_gives_way_to_what_comes(newest):
 
 
 def test_what_is_done_gives_way_to_what_the_same_asker_wants_instead(newest):
-    held = Held()
+    held = BlockedWork()
     first = newest.ask(held, whose="a")
     held.begun.wait(WAIT)
     assert newest.ask(lambda watch: "new", whose="a").result(WAIT) == "new"
@@ -68,7 +68,7 @@ def test_what_is_done_gives_way_to_what_the_same_asker_wants_instead(newest):
 
 
 def test_whoever_goes_away_stops_nothing_else(newest):
-    held = Held()
+    held = BlockedWork()
     newest.ask(held, whose="a")
     held.begun.wait(WAIT)
     gone = newest.ask(lambda watch: "gone", whose="b")
@@ -80,7 +80,7 @@ def test_whoever_goes_away_stops_nothing_else(newest):
 
 
 def test_what_waits_when_it_is_closed_is_dropped():
-    one, held = Newest(), Held()
+    one, held = Newest(), BlockedWork()
     first = one.ask(held)
     held.begun.wait(WAIT)
     waiting = one.ask(lambda watch: 1, whose="b")

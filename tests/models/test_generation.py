@@ -127,7 +127,7 @@ DRAWS = 4_000
 
 
 def drawn(manner):
-    """How often each token is drawn."""
+    """Count the draws of each token."""
     draw = torch.Generator().manual_seed(7)
     return np.bincount([choose(LOGITS, manner, draw) for _ in range(DRAWS)], minlength=len(LOGITS))
 

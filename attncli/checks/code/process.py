@@ -163,8 +163,8 @@ class Checking:
             limit = "If it is no endless loop, --time-limit SECONDS gives it longer."
             return f"{self.what} did not finish within {self.seconds:g} s ({where}). {limit}"
         if isinstance(error, ValueError):
-            said = shorten(printable(str(error)), 100)
-            return f"{self.what} sent no result but something else ({where}): {said}. Does it write to our pipes?"
+            output = shorten(printable(str(error)), 100)
+            return f"{self.what} sent no result but something else ({where}): {output}. Does it write to our pipes?"
         if code in (CLOSED, None):
             return f"{self.what} closed a pipe that is not its own ({where}): without it there is no result.{words}"
         if code == -9:

@@ -135,10 +135,10 @@ class Ablate(AskingFeature, CorpusFeature):
         layers, heads = self.layer or "all", self.head or "all"
         if not self.file:
             return _report(ablate(opened, texts, ways, layers, heads, self.asking, progress), self.top, [])
-        from attncli.corpus.texts import Reading
+        from attncli.corpus.texts import TextFormat
         from attncli.features.ablate.files import ablate_files
 
-        reading = Reading(
+        reading = TextFormat(
             field=self.field, skip_bad=self.skip_bad, limit=self.limit, sample=self.sample, seed=self.seed
         )
         with corpora.show_counts(progress) as show:
@@ -230,7 +230,7 @@ class Ablation:
     def __repr__(self) -> str:
         return titled(
             self,
-            self.model.shown,
+            self.model.full_name,
             f"{self.texts} text{'s' if self.texts > 1 else ''}",
             f"way {' and '.join(self.ways)}",
             layers_and_heads(self.layers, self.heads),
@@ -581,7 +581,7 @@ NO_INTERVAL = "no interval of the mean: it needs at least 3 texts"
 
 def _report(found: Ablation, top: int, files: list[str]) -> Report:
     """Report a number per head and way, the `top` heads with the largest effects, whole layers, and the curves."""
-    title = [model_name(found.model.shown), describe_output(found.answer), f"mask {found.answer.mask}"]
+    title = [model_name(found.model.full_name), describe_output(found.answer), f"mask {found.answer.mask}"]
     title += ["PARTIAL"] if found.partial else []
     title += [] if found.texts == 1 else [f"mean of {found.texts} texts"]
     panels = [Panel(way, effects, REPLACED[way]) for way, effects in zip(found.ways, found.mean, strict=True)]

@@ -30,7 +30,7 @@ from attncli.corpus.files import whole_files
 from attncli.corpus.of_model import OfModel, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, silent
 from attncli.corpus.shards import Arrays, CorpusSize, Counts, Shard
-from attncli.corpus.texts import Line, Reading
+from attncli.corpus.texts import Line, TextFormat
 from attncli.effects.asking import OPTIONS, Asking
 from attncli.effects.question import Question, make_question
 from attncli.features.ablate import (
@@ -65,7 +65,7 @@ U = TypeVar("U")
 def ablate_files(
     model: Engine,
     files: Sequence[str],
-    reading: Reading = Reading(),
+    reading: TextFormat = TextFormat(),
     ways: Ways = Ways(),
     layers: Selection = "all",
     heads: Selection = "all",
@@ -113,7 +113,7 @@ class LineQuestions:
     """Asks a model about the texts on the lines of files."""
 
     model: Engine
-    reading: Reading
+    reading: TextFormat
     asking: Asking
 
     def of(
@@ -147,7 +147,7 @@ class AblatedTexts(OfModel[Rows]):
 
     shard_bytes: ClassVar[int] = 2**16  # eight hundred sentences: some two minutes of one core with minilm
 
-    reading: Reading
+    reading: TextFormat
     asking: Asking
     ways: Ways
     silencing: Silencing
@@ -155,7 +155,7 @@ class AblatedTexts(OfModel[Rows]):
 
     @classmethod
     def of(
-        cls, model: Engine, reading: Reading, ways: Ways, layers: Selection, heads: Selection, asking: Asking
+        cls, model: Engine, reading: TextFormat, ways: Ways, layers: Selection, heads: Selection, asking: Asking
     ) -> "AblatedTexts":
         """Raises RequestError for a layer or a head that does not exist."""
         silencing = Silencing.of(model, ways, layers, heads)
@@ -175,7 +175,7 @@ class AblatedTexts(OfModel[Rows]):
         threads = torch.get_num_threads()
         return cls(Opening.of(model), options, reading, asking, ways, silencing, threads, model=model)
 
-    def with_orders(self, orders: Orders, texts: Rows) -> "HeldTexts":
+    def with_orders(self, orders: Orders, texts: Rows) -> "HeldOutTexts":
         """Return the second round, given the rows of the first."""
         places = np.stack([texts["shard"], texts["number"]], axis=1)[MEASURING].tolist()
         measured: dict[int, set[int]] = {}
@@ -183,7 +183,7 @@ class AblatedTexts(OfModel[Rows]):
             measured.setdefault(shard, set()).add(number)
         options = {**self.options, ORDER: _digest([asdict(orders), places])}
         every = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
-        return HeldTexts(**{**every, "options": options}, orders=orders, measured=measured)
+        return HeldOutTexts(**{**every, "options": options}, orders=orders, measured=measured)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -265,7 +265,7 @@ class AblatedTexts(OfModel[Rows]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldTexts(AblatedTexts):
+class HeldOutTexts(AblatedTexts):
     """The second round: `effects_in_order` of every second text.
 
     measured: the numbers of these texts in each shard.

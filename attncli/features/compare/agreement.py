@@ -270,8 +270,8 @@ THEIR_OWN: dict[choices.Against, str] = {"transformers": "transformers' own", "t
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way in which numbers are made (`attncli.features.compare.ways`), over the first tokens of the first texts.
+class Comparison:
+    """One comparison of numbers (`attncli.features.compare.ways`), over the first tokens of the first texts.
 
     of: what it is about, as the commands' options say it. difference: the largest absolute one that was found, NaN
     where something is no number; None where there was nothing to compare with, and `note` says why. allowed: what
@@ -321,7 +321,7 @@ class Agreement:
     embeddings: float | None
     embeddings_allowed: float
     layers: list[LayerAgreement]
-    ways: tuple[Way, ...] = ()
+    ways: tuple[Comparison, ...] = ()
     lost: tuple[Lost, ...] = ()
 
     @property

@@ -29,7 +29,7 @@ from attncli.corpus.sums import Counting, Sums, plain_part
 from attncli.effects.change import Edge, Head, Hide, Put, Unchanged
 from attncli.effects.gradients import gate_gradients, slopes
 from attncli.effects.question import Left, Question
-from attncli.features.compare.agreement import Way, difference, worst
+from attncli.features.compare.agreement import Comparison, difference, worst
 from attncli.features.compare.beside import (
     Both,
     NothingToCompare,
@@ -702,20 +702,20 @@ WAYS_OF_EAGER: dict[str, Check[BesideEager]] = {
 }
 
 
-def by_every_way(both: Both, done: Callable[[], None] = lambda: None) -> list[Way]:
+def by_every_way(both: Both, done: Callable[[], None] = lambda: None) -> list[Comparison]:
     """Go all of WAYS, in their order; `done` is called after each."""
     return each_way(WAYS, both, done)
 
 
-def by_every_way_of_eager(both: BesideEager, done: Callable[[], None] = lambda: None) -> list[Way]:
+def by_every_way_of_eager(both: BesideEager, done: Callable[[], None] = lambda: None) -> list[Comparison]:
     """Go all of WAYS_OF_EAGER, in their order; `done` is called after each. In half precision nothing is compared."""
     if not is_half(both.model.dtype):
         return each_way(WAYS_OF_EAGER, both, done)
     note = f"in {both.model.dtype_name} differences are mostly rounding: --dtype float32 compares them"
-    return [Way(name, check.of, None, 0.0, note) for name, check in WAYS_OF_EAGER.items()]
+    return [Comparison(name, check.of, None, 0.0, note) for name, check in WAYS_OF_EAGER.items()]
 
 
-def each_way(ways: Mapping[str, Check[S]], both: S, done: Callable[[], None]) -> list[Way]:
+def each_way(ways: Mapping[str, Check[S]], both: S, done: Callable[[], None]) -> list[Comparison]:
     """Go some ways, in their order; `done` is called after each."""
     found = []
     for name, check in ways.items():
@@ -728,7 +728,7 @@ def each_way(ways: Mapping[str, Check[S]], both: S, done: Callable[[], None]) ->
                 note = str(error)
             except RequestError as error:
                 difference, note = math.nan, str(error)
-        way = Way(name, check.of, difference, both.allowed(check.kind, check.single), note)
+        way = Comparison(name, check.of, difference, both.allowed(check.kind, check.single), note)
         found.append(way)
         done()
     return found

@@ -318,7 +318,7 @@ def _name_difference(found: Difference) -> tuple[str, str]:
     """Name the two by what differs: the model, the mask, the measure, or the beginning of the text."""
     first, second = found.first, found.second
     for one, other in (
-        (model_name(first.model.shown), model_name(second.model.shown)),
+        (model_name(first.model.full_name), model_name(second.model.full_name)),
         (f"mask {first.mask_name}", f"mask {second.mask_name}"),
         (first.measure, second.measure),
     ):
@@ -353,7 +353,7 @@ class _Both(Part):
         from attncli.report.terminal import title
 
         both = (("A", self.found.first), ("B", self.found.second))
-        return [title([f"{name}  {model_name(one.model.shown)}", *_about(one)], canvas) for name, one in both]
+        return [title([f"{name}  {model_name(one.model.full_name)}", *_about(one)], canvas) for name, one in both]
 
     def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
         from attncli.features.diff.picture import difference_figure
@@ -383,7 +383,7 @@ class _Both(Part):
         }
         about = [
             *(
-                " · ".join([f"{name}: {model_name(one.model.shown)}", *_about(one)])
+                " · ".join([f"{name}: {model_name(one.model.full_name)}", *_about(one)])
                 for name, one in zip("AB", both, strict=True)
             ),
             MEANING,

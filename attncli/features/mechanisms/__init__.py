@@ -270,7 +270,7 @@ def _report(found: Measured, everything: bool = False) -> Report:
     record = found.record
     [layer], [head] = record.layers, record.heads
     title = [
-        model_name(record.model.shown), *record.unusual, f"layer {layer} head {head}", f"mask {record.mask_name}",
+        model_name(record.model.full_name), *record.unusual, f"layer {layer} head {head}", f"mask {record.mask_name}",
         record_size(record),
     ]  # fmt: skip
     picture: list[Part] | None = None

@@ -36,7 +36,7 @@ from attncli.features.mask import (
     Measured,
     difference,
     measure_exactly,
-    measure_kept,
+    measure_with_cache,
     measure_permutation,
     measure_prefixes,
 )
@@ -96,7 +96,7 @@ class Trial:
     @cached_property
     def kept(self) -> Measured:
         """The difference between the vectors of a text read token by token and those of one pass."""
-        return measure_exactly(measure_kept, self.model, self.head.record.tokens)
+        return measure_exactly(measure_with_cache, self.model, self.head.record.tokens)
 
 
 @dataclass(frozen=True)

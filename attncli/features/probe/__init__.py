@@ -21,7 +21,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import printable
 from attncli.base.progress import Progress, silent
-from attncli.corpus.treebank import TreebankReading
+from attncli.corpus.treebank import TreebankFormat
 from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.feature import as_function
@@ -91,7 +91,7 @@ class Probe(CorpusFeature):
     def report(self, progress: Progress = silent) -> Report:
         if STDIN in self.files and self.test == STDIN:
             raise RequestError("both FILES and --test are stdin: give one of them as a file")
-        reading = TreebankReading(limit=self.limit, sample=self.sample, seed=self.seed, skip_bad=self.skip_bad)
+        reading = TreebankFormat(limit=self.limit, sample=self.sample, seed=self.seed, skip_bad=self.skip_bad)
         where = self.where()
         opened = open_part(Opening(self.model, self.device, self.dtype, self.engine), self.which)
         from attncli.features.probe.counting import probe_treebank

@@ -18,7 +18,7 @@ from attncli.corpus.files import TREEBANKS, display_name
 from attncli.corpus.of_model import MOST_THREADS, OfModel, model_options, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, notify_partial, silent
 from attncli.corpus.shards import Arrays, CorpusSize, Counts, Shard
-from attncli.corpus.treebank import Sentence, TreebankReading, words_of
+from attncli.corpus.treebank import Sentence, TreebankFormat, words_of
 from attncli.features.probe.tally import (
     DIRECTIONS,
     Ints,
@@ -54,7 +54,7 @@ def probe_treebank(
     model: Engine,
     files: Sequence[str],
     test: Sequence[str] | None = None,
-    reading: TreebankReading = TreebankReading(),
+    reading: TreebankFormat = TreebankFormat(),
     which: str | None = None,
     where: Where = Where(),
     show: Show = silent,
@@ -104,7 +104,7 @@ def _treebank_name(files: Sequence[str]) -> str:
     return display_name(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
 
-def _check(found: TreebankTally, reading: TreebankReading) -> None:
+def _check(found: TreebankTally, reading: TreebankFormat) -> None:
     """Report skipped sentences in a Notice. Raises RequestError if there is nothing to find."""
     counted = found.tally
     if not counted.sentence_total:
@@ -137,14 +137,14 @@ class CountedTrees(OfModel[Tally]):
     layers, heads: of the model. threads: cores that share a computation that can't be divided.
     """
 
-    reading: TreebankReading
+    reading: TreebankFormat
     which: str | None
     layers: int
     heads: int
     threads: int
 
     @classmethod
-    def of(cls, model: Engine, reading: TreebankReading, which: str | None) -> "CountedTrees":
+    def of(cls, model: Engine, reading: TreebankFormat, which: str | None) -> "CountedTrees":
         """Return the work on a model; which: as `Engine.to_itself` returns it."""
         check_every_layer(model, which, "probe")
         info = model.info_of(which)

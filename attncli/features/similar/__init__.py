@@ -176,7 +176,7 @@ class Similarity:
 
     def __repr__(self) -> str:
         tokens = f"{len(self.tokens)} x {len(self.key_tokens)} tokens"
-        return titled(self, self.model.shown, f"cosine {self.cosine:.4g}", tokens)
+        return titled(self, self.model.full_name, f"cosine {self.cosine:.4g}", tokens)
 
     @property
     def sum(self) -> float:
@@ -234,7 +234,7 @@ class Cosines:
     values: Doubles
 
     def __repr__(self) -> str:
-        return titled(self, self.model.shown, f"{len(self.texts)} texts")
+        return titled(self, self.model.full_name, f"{len(self.texts)} texts")
 
     def document(self) -> dict[str, Any]:
         """Return the document of --json."""
@@ -351,7 +351,12 @@ def _report(found: Similarity, top: int, following: NextCommand | None) -> Repor
     sums = [Sentence(text, caption=True) for text in _sums(found)]
     credited = "contextual vectors" if found.references is None else "input tokens"
     return Report(
-        [model_name(found.model.shown), f"cosine {found.cosine:.4f}", credited, f"mask {found.effects.answer.mask}"],
+        [
+            model_name(found.model.full_name),
+            f"cosine {found.cosine:.4f}",
+            credited,
+            f"mask {found.effects.answer.mask}",
+        ],
         [
             *sums,
             *(Sentence(text, caption=True) for text in _meaning(found)),
@@ -371,7 +376,7 @@ def _cosines_report(found: Cosines) -> Report:
     """Report a map with a row and a column per text."""
     texts = Axis("text", list(found.texts), range(len(found.texts)))
     return Report(
-        [model_name(found.model.shown), f"cosines of {len(found.texts)} texts"],
+        [model_name(found.model.full_name), f"cosines of {len(found.texts)} texts"],
         [Maps([[Panel("cosine", found.values)]], texts, texts, scale="cosine", signed=True)],
         found.document,
         lambda _: found.rows(),

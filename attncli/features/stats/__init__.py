@@ -27,7 +27,7 @@ from attncli.corpus.statistics import (
     save_statistics,
 )
 from attncli.corpus.sums import Counting
-from attncli.corpus.texts import Reading
+from attncli.corpus.texts import TextFormat
 from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, notify_sinks, open_part, stdin_is_piped
@@ -142,7 +142,7 @@ class Stats(CorpusFeature):
         return _report(statistics, self.by, self.saved is not None)
 
     def _count(self, progress: Progress) -> Statistics:
-        reading = Reading(
+        reading = TextFormat(
             paragraphs=self.paragraphs,
             field=self.jsonl or self.field,
             json=self.jsonl is not None,
@@ -202,7 +202,7 @@ def _report(statistics: Statistics, by: choices.Figure, loaded: bool) -> Report:
     other = {"saved": None, "model": statistics.model.name, "mask": statistics.mask} if loaded else {}
     next = {"layer": strongest.layer, "head": strongest.head, **other}
     return Report(
-        [model_name(statistics.model.shown), *statistics.parts],
+        [model_name(statistics.model.full_name), *statistics.parts],
         [Heads(statistics, by), _clearest_table(statistics), Sentence(_legend())],
         lambda: document(statistics),
         files={suffix: partial(save_statistics, statistics) for suffix in SUFFIXES},

@@ -225,7 +225,7 @@ class TrustResult:
 
     def __repr__(self) -> str:
         rankings = f"{len(self.importances)} rankings of {len(self.erasable)} tokens"
-        return titled(self, self.model.shown, rankings, str(self.answer))
+        return titled(self, self.model.full_name, rankings, str(self.answer))
 
     @property
     def methods(self) -> list[str]:
@@ -640,7 +640,7 @@ def _report(found: TrustResult, next_command: NextCommand) -> Report:
     document = found.document()
     return Report(
         [
-            model_name(found.model.shown),
+            model_name(found.model.full_name),
             describe_output(found.answer),
             f"mask {found.answer.mask}",
             token_count(found.tokens),

@@ -215,9 +215,9 @@ def save(session: Session, look: ScreenState, path: Path, pad_to: int | None, wa
     if suffix in document.SUFFIXES:
         from attncli.models.engine import NEURONS
 
-        held = look.held()
+        selected = look.selected()
         record = row_shares(session.record(replace(asked, vectors=NEURONS), watch))
-        start = Start("heads", look.query, special=look.special, head=(held.layer, held.head))
+        start = Start("heads", look.query, special=look.special, head=(selected.layer, selected.head))
         document.save_page(document.page(record, start), path)
         return
     record = session.record(asked, watch)
@@ -662,12 +662,12 @@ class Explorer(App[None]):
 
     def action_query(self, step: int) -> None:
         if self.answer is not None and self.look.head is not None:
-            queries, _ = self.look.held().sides(self.answer.record)
+            queries, _ = self.look.selected().sides(self.answer.record)
             self.hold(query=step_through(queries, self.look.query, step))
 
     def action_key(self, step: int) -> None:
         if self.answer is not None and self.look.head is not None:
-            queries, keys = self.look.held().sides(self.answer.record)
+            queries, keys = self.look.selected().sides(self.answer.record)
             query = queries[0] if self.look.query is None else self.look.query
             self.hold(query=query, key=step_through(keys, self.look.key, step))
 

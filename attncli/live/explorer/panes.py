@@ -19,7 +19,7 @@ from attncli.analysis.patterns import HeadSummary, row_shares, summarise
 from attncli.live.explorer.findings import Finding, change_findings, record_findings
 from attncli.live.explorer.window import (
     FRAMES,
-    Held,
+    SelectedCell,
     Window,
     around,
     cell_lines,
@@ -87,10 +87,10 @@ class ScreenState:
         without = heads_list(self.without)
         return SessionRequest(self.model, self.text, request, (self.mask,), without, written=self.written)
 
-    def held(self) -> Held:
+    def selected(self) -> SelectedCell:
         """Return the selection, which must have a head."""
         assert self.layer is not None and self.head is not None
-        return Held(self.layer, self.head, self.query, self.key, self.special)
+        return SelectedCell(self.layer, self.head, self.query, self.key, self.special)
 
     def finding(self, findings: Sequence[Finding | WrittenFinding]) -> int | None:
         """Return the place of the selected head, or of the written token whose row is selected, in the findings."""
@@ -437,15 +437,19 @@ class MapPane(WindowPane):
     BORDER_TITLE = "map"
 
     def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
-        held, record = look.held(), answer.record
+        selected, record = look.selected(), answer.record
         if answer.found is None:
-            self.window = weights_window(record, held, canvas)
-            said = describe_head(record, held.layer, held.head, True, answer.summaries[held.layer, held.head])
+            self.window = weights_window(record, selected, canvas)
+            said = describe_head(
+                record, selected.layer, selected.head, True, answer.summaries[selected.layer, selected.head]
+            )
         else:
-            first, second = (one.map(held.layer, held.head) for one in (answer.found.first, answer.found.second))
-            self.window = changes_window(second.astype("float64") - first, record, held, canvas)
-            said = f"{answer.found.of(held.layer, held.head):.3f} moved; blue less, red more"
-        self.border_title = f"layer {held.layer} head {held.head}: {said}"
+            first, second = (
+                one.map(selected.layer, selected.head) for one in (answer.found.first, answer.found.second)
+            )
+            self.window = changes_window(second.astype("float64") - first, record, selected, canvas)
+            said = f"{answer.found.of(selected.layer, selected.head):.3f} moved; blue less, red more"
+        self.border_title = f"layer {selected.layer} head {selected.head}: {said}"
         self.border_subtitle = "rows: queries, columns: keys"
         return self.window.lines
 
@@ -456,7 +460,7 @@ class TokensPane(WindowPane):
     BORDER_TITLE = "tokens and their strongest keys"
 
     def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
-        self.window = tokens_window(answer.record, look.held(), canvas)
+        self.window = tokens_window(answer.record, look.selected(), canvas)
         return self.window.lines
 
 

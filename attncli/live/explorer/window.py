@@ -41,7 +41,7 @@ Cell = Callable[[float, int], tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Held:
+class SelectedCell:
     """A head, and its query and key that are looked at. special: whether special tokens are shown."""
 
     layer: int
@@ -78,16 +78,16 @@ class Window:
         return query, self.keys[across] if 0 <= across < len(self.keys) else None
 
 
-def weights_window(record: AttentionRecord, held: Held, canvas: Canvas) -> Window:
+def weights_window(record: AttentionRecord, selected: SelectedCell, canvas: Canvas) -> Window:
     """Return the map of the head, in the canvas."""
 
     def cell(weight: float, wide: int) -> tuple[str, str]:
         return cell_text(weight, wide, canvas)
 
-    return map_window(drawn_map(record, held.layer, held.head), record, held, canvas, WIDTHS, cell)
+    return map_window(drawn_map(record, selected.layer, selected.head), record, selected, canvas, WIDTHS, cell)
 
 
-def changes_window(changes: Doubles, record: AttentionRecord, held: Held, canvas: Canvas) -> Window:
+def changes_window(changes: Doubles, record: AttentionRecord, selected: SelectedCell, canvas: Canvas) -> Window:
     """Return the changes of the weights of the head, `[query, key]`: blue is less, red is more.
 
     Without room for all of it, return a picture of the sizes alone, the largest as a weight of 1.
@@ -99,7 +99,7 @@ def changes_window(changes: Doubles, record: AttentionRecord, held: Held, canvas
         return content, "" if number != number else signed_ground(number / (most or 1), canvas)
 
     sizes = np.abs(changes) / (most or 1)
-    return map_window(changes, record, held, canvas, CHANGE_WIDTHS, cell, sizes)
+    return map_window(changes, record, selected, canvas, CHANGE_WIDTHS, cell, sizes)
 
 
 def change_text(change: float) -> str:
@@ -112,34 +112,34 @@ def change_text(change: float) -> str:
 def map_window(
     numbers: Floats | Doubles,
     record: AttentionRecord,
-    held: Held,
+    selected: SelectedCell,
     canvas: Canvas,
     widths: Sequence[int],
     cell: Cell,
     pictured: Floats | Doubles | None = None,
 ) -> Window:
-    """Return a line per query after its label, as wide as fits, under the numbers of the keys; mark the held cell.
+    """Return a line per query after its label, as wide as fits, under the numbers of the keys; mark the selected cell.
 
     cell: returns a number in so many columns, and its style. pictured: drawn where there is no room for all of it.
     """
-    queries, keys = held.sides(record)
+    queries, keys = selected.sides(record)
     names = dict(zip(queries, labels(record, queries, canvas), strict=True))
     left, room = cell_len(names[queries[0]]) + 1, max(1, (canvas.height or len(queries) + 1) - 1)
     wide = next((one for one in widths if left + one * len(keys) <= canvas.width), 0)
-    if (wide == 0 or len(queries) > room) and held.query is None:
+    if (wide == 0 or len(queries) > room) and selected.query is None:
         shown = (numbers if pictured is None else pictured)[np.ix_(queries, keys)]
         return Window(picture(shown.astype(np.float32), canvas, min(len(keys), canvas.width), room + 1), [])
     wide = wide or widths[-1]
-    across, down = around(keys, held.key, (canvas.width - left) // wide), around(queries, held.query, room)
-    lines = [key_numbers(across, left, wide, held, canvas)]
+    across, down = around(keys, selected.key, (canvas.width - left) // wide), around(queries, selected.query, room)
+    lines = [key_numbers(across, left, wide, selected, canvas)]
     for query in down:
         line = Text(f"{names[query]} ")
-        if query == held.query:
+        if query == selected.query:
             line.stylize(mark(canvas), 0, left - 1)
         row = numbers[query].tolist()
         for key in across:
             content, style = cell(row[key], wide)
-            if (query, key) == (held.query, held.key):
+            if (query, key) == (selected.query, selected.key):
                 content, style = FRAMES.get(wide, content), f"{style} bold underline"
             line.append(content, style)
         lines.append(line)
@@ -151,18 +151,18 @@ def mark(canvas: Canvas) -> str:
     return "bold black on rgb(255,166,43)" if canvas.colour else "bold underline"
 
 
-def key_numbers(keys: Sequence[int], left: int, wide: int, held: Held, canvas: Canvas) -> Text:
+def key_numbers(keys: Sequence[int], left: int, wide: int, selected: SelectedCell, canvas: Canvas) -> Text:
     """Return the numbers of the keys above their columns: their last digits where there is no room for more."""
     line = Text(" " * left)
     for key in keys:
         number = str(key)[-max(1, wide - 1) :]
-        line.append(f"{number:>{wide}}", mark(canvas) if key == held.key else canvas.faint)
+        line.append(f"{number:>{wide}}", mark(canvas) if key == selected.key else canvas.faint)
     return line
 
 
-def around(places: Sequence[int], held: int | None, room: int) -> list[int]:
-    """Return as many of these as there is room for, with the held one in the middle as far as possible."""
-    at = places.index(held) if held in places else 0
+def around(places: Sequence[int], selected: int | None, room: int) -> list[int]:
+    """Return as many of these as there is room for, with the selected one in the middle as far as possible."""
+    at = places.index(selected) if selected in places else 0
     start = max(0, min(at - max(room, 1) // 2, len(places) - max(room, 1)))
     return list(places[start : start + max(room, 1)])
 
@@ -174,27 +174,27 @@ def labels(record: AttentionRecord, queries: Sequence[int], canvas: Canvas) -> l
     return [f"{query:>3} {to_width(token, width, canvas)}" for query, token in zip(queries, shown, strict=True)]
 
 
-def tokens_window(record: AttentionRecord, held: Held, canvas: Canvas) -> Window:
+def tokens_window(record: AttentionRecord, selected: SelectedCell, canvas: Canvas) -> Window:
     """Return a line per token with its strongest keys of those that are shown, as many as fit."""
-    queries, keys = held.sides(record)
+    queries, keys = selected.sides(record)
     names = dict(zip(queries, labels(record, queries, canvas), strict=True))
     key_names = numbered_names(record.keys)
-    down = around(queries, held.query, canvas.height or len(queries))
+    down = around(queries, selected.query, canvas.height or len(queries))
     out = np.ones(len(record.keys), dtype=bool)
     out[keys] = False
     lines = []
     for query in down:
-        row = np.where(out, np.float32(0), record.map(held.layer, held.head)[query])
+        row = np.where(out, np.float32(0), record.map(selected.layer, selected.head)[query])
         room = max(1, canvas.width - cell_len(names[query]) - GAP)
         named = keys_within(strongest_keys(key_names, row, ROW_KEYS), room, canvas.ellipsis)
         line = Text(f"{names[query]}{' ' * GAP}{named}", no_wrap=True)
-        if query == held.query:
+        if query == selected.query:
             line.stylize(mark(canvas), 0, len(names[query]))
         lines.append(line)
     return Window(lines, down)
 
 
-# --- the numbers of what is held ------------------------------------------------------------------------
+# --- the numbers of the selected cell --------------------------------------------------------------------
 
 
 def cell_lines(
@@ -207,18 +207,18 @@ def cell_lines(
     row = record.map(*head)[query]
     allowed = record.mask_of(head[0])[query]
     names = visible(record.tokens.shown[query]), visible(record.keys.shown[key])
-    said = f"{query} {names[0]} → {key} {names[1]}: {record.measure} {row[key]:.4f}"
+    line = f"{query} {names[0]} → {key} {names[1]}: {record.measure} {row[key]:.4f}"
     if not allowed[key]:
-        said += ", hidden by the mask"
+        line += ", hidden by the mask"
     else:
         rank = int((row > row[key]).sum()) + 1
-        said += f", number {rank} of {int(allowed.sum())} keys (uniform: {1 / max(int(allowed.sum()), 1):.4f})"
+        line += f", number {rank} of {int(allowed.sum())} keys (uniform: {1 / max(int(allowed.sum()), 1):.4f})"
     if edge is not None:
-        said += f"; usual {edge.usual:.2f}"
+        line += f"; usual {edge.usual:.2f}"
     if found is None:
-        return [said]
+        return [line]
     one, other = (float(side.map(*head)[query, key]) for side in (found.first, found.second))
-    return [said, f"before {one:.4f}, now {other:.4f}: {other - one:+.4f}; of this head {found.of(*head):.3f} moved"]
+    return [line, f"before {one:.4f}, now {other:.4f}: {other - one:+.4f}; of this head {found.of(*head):.3f} moved"]
 
 
 def row_line(record: AttentionRecord, head: tuple[int, int], query: int) -> str:

@@ -363,7 +363,7 @@ async def lines(working: Working, site: Site) -> AsyncIterator[bytes]:
 BYTES = "application/octet-stream"
 
 
-class Answers:
+class Handlers:
     """The handlers of the routes."""
 
     def __init__(self, site: Site, page: LivePage) -> None:
@@ -401,7 +401,7 @@ class Answers:
 class Counted(Response):
     """A response that is sent in pieces while a thread computes it, and counted until it ends."""
 
-    def __init__(self, owner: Answers, working: Working, kind: str) -> None:
+    def __init__(self, owner: Handlers, working: Working, kind: str) -> None:
         super().__init__(media_type=kind)
         self.owner, self.working, self.kind = owner, working, kind
 
@@ -419,8 +419,8 @@ class Counted(Response):
             return
         error = self.working.future.exception()
         if error is not None:
-            status, said = describe_failure(error, self.owner.site)
-            await JSONResponse(said, status)(scope, receive, send)
+            status, body = describe_failure(error, self.owner.site)
+            await JSONResponse(body, status)(scope, receive, send)
             return
         if streams and len(self.working.future.result()) > PIECE:
             await StreamingResponse(lines(self.working, self.owner.site), media_type=BYTES)(scope, receive, send)
@@ -431,13 +431,13 @@ class Counted(Response):
 async def refused(request: HttpRequest, error: Exception) -> Response:
     """Respond to Starlette's errors and to unexpected ones in few words."""
     status = getattr(error, "status_code", 500)
-    said = getattr(error, "detail", "") if status < 500 else "a mistake in attncli"
-    return JSONResponse({"error": said}, status)
+    message = getattr(error, "detail", "") if status < 500 else "a mistake in attncli"
+    return JSONResponse({"error": message}, status)
 
 
 def make_app(site: Site, page: LivePage, lock: Lock) -> Guard:
     """Build the app behind its guard."""
-    routes = Answers(site, page)
+    routes = Handlers(site, page)
     handlers: Mapping[Any, Any] = {Exception: refused, 404: refused, 405: refused, 408: refused, 413: refused}
     app = Starlette(
         routes=[

@@ -13,25 +13,25 @@ from attncli.models.families.family import (
     Values,
     classes,
     span,
+    tensors_of,
     tied,
     tokens,
-    whole,
     words,
 )
 
 TENSORS = {
-    "embeddings.tokens": whole("embeddings.word_embeddings"),
-    "embeddings.positions.table": whole("embeddings.position_embeddings"),
-    "embeddings.segments": whole("embeddings.token_type_embeddings"),
-    "embeddings.norm": whole("embeddings.LayerNorm"),
-    "layers.{n}.attention.query": whole("encoder.layer.{n}.attention.self.query"),
-    "layers.{n}.attention.key": whole("encoder.layer.{n}.attention.self.key"),
-    "layers.{n}.attention.value": whole("encoder.layer.{n}.attention.self.value"),
-    "layers.{n}.attention.output": whole("encoder.layer.{n}.attention.output.dense"),
-    "layers.{n}.attention_norm": whole("encoder.layer.{n}.attention.output.LayerNorm"),
-    "layers.{n}.feed_forward.up": whole("encoder.layer.{n}.intermediate.dense"),
-    "layers.{n}.feed_forward.down": whole("encoder.layer.{n}.output.dense"),
-    "layers.{n}.feed_forward_norm": whole("encoder.layer.{n}.output.LayerNorm"),
+    "embeddings.tokens": tensors_of("embeddings.word_embeddings"),
+    "embeddings.positions.table": tensors_of("embeddings.position_embeddings"),
+    "embeddings.segments": tensors_of("embeddings.token_type_embeddings"),
+    "embeddings.norm": tensors_of("embeddings.LayerNorm"),
+    "layers.{n}.attention.query": tensors_of("encoder.layer.{n}.attention.self.query"),
+    "layers.{n}.attention.key": tensors_of("encoder.layer.{n}.attention.self.key"),
+    "layers.{n}.attention.value": tensors_of("encoder.layer.{n}.attention.self.value"),
+    "layers.{n}.attention.output": tensors_of("encoder.layer.{n}.attention.output.dense"),
+    "layers.{n}.attention_norm": tensors_of("encoder.layer.{n}.attention.output.LayerNorm"),
+    "layers.{n}.feed_forward.up": tensors_of("encoder.layer.{n}.intermediate.dense"),
+    "layers.{n}.feed_forward.down": tensors_of("encoder.layer.{n}.output.dense"),
+    "layers.{n}.feed_forward_norm": tensors_of("encoder.layer.{n}.output.LayerNorm"),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from attncli.models.families.deberta_v2 import FAMILY as VERSION_2
 from attncli.models.families.deberta_v2 import heads, relative
-from attncli.models.families.family import Biases, Family, NoOwnNetwork, Values, split_by_head, whole
+from attncli.models.families.family import Biases, Family, NoOwnNetwork, Values, split_by_head, tensors_of
 
 SELF = "encoder.layer.{n}.attention.self"
 NOT_ITS_OWN = (
@@ -53,8 +53,8 @@ FAMILY = Family(
         "layers.{n}.attention.query": split_by_head(f"{SELF}.in_proj", 0, 3, bias=f"{SELF}.q_bias"),
         "layers.{n}.attention.key": split_by_head(f"{SELF}.in_proj", 1, 3),
         "layers.{n}.attention.value": split_by_head(f"{SELF}.in_proj", 2, 3, bias=f"{SELF}.v_bias"),
-        "layers.{n}.attention.score.own.query": whole(f"{SELF}.pos_q_proj"),
-        "layers.{n}.attention.score.own.key": whole(f"{SELF}.pos_proj"),
+        "layers.{n}.attention.score.own.query": tensors_of(f"{SELF}.pos_q_proj"),
+        "layers.{n}.attention.score.own.key": tensors_of(f"{SELF}.pos_proj"),
     },
     prefix="deberta.",
     body=("embeddings.", "encoder."),

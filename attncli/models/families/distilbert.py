@@ -2,7 +2,19 @@
 
 from typing import Any
 
-from attncli.models.families.family import Dense, Family, Heads, Norm, Values, classes, span, tied, tokens, whole, words
+from attncli.models.families.family import (
+    Dense,
+    Family,
+    Heads,
+    Norm,
+    Values,
+    classes,
+    span,
+    tensors_of,
+    tied,
+    tokens,
+    words,
+)
 
 
 def settings(values: Values) -> dict[str, Any]:
@@ -26,17 +38,17 @@ FAMILY = Family(
     name="distilbert",
     types={"distilbert": {"num_hidden_layers": 6}},
     tensors={
-        "embeddings.tokens": whole("embeddings.word_embeddings"),
-        "embeddings.positions.table": whole("embeddings.position_embeddings"),
-        "embeddings.norm": whole("embeddings.LayerNorm"),
-        "layers.{n}.attention.query": whole("transformer.layer.{n}.attention.q_lin"),
-        "layers.{n}.attention.key": whole("transformer.layer.{n}.attention.k_lin"),
-        "layers.{n}.attention.value": whole("transformer.layer.{n}.attention.v_lin"),
-        "layers.{n}.attention.output": whole("transformer.layer.{n}.attention.out_lin"),
-        "layers.{n}.attention_norm": whole("transformer.layer.{n}.sa_layer_norm"),
-        "layers.{n}.feed_forward.up": whole("transformer.layer.{n}.ffn.lin1"),
-        "layers.{n}.feed_forward.down": whole("transformer.layer.{n}.ffn.lin2"),
-        "layers.{n}.feed_forward_norm": whole("transformer.layer.{n}.output_layer_norm"),
+        "embeddings.tokens": tensors_of("embeddings.word_embeddings"),
+        "embeddings.positions.table": tensors_of("embeddings.position_embeddings"),
+        "embeddings.norm": tensors_of("embeddings.LayerNorm"),
+        "layers.{n}.attention.query": tensors_of("transformer.layer.{n}.attention.q_lin"),
+        "layers.{n}.attention.key": tensors_of("transformer.layer.{n}.attention.k_lin"),
+        "layers.{n}.attention.value": tensors_of("transformer.layer.{n}.attention.v_lin"),
+        "layers.{n}.attention.output": tensors_of("transformer.layer.{n}.attention.out_lin"),
+        "layers.{n}.attention_norm": tensors_of("transformer.layer.{n}.sa_layer_norm"),
+        "layers.{n}.feed_forward.up": tensors_of("transformer.layer.{n}.ffn.lin1"),
+        "layers.{n}.feed_forward.down": tensors_of("transformer.layer.{n}.ffn.lin2"),
+        "layers.{n}.feed_forward_norm": tensors_of("transformer.layer.{n}.output_layer_norm"),
     },
     prefix="distilbert.",
     body=("embeddings.", "transformer."),

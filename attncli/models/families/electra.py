@@ -14,9 +14,9 @@ from attncli.models.families.family import (
     Values,
     classes,
     span,
+    tensors_of,
     tied,
     tokens,
-    whole,
     words,
 )
 
@@ -53,7 +53,7 @@ def heads(values: Values) -> Heads:
 FAMILY = Family(
     name="electra",
     types={"electra": {"num_attention_heads": 4, "hidden_size": 256, "intermediate_size": 1024, "embedding_size": 128}},
-    tensors={**TENSORS, "embeddings.project": whole("embeddings_project")},
+    tensors={**TENSORS, "embeddings.project": tensors_of("embeddings_project")},
     prefix="electra.",
     body=("embeddings.", "embeddings_project.", "encoder."),
     settings=settings,

@@ -6,7 +6,7 @@ No tokenizer returns a task, so every text has the first one, the default in tra
 from typing import Any
 
 from attncli.models.families.bert import TENSORS, heads
-from attncli.models.families.family import Family, Values, whole
+from attncli.models.families.family import Family, Values, tensors_of
 
 
 def settings(values: Values) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def settings(values: Values) -> dict[str, Any]:
 FAMILY = Family(
     name="ernie",
     types={"ernie": {"use_task_id": False, "task_type_vocab_size": 3}},
-    tensors={**TENSORS, "embeddings.tasks": whole("embeddings.task_type_embeddings")},
+    tensors={**TENSORS, "embeddings.tasks": tensors_of("embeddings.task_type_embeddings")},
     prefix="ernie.",
     body=("embeddings.", "encoder."),
     settings=settings,

@@ -19,12 +19,11 @@ from attncli.models.families.family import (
     Scores,
     Values,
     classes,
-    fuse,
     rotary_positions,
     tokens,
-    whole,
     words,
 )
+from attncli.models.families.llama import TENSORS
 
 POOLING = {"bos": FIRST, "mean": MEAN, "late": LATE}
 
@@ -73,18 +72,7 @@ FAMILY = Family(
             "rope_theta": 10_000.0,  # the published models have 250,000
         }
     },
-    tensors={
-        "embeddings.tokens": whole("embed_tokens"),
-        "layers.{n}.attention.query": whole("layers.{n}.self_attn.q_proj"),
-        "layers.{n}.attention.key": whole("layers.{n}.self_attn.k_proj"),
-        "layers.{n}.attention.value": whole("layers.{n}.self_attn.v_proj"),
-        "layers.{n}.attention.output": whole("layers.{n}.self_attn.o_proj"),
-        "layers.{n}.attention_norm": whole("layers.{n}.input_layernorm"),
-        "layers.{n}.feed_forward.up": fuse("layers.{n}.mlp.gate_proj", "layers.{n}.mlp.up_proj"),
-        "layers.{n}.feed_forward.down": whole("layers.{n}.mlp.down_proj"),
-        "layers.{n}.feed_forward_norm": whole("layers.{n}.post_attention_layernorm"),
-        "final_norm": whole("norm"),
-    },
+    tensors=TENSORS,
     prefix="model.",
     body=("embed_tokens.", "layers.", "norm."),
     keys={"layer_norm_eps": "rms_norm_eps", "type_vocab_size": None},

@@ -453,7 +453,7 @@ class Source(NamedTuple):
         return parts[(slice(None),) * (dim + 1) + (taken,)].reshape(*before, -1, *after)
 
 
-def whole(name: str) -> Source:
+def tensors_of(name: str) -> Source:
     """Return the source of a module's unchanged tensors."""
     return Source((name,))
 

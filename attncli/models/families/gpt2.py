@@ -9,8 +9,8 @@ from attncli.models.families.family import (
     Source,
     Values,
     decoder_heads,
+    tensors_of,
     transpose,
-    whole,
 )
 
 
@@ -55,17 +55,17 @@ FAMILY = Family(
         }
     },
     tensors={
-        "embeddings.tokens": whole("wte"),
-        "embeddings.positions.table": whole("wpe"),
+        "embeddings.tokens": tensors_of("wte"),
+        "embeddings.positions.table": tensors_of("wpe"),
         "layers.{n}.attention.query": third(0),
         "layers.{n}.attention.key": third(1),
         "layers.{n}.attention.value": third(2),
         "layers.{n}.attention.output": transpose("h.{n}.attn.c_proj"),
-        "layers.{n}.attention_norm": whole("h.{n}.ln_1"),
+        "layers.{n}.attention_norm": tensors_of("h.{n}.ln_1"),
         "layers.{n}.feed_forward.up": transpose("h.{n}.mlp.c_fc"),
         "layers.{n}.feed_forward.down": transpose("h.{n}.mlp.c_proj"),
-        "layers.{n}.feed_forward_norm": whole("h.{n}.ln_2"),
-        "final_norm": whole("ln_f"),
+        "layers.{n}.feed_forward_norm": tensors_of("h.{n}.ln_2"),
+        "final_norm": tensors_of("ln_f"),
     },
     prefix="transformer.",
     body=("wte.", "wpe.", "h.", "ln_f."),

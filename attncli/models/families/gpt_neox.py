@@ -12,7 +12,7 @@ from attncli.models.families.family import (
     decoder_heads,
     rotary_positions,
     split_by_head,
-    whole,
+    tensors_of,
 )
 
 
@@ -55,16 +55,16 @@ FAMILY = Family(
         }
     },
     tensors={
-        "embeddings.tokens": whole("embed_in"),
+        "embeddings.tokens": tensors_of("embed_in"),
         "layers.{n}.attention.query": split_by_head(QKV, 0, 3),
         "layers.{n}.attention.key": split_by_head(QKV, 1, 3),
         "layers.{n}.attention.value": split_by_head(QKV, 2, 3),
-        "layers.{n}.attention.output": whole("layers.{n}.attention.dense"),
-        "layers.{n}.attention_norm": whole("layers.{n}.input_layernorm"),
-        "layers.{n}.feed_forward.up": whole("layers.{n}.mlp.dense_h_to_4h"),
-        "layers.{n}.feed_forward.down": whole("layers.{n}.mlp.dense_4h_to_h"),
-        "layers.{n}.feed_forward_norm": whole("layers.{n}.post_attention_layernorm"),
-        "final_norm": whole("final_layer_norm"),
+        "layers.{n}.attention.output": tensors_of("layers.{n}.attention.dense"),
+        "layers.{n}.attention_norm": tensors_of("layers.{n}.input_layernorm"),
+        "layers.{n}.feed_forward.up": tensors_of("layers.{n}.mlp.dense_h_to_4h"),
+        "layers.{n}.feed_forward.down": tensors_of("layers.{n}.mlp.dense_4h_to_h"),
+        "layers.{n}.feed_forward_norm": tensors_of("layers.{n}.post_attention_layernorm"),
+        "final_norm": tensors_of("final_layer_norm"),
     },
     prefix="gpt_neox.",
     body=("embed_in.", "layers.", "final_layer_norm."),

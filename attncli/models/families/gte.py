@@ -22,9 +22,9 @@ from attncli.models.families.family import (
     query_key_value,
     rotary_positions,
     swap,
+    tensors_of,
     tied,
     tokens,
-    whole,
     words,
 )
 from attncli.models.families.nomic_bert import TENSORS
@@ -96,15 +96,15 @@ FAMILY = Family(
     heads=heads,
     published=Published(
         tensors={
-            "embeddings.tokens": whole("embeddings.word_embeddings"),
-            "embeddings.segments": whole("embeddings.token_type_embeddings"),
-            "embeddings.norm": whole("embeddings.LayerNorm"),
+            "embeddings.tokens": tensors_of("embeddings.word_embeddings"),
+            "embeddings.segments": tensors_of("embeddings.token_type_embeddings"),
+            "embeddings.norm": tensors_of("embeddings.LayerNorm"),
             **query_key_value("encoder.layer.{n}.attention.qkv_proj"),
-            "layers.{n}.attention.output": whole("encoder.layer.{n}.attention.o_proj"),
-            "layers.{n}.attention_norm": whole("encoder.layer.{n}.attn_ln"),
+            "layers.{n}.attention.output": tensors_of("encoder.layer.{n}.attention.o_proj"),
+            "layers.{n}.attention_norm": tensors_of("encoder.layer.{n}.attn_ln"),
             "layers.{n}.feed_forward.up": swap("encoder.layer.{n}.mlp.up_gate_proj"),
-            "layers.{n}.feed_forward.down": whole("encoder.layer.{n}.mlp.down_proj"),
-            "layers.{n}.feed_forward_norm": whole("encoder.layer.{n}.mlp_ln"),
+            "layers.{n}.feed_forward.down": tensors_of("encoder.layer.{n}.mlp.down_proj"),
+            "layers.{n}.feed_forward_norm": tensors_of("encoder.layer.{n}.mlp_ln"),
         },
         prefix="new.",
         native=native,

@@ -7,7 +7,7 @@ with adapters inside the network (`model_type: xlm-roberta`) is rejected.
 
 from typing import Any
 
-from attncli.models.families.family import Family, Published, Values, query_key_value, rotary_positions, whole
+from attncli.models.families.family import Family, Published, Values, query_key_value, rotary_positions, tensors_of
 from attncli.models.families.nomic_bert import TENSORS
 from attncli.models.families.roberta import heads
 
@@ -37,8 +37,8 @@ FAMILY = Family(
     },
     tensors={
         **TENSORS,
-        "layers.{n}.feed_forward.up": whole("layers.{n}.mlp.fc1"),
-        "layers.{n}.feed_forward.down": whole("layers.{n}.mlp.fc2"),
+        "layers.{n}.feed_forward.up": tensors_of("layers.{n}.mlp.fc1"),
+        "layers.{n}.feed_forward.down": tensors_of("layers.{n}.mlp.fc2"),
     },
     prefix="roberta.",
     body=("embeddings.", "layers.", "emb_ln.", "encoder."),
@@ -46,15 +46,15 @@ FAMILY = Family(
     heads=heads,
     published=Published(
         tensors={
-            "embeddings.tokens": whole("embeddings.word_embeddings"),
-            "embeddings.segments": whole("embeddings.token_type_embeddings"),
-            "embeddings.norm": whole("emb_ln"),
+            "embeddings.tokens": tensors_of("embeddings.word_embeddings"),
+            "embeddings.segments": tensors_of("embeddings.token_type_embeddings"),
+            "embeddings.norm": tensors_of("emb_ln"),
             **query_key_value("encoder.layers.{n}.mixer.Wqkv"),
-            "layers.{n}.attention.output": whole("encoder.layers.{n}.mixer.out_proj"),
-            "layers.{n}.attention_norm": whole("encoder.layers.{n}.norm1"),
-            "layers.{n}.feed_forward.up": whole("encoder.layers.{n}.mlp.fc1"),
-            "layers.{n}.feed_forward.down": whole("encoder.layers.{n}.mlp.fc2"),
-            "layers.{n}.feed_forward_norm": whole("encoder.layers.{n}.norm2"),
+            "layers.{n}.attention.output": tensors_of("encoder.layers.{n}.mixer.out_proj"),
+            "layers.{n}.attention_norm": tensors_of("encoder.layers.{n}.norm1"),
+            "layers.{n}.feed_forward.up": tensors_of("encoder.layers.{n}.mlp.fc1"),
+            "layers.{n}.feed_forward.down": tensors_of("encoder.layers.{n}.mlp.fc2"),
+            "layers.{n}.feed_forward_norm": tensors_of("encoder.layers.{n}.norm2"),
         },
         prefix="roberta.",
     ),

@@ -19,7 +19,7 @@ from attncli.models.families.family import (
     decoder_heads,
     fuse,
     rotary_positions,
-    whole,
+    tensors_of,
 )
 
 FULL, SLIDING = "full_attention", "sliding_attention"
@@ -96,16 +96,16 @@ def heads(values: Values) -> Heads:
 
 
 TENSORS: dict[str, Source] = {
-    "embeddings.tokens": whole("embed_tokens"),
-    "layers.{n}.attention.query": whole("layers.{n}.self_attn.q_proj"),
-    "layers.{n}.attention.key": whole("layers.{n}.self_attn.k_proj"),
-    "layers.{n}.attention.value": whole("layers.{n}.self_attn.v_proj"),
-    "layers.{n}.attention.output": whole("layers.{n}.self_attn.o_proj"),
-    "layers.{n}.attention_norm": whole("layers.{n}.input_layernorm"),
+    "embeddings.tokens": tensors_of("embed_tokens"),
+    "layers.{n}.attention.query": tensors_of("layers.{n}.self_attn.q_proj"),
+    "layers.{n}.attention.key": tensors_of("layers.{n}.self_attn.k_proj"),
+    "layers.{n}.attention.value": tensors_of("layers.{n}.self_attn.v_proj"),
+    "layers.{n}.attention.output": tensors_of("layers.{n}.self_attn.o_proj"),
+    "layers.{n}.attention_norm": tensors_of("layers.{n}.input_layernorm"),
     "layers.{n}.feed_forward.up": fuse("layers.{n}.mlp.gate_proj", "layers.{n}.mlp.up_proj"),
-    "layers.{n}.feed_forward.down": whole("layers.{n}.mlp.down_proj"),
-    "layers.{n}.feed_forward_norm": whole("layers.{n}.post_attention_layernorm"),
-    "final_norm": whole("norm"),
+    "layers.{n}.feed_forward.down": tensors_of("layers.{n}.mlp.down_proj"),
+    "layers.{n}.feed_forward_norm": tensors_of("layers.{n}.post_attention_layernorm"),
+    "final_norm": tensors_of("norm"),
 }
 DEFAULTS: dict[str, Any] = {
     "num_hidden_layers": 32,

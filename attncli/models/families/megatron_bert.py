@@ -6,7 +6,7 @@ There is a norm before the attention, before the feed-forward part and after the
 from typing import Any
 
 from attncli.models.families.bert import TENSORS, heads
-from attncli.models.families.family import Family, Values, whole
+from attncli.models.families.family import Family, Values, tensors_of
 
 
 def settings(values: Values) -> dict[str, Any]:
@@ -27,9 +27,9 @@ FAMILY = Family(
     },
     tensors={
         **TENSORS,
-        "layers.{n}.attention_norm": whole("encoder.layer.{n}.attention.ln"),
-        "layers.{n}.feed_forward_norm": whole("encoder.layer.{n}.ln"),
-        "final_norm": whole("encoder.ln"),
+        "layers.{n}.attention_norm": tensors_of("encoder.layer.{n}.attention.ln"),
+        "layers.{n}.feed_forward_norm": tensors_of("encoder.layer.{n}.ln"),
+        "final_norm": tensors_of("encoder.ln"),
     },
     prefix="bert.",
     body=("embeddings.", "encoder."),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attncli.models.families.family import Biased, Family, NoOwnNetwork, Values, whole
+from attncli.models.families.family import Biased, Family, NoOwnNetwork, Values, tensors_of
 from attncli.models.families.roberta import heads
 
 PADDING = 1  # the position of [PAD], whatever its id
@@ -23,18 +23,18 @@ FAMILY = Family(
     name="mpnet",
     types={"mpnet": {"vocab_size": 30527, "pad_token_id": 1, "relative_attention_num_buckets": BUCKETS}},
     tensors={
-        "embeddings.tokens": whole("embeddings.word_embeddings"),
-        "embeddings.positions.table": whole("embeddings.position_embeddings"),
-        "embeddings.norm": whole("embeddings.LayerNorm"),
-        "layers.{n}.attention.query": whole("encoder.layer.{n}.attention.attn.q"),
-        "layers.{n}.attention.key": whole("encoder.layer.{n}.attention.attn.k"),
-        "layers.{n}.attention.value": whole("encoder.layer.{n}.attention.attn.v"),
-        "layers.{n}.attention.output": whole("encoder.layer.{n}.attention.attn.o"),
-        "layers.{n}.attention.score.table": whole("encoder.relative_attention_bias"),
-        "layers.{n}.attention_norm": whole("encoder.layer.{n}.attention.LayerNorm"),
-        "layers.{n}.feed_forward.up": whole("encoder.layer.{n}.intermediate.dense"),
-        "layers.{n}.feed_forward.down": whole("encoder.layer.{n}.output.dense"),
-        "layers.{n}.feed_forward_norm": whole("encoder.layer.{n}.output.LayerNorm"),
+        "embeddings.tokens": tensors_of("embeddings.word_embeddings"),
+        "embeddings.positions.table": tensors_of("embeddings.position_embeddings"),
+        "embeddings.norm": tensors_of("embeddings.LayerNorm"),
+        "layers.{n}.attention.query": tensors_of("encoder.layer.{n}.attention.attn.q"),
+        "layers.{n}.attention.key": tensors_of("encoder.layer.{n}.attention.attn.k"),
+        "layers.{n}.attention.value": tensors_of("encoder.layer.{n}.attention.attn.v"),
+        "layers.{n}.attention.output": tensors_of("encoder.layer.{n}.attention.attn.o"),
+        "layers.{n}.attention.score.table": tensors_of("encoder.relative_attention_bias"),
+        "layers.{n}.attention_norm": tensors_of("encoder.layer.{n}.attention.LayerNorm"),
+        "layers.{n}.feed_forward.up": tensors_of("encoder.layer.{n}.intermediate.dense"),
+        "layers.{n}.feed_forward.down": tensors_of("encoder.layer.{n}.output.dense"),
+        "layers.{n}.feed_forward_norm": tensors_of("encoder.layer.{n}.output.LayerNorm"),
     },
     prefix="mpnet.",
     body=("embeddings.", "encoder."),

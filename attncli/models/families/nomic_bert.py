@@ -18,9 +18,9 @@ from attncli.models.families.family import (
     fuse,
     query_key_value,
     rotary_positions,
+    tensors_of,
     tied,
     tokens,
-    whole,
     words,
 )
 
@@ -50,17 +50,17 @@ NEVER = (
 )
 
 TENSORS = {
-    "embeddings.tokens": whole("embeddings.word_embeddings"),
-    "embeddings.segments": whole("embeddings.token_type_embeddings"),
-    "embeddings.norm": whole("embeddings.LayerNorm"),
-    "layers.{n}.attention.query": whole("layers.{n}.self_attn.q_proj"),
-    "layers.{n}.attention.key": whole("layers.{n}.self_attn.k_proj"),
-    "layers.{n}.attention.value": whole("layers.{n}.self_attn.v_proj"),
-    "layers.{n}.attention.output": whole("layers.{n}.self_attn.o_proj"),
-    "layers.{n}.attention_norm": whole("layers.{n}.post_attention_layernorm"),
+    "embeddings.tokens": tensors_of("embeddings.word_embeddings"),
+    "embeddings.segments": tensors_of("embeddings.token_type_embeddings"),
+    "embeddings.norm": tensors_of("embeddings.LayerNorm"),
+    "layers.{n}.attention.query": tensors_of("layers.{n}.self_attn.q_proj"),
+    "layers.{n}.attention.key": tensors_of("layers.{n}.self_attn.k_proj"),
+    "layers.{n}.attention.value": tensors_of("layers.{n}.self_attn.v_proj"),
+    "layers.{n}.attention.output": tensors_of("layers.{n}.self_attn.o_proj"),
+    "layers.{n}.attention_norm": tensors_of("layers.{n}.post_attention_layernorm"),
     "layers.{n}.feed_forward.up": fuse("layers.{n}.mlp.gate_proj", "layers.{n}.mlp.up_proj"),
-    "layers.{n}.feed_forward.down": whole("layers.{n}.mlp.down_proj"),
-    "layers.{n}.feed_forward_norm": whole("layers.{n}.post_mlp_layernorm"),
+    "layers.{n}.feed_forward.down": tensors_of("layers.{n}.mlp.down_proj"),
+    "layers.{n}.feed_forward_norm": tensors_of("layers.{n}.post_mlp_layernorm"),
 }
 
 
@@ -114,15 +114,15 @@ FAMILY = Family(
     heads=heads,
     published=Published(
         tensors={
-            "embeddings.tokens": whole("embeddings.word_embeddings"),
-            "embeddings.segments": whole("embeddings.token_type_embeddings"),
-            "embeddings.norm": whole("emb_ln"),
+            "embeddings.tokens": tensors_of("embeddings.word_embeddings"),
+            "embeddings.segments": tensors_of("embeddings.token_type_embeddings"),
+            "embeddings.norm": tensors_of("emb_ln"),
             **query_key_value("encoder.layers.{n}.attn.Wqkv"),
-            "layers.{n}.attention.output": whole("encoder.layers.{n}.attn.out_proj"),
-            "layers.{n}.attention_norm": whole("encoder.layers.{n}.norm1"),
+            "layers.{n}.attention.output": tensors_of("encoder.layers.{n}.attn.out_proj"),
+            "layers.{n}.attention_norm": tensors_of("encoder.layers.{n}.norm1"),
             "layers.{n}.feed_forward.up": fuse("encoder.layers.{n}.mlp.fc12", "encoder.layers.{n}.mlp.fc11"),
-            "layers.{n}.feed_forward.down": whole("encoder.layers.{n}.mlp.fc2"),
-            "layers.{n}.feed_forward_norm": whole("encoder.layers.{n}.norm2"),
+            "layers.{n}.feed_forward.down": tensors_of("encoder.layers.{n}.mlp.fc2"),
+            "layers.{n}.feed_forward_norm": tensors_of("encoder.layers.{n}.norm2"),
         },
         prefix="bert.",
         native=native,

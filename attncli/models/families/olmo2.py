@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from attncli.models.families import llama
-from attncli.models.families.family import Biases, Values, whole
+from attncli.models.families.family import Biases, Values, tensors_of
 
 
 def settings(values: Values) -> dict[str, Any]:
@@ -22,10 +22,10 @@ FAMILY = replace(
     types={"olmo2": {**llama.DEFAULTS, "vocab_size": 50304, "pad_token_id": 1, "layer_norm_eps": 1e-5}},
     tensors={
         **{name: source for name, source in llama.TENSORS.items() if name not in _PRE_NORMS},
-        "layers.{n}.attention.query_norm": whole("layers.{n}.self_attn.q_norm"),
-        "layers.{n}.attention.key_norm": whole("layers.{n}.self_attn.k_norm"),
-        "layers.{n}.attention_output_norm": whole("layers.{n}.post_attention_layernorm"),
-        "layers.{n}.feed_forward_output_norm": whole("layers.{n}.post_feedforward_layernorm"),
+        "layers.{n}.attention.query_norm": tensors_of("layers.{n}.self_attn.q_norm"),
+        "layers.{n}.attention.key_norm": tensors_of("layers.{n}.self_attn.k_norm"),
+        "layers.{n}.attention_output_norm": tensors_of("layers.{n}.post_attention_layernorm"),
+        "layers.{n}.feed_forward_output_norm": tensors_of("layers.{n}.post_feedforward_layernorm"),
     },
     settings=settings,
 )

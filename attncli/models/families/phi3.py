@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from attncli.models.families import llama
-from attncli.models.families.family import Biases, Values, grouped_query_key_value, whole
+from attncli.models.families.family import Biases, Values, grouped_query_key_value, tensors_of
 
 
 def settings(values: Values) -> dict[str, Any]:
@@ -33,7 +33,7 @@ FAMILY = replace(
     tensors={
         **llama.TENSORS,
         **grouped_query_key_value("layers.{n}.self_attn.qkv_proj"),
-        "layers.{n}.feed_forward.up": whole("layers.{n}.mlp.gate_up_proj"),
+        "layers.{n}.feed_forward.up": tensors_of("layers.{n}.mlp.gate_up_proj"),
     },
     settings=settings,
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from attncli.models.families import llama
-from attncli.models.families.family import Biases, Values, whole
+from attncli.models.families.family import Biases, Values, tensors_of
 
 
 def settings(values: Values) -> dict[str, Any]:
@@ -18,8 +18,8 @@ FAMILY = replace(
     types={"qwen3": {**llama.QWEN, "head_dim": 128}},
     tensors={
         **llama.TENSORS,
-        "layers.{n}.attention.query_norm": whole("layers.{n}.self_attn.q_norm"),
-        "layers.{n}.attention.key_norm": whole("layers.{n}.self_attn.k_norm"),
+        "layers.{n}.attention.query_norm": tensors_of("layers.{n}.self_attn.q_norm"),
+        "layers.{n}.attention.key_norm": tensors_of("layers.{n}.self_attn.k_norm"),
     },
     settings=settings,
 )

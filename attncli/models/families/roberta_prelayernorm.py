@@ -6,7 +6,7 @@ The input of the first layer is normalised as in RoBERTa, and then by the layer 
 from typing import Any
 
 from attncli.models.families import roberta
-from attncli.models.families.family import Family, Values, whole
+from attncli.models.families.family import Family, Values, tensors_of
 
 
 def settings(values: Values) -> dict[str, Any]:
@@ -18,9 +18,9 @@ FAMILY = Family(
     types={"roberta-prelayernorm": {"vocab_size": 50265, "pad_token_id": 1}},
     tensors={
         **roberta.FAMILY.tensors,
-        "layers.{n}.attention_norm": whole("encoder.layer.{n}.attention.LayerNorm"),
-        "layers.{n}.feed_forward_norm": whole("encoder.layer.{n}.intermediate.LayerNorm"),
-        "final_norm": whole("LayerNorm"),
+        "layers.{n}.attention_norm": tensors_of("encoder.layer.{n}.attention.LayerNorm"),
+        "layers.{n}.feed_forward_norm": tensors_of("encoder.layer.{n}.intermediate.LayerNorm"),
+        "final_norm": tensors_of("LayerNorm"),
     },
     prefix="roberta_prelayernorm.",
     body=("embeddings.", "encoder.", "LayerNorm."),

@@ -14,9 +14,9 @@ from attncli.models.families.family import (
     Values,
     classes,
     span,
+    tensors_of,
     tokens,
     turned_size,
-    whole,
 )
 
 BASE = 10_000.0  # as in the published code, whatever config.json says
@@ -52,7 +52,7 @@ FAMILY = Family(
             "rotary_value": False,
         }
     },
-    tensors={**TENSORS, "embeddings.project": whole("embeddings_project")},
+    tensors={**TENSORS, "embeddings.project": tensors_of("embeddings_project")},
     prefix="roformer.",
     body=("embeddings.", "embeddings_project.", "encoder."),
     tokenizer="RoFormerTokenizer",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from attncli.models.families import roberta
-from attncli.models.families.family import Family, Values, whole
+from attncli.models.families.family import Family, Values, tensors_of
 
 
 def settings(values: Values) -> dict[str, Any]:
@@ -27,9 +27,9 @@ FAMILY = Family(
     },
     tensors={
         **roberta.FAMILY.tensors,
-        "layers.{n}.attention_norm": whole("encoder.layer.{n}.attention.self_attn_layer_norm"),
-        "layers.{n}.feed_forward_norm": whole("encoder.layer.{n}.LayerNorm"),
-        "final_norm": whole("encoder.LayerNorm"),
+        "layers.{n}.attention_norm": tensors_of("encoder.layer.{n}.attention.self_attn_layer_norm"),
+        "layers.{n}.feed_forward_norm": tensors_of("encoder.layer.{n}.LayerNorm"),
+        "final_norm": tensors_of("encoder.LayerNorm"),
     },
     prefix="roberta.",
     body=("embeddings.", "encoder."),

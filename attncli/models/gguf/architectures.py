@@ -41,7 +41,7 @@ class Facts:
         self.entries = settings(file.metadata, f"{architecture}.")
         self.read: set[str] = set(SILENT)
 
-    def whole(self, name: str, default: int | None = None) -> int:
+    def positive(self, name: str, default: int | None = None) -> int:
         """Return a whole number of at least 1."""
         found = self._find(name, default)
         if type(found) is not int or not 1 <= found < 2**31:
@@ -91,23 +91,23 @@ class Facts:
 
     @property
     def layers(self) -> int:
-        return self.whole("block_count")
+        return self.positive("block_count")
 
     @property
     def heads(self) -> int:
-        return self.whole("attention.head_count")
+        return self.positive("attention.head_count")
 
     @property
     def key_heads(self) -> int:
-        return self.whole("attention.head_count_kv", self.heads)
+        return self.positive("attention.head_count_kv", self.heads)
 
     @property
     def head_dim(self) -> int:
-        width, heads = self.whole("embedding_length"), self.heads
+        width, heads = self.positive("embedding_length"), self.heads
         if not self.has("attention.key_length") and width % heads:
             raise RequestError(f"{self.file.path}: {heads} heads do not divide the hidden size {width}")
-        found = self.whole("attention.key_length", max(1, width // heads))
-        if self.whole("attention.value_length", found) != found:
+        found = self.positive("attention.key_length", max(1, width // heads))
+        if self.positive("attention.value_length", found) != found:
             raise RequestError(f"{self.file.path}: keys and values of different sizes, which attncli does not support")
         return found
 
@@ -121,18 +121,18 @@ class Facts:
 def _sizes(facts: Facts) -> dict[str, Any]:
     return {
         "vocab_size": facts.vocab_size,
-        "hidden_size": facts.whole("embedding_length"),
-        "intermediate_size": facts.whole("feed_forward_length"),
+        "hidden_size": facts.positive("embedding_length"),
+        "intermediate_size": facts.positive("feed_forward_length"),
         "num_hidden_layers": facts.layers,
         "num_attention_heads": facts.heads,
-        "max_position_embeddings": facts.whole("context_length"),
+        "max_position_embeddings": facts.positive("context_length"),
     }
 
 
 def _with_rotary_positions(facts: Facts) -> dict[str, Any]:
     """Return the entries of a decoder like Llama (Touvron et al. 2023), whose heads are rotated whole."""
     head_dim = facts.head_dim
-    if facts.whole("rope.dimension_count", head_dim) != head_dim:
+    if facts.positive("rope.dimension_count", head_dim) != head_dim:
         raise RequestError(f"{facts.file.path}: rotates only a part of each head, which attncli does not support")
     return {
         **_sizes(facts),
@@ -153,7 +153,7 @@ def _rotary_scaling(facts: Facts) -> dict[str, Any] | None:
     if kind == "linear":
         return {"rope_type": "linear", "factor": facts.real("rope.scaling.factor")}
     if kind == "yarn":
-        original = facts.whole("rope.scaling.original_context_length")
+        original = facts.positive("rope.scaling.original_context_length")
         factor = facts.real("rope.scaling.factor")
         return {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": original}
     raise RequestError(f"{facts.file.path}: attncli does not know the scaling {quoted(kind)} of rotary positions")
@@ -200,21 +200,21 @@ def _gemma(facts: Facts, big: int) -> dict[str, Any]:
     """
     config = _with_rotary_positions(facts)
     sharp = config["hidden_size"] // facts.heads if facts.layers == big else facts.head_dim
-    return {**config, "sliding_window": facts.whole("attention.sliding_window"), "query_pre_attn_scalar": sharp}
+    return {**config, "sliding_window": facts.positive("attention.sliding_window"), "query_pre_attn_scalar": sharp}
 
 
 def _phi3(facts: Facts) -> dict[str, Any]:
-    rotated = facts.whole("rope.dimension_count", facts.head_dim)
+    rotated = facts.positive("rope.dimension_count", facts.head_dim)
     config: dict[str, Any] = {
         **_sizes(facts),
         "num_key_value_heads": facts.key_heads,
         "rms_norm_eps": facts.real("attention.layer_norm_rms_epsilon"),
         "rope_theta": facts.real("rope.freq_base", 10000.0),
         "partial_rotary_factor": rotated / facts.head_dim,
-        "original_max_position_embeddings": facts.whole(
-            "rope.scaling.original_context_length", facts.whole("context_length")
+        "original_max_position_embeddings": facts.positive(
+            "rope.scaling.original_context_length", facts.positive("context_length")
         ),
-        "sliding_window": facts.whole("attention.sliding_window") if facts.has("attention.sliding_window") else None,
+        "sliding_window": facts.positive("attention.sliding_window") if facts.has("attention.sliding_window") else None,
     }
     if facts.head_dim * facts.heads != config["hidden_size"]:
         raise RequestError(f"{facts.file.path}: heads of Phi-3 divide the hidden size, and these do not")
@@ -228,11 +228,11 @@ def _phi3(facts: Facts) -> dict[str, Any]:
 
 
 def _gpt2(facts: Facts) -> dict[str, Any]:
-    positions = facts.whole("context_length")
+    positions = facts.positive("context_length")
     return {
         "vocab_size": facts.vocab_size,
-        "n_embd": facts.whole("embedding_length"),
-        "n_inner": facts.whole("feed_forward_length"),
+        "n_embd": facts.positive("embedding_length"),
+        "n_inner": facts.positive("feed_forward_length"),
         "n_layer": facts.layers,
         "n_head": facts.heads,
         "n_positions": positions,
@@ -246,7 +246,7 @@ def _gpt_neox(facts: Facts) -> dict[str, Any]:
         **_sizes(facts),
         "layer_norm_eps": facts.real("attention.layer_norm_epsilon"),
         "rotary_emb_base": facts.real("rope.freq_base", 10000.0),
-        "rotary_pct": facts.whole("rope.dimension_count", facts.head_dim) / facts.head_dim,
+        "rotary_pct": facts.positive("rope.dimension_count", facts.head_dim) / facts.head_dim,
         "use_parallel_residual": facts.flag("use_parallel_residual", True),
     }
 
@@ -273,7 +273,7 @@ _QKV = ("attn_q", "attn_k", "attn_v")
 
 @dataclass(frozen=True)
 class Architecture:
-    """How one architecture of the format becomes a model type of transformers.
+    """The rules by which one architecture of the format becomes a model type of transformers.
 
     model_type, network: as in config.json. config: returns its entries. layer: the modules of a layer, by their names
     in the file; outer: the others. prefix: of the layers. biased: the modules with a bias. interleaved: those whose
@@ -390,7 +390,7 @@ ARCHITECTURES = {
 
 
 class Translation:
-    """What a file says of its network, in transformers' words.
+    """The description of a network in a file, in transformers' words.
 
     config: the entries of config.json, without those of the vocabulary. names: transformers' name of each tensor that
     is converted.

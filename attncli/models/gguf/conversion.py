@@ -100,7 +100,7 @@ def convert(source: Path, directory: Path) -> None:
     vocabulary.save(directory / "tokenizer.json")
     ids = vocabulary.token_ids()
     write_json(directory / "config.json", {**translation.config, **ids})
-    longest = {"model_max_length": translation.facts.whole("context_length")}
+    longest = {"model_max_length": translation.facts.positive("context_length")}
     write_json(directory / "tokenizer_config.json", {**vocabulary.document(), **longest})
     write_json(directory / "generation_config.json", {**ids, "eos_token_id": vocabulary.ends() or None})
     _write_tensors(directory / "model.safetensors", translation)

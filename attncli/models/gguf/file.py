@@ -33,7 +33,7 @@ STRING, ARRAY = 8, 9
 
 
 class GGUFTensor(NamedTuple):
-    """Where a tensor lies in the file. shape: rows first, as in torch. kind: its number in GGMLQuantizationType."""
+    """The place of a tensor in the file. shape: rows first, as in torch. kind: its number in GGMLQuantizationType."""
 
     name: str
     shape: tuple[int, ...]

@@ -38,7 +38,7 @@ _CL100K = (
 
 @dataclass(frozen=True)
 class Splitting:
-    """How a byte-level tokenizer splits a text into words.
+    """The rules by which a byte-level tokenizer splits a text into words.
 
     pattern: of the words; None for GPT-2's. digits: every digit is a word of its own. composed: characters are composed
     first (NFC). begins: a text begins with the token for it unless the file says otherwise. whole: a word that is a

@@ -113,7 +113,7 @@ class PgfRenderer(RendererBase):
         super().__init__()
         self.size = width, height
         self.lines: list[str] = []
-        self.told = {f"{kind} opacity": rf"\ac{kind}opacity1" for kind in ("fill", "ink")}
+        self.current = {f"{kind} opacity": rf"\ac{kind}opacity1" for kind in ("fill", "ink")}
         self.measure: Any = RendererAgg(1, 1, POINTS)
 
     def get_canvas_width_height(self) -> tuple[float, float]:
@@ -200,8 +200,8 @@ class PgfRenderer(RendererBase):
         self.lines.append(rf"\ac{name}{' '.join(map(short, numbers))}")
 
     def tell(self, name: str, command: str) -> None:
-        if self.told.get(name) != command:
-            self.told[name] = command
+        if self.current.get(name) != command:
+            self.current[name] = command
             self.lines.append(command)
 
     def colour(self, kind: str, rgba: Sequence[float], alpha: float | None = None) -> None:
@@ -269,11 +269,11 @@ class PgfRenderer(RendererBase):
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Restore the graphics state after the block."""
-        before = dict(self.told)
+        before = dict(self.current)
         self.lines.append(r"\begin{pgfscope}%")
         yield
         self.lines.append(r"\end{pgfscope}%")
-        self.told = before
+        self.current = before
 
 
 def rectangles(pixels: Any) -> dict[tuple[int, ...], list[tuple[int, int, int, int]]]:

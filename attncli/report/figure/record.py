@@ -85,7 +85,7 @@ def describe(record: AttentionRecord, what: What = What()) -> str:
     """Return the title of a record: model, anything unusual, layer, head, mask. Lines break between these alone."""
     heads = name_numbers("head", record.heads)
     parts = [
-        short_name(record.model.shown),
+        short_name(record.model.full_name),
         *record.unusual,
         name_numbers("layer", record.layers),
         f"mean of {heads}" if what.mean else heads,

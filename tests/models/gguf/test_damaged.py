@@ -26,7 +26,7 @@ def content(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def begins(content, tmp_path_factory):
-    """Where the tensors begin."""
+    """Return the first byte of the tensors."""
     path = tmp_path_factory.mktemp("begins") / "model.gguf"
     path.write_bytes(content)
     return min(tensor.start for tensor in GGUFFile(path).tensors.values())

@@ -127,7 +127,7 @@ def test_settings_name_special_tokens_and_the_chat_template(tmp_path):
 
 
 def test_transformers_reads_the_same_tokenizer_from_the_file(tmp_path):
-    """Where it knows the rule, but for what it leaves out."""
+    """It does if it knows the rule, except for parts that it leaves out."""
     write_file(tmp_path / "model.gguf", "qwen2", **{"tokenizer__ggml__pre": text("qwen2")})
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, gguf_file="model.gguf")
     Vocabulary(GGUFFile(tmp_path / "model.gguf")).save(tmp_path / "tokenizer.json")
