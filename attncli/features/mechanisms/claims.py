@@ -36,9 +36,9 @@ from attncli.features.mask import (
     Measured,
     difference,
     measure_exactly,
-    measure_with_cache,
     measure_permutation,
     measure_prefixes,
+    measure_with_cache,
 )
 from attncli.features.mechanisms.designs import group_sizes, with_shared_keys
 from attncli.features.mechanisms.head import SAME, HeadInLayer, mask_of, own_score
