@@ -175,7 +175,10 @@ def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = No
         columns |= {"value_norm": np.linalg.norm(values, axis=-1), "contribution": np.linalg.norm(brought, axis=-1)}
         output = brought.sum(axis=0)
         more = {"output": output.tolist(), "output_norm": float((output**2).sum() ** 0.5)}
-        own = {} if head.x is None else {"x": head.x[query].tolist(), **({"normed": True} if head.normed else {})}
+        if head.x is not None:
+            unbiased = not np.any(head.projections["query"][1])
+            own = {"x": head.x[query].tolist()} | ({"normed": True} if head.normed else {})
+            own |= {"unbiased": True} if unbiased else {}
     if terms:
         columns["terms"] = np.array(
             [dict(zip(terms, row, strict=True)) for row in np.transpose([*terms.values()]).tolist()]
@@ -269,7 +272,8 @@ def _beginning(document: Mapping[str, Any]) -> list[str]:
         lines.append(UNKNOWN)
     if "group" in document:
         lines.append(f"heads {document['group'][0]}-{document['group'][-1]} share their keys and values")
-    projected = "norm(W_Q x + b_Q)" if "normed" in query else "W_Q x + b_Q"
+    projected = "W_Q x" if "unbiased" in query else "W_Q x + b_Q"
+    projected = f"norm({projected})" if "normed" in query else projected
     made = f"q = {projected}" if "x" in query else "q"
     if "rotary" not in document:
         return [*lines, f"{made} = {_vector(query['q'])}"]
@@ -574,6 +578,7 @@ rotary.stretch | float or [float] | `[pair]` | divisor of the positions; 1 for n
 query.x | [float]? | `[hidden_size]` | input of its projections; missing for a saved record (as are values) and for
     networks that transformers runs
 query.normed | bool? | | true if queries and keys are normalised after their projections; else missing
+query.unbiased | bool? | | true if the projection of queries has no bias; else missing
 query.before | [float]? | `[head_dim]` | the query before rotation, with `rotary`
 query.q | [float] | `[head_dim]` | the query
 keys | [place] | | all keys

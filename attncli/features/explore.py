@@ -23,11 +23,10 @@ class Explore(Feature):
     """Type a sentence and see all its heads, full screen.
 
     It opens with findings: the heads that stand out, each with its weight and the usual weight. n and p go through
-    them, and the map shows the selected one. Other panes show all heads by their patterns, and each token with its
-    strongest keys. All of it follows what you type. A decoder writes on with g: n and p then go through what it wrote,
-    and G writes again from a token, without the heads that x silenced. ? lists the keys: choose heads and masks, merge
-    words, compare with the previous sentence, save, copy the command for this view. Needs the extra live:
-    pip install ".[live]" in a clone of attncli.
+    them. Other panes show the map, all heads by their patterns, and each token with its strongest keys. All of it
+    follows what you type. g lets a decoder write on, and n and p go through what it wrote. G writes again from a token,
+    without the heads that x silenced. ? lists all keys. Needs the extra live: pip install ".[live]" in a clone of
+    attncli.
 
     \b
     Examples:

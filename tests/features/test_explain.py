@@ -161,7 +161,7 @@ def test_a_network_of_transformers_starts_from_q_k_and_v(attncli, foreign, tmp_p
         ("llama", ("/ s_i · 30^(-2i/6) (s_i from",)),
         ("gemma2", ("+ softcap", "/ √9 ")),
         ("qwen3", ("q = norm(W_Q x + b_Q) = ", "heads 0-1 share their keys and values")),
-        ("olmo2", ("q = norm(W_Q x + b_Q) = ",)),
+        ("olmo2", ("q = norm(W_Q x) = ",)),
     ],
 )
 def test_a_decoder_of_our_own_starts_from_x(attncli, tiny, family, phrases):
@@ -317,7 +317,7 @@ def test_the_beginning_says_which_row_it_is_and_where_the_query_comes_from():
     assert " · ".join(report.title) == 'made-up · layer 0 head 0 · mask padding · query 2 "##s"'
     x, q = (part.text for part in report.parts[:2])
     assert x.startswith(f"x = ({head.x[2][0]:.3f}, ") and x.endswith(f"[{len(head.x[2])}], the attention's input")
-    assert q.startswith(f"q = W_Q x + b_Q = ({head.query[2][0]:.3f}, ")
+    assert q.startswith(f"q = W_Q x = ({head.query[2][0]:.3f}, ")
     shared = document(replace(head, group=range(6, 9)), 2)
     assert shared["group"] == [6, 7, 8] and "heads 6-8 share their keys and values" in str(row_report(shared))
     assert "share" not in str(report)

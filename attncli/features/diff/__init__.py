@@ -88,10 +88,9 @@ class _Sides:
 class Diff(ModelFeature, _Sides):
     """Show where two sets of maps differ: which heads, which cells.
 
-    They are two saved records (.safetensors, .npz or .json), two texts of equal length, or one text under two models,
-    two masks or two measures, or with heads silenced in B. Tokens are paired by their positions. For each head: how
-    much weight must move to turn one map into the other (the total variation distance, mean over tokens). Norms are
-    compared as shares of their rows.
+    They are two saved records, two texts of equal length, or one text under two models, two masks or two measures, or
+    with heads silenced in B. Tokens are paired by their positions. For each head: how much weight must move to turn one
+    map into the other (the total variation distance, mean over tokens). Norms are compared as shares of their rows.
 
     \b
     Examples:
