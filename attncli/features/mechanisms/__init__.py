@@ -243,10 +243,13 @@ OWN_SCORE = "scaled_dot"
 ROUNDING = 1e-6  # of a scale
 SEEN = 5e-4  # of a row's weight: what three decimals show
 ACROSS = 3  # mistakes, side by side
+NORMALISERS_ACROSS = 4
 FIGURES = (
     "entropy: in nats; 0 attends to one token. moved: the weight that must move to turn this map into the head's own "
     "(total variation). Both are means over queries. same strongest key: the share of queries that have the strongest "
-    "key of the head's own map."
+    "key of the head's own map. exactly 0: the share of visible keys with a weight of exactly 0. output: the change of "
+    "the head's output, ‖changed - own‖ / ‖own‖. Rows of sigmoid can have any sum: their entropy says little, and "
+    "moved can be above 1."
 )
 CONTROLS = (
     "distance: how many tokens away the weight is. moved: the weight that must move to turn this map into the head's "
@@ -353,9 +356,9 @@ def _has_own_score(record: AttentionRecord) -> bool:
     return not vectors.terms and abs(float(vectors.scale[0]) * vectors.query.shape[-1] ** 0.5 - 1) < ROUNDING
 
 
-def _by_score(variants: "Sequence[Variant]") -> "list[tuple[str, list[Variant]]]":
-    """Return the variants of each score, under its name."""
-    return [(score, list(row)) for score, row in groupby(variants, key=lambda one: one.score)]
+def _by_score(variants: "Sequence[Variant]") -> "list[list[Variant]]":
+    """Return the variants of each score, and those of all untrained scores together."""
+    return [list(row) for _, row in groupby(variants, key=lambda one: one.score if one.trained else None)]
 
 
 def _normaliser(name: str, temperature: float) -> str:
@@ -364,23 +367,29 @@ def _normaliser(name: str, temperature: float) -> str:
 
 
 def _variant_maps(found: Measured) -> Maps:
-    """Return a row of maps for each score, its normalisers side by side."""
-    rows, [layer] = _by_score(found.variants), found.record.layers
+    """Return rows of maps: a score with its normalisers, and the untrained scores under softmax."""
+    [layer] = found.record.layers
     mask = found.record.mask_of(layer)
-    return Maps(
-        [
-            [Panel(_normaliser(one.normaliser, found.temperature), hide_masked(one.found.weights, mask)) for one in row]
-            for _, row in rows
-        ],
-        *_axes(found.record),
-        headings=[score if row[0].trained else f"{score}, untrained" for score, row in rows],
-    )
+    rows, headings = [], []
+    for row in _by_score(found.variants):
+        softmax, trained = _normaliser("softmax", found.temperature), row[0].trained
+        panels = [
+            Panel(
+                _normaliser(one.normaliser, found.temperature) if trained else one.score,
+                hide_masked(one.found.weights, mask),
+            )
+            for one in row
+        ]
+        for start in range(0, len(panels), NORMALISERS_ACROSS):
+            rows.append(panels[start : start + NORMALISERS_ACROSS])
+            headings.append(row[0].score if trained else f"untrained scores, {softmax}")
+    return Maps(rows, *_axes(found.record), headings=headings)
 
 
 def _variants(variants: "Sequence[Variant]", temperature: float) -> Table:
     """Return a row a variant: how broad it is, and how far from the head's own map."""
     rows: list[list[str] | None] = []
-    for _, row in _by_score(variants):
+    for row in _by_score(variants):
         rows += [
             [
                 one.score,
@@ -388,6 +397,8 @@ def _variants(variants: "Sequence[Variant]", temperature: float) -> Table:
                 f"{one.found.entropy:.2f}",
                 f"{one.found.moved:.3f}",
                 f"{one.found.same_key:.0%}",
+                f"{one.zero:.0%}",
+                f"{one.output:.2f}",
                 "" if one.trained else "untrained",
             ]
             for one in row
@@ -395,7 +406,8 @@ def _variants(variants: "Sequence[Variant]", temperature: float) -> Table:
         rows.append(None)
     columns = [
         Column("score"), Column("normaliser", "name"), Column("entropy"), Column("moved"),
-        Column("same strongest key", leaves=2), Column("parameters", leaves=1),
+        Column("same strongest key", leaves=2), Column("exactly 0", leaves=3), Column("output"),
+        Column("parameters", leaves=1),
     ]  # fmt: skip
     return Table(columns, rows)
 
@@ -534,7 +546,8 @@ reach | int | tokens | of windows, to each side
 seed | int | | of everything random
 tokens | [str] | `[token]`
 weights | [[float]] | `[query][key]` | the head's own map
-variants | [object] | | its queries and keys with every scoring function and normaliser
+variants | [object] | | its queries and keys with every scoring function and normaliser; scores with random
+    parameters have softmax only
 variants.score | str | | the scoring function
 variants.normaliser | str
 variants.trained | bool | | false: parameters of the score are random
@@ -542,6 +555,8 @@ variants.weights | [[float]] | `[query][key]`
 variants.entropy | float | nats | mean over queries
 variants.moved | float | share of the weight | weight that would have to move to get the head's own map
 variants.same_key | float | share of queries | queries with the same strongest key as in the head's own map
+variants.zero | float | share of visible keys | keys with a weight of exactly 0
+variants.output | float | | change of the head's output, ‖changed - own‖ / ‖own‖
 designs | [object] | | its queries and keys in other designs, with controls
 designs.name | str | | as in `--design`
 designs.described | str | | in words
