@@ -25,6 +25,7 @@ from attncli.report.numbers import three_digits
 
 if TYPE_CHECKING:
     from attncli.features.mechanisms.claims import Claim
+    from attncli.features.mechanisms.costs import Cost
     from attncli.features.mechanisms.designs import Design, Variant
     from attncli.features.mechanisms.head import Figures
     from attncli.features.mechanisms.mistakes import Mistakes, Moved
@@ -75,7 +76,7 @@ class Mechanisms(Feature):
     ] = False
     everything: Annotated[
         bool,
-        options.option(options.OUTPUT, "--all", help="Show all figures, scores and designs.", use="terminal"),
+        options.option(options.OUTPUT, "--all", help="Show all figures, scores, designs and costs.", use="terminal"),
     ] = False
     reach: Annotated[
         int,
@@ -124,7 +125,8 @@ class Mechanisms(Feature):
         if self.mistakes:
             return _report(measure_mistakes(model, taken))
         found = measure(model, taken, self.temperature, self.seed, self.reach, self.design)
-        return _report(found, self.everything or any(map(self.is_set, ("temperature", "seed", "reach"))))
+        everything = self.everything or any(map(self.is_set, ("temperature", "seed", "reach")))
+        return _report(found, everything, _costs(taken) if self.everything else [])
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -268,8 +270,11 @@ LEFT_OUT = (
 )
 
 
-def _report(found: Measured, everything: bool = False) -> Report:
-    """Report mistakes only, one design only, the verdicts on all claims, or everything except mistakes."""
+def _report(found: Measured, everything: bool = False, costs: Sequence[Part] = ()) -> Report:
+    """Report mistakes only, one design only, the verdicts on all claims, or everything except mistakes.
+
+    costs: of additive and dot-product scores, at the end.
+    """
     record = found.record
     [layer], [head] = record.layers, record.heads
     title = [
@@ -310,6 +315,7 @@ def _report(found: Measured, everything: bool = False) -> Report:
             Sentence(FIGURES),
             *([_designs(found.own, found.designs), Sentence(CONTROLS)] if found.designs else []),
             *left_out,
+            *costs,
         ]
         parts = every if everything else parts
         picture = [*captions, maps]
@@ -447,6 +453,59 @@ def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
         Column("moved (control)", leaves=2), Column("verdict", "name"),
     ]  # fmt: skip
     return Table(columns, rows)
+
+
+# --- costs ----------------------------------------------------------------------------------------------
+
+
+def _costs(head: "OneHead") -> list[Part]:
+    """Measure what additive and dot-product scores cost, and say whether dot products are faster in practice."""
+    from attncli.features.mechanisms.costs import costs
+
+    return cost_parts(costs(*head.query.shape))
+
+
+def cost_parts(series: "Sequence[Sequence[Cost]]") -> list[Part]:
+    """Report costs at the head's own size, for growing texts, and for growing vectors."""
+    from attncli.features.mechanisms.costs import crossover
+
+    rows: list[list[str] | None] = []
+    for some in series:
+        rows += [
+            [
+                str(one.tokens),
+                str(one.size),
+                f"{one.dot_operations:,}",
+                f"{one.operations_ratio:.2f}",
+                f"{1e6 * one.dot_seconds:.0f}",
+                f"{1e6 * one.additive_seconds:.0f}",
+                f"{one.seconds_ratio:.1f}",
+            ]
+            for one in some
+        ]
+        rows.append(None)
+    columns = [
+        Column("tokens n"), Column("size d"), Column("operations of dot", leaves=1), Column("additive / dot"),
+        Column("µs of dot", leaves=2), Column("µs of additive", leaves=3), Column("additive / dot"),
+    ]  # fmt: skip
+    _, longer, wider = series
+    by_tokens, by_size = crossover(longer), crossover(wider)
+    if by_tokens is None or by_size is None:
+        verdict = "additive scores take no longer than their operations explain, for the longest text or vectors"
+        holds = Cell("DOES NOT HOLD here", "wrong")
+    else:
+        verdict = (
+            f"additive scores take longer than their operations explain from n {by_tokens.tokens} (d {by_tokens.size}) "
+            f"and from d {by_size.size} (n {by_size.tokens}) on"
+        )
+        holds = Cell("holds")
+    claim = "additive and dot-product scores cost about the same in theory, and dot products are faster in practice"
+    legend = (
+        "Operations and median times of the scores of one head, with projections of queries and keys, on one thread. A "
+        "sum, a product and a tanh are an operation each."
+    )
+    verdicts = Table([Column("verdict"), Column("claim", "prose")], [[holds, Cell(f"{claim}\n  {verdict}")]])
+    return [verdicts, Table(columns, rows), Sentence(legend)]
 
 
 # --- mistakes -------------------------------------------------------------------------------------------
