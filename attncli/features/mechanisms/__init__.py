@@ -273,7 +273,7 @@ LEFT_OUT = (
 def _report(found: Measured, everything: bool = False, costs: Sequence[Part] = ()) -> Report:
     """Report mistakes only, one design only, the verdicts on all claims, or everything except mistakes.
 
-    costs: of additive and dot-product scores, at the end.
+    costs: of additive and dot-product scores, after the claims.
     """
     record = found.record
     [layer], [head] = record.layers, record.heads
@@ -305,6 +305,7 @@ def _report(found: Measured, everything: bool = False, costs: Sequence[Part] = (
         every: list[Part] = [
             verdicts,
             _claims(found.claims),
+            *costs,
             *captions,
             replace(
                 maps,
@@ -315,7 +316,6 @@ def _report(found: Measured, everything: bool = False, costs: Sequence[Part] = (
             Sentence(FIGURES),
             *([_designs(found.own, found.designs), Sentence(CONTROLS)] if found.designs else []),
             *left_out,
-            *costs,
         ]
         parts = every if everything else parts
         picture = [*captions, maps]
