@@ -51,7 +51,7 @@ CALLS = {
         "explain -m tiny -l 0 -H 1 --query cat @", "explain -m tiny --mask causal @",
         "explain --from vectors.npz", "explain --from decoder.npz", "explain -m gpt_oss @", "explain -m t5 @",
         "explain -m ./modernbert @", "explain -m ./mpnet @", "explain -m ./qwen3 @",
-        "explain -m ./llama --pad-to 30 @",
+        "explain -m ./llama --pad-to 30 @", "explain -m tiny --block @",
     ],
     "mask": [
         "mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt", "mask -m made-up @", "mask -m gpt2 @",

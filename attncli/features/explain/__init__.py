@@ -49,12 +49,11 @@ class Explain(Feature):
     For each key: q·k, divided by the root of the head's size, the terms of positions, the mask, exp, the weight, and
     how much the token brings to the output: the length of weight times value, which can be small where the weight is
     large. A saved record with q and k (run --vectors) has all but that. In a network that transformers runs it starts
-    from q, k and v. --block goes on to the end of the layer: attention, residual, norm, feed-forward, residual, norm.
+    from q, k and v. --block goes on to the end of the layer.
 
     \b
     Examples:
       attncli explain -l 3 -H 1 --query it
-      attncli explain "The cat sat on the mat." -l 0 -H 2 --query the#2
       attncli explain "The cat sat on the mat." -l 1 -H 8 --query 3 -o row.png
       attncli explain "The cat sat on the mat." -l 1 -H 8 --query cat --block
     """
@@ -78,7 +77,7 @@ class Explain(Feature):
     ] = "1"
     block: Annotated[
         bool,
-        options.option(options.OUTPUT, "--block", help="Follow the token's vector to the end of the layer."),
+        options.option(options.OUTPUT, "--block", help="Then residual, norm and feed-forward: the whole layer."),
     ] = False
     which: options.Which = None
     target: options.Target = None
