@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from shell import environment, run_line
@@ -27,7 +28,8 @@ from attncli.features.document import Section, sections
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-DOCUMENTS = (README, *sorted((ROOT / "attncli").rglob("README.md")))
+LEARN, LEARN_ZH = (ROOT / "attncli" / "attention" / name for name in ("LEARN.md", "LEARN.zh.md"))
+DOCUMENTS = (README, *sorted((ROOT / "attncli").rglob("README.md")), LEARN)
 PICTURE = ROOT / ".readme" / "run.svg"
 PAGE_PICTURE = ROOT / ".readme" / "view.png"
 PICTURED = ["run", "-l", "3", "-H", "0-5", "The trophy does not fit in the suitcase because it is too big."]
@@ -93,14 +95,35 @@ def session(lines: list[str], some: tuple[tuple[str, str], ...] = ()) -> str:
     with tempfile.TemporaryDirectory() as folder:
         for there in (ROOT / "sample_inputs", *(Path(prepared(some).name).iterdir() if some else ())):
             (Path(folder) / there.name).symlink_to(there)
-        return "".join(f"$ {line}\n{printed(line, folder)}" for line in lines)
+        names = [name for name, _ in some]
+        return "".join(f"$ {line}\n{printed(line, folder, names)}" for line in lines)
 
 
-def printed(line: str, folder: str) -> str:
-    text = run_line(line, Path(folder)).text
+def printed(line: str, folder: str, scripts: Sequence[str] = ()) -> str:
+    command, pipe, rest = line.partition(" | ")
+    if pipe and command.startswith(("attncli mask ", "attncli mechanisms ")) and not any(map(command.count, scripts)):
+        text = piped(command, rest)
+    else:
+        text = run_line(line, Path(folder)).text
     text = re.sub(r"^attncli: converted .*\n", "", text, flags=re.MULTILINE)  # only the first time
     lines = [line.rstrip() for line in PLACES.sub(r"…/\1/", text).rstrip().splitlines()]
     return "".join(f"{line}\n" for line in lines)
+
+
+def piped(command: str, rest: str) -> str:
+    """What a command prints through a pipe; the command itself is run once."""
+    error, out = whole(command)
+    found = subprocess.run(rest, shell=True, input=out, capture_output=True, text=True, check=False)
+    return error + found.stdout + found.stderr
+
+
+@functools.cache
+def whole(command: str) -> tuple[str, str]:
+    """What a command that reads no file writes to stderr and to stdout."""
+    done = subprocess.run(
+        command, shell=True, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+    return done.stderr, done.stdout
 
 
 def without_rounding(text: str) -> str:
