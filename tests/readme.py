@@ -4,7 +4,8 @@
     python tests/readme.py attncli/models/README.md
 
 runs every command in their ```console blocks and writes what it printed under it, and draws the pictures, those of
-README.md's gallery by the commands beside them; with names, in these documents and without the pictures. A ```python
+README.md's gallery by the commands beside them. LEARN.zh.md gets the blocks of LEARN.md. With names, it does that in
+these documents and without the pictures. A ```python
 block that begins with the name of a file, as in
 "# checkpoints.py", is a script that the reader runs first: what it makes is there for the commands of the blocks after
 it. The tables of fields in attncli/cli/README.md are made of the features' FIELDS. `tests/test_readme.py` fails when
@@ -37,6 +38,7 @@ PICTURED = ["run", "-l", "3", "-H", "0-5", "The trophy does not fit in the suitc
 GALLERY = re.compile(r"`(attncli [^`]*-o (\w+\.png)[^`]*)`")
 COLOURS = 128  # of a picture in the gallery, which has few
 SCRIPT = re.compile(r"```python\n(# (\w+\.py)\n.*?)```", flags=re.DOTALL)
+FENCED = re.compile(r"```\w+\n.*?```", flags=re.DOTALL)
 BLOCK = re.compile(r"```console\n(.*?)```", flags=re.DOTALL)
 MEASURED = re.compile(r"\d(\.\d+)?e[+-]\d+|(?<=right) +0\b")  # rounding errors: another processor has others
 FIELDS = "<!-- From here on, tests/readme.py writes what the files of the features say. -->\n"
@@ -181,8 +183,17 @@ def draw_gallery(folder: Path) -> None:
         drawn.unlink()
 
 
+def in_step(translation: str, original: str) -> str:
+    """A translation with the commands, listings and outputs of the original."""
+    blocks = iter(FENCED.findall(original))
+    return FENCED.sub(lambda block: next(blocks, block[0]), translation)
+
+
 def write_anew(document: Path) -> None:
-    document.write_text(regenerated(document.read_text(encoding="utf-8")), encoding="utf-8")
+    written = regenerated(document.read_text(encoding="utf-8"))
+    document.write_text(written, encoding="utf-8")
+    if document.resolve() == LEARN:
+        LEARN_ZH.write_text(in_step(LEARN_ZH.read_text(encoding="utf-8"), written), encoding="utf-8")
 
 
 if __name__ == "__main__":
