@@ -83,9 +83,9 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 def entmax15(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """Return w_ij = max(s_ij / 2 - τ_i, 0)², with the threshold τ_i that makes row i sum to 1: entmax for α = 1.5.
 
-    It lies between softmax (α = 1) and `sparsemax` (α = 2) (Peters et al. 2019, section 3). A row keeps its k highest
-    halved scores z, with the largest k for which τ ≤ z_(k), τ = mean - √((1 - k var) / k) of those k. Gradient:
-    ∂w/∂s = diag(g) - g gᵀ / Σ g, where g = √w.
+    It maximises p·s + 4/3 (1 - Σ p^1.5) over distributions p, and lies between softmax (α = 1) and `sparsemax` (α = 2)
+    (Peters et al. 2019, section 3). A row keeps its k highest halved scores z, with the largest k for which τ ≤ z_(k),
+    τ = mean - √((1 - k var) / k) of those k. Gradient: ∂w/∂s = diag(g) - g gᵀ / Σ g, where g = √w.
     """
     shown = _below_highest(scores, mask)
     halved = shown / 2
@@ -106,7 +106,8 @@ def relu_norm(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 
     Rectified linear attention (Zhang et al. 2021, section 3) has the numerator alone, and brings the output to one
     length with RMSNorm. The division here changes nothing under that norm, and makes rows sum to 1. A row without a
-    positive score is 0. Unlike softmax, the weights change if a constant is added to all scores.
+    positive score is 0. Unlike softmax, the weights change if a constant is added to all scores. Gradient at positive
+    scores: ∂w_i/∂s_j = (δ_ij - w_i) / Σ_l max(s_l, 0); at others 0.
     """
     positive = F.relu(scores if mask is None else scores.masked_fill(~mask, 0.0))
     total = positive.sum(dim=-1, keepdim=True)

@@ -166,6 +166,19 @@ def test_gradients_are_those_of_the_papers(name, seed):
     torch.testing.assert_close(found, expected)
 
 
+@given(seeds)
+def test_gradients_of_relu_and_sigmoid_are_those_of_their_formulas(seed):
+    row = drawn(seed, 7)
+    expected = {}
+    weights = sigmoid(row[None])[0]
+    expected[sigmoid] = (weights * (1 - weights)).diag()
+    weights, total = relu_norm(row[None])[0], row.clamp(min=0).sum().clamp(min=1e-30)
+    expected[relu_norm] = (torch.eye(7) - weights[:, None]) / total * (row > 0)
+    for normalise, wanted in expected.items():
+        found = torch.autograd.functional.jacobian(lambda row, one=normalise: one(row[None])[0], row)
+        torch.testing.assert_close(found, wanted)
+
+
 @pytest.mark.parametrize("name", HARD)
 def test_hard_weights_pass_no_gradient(name):
     scores = drawn(0, 3, 4).requires_grad_()

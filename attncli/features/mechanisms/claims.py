@@ -412,8 +412,9 @@ def _deviation_of_equal_heads(trial: Trial, count: int = 3) -> Numbers:
 
 
 def permutation(trial: Trial) -> Numbers:
-    """Compare the vectors of permuted tokens with permuted vectors, in every layer and without positions."""
-    return {"deviation": trial.permuted.deviation}
+    """Compare the vectors of permuted tokens with permuted vectors, in every layer, without and with positions."""
+    ordered = measure_permutation(trial.model, trial.head.record.tokens, trial.seed, positions=True)
+    return {"deviation": trial.permuted.deviation, "with positions": ordered.deviation}
 
 
 def _prefixes(trial: Trial) -> Numbers:
@@ -646,8 +647,8 @@ CLAIMS = (
     ),
     Rule(
         "hard attention",
-        "hard attention passes no gradient to the scores, soft attention does; REINFORCE estimates it without bias and "
-        "with variance: lengths of gradients",
+        "hard attention passes no gradient to the scores, soft attention does; REINFORCE estimates it, right on average: "
+        "lengths of gradients",
         gradients,
         _only_soft_has_a_gradient,
     ),
