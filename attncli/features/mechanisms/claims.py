@@ -647,8 +647,8 @@ CLAIMS = (
     ),
     Rule(
         "hard attention",
-        "hard attention passes no gradient to the scores, soft attention does; REINFORCE estimates it, right on average: "
-        "lengths of gradients",
+        "hard attention passes no gradient to the scores, soft attention does; REINFORCE estimates it, right on "
+        "average: lengths of gradients",
         gradients,
         _only_soft_has_a_gradient,
     ),
