@@ -4,7 +4,8 @@
     python tests/readme.py attncli/models/README.md
 
 runs every command in their ```console blocks and writes what it printed under it, and draws the pictures, those of
-README.md's gallery by the commands beside them; with names, in these documents and without the pictures. A ```python
+README.md's gallery by the commands beside them. LEARN.zh.md gets the blocks of LEARN.md. With names, it does that in
+these documents and without the pictures. A ```python
 block that begins with the name of a file, as in
 "# checkpoints.py", is a script that the reader runs first: what it makes is there for the commands of the blocks after
 it. The tables of fields in attncli/cli/README.md are made of the features' FIELDS. `tests/test_readme.py` fails when
@@ -19,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from shell import environment, run_line
@@ -27,7 +29,8 @@ from attncli.features.document import Section, sections
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-DOCUMENTS = (README, *sorted((ROOT / "attncli").rglob("README.md")))
+LEARN, LEARN_ZH = (ROOT / "attncli" / "attention" / name for name in ("LEARN.md", "LEARN.zh.md"))
+DOCUMENTS = (README, *sorted((ROOT / "attncli").rglob("README.md")), LEARN)
 PICTURE = ROOT / ".readme" / "run.svg"
 PAGE_PICTURE = ROOT / ".readme" / "view.png"
 PICTURED = ["run", "-l", "3", "-H", "0-5", "The trophy does not fit in the suitcase because it is too big."]
@@ -35,6 +38,7 @@ PICTURED = ["run", "-l", "3", "-H", "0-5", "The trophy does not fit in the suitc
 GALLERY = re.compile(r"`(attncli [^`]*-o (\w+\.png)[^`]*)`")
 COLOURS = 128  # of a picture in the gallery, which has few
 SCRIPT = re.compile(r"```python\n(# (\w+\.py)\n.*?)```", flags=re.DOTALL)
+FENCED = re.compile(r"```\w+\n.*?```", flags=re.DOTALL)
 BLOCK = re.compile(r"```console\n(.*?)```", flags=re.DOTALL)
 MEASURED = re.compile(r"\d(\.\d+)?e[+-]\d+|(?<=right) +0\b")  # rounding errors: another processor has others
 FIELDS = "<!-- From here on, tests/readme.py writes what the files of the features say. -->\n"
@@ -93,14 +97,35 @@ def session(lines: list[str], some: tuple[tuple[str, str], ...] = ()) -> str:
     with tempfile.TemporaryDirectory() as folder:
         for there in (ROOT / "sample_inputs", *(Path(prepared(some).name).iterdir() if some else ())):
             (Path(folder) / there.name).symlink_to(there)
-        return "".join(f"$ {line}\n{printed(line, folder)}" for line in lines)
+        names = [name for name, _ in some]
+        return "".join(f"$ {line}\n{printed(line, folder, names)}" for line in lines)
 
 
-def printed(line: str, folder: str) -> str:
-    text = run_line(line, Path(folder)).text
+def printed(line: str, folder: str, scripts: Sequence[str] = ()) -> str:
+    command, pipe, rest = line.partition(" | ")
+    if pipe and command.startswith(("attncli mask ", "attncli mechanisms ")) and not any(map(command.count, scripts)):
+        text = piped(command, rest)
+    else:
+        text = run_line(line, Path(folder)).text
     text = re.sub(r"^attncli: converted .*\n", "", text, flags=re.MULTILINE)  # only the first time
     lines = [line.rstrip() for line in PLACES.sub(r"…/\1/", text).rstrip().splitlines()]
     return "".join(f"{line}\n" for line in lines)
+
+
+def piped(command: str, rest: str) -> str:
+    """What a command prints through a pipe; the command itself is run once."""
+    error, out = whole(command)
+    found = subprocess.run(rest, shell=True, input=out, capture_output=True, text=True, check=False)
+    return error + found.stdout + found.stderr
+
+
+@functools.cache
+def whole(command: str) -> tuple[str, str]:
+    """What a command that reads no file writes to stderr and to stdout."""
+    done = subprocess.run(
+        command, shell=True, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+    return done.stderr, done.stdout
 
 
 def without_rounding(text: str) -> str:
@@ -158,8 +183,17 @@ def draw_gallery(folder: Path) -> None:
         drawn.unlink()
 
 
+def in_step(translation: str, original: str) -> str:
+    """A translation with the commands, listings and outputs of the original."""
+    blocks = iter(FENCED.findall(original))
+    return FENCED.sub(lambda block: next(blocks, block[0]), translation)
+
+
 def write_anew(document: Path) -> None:
-    document.write_text(regenerated(document.read_text(encoding="utf-8")), encoding="utf-8")
+    written = regenerated(document.read_text(encoding="utf-8"))
+    document.write_text(written, encoding="utf-8")
+    if document.resolve() == LEARN:
+        LEARN_ZH.write_text(in_step(LEARN_ZH.read_text(encoding="utf-8"), written), encoding="utf-8")
 
 
 if __name__ == "__main__":

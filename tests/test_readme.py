@@ -8,8 +8,11 @@ from PIL import Image
 from readme import (
     BLOCK,
     DOCUMENTS,
+    FENCED,
     FIELDS,
     GALLERY,
+    LEARN,
+    LEARN_ZH,
     PICTURE,
     ROOT,
     commands,
@@ -56,6 +59,17 @@ def test_every_command_is_in_the_readme_once_in_the_groups_of_the_help():
     assert listed == grouped
 
 
+def test_the_chinese_page_is_in_step_with_the_english_one():
+    """The same commands, listings and outputs, and the same headings in the same order."""
+    english, chinese = (path.read_text(encoding="utf-8") for path in (LEARN, LEARN_ZH))
+    assert FENCED.findall(chinese) == FENCED.findall(english)
+    headings = [re.findall(r"^(#+) (.+)$", FENCED.sub("", text), re.MULTILINE) for text in (english, chinese)]
+    for (level, title), (their_level, their_title) in zip(*headings, strict=True):
+        assert level == their_level and re.findall(r"\b00\d", title) == re.findall(r"^00\d", their_title)
+        assert title.startswith("Slip: ") == their_title.startswith("疏漏：")
+    assert english.count("**Exercise.**") == chinese.count("**练习。**") == english.count("**Answer:**") == 5
+
+
 def test_the_readme_is_read_in_one_sitting():
     assert len(TEXTS["README.md"].splitlines()) <= 300
 
@@ -80,7 +94,7 @@ def test_the_picture_is_what_run_shows():
     assert PICTURE.read_text(encoding="utf-8") == picture()
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=TEXTS)
+@pytest.mark.parametrize("document", [*DOCUMENTS, LEARN_ZH], ids=[*TEXTS, LEARN_ZH.name])
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", document.read_text(encoding="utf-8")):
         assert (document.parent / target).exists(), target

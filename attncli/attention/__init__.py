@@ -1,11 +1,12 @@
 """The mathematics of attention: pure functions and modules on tensors, without files or printing.
 
-Read in this order: `scores` (how well a key fits a query), `masks` (which query may attend to which key), `attend`
-(from scores to weights, soft or hard, and the weighted sum), `multihead` (several in parallel), `positions` (vectors
-added to the input, and scores that depend on positions), `transformer` (feed-forward networks, norms, whole layers).
+Read in this order: `scores` (how well a key fits a query), `masks` (which query may attend to which key),
+`normalisers` (from scores to weights: soft, sparse or hard), `attend` (all of it, and the weighted sum), `multihead`
+(several in parallel), `positions` (vectors added to the input, and scores that depend on positions), `transformer`
+(feed-forward networks, norms, whole layers).
 """
 
-from attncli.attention.attend import NORMALISERS, Attention, attend, hard_max, hard_sample, masked_softmax
+from attncli.attention.attend import Attention, attend
 from attncli.attention.masks import (
     MASKS,
     Window,
@@ -17,6 +18,16 @@ from attncli.attention.masks import (
     window_mask,
 )
 from attncli.attention.multihead import MultiHeadAttention
+from attncli.attention.normalisers import (
+    NORMALISERS,
+    entmax15,
+    hard_max,
+    hard_sample,
+    masked_softmax,
+    relu_norm,
+    sigmoid,
+    sparsemax,
+)
 from attncli.attention.positions import (
     Alibi,
     Disentangled,
@@ -82,12 +93,16 @@ __all__ = [
     "causal_mask",
     "combine_masks",
     "dot",
+    "entmax15",
     "hard_max",
     "hard_sample",
     "masked_softmax",
     "memory_mask",
     "padding_mask",
+    "relu_norm",
     "scaled_dot",
     "self_mask",
+    "sigmoid",
+    "sparsemax",
     "window_mask",
 ]

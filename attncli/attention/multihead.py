@@ -22,7 +22,8 @@ With fewer key heads than heads, groups of heads share keys and values; with one
 
 from torch import Tensor, nn
 
-from attncli.attention.attend import Attention, Normaliser, attend, masked_softmax
+from attncli.attention.attend import Attention, attend
+from attncli.attention.normalisers import Normaliser, masked_softmax
 from attncli.attention.scores import ScoreFunction, scaled_dot
 
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 UNMASKED: choices.MaskName = "none"
 HIDING: tuple[choices.MaskName, ...] = ("causal", "padding")  # each is compared with no mask
 CAPTIONS = {"none": "unmasked", "causal": "causal", "padding": "padding"}
+SHOWN = 12  # words of a shuffled text
 LARGE = 100.0  # an element of a vector; those of BERT reach 20, those of GPT-2 thousands
 
 
@@ -353,8 +354,8 @@ def measure_with_cache(engine: "Engine", tokens: Tokens) -> Measured:
     return difference(engine, [torch.cat(of_layer) for of_layer in zip(*found, strict=True)], every)
 
 
-def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0) -> Measured:
-    """Compare the vectors of permuted tokens with permuted vectors, without positions in the input.
+def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0, positions: bool = False) -> Measured:
+    """Compare the vectors of permuted tokens with permuted vectors. positions: whether they are in the input.
 
     Raises RequestError for a network with windows or a convolution, which depend on the order of the tokens, and where
     the engine can't leave positions out.
@@ -366,9 +367,66 @@ def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0) -> Meas
     if isinstance(engine, Model) and engine.config.goes_by_order:
         raise RequestError("a window or a convolution goes by the order of the tokens")
     order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed)).tolist()
-    straight = engine.hidden_states(tokens, "none", positions=False)
-    shuffled = engine.hidden_states(tokens.take(order), "none", positions=False)
+    straight = engine.hidden_states(tokens, "none", positions=positions)
+    shuffled = engine.hidden_states(tokens.take(order), "none", positions=positions)
     return difference(engine, [state[order] for state in straight], shuffled)
+
+
+def _order_with_positions(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
+    """Measure the control of the law of permutations, and show the shuffled words."""
+    import torch
+
+    order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(0)).tolist()
+    words = " ".join(tokens.shown[place] for place in order[:SHOWN]) + (" ..." if len(order) > SHOWN else "")
+    return measure_permutation(engine, tokens, positions=True)._replace(note=f"read as: {words}")
+
+
+class _Alone(Tap):
+    """Lets every token attend to itself only, in all heads and layers."""
+
+    def begin(self, block: Block) -> Block:
+        import torch
+
+        from attncli.models.rows import LayerMask
+
+        itself = torch.eye(block.query.shape[2], dtype=torch.bool, device=block.query.device)
+        return block._replace(mask=LayerMask(itself[None, None], None))
+
+
+def measure_others(engine: "Engine", tokens: Tokens, alone: bool) -> Measured:
+    """Compare the vector of one token, before and after all other tokens are exchanged, layer by layer.
+
+    That is done for the first token, one in the middle and the last. alone: whether every token attends to itself only.
+
+    Raises RequestError where tokens touch elsewhere by design, or the network is not attncli's own.
+    """
+    import torch
+
+    from attncli.models.model import Model
+
+    if not isinstance(engine, Model):
+        raise RequestError("transformers runs this network, and its masks can't be replaced in every layer")
+    if engine.config.conv is not None:
+        raise RequestError("tokens touch in a convolution too")
+    generator, size = torch.Generator().manual_seed(0), engine.config.vocab_size
+    steps = torch.randint(1, size, (len(tokens),), generator=generator).tolist()
+    taps = [_Alone()] if alone else []
+
+    engine.need(engine.layers)
+
+    def read(some: Tokens) -> "list[Tensor]":
+        with torch.inference_mode():
+            return list(engine.walk(engine.rows([some], None), taps))
+
+    others = [(number + step) % size for number, step in zip(tokens.ids, steps, strict=True)]
+    states, moved, largest = read(tokens), [0.0] * (engine.config.layers + 1), 0.0
+    for place in sorted({0, len(tokens) // 2, len(tokens) - 1}):
+        ids = [*others[:place], tokens.ids[place], *others[place + 1 :]]
+        for layer, (before, after) in enumerate(zip(states, read(replace(tokens, ids=ids)), strict=True)):
+            found = difference(engine, [before[place : place + 1]], [after[place : place + 1]])
+            moved[layer], largest = max(moved[layer], found.deviation), max(largest, found.tolerance)
+    by_layer = ", ".join(f"{layer}: {change:.1e}" for layer, change in enumerate(moved[1:]))
+    return Measured(max(moved), largest, f"by layer {by_layer}")
 
 
 # name, statement, whether it asks for a change (and not for equal vectors), and how it is measured
@@ -394,6 +452,19 @@ LAWS: Sequence[LawMeasure] = (
         "without positions in the input, permuting the tokens permutes the vectors and does no more",
         False,
         lambda engine, tokens, padded: measure_permutation(engine, tokens),
+    ),
+    ("permutation with positions", "with positions in the input it does more", True, _order_with_positions),
+    (
+        "alone",
+        "if every token attends to itself only, a token's vectors do not depend on the other tokens",
+        False,
+        lambda engine, tokens, padded: measure_others(engine, tokens, alone=True),
+    ),
+    (
+        "together",
+        "with self-attention as usual they do",
+        True,
+        lambda engine, tokens, padded: measure_others(engine, tokens, alone=False),
     ),
 )
 

@@ -527,7 +527,7 @@ def _download_repo(name: str, repo: str) -> Path:
     if constants.is_offline_mode():
         raise _not_here(name, repo, "and HF_HUB_OFFLINE forbids downloads")
     if not reachable(repo):
-        raise _not_here(name, repo, f"and {constants.ENDPOINT} can't be reached")
+        raise _not_here(name, repo, f"and {constants.ENDPOINT} can't be reached (HF_ENDPOINT names a mirror)")
     try:
         wanted = _wanted_files(set(HfApi().list_repo_files(repo)), repo)
         if wanted[-1].endswith(".json"):

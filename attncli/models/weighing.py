@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.attention import attend
-from attncli.attention.attend import Normaliser, check_shapes, masked_softmax
+from attncli.attention.attend import check_shapes
+from attncli.attention.normalisers import Normaliser, masked_softmax
 from attncli.attention.scores import ScoreFunction
 from attncli.models.block import Block
 

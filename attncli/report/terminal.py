@@ -38,6 +38,7 @@ PIPED = 120  # columns of output in a pipe, unless its data needs more
 LEAST_NAME, LEAST_PROSE = 14, 28  # columns that names are cut down to, and that prose folds down to
 GAPS = (3, 2, 1)  # columns between columns, the wide ones first
 EDGES = 2  # columns left and right of a table
+CHINESE = re.compile("[\u4e00-\u9fff]")
 HANGING = "  "  # before the rest of a sentence that was folded
 
 # The content of a column, by rich's name for its overflow.
@@ -468,12 +469,16 @@ def legend(tokens: Tokens, canvas: Canvas) -> list[Text]:
 
 
 def unknown_note(tokens: Tokens, canvas: Canvas) -> list[Text]:
-    """Explain the mark of an unknown token if there is one."""
+    """Explain the mark of an unknown token if there is one, and name a model for Chinese if most of it is unknown."""
     token = next((token for token in tokens.shown if unknown_name(token)), None)
     if token is None:
         return []
-    note = f"{token}: {characters(token)} is not in the vocabulary, the model reads {unknown_name(token)}"
-    return [Text(visible(note), style=canvas.faint)]
+    notes = [f"{token}: {characters(token)} is not in the vocabulary, the model reads {unknown_name(token)}"]
+    chinese = [token for token in tokens.shown if CHINESE.search(token)]
+    unknown = [token for token in chinese if unknown_name(token)]
+    if 2 * len(unknown) > len(chinese) > 1:
+        notes.append(f"{len(unknown)} of {len(chinese)} Chinese tokens are unknown; -m bert-base-chinese knows Chinese")
+    return [Text(visible(note), style=canvas.faint) for note in notes]
 
 
 def scale(canvas: Canvas, *maps: Floats) -> Text:

@@ -48,7 +48,7 @@ CALLS = {
         "find -m tiny --by previous -f lines.txt",
     ],
     "explain": [
-        "explain -m tiny -l 0 -H 1 --query cat @", "explain -m tiny --mask causal @",
+        "explain -m tiny -l 0 -H 1 --query cat --block @", "explain -m tiny --mask causal @",
         "explain --from vectors.npz", "explain --from decoder.npz", "explain -m gpt_oss @", "explain -m t5 @",
         "explain -m ./modernbert @", "explain -m ./mpnet @", "explain -m ./qwen3 @",
         "explain -m ./llama --pad-to 30 @",

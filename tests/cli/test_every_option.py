@@ -143,6 +143,7 @@ WAYS = {
         "heatmap --from terms.safetensors -l 1 -H 2 -o a.svg",
     ],
     "explain": [f"explain {M} @", f"explain {M} --json @", f"explain {M} -o a.svg @", f"explain {M} -o a.csv @",
+        f"explain {M} --block @", f"explain {M} --block --json @",
         "explain --from vectors.safetensors", "explain --from vectors.safetensors -o a.svg",
     ],
     "mask": [f"mask {M} @", f"mask {M} --json @", f"mask {M} -o a.svg @", f"mask {M} --json -o a.svg @",

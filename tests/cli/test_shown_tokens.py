@@ -71,6 +71,20 @@ def test_words_are_words(attncli, roberta):
     assert "  1 Bär " in out and "Ã" not in out
 
 
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("猫坐在垫子上", "4 of 6 Chinese tokens are unknown; -m bert-base-chinese knows Chinese"),
+        ("北京大学在", None),
+        ("a 猫 sat", None),
+        ("the 🦉 sat", None),
+    ],
+)
+def test_a_model_for_chinese_is_named_where_most_of_it_is_unknown(attncli, text, note):
+    out = attncli("run", "-l", "0", "-H", "2", text).out
+    assert ("bert-base-chinese" in out) == (note is not None) and (note or "") in out
+
+
 def test_an_unknown_token_shows_its_characters_and_is_explained_once_a_text(attncli):
     out = attncli("run", "-f", CHINESE, "-l", "0", "-H", "2").out
     first, second = out.split("minilm")[1:]

@@ -1,6 +1,7 @@
 """attncli mask: maps under masks, the weight that moved, laws and windows, and how each is seen to be broken."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +34,7 @@ from attncli.models import model as encoder
 from attncli.models import transformers_place
 from attncli.models.families import FAMILIES
 from attncli.models.model import Model
+from attncli.models.network import Layer
 from attncli.record import Input, Request
 
 TEXT = "The trophy does not fit in the suitcase."
@@ -60,7 +62,7 @@ def test_json_gives_the_library_s_numbers(attncli, minilm):
         assert head["causal"]["forbidden"] == head["padding"]["forbidden"] == 0
     unmasked = minilm.attend(TEXT, mask="none", pad_to=16).weights[:, :, :11, 11:].sum(axis=-1).mean(axis=(1, 2))
     assert list(text["laws"][1]["leaks"].values()) == pytest.approx(unmasked.tolist(), rel=1e-4)
-    assert [law["name"] for law in text["laws"]] == ["padding", "forgotten padding mask", "causal", "permutation"]
+    assert [law["name"] for law in text["laws"]] == NAMES
 
 
 @pytest.mark.slow
@@ -188,7 +190,7 @@ def test_what_a_decoder_writes_is_looked_at_with_one_target(foreign):
     request = Request(which="decoder", target=ANSWER)
     found = compare_masks(model, Input(WORDS), request)
     assert np.array_equal(found.records["causal"].weights, model.attend(WORDS, which="decoder", target=ANSWER).weights)
-    assert [law.holds for law in found.laws] == [None] * 4 and found.lawful
+    assert [law.holds for law in found.laws] == [None] * len(NAMES) and found.lawful
 
 
 def test_weight_where_the_mask_is_not_minded_is_seen(foreign, monkeypatch):
@@ -258,7 +260,15 @@ def test_leak_to_padding_counts_real_queries_only():
 # --- laws ---------------------------------------------------------------------------------------------------
 
 
-NAMES = ["padding", "forgotten padding mask", "causal", "permutation"]
+NAMES = [
+    "padding",
+    "forgotten padding mask",
+    "causal",
+    "permutation",
+    "permutation with positions",
+    "alone",
+    "together",
+]
 
 
 def laws_of(model, text="The cat sat on the mat, and it was flat.", pad_to=None):
@@ -288,6 +298,50 @@ def test_a_model_that_adds_positions_all_the_same_breaks_the_last(minilm, monkey
     assert laws["padding"].holds is True
 
 
+def test_without_positions_the_control_sees_no_order(minilm, monkeypatch):
+    rows_of = encoder.as_rows
+    monkeypatch.setattr(encoder, "as_rows", lambda *asked: rows_of(*asked[:4], False))
+    laws = laws_of(minilm)
+    assert laws["permutation"].holds is True and laws["permutation with positions"].holds is None
+    words = laws["permutation with positions"].note.removeprefix("read as: ").removesuffix(" ...").split()
+    text = [*minilm.tokenizer.encode("The cat sat on the mat, and it was flat.").text]
+    assert len(words) == 12 and words != text[:12] and all(words.count(word) <= text.count(word) for word in words)
+
+
+def test_tokens_touch_in_self_attention_and_nowhere_else(minilm, monkeypatch):
+    laws = laws_of(minilm)
+    assert laws["alone"].holds is True and laws["alone"].deviation < 1e-4 < 0.1 < laws["together"].deviation
+    layers = re.findall(r"(\d+): (\S+e[+-]\d+)", laws["together"].note)
+    assert [int(layer) for layer, _ in layers] == list(range(6)) and all(float(change) > 0.1 for _, change in layers)
+    monkeypatch.setattr(feature._Alone, "begin", lambda self, block: block)
+    laws = laws_of(minilm)
+    assert laws["alone"].holds is False and laws["alone"].deviation == pytest.approx(laws["together"].deviation)
+
+
+def test_a_network_in_which_tokens_touch_elsewhere_breaks_that_law(minilm, monkeypatch):
+    """Here a thousandth of the mean of all tokens is added after every layer."""
+    after = Layer.after
+    monkeypatch.setattr(Layer, "after", lambda self, x, heads: after(self, x, heads) + 1e-3 * x.mean(dim=0))
+    assert laws_of(minilm)["alone"].holds is False
+
+
+def test_a_token_alone_has_the_vectors_that_transformers_gives_under_such_a_mask(tiny):
+    """The mask of transformers hides all other keys in every layer."""
+    from transformers import AutoModel
+
+    path = str(tiny("bert"))
+    model, theirs = load_model(path, "cpu"), AutoModel.from_pretrained(path).eval()
+    tokens = model.tokenizer.encode("a b c a d")
+    model.need(model.layers)
+    ids = torch.tensor([tokens.ids])
+    with torch.inference_mode():
+        ours = list(model.walk(model.rows([tokens], None), [feature._Alone()]))
+        mask = torch.eye(len(tokens), dtype=torch.bool)[None, None]
+        expected = theirs(ids, attention_mask=mask, output_hidden_states=True).hidden_states
+    for some, more in zip(ours, expected, strict=True):
+        torch.testing.assert_close(some, more[0], atol=1e-5, rtol=0)
+
+
 def test_a_full_text_leaves_no_room_for_padding(minilm):
     laws = laws_of(minilm, "word " * 510)
     assert laws["padding"].holds is None
@@ -299,8 +353,9 @@ def test_of_a_decoder_the_causal_law_is_tested_and_holds(foreign):
     for family in DECODERS:
         laws = laws_of(foreign(family), "the cat sat on a mat")
         assert laws["causal"].holds is True and laws["causal"].deviation > 0
+        assert laws.pop("permutation with positions").holds is True
         assert {name: law.holds for name, law in laws.items() if name != "causal"} == dict.fromkeys(
-            set(NAMES) - {"causal"}
+            laws.keys() - {"causal"}
         )
         assert laws["padding"].note == "the tokenizer has no [PAD]"
         assert laws["permutation"].note == "transformers can't omit the positions"
@@ -317,7 +372,7 @@ def test_of_a_decoder_in_float64_the_causal_law_holds(foreign, family):
 def test_of_an_encoder_by_transformers_those_of_padding_are_tested(foreign):
     for family in (*ENCODER_DECODERS, "modernbert"):
         laws = laws_of(foreign(family), "the cat sat on a mat", pad_to=20)
-        assert [law.holds for law in laws.values()] == [True, True, True, None]
+        assert [law.holds for law in laws.values()] == [True, True, True, None, True, None, None]
 
 
 def test_a_bert_is_as_lawful_by_transformers(tiny):

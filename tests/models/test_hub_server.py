@@ -37,7 +37,9 @@ def test_a_hub_out_of_reach_is_noticed_and_the_ways_out_are_told(way, tmp_path):
         }[way]
         answer = ask("bert-base", HF_HOME=str(tmp_path), HF_ENDPOINT=address)
     assert answer["kind"] == "NotOnThisMachine"
-    assert f"{address} can't be reached" in answer["error"] and three_ways_out(answer["error"])
+    assert f"{address} can't be reached (HF_ENDPOINT names a mirror)" in answer["error"] and three_ways_out(
+        answer["error"]
+    )
     assert "\n" not in answer["error"]
 
 

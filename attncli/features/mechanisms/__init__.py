@@ -25,6 +25,7 @@ from attncli.report.numbers import three_digits
 
 if TYPE_CHECKING:
     from attncli.features.mechanisms.claims import Claim
+    from attncli.features.mechanisms.costs import Cost
     from attncli.features.mechanisms.designs import Design, Variant
     from attncli.features.mechanisms.head import Figures
     from attncli.features.mechanisms.mistakes import Mistakes, Moved
@@ -75,7 +76,7 @@ class Mechanisms(Feature):
     ] = False
     everything: Annotated[
         bool,
-        options.option(options.OUTPUT, "--all", help="Show all figures, scores and designs.", use="terminal"),
+        options.option(options.OUTPUT, "--all", help="Show all figures, scores, designs and costs.", use="terminal"),
     ] = False
     reach: Annotated[
         int,
@@ -124,7 +125,8 @@ class Mechanisms(Feature):
         if self.mistakes:
             return _report(measure_mistakes(model, taken))
         found = measure(model, taken, self.temperature, self.seed, self.reach, self.design)
-        return _report(found, self.everything or any(map(self.is_set, ("temperature", "seed", "reach"))))
+        everything = self.everything or any(map(self.is_set, ("temperature", "seed", "reach")))
+        return _report(found, everything, _costs(taken) if self.everything else [])
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -243,10 +245,13 @@ OWN_SCORE = "scaled_dot"
 ROUNDING = 1e-6  # of a scale
 SEEN = 5e-4  # of a row's weight: what three decimals show
 ACROSS = 3  # mistakes, side by side
+NORMALISERS_ACROSS = 4
 FIGURES = (
     "entropy: in nats; 0 attends to one token. moved: the weight that must move to turn this map into the head's own "
     "(total variation). Both are means over queries. same strongest key: the share of queries that have the strongest "
-    "key of the head's own map."
+    "key of the head's own map. exactly 0: the share of visible keys with a weight of exactly 0. output: the change of "
+    "the head's output, ‖changed - own‖ / ‖own‖. Rows of sigmoid can have any sum: their entropy says little, and "
+    "moved can be above 1."
 )
 CONTROLS = (
     "distance: how many tokens away the weight is. moved: the weight that must move to turn this map into the head's "
@@ -265,8 +270,11 @@ LEFT_OUT = (
 )
 
 
-def _report(found: Measured, everything: bool = False) -> Report:
-    """Report mistakes only, one design only, the verdicts on all claims, or everything except mistakes."""
+def _report(found: Measured, everything: bool = False, costs: Sequence[Part] = ()) -> Report:
+    """Report mistakes only, one design only, the verdicts on all claims, or everything except mistakes.
+
+    costs: of additive and dot-product scores, after the claims.
+    """
     record = found.record
     [layer], [head] = record.layers, record.heads
     title = [
@@ -297,6 +305,7 @@ def _report(found: Measured, everything: bool = False) -> Report:
         every: list[Part] = [
             verdicts,
             _claims(found.claims),
+            *costs,
             *captions,
             replace(
                 maps,
@@ -353,9 +362,9 @@ def _has_own_score(record: AttentionRecord) -> bool:
     return not vectors.terms and abs(float(vectors.scale[0]) * vectors.query.shape[-1] ** 0.5 - 1) < ROUNDING
 
 
-def _by_score(variants: "Sequence[Variant]") -> "list[tuple[str, list[Variant]]]":
-    """Return the variants of each score, under its name."""
-    return [(score, list(row)) for score, row in groupby(variants, key=lambda one: one.score)]
+def _by_score(variants: "Sequence[Variant]") -> "list[list[Variant]]":
+    """Return the variants of each score, and those of all untrained scores together."""
+    return [list(row) for _, row in groupby(variants, key=lambda one: one.score if one.trained else None)]
 
 
 def _normaliser(name: str, temperature: float) -> str:
@@ -364,23 +373,29 @@ def _normaliser(name: str, temperature: float) -> str:
 
 
 def _variant_maps(found: Measured) -> Maps:
-    """Return a row of maps for each score, its normalisers side by side."""
-    rows, [layer] = _by_score(found.variants), found.record.layers
+    """Return rows of maps: a score with its normalisers, and the untrained scores under softmax."""
+    [layer] = found.record.layers
     mask = found.record.mask_of(layer)
-    return Maps(
-        [
-            [Panel(_normaliser(one.normaliser, found.temperature), hide_masked(one.found.weights, mask)) for one in row]
-            for _, row in rows
-        ],
-        *_axes(found.record),
-        headings=[score if row[0].trained else f"{score}, untrained" for score, row in rows],
-    )
+    rows, headings = [], []
+    for row in _by_score(found.variants):
+        softmax, trained = _normaliser("softmax", found.temperature), row[0].trained
+        panels = [
+            Panel(
+                _normaliser(one.normaliser, found.temperature) if trained else one.score,
+                hide_masked(one.found.weights, mask),
+            )
+            for one in row
+        ]
+        for start in range(0, len(panels), NORMALISERS_ACROSS):
+            rows.append(panels[start : start + NORMALISERS_ACROSS])
+            headings.append(row[0].score if trained else f"untrained scores, {softmax}")
+    return Maps(rows, *_axes(found.record), headings=headings)
 
 
 def _variants(variants: "Sequence[Variant]", temperature: float) -> Table:
     """Return a row a variant: how broad it is, and how far from the head's own map."""
     rows: list[list[str] | None] = []
-    for _, row in _by_score(variants):
+    for row in _by_score(variants):
         rows += [
             [
                 one.score,
@@ -388,6 +403,8 @@ def _variants(variants: "Sequence[Variant]", temperature: float) -> Table:
                 f"{one.found.entropy:.2f}",
                 f"{one.found.moved:.3f}",
                 f"{one.found.same_key:.0%}",
+                f"{one.zero:.0%}",
+                f"{one.output:.2f}",
                 "" if one.trained else "untrained",
             ]
             for one in row
@@ -395,7 +412,8 @@ def _variants(variants: "Sequence[Variant]", temperature: float) -> Table:
         rows.append(None)
     columns = [
         Column("score"), Column("normaliser", "name"), Column("entropy"), Column("moved"),
-        Column("same strongest key", leaves=2), Column("parameters", leaves=1),
+        Column("same strongest key", leaves=2), Column("exactly 0", leaves=3), Column("output"),
+        Column("parameters", leaves=1),
     ]  # fmt: skip
     return Table(columns, rows)
 
@@ -435,6 +453,59 @@ def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
         Column("moved (control)", leaves=2), Column("verdict", "name"),
     ]  # fmt: skip
     return Table(columns, rows)
+
+
+# --- costs ----------------------------------------------------------------------------------------------
+
+
+def _costs(head: "OneHead") -> list[Part]:
+    """Measure what additive and dot-product scores cost, and say whether dot products are faster in practice."""
+    from attncli.features.mechanisms.costs import costs
+
+    return cost_parts(costs(*head.query.shape))
+
+
+def cost_parts(series: "Sequence[Sequence[Cost]]") -> list[Part]:
+    """Report costs at the head's own size, for growing texts, and for growing vectors."""
+    from attncli.features.mechanisms.costs import crossover
+
+    rows: list[list[str] | None] = []
+    for some in series:
+        rows += [
+            [
+                str(one.tokens),
+                str(one.size),
+                f"{one.dot_operations:,}",
+                f"{one.operations_ratio:.2f}",
+                f"{1e6 * one.dot_seconds:.0f}",
+                f"{1e6 * one.additive_seconds:.0f}",
+                f"{one.seconds_ratio:.1f}",
+            ]
+            for one in some
+        ]
+        rows.append(None)
+    columns = [
+        Column("tokens n"), Column("size d"), Column("operations of dot", leaves=1), Column("additive / dot"),
+        Column("µs of dot", leaves=2), Column("µs of additive", leaves=3), Column("additive / dot"),
+    ]  # fmt: skip
+    _, longer, wider = series
+    by_tokens, by_size = crossover(longer), crossover(wider)
+    if by_tokens is None or by_size is None:
+        verdict = "additive scores take no longer than their operations explain, for the longest text or vectors"
+        holds = Cell("DOES NOT HOLD here", "wrong")
+    else:
+        verdict = (
+            f"additive scores take longer than their operations explain from n {by_tokens.tokens} (d {by_tokens.size}) "
+            f"and from d {by_size.size} (n {by_size.tokens}) on"
+        )
+        holds = Cell("holds")
+    claim = "additive and dot-product scores cost about the same in theory, and dot products are faster in practice"
+    legend = (
+        "Operations and median times of the scores of one head, with projections of queries and keys, on one thread. A "
+        "sum, a product and a tanh are an operation each."
+    )
+    verdicts = Table([Column("verdict"), Column("claim", "prose")], [[holds, Cell(f"{claim}\n  {verdict}")]])
+    return [verdicts, Table(columns, rows), Sentence(legend)]
 
 
 # --- mistakes -------------------------------------------------------------------------------------------
@@ -534,7 +605,8 @@ reach | int | tokens | of windows, to each side
 seed | int | | of everything random
 tokens | [str] | `[token]`
 weights | [[float]] | `[query][key]` | the head's own map
-variants | [object] | | its queries and keys with every scoring function and normaliser
+variants | [object] | | its queries and keys with every scoring function and normaliser; scores with random
+    parameters have softmax only
 variants.score | str | | the scoring function
 variants.normaliser | str
 variants.trained | bool | | false: parameters of the score are random
@@ -542,6 +614,8 @@ variants.weights | [[float]] | `[query][key]`
 variants.entropy | float | nats | mean over queries
 variants.moved | float | share of the weight | weight that would have to move to get the head's own map
 variants.same_key | float | share of queries | queries with the same strongest key as in the head's own map
+variants.zero | float | share of visible keys | keys with a weight of exactly 0
+variants.output | float | | change of the head's output, ‖changed - own‖ / ‖own‖
 designs | [object] | | its queries and keys in other designs, with controls
 designs.name | str | | as in `--design`
 designs.described | str | | in words

@@ -28,8 +28,12 @@ from attncli.attention import (
     TransformerEncoderLayer,
     attend,
     dot,
+    entmax15,
+    hard_max,
+    hard_sample,
     masked_softmax,
     scaled_dot,
+    sparsemax,
     window_mask,
 )
 from attncli.features.mask import (
@@ -49,6 +53,8 @@ from attncli.text.tokens import Tokens
 
 SIZES = (4, 16, 64, 256, 1024)  # of random queries and keys
 KEYS = (8, 32, 128)  # at which softmax is tried on them
+KEYS_DRAWN = 4000  # for each query, by hard attention
+ERRORS = 3.0  # what chance does not reach, in standard errors of a mean over so many draws
 DRAWS = 12  # what all of them show is no chance, which would show it once in 2 ** 11
 NEAR = 0.1  # of a variance, as a mean over all draws: more than three times what chance does
 SHIFT = 100  # tokens by which a text is moved
@@ -244,6 +250,91 @@ def _more_up_to(figures: Numbers, keys: int) -> int | None:
     return next((size for size in reversed(SIZES) if size < min(others, default=2 * max(SIZES))), None)
 
 
+# --- soft, sparse and hard attention ----------------------------------------------------------------------
+
+
+def _zeros(trial: Trial) -> Numbers:
+    """Return the share of visible keys whose weight is exactly 0, for the head's own queries and keys."""
+    head = trial.head
+    rows = torch.from_numpy(counted_queries(head.record, head.record.layers[0]))
+    query, key = torch.from_numpy(head.query).double(), torch.from_numpy(head.key).double()
+    visible, scores = mask_of(head)[rows].expand(-1, len(key)), scaled_dot(query, key)[rows]
+    return {
+        name: (normalise(scores, visible)[visible] == 0).double().mean().item()
+        for name, normalise in (("softmax", masked_softmax), ("1.5-entmax", entmax15), ("sparsemax", sparsemax))
+    }
+
+
+def gradients(trial: Trial) -> Numbers:
+    """Return lengths of the gradients of a loss Σ_i u · output_i, u drawn, and how REINFORCE estimates it.
+
+    Hard attention draws key z with the probabilities w of softmax, and the loss of a query is f_z = u · v_z. Its
+    expectation is the loss of soft attention, with the gradient w_j (f_j - Σ w f) to score j. REINFORCE estimates it by
+    f_z ∂ log w_z / ∂s = f_z (e_z - w) (Williams 1992, theorem 1; Xu et al. 2015, equation 11), and with a baseline b by
+    (f_z - b) (e_z - w), here b = Σ w f. The control leaves out - w.
+    """
+    head = trial.head
+    rows = torch.from_numpy(counted_queries(head.record, head.record.layers[0]))
+    generator = torch.Generator().manual_seed(trial.seed)
+    query, key, value = (torch.from_numpy(part).double() for part in (head.query, head.key, head.value))
+    mask, direction = mask_of(head)[rows], torch.randn(value.shape[-1], generator=generator, dtype=value.dtype)
+    scores = scaled_dot(query, key)[rows].requires_grad_()
+    value.requires_grad_()
+
+    def lengths(weights: Tensor) -> list[float]:
+        loss = (weights @ value @ direction).sum()
+        found = torch.autograd.grad(loss, (scores, value), allow_unused=True)
+        return [0.0 if gradient is None else gradient.norm().item() for gradient in found]
+
+    soft, _ = lengths(masked_softmax(scores, mask))
+    hardest, to_values = lengths(hard_max(scores, mask))
+    drawn, _ = lengths(hard_sample(scores, mask, generator))
+    with torch.inference_mode():
+        weights, losses = masked_softmax(scores, mask), (value @ direction)[None]  # [query, key], [1, key]
+        draws = torch.multinomial(weights, KEYS_DRAWN, replacement=True, generator=generator)
+        shares = torch.zeros_like(weights).scatter_add(1, draws, torch.ones_like(draws, dtype=weights.dtype))
+        shares /= KEYS_DRAWN
+        baseline = (weights * losses).sum(dim=1, keepdim=True)
+        exact = weights * (losses - baseline)
+        estimate, deviation = _reinforce(losses, weights, shares)
+        _, with_baseline = _reinforce(losses - baseline, weights, shares)
+        _, expected = _reinforce(losses, weights, weights)
+        figures = {
+            f"mean of {KEYS_DRAWN} draws / |exact|: error": (estimate - exact).norm().item(),
+            f"mean of {KEYS_DRAWN} draws / |exact|: standard error": expected / KEYS_DRAWN**0.5,
+            f"mean of {KEYS_DRAWN} draws / |exact|: error without - w": (shares * losses - exact).norm().item(),
+            "deviation of one draw / |exact|: no baseline": deviation,
+            "deviation of one draw / |exact|: baseline": with_baseline,
+        }
+        length = max(exact.norm().item(), TINY)
+    return {
+        "|gradient| to the scores: soft": soft,
+        "|gradient| to the scores: hard maximum": hardest,
+        "|gradient| to the scores: hard draw": drawn,
+        "|gradient| to the values: hard maximum": to_values,
+        **{name: figure / length for name, figure in figures.items()},
+    }
+
+
+def _reinforce(losses: Tensor, weights: Tensor, shares: Tensor) -> tuple[Tensor, float]:
+    """Return the mean of f_z (e_z - w) over draws, `[query, key]`, and the standard deviation of one draw.
+
+    shares: how often each key was drawn, as a share of the draws of its query.
+    """
+    drawn = shares * losses
+    found = drawn - weights * drawn.sum(dim=1, keepdim=True)
+    steps = 1 - 2 * weights + weights.square().sum(dim=1, keepdim=True)  # |e_z - w|²
+    variance = (drawn * losses * steps).sum() - found.square().sum()
+    return found, variance.clamp(min=0).sqrt().item()
+
+
+def _only_soft_has_a_gradient(figures: Numbers, limit: float) -> bool:
+    """Return whether hard attention passes nothing to the scores, and REINFORCE is right on average, within chance."""
+    soft, hardest, drawn, to_values, error, standard_error, biased, *_ = figures.values()
+    chance = ERRORS * standard_error
+    return hardest == drawn == 0 < min(soft, to_values) and error <= chance < biased
+
+
 # --- projections ----------------------------------------------------------------------------------------
 
 
@@ -321,8 +412,9 @@ def _deviation_of_equal_heads(trial: Trial, count: int = 3) -> Numbers:
 
 
 def permutation(trial: Trial) -> Numbers:
-    """Compare the vectors of permuted tokens with permuted vectors, in every layer and without positions."""
-    return {"deviation": trial.permuted.deviation}
+    """Compare the vectors of permuted tokens with permuted vectors, in every layer, without and with positions."""
+    ordered = measure_permutation(trial.model, trial.head.record.tokens, trial.seed, positions=True)
+    return {"deviation": trial.permuted.deviation, "with positions": ordered.deviation}
 
 
 def _prefixes(trial: Trial) -> Numbers:
@@ -546,6 +638,19 @@ CLAIMS = (
         _saturation_at_random,
         _turns_later_with_more_keys,
         finding=_describe_turning,
+    ),
+    Rule(
+        "zeros",
+        "sparsemax and 1.5-entmax give keys a weight of exactly 0, softmax doesn't: share of the visible keys",
+        _zeros,
+        lambda figures, _: figures["softmax"] == 0 < figures["1.5-entmax"] <= figures["sparsemax"],
+    ),
+    Rule(
+        "hard attention",
+        "hard attention passes no gradient to the scores, soft attention does; REINFORCE estimates it, right on "
+        "average: lengths of gradients",
+        gradients,
+        _only_soft_has_a_gradient,
     ),
     Rule(
         "asymmetry",

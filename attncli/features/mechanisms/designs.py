@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from statistics import mean
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -30,7 +31,7 @@ from attncli.attention import (
     masked_softmax,
     window_mask,
 )
-from attncli.attention.attend import Normaliser
+from attncli.attention.normalisers import Normaliser
 from attncli.attention.scores import ScoreFunction
 from attncli.base import choices
 from attncli.features.mechanisms import REACH, WINDOWS
@@ -42,6 +43,7 @@ DRAWS = 12  # of shuffled orders: what all of them say is no chance, which would
 PART = 4  # partial rotation turns a part of 1 / 4 of each vector, as in GPT-NeoX
 SPAN = 256  # offsets to each side that have a vector of their own, and from where on they are alike, as in DeBERTa-v3
 FURTHEST = 512
+SOFT = "softmax"
 SHUFFLED, OTHERS = "positions shuffled", "another head's keys"
 
 
@@ -52,13 +54,17 @@ SHUFFLED, OTHERS = "positions shuffled", "another head's keys"
 class Variant:
     """The head's queries and keys under one scoring function and one normaliser.
 
-    trained: False where the score has parameters that this model never learned: they are drawn from a seed.
+    trained: False where the score has parameters that this model never learned: they are drawn from a seed. zero: the
+    share of visible keys whose weight is exactly 0. output: the change of the head's output, ‖changed - own‖ / ‖own‖.
+    Both are over the queries that count.
     """
 
     score: str
     normaliser: str
     trained: bool
     found: Figures
+    zero: float
+    output: float
 
     def document(self) -> dict[str, Any]:
         """Return its part of what `mechanisms --json` prints."""
@@ -70,23 +76,34 @@ class Variant:
             "entropy": self.found.entropy,
             "moved": self.found.moved,
             "same_key": self.found.same_key,
+            "zero": self.zero,
+            "output": self.output,
         }
 
 
 def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Variant]:
-    """Return the head's own queries and keys under every score of `SCORES` and every normaliser of `NORMALISERS`."""
+    """Return the head's own queries and keys under every score of `SCORES` and every normaliser of `NORMALISERS`.
+
+    Scores with drawn parameters are under softmax only.
+    """
     query, key, value = (torch.from_numpy(part) for part in (head.query, head.key, head.value))
     mask = mask_of(head)
     queries = counted_queries(head.record, head.record.layers[0])
     own = head.record.weights[0, 0]
+    own_output = own[queries] @ head.value
+    visible = head.record.mask[queries]
     found = []
     for name in SCORES:
         score, trained = _make_score(name, query.shape[-1], len(key), seed)
         for normaliser, normalise in normalisers(temperature, seed).items():
+            if not trained and normaliser != SOFT:
+                continue
             with torch.inference_mode():
-                _, kept, _ = attend(query, key, value, mask, score, normalise)
+                output, kept, _ = attend(query, key, value, mask, score, normalise)
             figures = Figures.of(kept.numpy(), own, queries, head.record.sinks)
-            found.append(Variant(name, normaliser, trained, figures))
+            zero = float((kept.numpy()[queries] == 0)[visible].mean())
+            change = np.linalg.norm(output.numpy()[queries] - own_output) / np.linalg.norm(own_output)
+            found.append(Variant(name, normaliser, trained, figures, zero, float(change)))
     return found
 
 
@@ -107,7 +124,7 @@ def normalisers(temperature: float, seed: int) -> dict[str, Normaliser]:
     def sample(scores: Tensor, mask: Tensor | None) -> Tensor:
         return hard_sample(scores, mask, torch.Generator().manual_seed(seed))
 
-    return {**NORMALISERS, "softmax": soft, "hard_sample": sample}
+    return {**NORMALISERS, SOFT: soft, "hard_sample": sample}
 
 
 # --- other designs --------------------------------------------------------------------------------------

@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from torch import nn
 
 from attncli import load_model
-from attncli.attention import Rotary, TransformerEncoderLayer, attend, dot, scaled_dot, window_mask
+from attncli.attention import (
+    Rotary,
+    TransformerEncoderLayer,
+    attend,
+    dot,
+    hard_max,
+    masked_softmax,
+    scaled_dot,
+    sparsemax,
+    window_mask,
+)
 from attncli.features.mask import measure_exactly, measure_permutation, measure_prefixes
 from attncli.features.mechanisms import claims as claiming
 from attncli.features.mechanisms.claims import CLAIMS, Trial, check, check_claims
@@ -209,6 +219,35 @@ def test_norms_and_gates_are_the_same_for_every_input(head):
     assert measured("GLU", head).holds
 
 
+# --- hard attention ---------------------------------------------------------------------------------------
+
+
+def test_the_gradients_of_soft_and_hard_attention_are_autograds():
+    head = made_up(padding=2)
+    figures = measured("hard attention", head).figures
+    scores = torch.from_numpy(head.query @ head.key.T).double()[:7] / 8**0.5
+    scores.requires_grad_()
+    direction = torch.randn(8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weights = torch.softmax(scores[:, :7], dim=-1)
+    (weights @ torch.from_numpy(head.value[:7]).double() @ direction).sum().backward()
+    assert figures["|gradient| to the scores: soft"] == pytest.approx(scores.grad.norm().item(), rel=1e-5)
+    chosen = torch.bincount(scores[:, :7].argmax(dim=1)).double()  # how often each value is the output
+    expected = (chosen.norm() * direction.norm()).item()
+    assert figures["|gradient| to the values: hard maximum"] == pytest.approx(expected)
+
+
+def test_mean_and_deviation_of_reinforce_are_those_of_single_draws():
+    random = torch.Generator().manual_seed(0)
+    weights = torch.softmax(torch.randn(1, 4, generator=random, dtype=torch.float64), dim=-1)
+    losses = torch.randn(1, 4, generator=random, dtype=torch.float64)
+    drawn = torch.multinomial(weights[0], 500, replacement=True, generator=random)
+    shares = torch.bincount(drawn, minlength=4)[None] / 500
+    estimates = torch.stack([losses[0, z] * (torch.eye(4)[z] - weights[0]) for z in drawn.tolist()])
+    mean, deviation = claiming._reinforce(losses, weights, shares)
+    torch.testing.assert_close(mean[0], estimates.mean(dim=0))
+    assert deviation == pytest.approx(estimates.var(dim=0, correction=0).sum().sqrt().item())
+
+
 # --- each can fail --------------------------------------------------------------------------------------
 
 
@@ -233,12 +272,26 @@ class OtherGate(claiming.GatedFeedForward):
         return self.down(self.function(opened) * values)
 
 
+reinforce = claiming._reinforce
+
+
+def without_the_mean(losses, weights, shares):
+    """The estimate without the gradient of the normalisation."""
+    return shares * losses, reinforce(losses, weights, shares)[1]
+
+
 @pytest.mark.parametrize(
     ("name", "what", "instead", "head"),
     [
         ("division", "scaled_dot", dot, made_up()),
         ("division", "scaled_dot", lambda query, key: 0.93 * scaled_dot(query, key), made_up()),
         ("saturation", "KEYS", (32, 8), made_up()),
+        ("zeros", "entmax15", masked_softmax, made_up()),
+        ("zeros", "masked_softmax", sparsemax, made_up()),
+        ("hard attention", "hard_max", masked_softmax, made_up()),
+        ("hard attention", "hard_sample", lambda scores, mask, _: masked_softmax(scores, mask), made_up()),
+        ("hard attention", "masked_softmax", hard_max, made_up()),
+        ("hard attention", "_reinforce", without_the_mean, made_up()),
         ("one projection", "scaled_dot", lambda query, key: scaled_dot(query, key.roll(1, 0)), made_up()),
         ("key-value", "attend", partial(attend, score=dot), made_up()),
         ("rotary", "Rotary", FromTheStart, in_layer()),

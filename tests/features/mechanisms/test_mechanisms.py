@@ -13,7 +13,7 @@ from attncli.attention.mistakes import MISTAKES
 from attncli.base.errors import RequestError
 from attncli.features import mechanisms as feature
 from attncli.features.mechanisms import measure
-from attncli.features.mechanisms.claims import Claim
+from attncli.features.mechanisms.claims import CLAIMS, Claim
 from attncli.features.mechanisms.mistakes import Mistakes, Moved, PlantedMistake, make_mistakes
 from attncli.models.head import one_head
 
@@ -33,16 +33,16 @@ def test_json_gives_the_library_s_numbers(attncli, minilm):
 
 def test_maps_figures_and_claims_are_shown(attncli):
     short = attncli("mechanisms", TEXT, *WHERE).out.splitlines()
-    assert len(short) <= 40 and sum(line.startswith(" yes") for line in short) == 17
+    assert len(short) <= 40 and sum(line.startswith(" yes") for line in short) == len(CLAIMS) - 2
     result = attncli("mechanisms", TEXT, *WHERE, "--all")
     assert (result.code, result.err) == (0, "")
     assert result.out.index("the head's own map") < result.out.index("\ndot\nsoftmax")
     for score in SCORES:
-        for normaliser in NORMALISERS:
+        for normaliser in NORMALISERS if score in ("dot", "scaled_dot") else ("softmax",):
             assert re.search(rf"^ {score} +{normaliser} +\d", result.out, re.MULTILINE), (score, normaliser)
-    assert re.search(r"scaled_dot +softmax +1\.72 +0\.000 +100%$", result.out, re.MULTILINE)
-    assert "additive, untrained" in result.out and "drawn from seed 0" in result.out
-    assert "17 of 17 claims hold here" in result.out
+    assert re.search(r"scaled_dot +softmax +1\.72 +0\.000 +100% +0% +0\.00$", result.out, re.MULTILINE)
+    assert "untrained scores, softmax" in result.out and "drawn from seed 0" in result.out
+    assert f"{len(CLAIMS) - 2} of {len(CLAIMS) - 2} claims hold here" in result.out
     assert re.search(r"^ as it is +1\.72 +5\.46 +0\.000$", result.out, re.MULTILINE)
     for line in (r"rotary, halves", "relative buckets, untrained", "ALiBi", "window of 2, causal", "keys of 12 heads"):
         assert re.search(rf"^ {line} +\d\.\d\d +\d\.\d\d \(\d\.\d\d\) ", result.out, re.MULTILINE), line
@@ -52,7 +52,7 @@ def test_a_claim_that_does_not_hold_is_a_finding_and_no_error(attncli):
     result = attncli("mechanisms", TEXT, "-l", "0", "-H", "0")
     assert result.code == 0
     assert re.search(r"^ NO +without the division, softmax saturates", result.out, re.MULTILINE)
-    assert re.search(r"\d+ of 17 claims hold here", result.out)
+    assert re.search(rf"\d+ of {len(CLAIMS) - 2} claims hold here", result.out)
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".csv", None])
@@ -136,7 +136,7 @@ def test_a_network_of_transformers_has_what_needs_no_projections(attncli, foreig
     family, *which = more
     where = ["-m", foreign(family).place.path, "-l", "1", "-H", "1", *which, "the cat sat on a mat"]
     document = json.loads(attncli("mechanisms", *where, "--json").out)
-    assert len(document["variants"]) == len(SCORES) * len(NORMALISERS)
+    assert len(document["variants"]) == len(SCORES) - 2 + 2 * len(NORMALISERS)
     shown = attncli("mechanisms", *where, "--all")
     assert shown.code == 0 and "Left out: claims and designs that need a layer's input and projections" in shown.out
     divided = family == "gpt_oss"  # by √d_k: T5 does not, and OPT divides the queries before

@@ -49,13 +49,13 @@ class Explain(Feature):
     For each key: q·k, divided by the root of the head's size, the terms of positions, the mask, exp, the weight, and
     how much the token brings to the output: the length of weight times value, which can be small where the weight is
     large. A saved record with q and k (run --vectors) has all but that. In a network that transformers runs it starts
-    from q, k and v.
+    from q, k and v. --block goes on to the end of the layer.
 
     \b
     Examples:
       attncli explain -l 3 -H 1 --query it
-      attncli explain "The cat sat on the mat." -l 0 -H 2 --query the#2
       attncli explain "The cat sat on the mat." -l 1 -H 8 --query 3 -o row.png
+      attncli explain "The cat sat on the mat." -l 1 -H 8 --query cat --block
     """
 
     group = "Understand"
@@ -75,6 +75,10 @@ class Explain(Feature):
             options.SELECTION, "--query", metavar="TOKEN", help="Whose row: it, it#2 (the second one), a number."
         ),
     ] = "1"
+    block: Annotated[
+        bool,
+        options.option(options.OUTPUT, "--block", help="Then residual, norm and feed-forward: the whole layer."),
+    ] = False
     which: options.Which = None
     target: options.Target = None
     mask: options.MaskOption = None
@@ -83,6 +87,8 @@ class Explain(Feature):
     dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
+        if self.path is not None and self.path.suffix.lower() in PICTURES:
+            self.refuse(f"with -o {self.path.suffix}, which draws the row", "block")
         return row_report(self._computed() if self.saved is None else self._read())
 
     def _computed(self) -> dict[str, Any]:
@@ -94,7 +100,13 @@ class Explain(Feature):
 
         request = Request(self.layer, self.head, self.mask, pad_to=self.pad_to, which=self.which, target=self.target)
         head = head_of_text(model, inputs[0], request)
-        return explain_row(head.record, select_token(self.query, head.record.tokens), head)
+        query = select_token(self.query, head.record.tokens)
+        explained = explain_row(head.record, query, head)
+        if self.block:
+            from attncli.features.explain.block import explain_block
+
+            explained["block"] = explain_block(model, head.record, query)
+        return explained
 
     def _read(self) -> dict[str, Any]:
         """Explain the row of a saved record; without -l and -H, of the last head whose q and k it has.
@@ -103,6 +115,7 @@ class Explain(Feature):
         """
         assert self.saved is not None
         self.refuse_use("record", "with --from, which takes what was saved")
+        self.refuse("with --from, which has no layers", "block")
         record = Saved(self.saved, None, None).single_record(f"{self.saved}: save the one to explain by itself")
         layer, head = (
             select_one(value, count, name) if self.is_set(name) else None
@@ -231,6 +244,10 @@ UNKNOWN = (
     "transformers runs this network: the inputs of its projections are unknown, so this starts from its q, k and v"
 )
 ROUNDING = 1e-6  # of a scale
+BLOCK = (
+    "added / stream: the length of what is added, divided by that of the vector that it is added to. In brackets: the "
+    "mean over the text's other tokens."
+)
 TERMS = 3  # products of vectors that DeBERTa adds: q·k, and one or two with positions
 SCORES, WEIGHTS, VALUES = 0, 1, 2  # kinds of steps, by the numbers of their colours
 
@@ -244,9 +261,9 @@ def row_report(document: dict[str, Any]) -> Report:
     before, after = _beginning(document), _end(document)
     return Report(
         title,
-        [*map(Sentence, before), _table(document), *map(Sentence, after)],
+        [*map(Sentence, before), _table(document), *map(Sentence, after), *_block(document)],
         lambda: document,
-        itemgetter("keys"),
+        itemgetter("block" if "block" in document else "keys"),
         picture=[_Bars(document)],
         next=NextCommand("run", {"layer": document["layer"], "head": document["head"]}),
     )
@@ -400,6 +417,27 @@ def _table(document: Mapping[str, Any]) -> Table:
     sink = [["    sink", *(step.sink for step in steps)]] if "sink" in document else []
     rows += [None, *sink, ["    sum", *(step.total for step in steps)]]
     return Table([Column("key"), *(Column(step.heading, leaves=step.leaves) for step in steps)], rows)
+
+
+def _block(document: Mapping[str, Any]) -> list[Part]:
+    """Return a row a station of the block, and what the numbers are."""
+    if "block" not in document:
+        return []
+    signs = {"read": "  read: ", "part": "  of it: ", "added": "+ ", "stream": "= "}
+    rows: list[Sequence[str | Cell] | None] = []
+    for station in document["block"]:
+        figures = []
+        for name, digits in (("length", 2), ("cosine", 3), ("share", 2)):
+            others = "" if station["others"] is None else f" ({station['others'].get(name, 0):.{digits}f})"
+            figures.append(f"{station[name]:.{digits}f}{others}" if name in station else "")
+        rows.append([(signs[station["kind"]] if rows else "") + station["name"], *figures])
+    columns = [Column("vector"), Column("length (others)"), Column("cosine with x (others)"),
+               Column("added / stream (others)", leaves=1)]  # fmt: skip
+    return [
+        Sentence(f"layer {document['layer']}, {_name(document['query'])}: from x, the layer's input, to its output"),
+        Table(columns, rows),
+        Sentence(BLOCK),
+    ]
 
 
 # --- the picture ----------------------------------------------------------------------------------------
@@ -605,6 +643,15 @@ sink.raised | float | | exp(score - largest), part of `total`
 total | float | | the sum of raised
 output | [float]? | `[head_dim]` | Σ weight · v
 output_norm | float? | | length of output
+block | [object]? | | with `--block`: the query's vector after each step of the layer
+block.name | str
+block.kind | str | | stream: goes on; added: is added to it; read: is read by attention or feed-forward; part: what the
+    head alone adds
+block.vector | [float] | `[hidden_size]`
+block.length | float
+block.cosine | float | | with the layer's input
+block.share | float? | | for what is added: its length, divided by that of the vector it is added to
+block.others | {float} or null | | length, cosine and share as means of the text's other tokens, if any
 
-`.csv`: a row per entry of `keys`.
+`.csv`: a row per entry of `keys`, with `--block` of `block`.
 """
