@@ -17,7 +17,7 @@ import numpy as np
 
 from attncli.analysis.luck import LEVEL, mean_interval, student
 from attncli.analysis.patterns import BROAD_BELOW
-from attncli.base.arrays import Bools, Brief, Doubles
+from attncli.base.arrays import Bools, Brief, Doubles, Floats
 from attncli.base.cache import DIGEST, cache_directory, keep_newest
 from attncli.base.schema import list_of, one_of
 from attncli.base.untrusted import read_json
@@ -28,7 +28,7 @@ COPIES = 0.25  # of the tokens: half of the way from chance, which is 0.5, to 1
 FEEDS = 0.1  # of the induction heads' score
 RETRIEVES = 0.1  # of the copied tokens (Wu et al. 2024, section 2)
 MOVES = 0.1  # of the weight, above every head with shuffled matrices
-IDLE = 0.9  # of the layer's mean addition is missing
+IDLE = 0.5  # of the layer's mean addition is missing
 
 FEWEST = 3  # texts or draws that an interval needs
 LONGEST = 2**22  # bytes of labels in the cache
@@ -149,7 +149,7 @@ def labels_of(kinds: Iterable[Judged]) -> dict[tuple[int, int], list[str]]:
 DISTANCES = (*range(-8, -1), *range(2, 9))  # of the kind "offset"
 
 
-def mean_at(maps: Doubles, queries: Sequence[int], shift: int) -> Doubles:
+def mean_at(maps: Doubles | Floats, queries: Sequence[int], shift: int) -> Doubles:
     """Return the mean weight from these queries to the keys `shift` places on, `[..., query, key]` -> `[...]`."""
     places = np.asarray(queries)
     found: Doubles = maps[..., places, places + shift].mean(axis=-1, dtype=np.float64)

@@ -200,30 +200,22 @@ def measure_kinds(opened: "Engine", statistics: "Statistics", progress: Progress
             found = attempt(["retrieval"], lambda: needles(model, advance))
         if found:
             measures["retrieval"] = [retrieval(model, found)]
-    judged = {
-        name: Judged(kind, why_not=why_not[name])
-        if name in why_not
-        else Judged(kind, measures[name], "", beside.get(name, {}))
-        for name, kind in KINDS.items()
-        if name in why_not or name in measures
-    }
+
+    def judge(name: str) -> Judged:
+        if name in why_not:
+            return Judged(KINDS[name], why_not=why_not[name])
+        return Judged(KINDS[name], measures[name], beside=beside.get(name, {}))
+
     if "feeds induction" not in why_not:
-        induction = judged["induction"].heads
-        fed = (
-            [one for one in judged["previous"].heads if induction and one[0] < max(induction)[0]]
-            if "previous" in judged
-            else []
-        )
-        if fed:
-            with progress(len(fed), "previous heads") as advance:
-                measure = feeding(model, draws, fed, induction, SEED, advance)
-            judged["feeds induction"] = Judged(KINDS["feeds induction"], [measure])
+        previous, induction = (judge(name).heads for name in ("previous", "induction"))
+        before = [one for one in previous if induction and one[0] < max(induction)[0]]
+        if before:
+            with progress(len(before), "previous heads") as advance:
+                measures["feeds induction"] = [feeding(model, draws, before, induction, SEED, advance)]
         else:
-            judged["feeds induction"] = Judged(
-                KINDS["feeds induction"], why_not="no previous head before an induction head"
-            )
-    ordered = [judged[name] for name in KINDS]
-    return Found(statistics, ordered, _matter(model, ordered, draws, found or [], progress))
+            why_not["feeds induction"] = "no head with the label previous stands before an induction head"
+    judged = list(map(judge, KINDS))
+    return Found(statistics, judged, _matter(model, judged, draws, found or [], progress))
 
 
 def _measured(
@@ -337,7 +329,7 @@ def _report(found: Found, top: int) -> Report:
         LabelGrid(title, grid, labels),
         Table(COLUMNS, [_row(one, found.matter.get(one.kind.name), top) for one in found.kinds if one.measures]),
         Sentence(LEGEND),
-        *map(Sentence, _about_silencing(found.matter)),
+        *map(Sentence, [*_details(found.kinds), *_about_silencing(found.matter)]),
         *([Sentence(printable(f"not measured: {'; '.join(missing)}"))] if missing else []),
     ]
     layer, head = next(iter(found.kinds[list(KINDS).index("induction")].heads or labels), (0, 0))
@@ -371,14 +363,33 @@ def _row(judged: Judged, matter: "Matter | None", top: int) -> list[str]:
     ]
 
 
+def _details(kinds: Sequence[Judged]) -> list[str]:
+    """Return what stands beside the scores of sinks and of induction heads."""
+    of_kind, found = {one.kind.name: one for one in kinds}, []
+    sink, induction = of_kind["sink"], of_kind["induction"]
+    if sink.heads:
+        length = np.median([sink.beside["first value"][head] for head in sink.heads])
+        found.append(f"sink: the first token's transformed value is {length:.2f} times as long as the others' (median)")
+    if induction.measures:
+        match, copies = induction.measures
+        only = [(int(layer), int(head)) for layer, head in np.argwhere(match.holds & ~copies.holds)]
+        names = ", ".join("{}.{} ({:.2f})".format(*head, copies.score[head]) for head in only)
+        found.append(
+            "induction: a head has to attend to what followed the same token, and to raise its logit directly more "
+            f"often than the null by {copies.least:g} (copying)"
+            + (f"; these attend to it, and don't copy: {names}" if names else "")
+        )
+    return found
+
+
 def _about_silencing(matter: "Mapping[str, Matter]") -> list[str]:
     """Return which output the effects of silencing are about."""
     kinds: dict[str, list[str]] = {}
     for name, one in matter.items():
         kinds.setdefault(one.output, []).append(name)
     each = [f"{output} ({', '.join(names)})" for output, names in kinds.items()]
-    text = "silenced: the change without all heads of the kind. Random heads: without as many others, 3 times. It is of the "
-    return [f"{text}{'; of the '.join(each)}."] if each else []
+    text = "silenced: the change without all heads of the kind; random heads: without as many others, three times"
+    return [f"{text}. It is of the {'; of the '.join(each)}."] if each else []
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ Random tokens say nothing. What a head does on them comes from their places, and
 """
 
 import copy
+import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from attncli.analysis.kinds import (
 )
 from attncli.analysis.luck import wilson
 from attncli.base.arrays import Array, Doubles
-from attncli.base.errors import RequestError
+from attncli.base.errors import Notice, RequestError
 from attncli.corpus.statistics import Statistics
 from attncli.corpus.usual import lines
 from attncli.models.block import Block, Tap
@@ -133,11 +134,12 @@ def on_random_tokens(model: Engine, draws: Draws, advance: Advance) -> dict[str,
         profiles.append([mean_at(once.weights, inner, shift) for shift in DISTANCES])
         maps.append(once.weights[:, :, list(draws.every)])
         advance()
-    made = {
-        name: Measure.of("random tokens", *map(np.array, zip(*pairs, strict=True)), SHARE)
-        for name, pairs in samples.items()
-    }
-    made["offset"] = Measure.of("random tokens", *offset_samples(np.array(profiles)), SHARE)
+    made = {}
+    for name, pairs in samples.items():
+        scores, nulls = map(np.array, zip(*pairs, strict=True))
+        made[name] = Measure.of("random tokens", scores, nulls, SHARE)
+    scores, nulls = offset_samples(np.array(profiles))
+    made["offset"] = Measure.of("random tokens", scores, nulls, SHARE)
     content = moved(np.array(maps))
     made["content"] = Measure.of("random tokens", content, np.zeros_like(content), MOVES)
     return made
@@ -152,6 +154,13 @@ def on_texts(statistics: Statistics) -> dict[str, Measure]:
         place = statistics.figure(figure), statistics.spread_of(figure)
         made[kind] = Measure.of_texts("texts", *place, statistics.texts, chance, SHARE)
     return made
+
+
+def sample_tokens(model: Engine) -> list[Tokens]:
+    """Return the tokens of the sample texts, with the other half that an encoder-decoder needs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)  # that one of these texts was cut is not worth a Notice
+        return [model.ready(model.tokenizer.encode(text)) for text in lines()]
 
 
 # --- what heads add -------------------------------------------------------------------------------------
@@ -185,7 +194,7 @@ class Additions(Tap):
         return made, last
 
     def products(self, directions: Tensor) -> Doubles:
-        """Return the products of what each head adds at the tokens with `[token, hidden_size]`, `[layer, head, token]`."""
+        """Multiply what each head adds by vectors `[token, hidden_size]`: `[layer, head, token]`."""
         every = [torch.einsum("hqd,ohd,qo->hq", *self.kept[layer][:2], directions) for layer in sorted(self.kept)]
         return torch.stack(every).double().cpu().numpy()
 
@@ -206,8 +215,8 @@ class Additions(Tap):
 def idleness(model: InTorch, advance: Advance) -> tuple[Measure, Doubles]:
     """Return the measure of idle heads, and the lengths of the first token's values, over the sample texts."""
     sizes, values = [], []
-    for text in lines():
-        additions, _ = Additions.of(model, model.ready(model.tokenizer.encode(text)))
+    for tokens in sample_tokens(model):
+        additions, _ = Additions.of(model, tokens)
         sizes.append(1 - additions.sizes())
         values.append(additions.first_value())
         advance()
@@ -305,7 +314,7 @@ def retrieval(model: Engine, found: Sequence[Needle]) -> Measure:
 
     The null is the place two tokens further on. The intervals are Wilson's, which take tokens for independent.
     """
-    hits, others, count = np.zeros((2, model.layers, model.heads)), None, 0
+    hits, count = np.zeros((2, model.layers, model.heads)), 0
     for one in found:
         [record] = model.attend_tokens([one.text])
         for number, sources in enumerate(one.sources):

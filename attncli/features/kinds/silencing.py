@@ -8,8 +8,7 @@ import torch
 
 from attncli.analysis.kinds import FEEDS, Judged, Measure
 from attncli.base.arrays import Doubles
-from attncli.corpus.usual import lines
-from attncli.features.kinds.measuring import Advance, Draws, Needle
+from attncli.features.kinds.measuring import Advance, Draws, Needle, sample_tokens
 from attncli.models.devices import InTorch
 from attncli.models.engine import Engine
 from attncli.models.generation import next_output
@@ -70,7 +69,7 @@ class Matter:
 
 def outputs_for(model: InTorch, draws: Draws | None, found: Sequence[Needle]) -> dict[str, tuple[str, Measured]]:
     """Return the output that each kind is about, by its name, in words and as a function; "" is any other kind."""
-    texts = [model.ready(model.tokenizer.encode(text)) for text in lines()[:ASKED]]
+    texts = sample_tokens(model)[:ASKED]
     if "next" not in model.outputs():
         before = _last(model, texts)
         return {
