@@ -19,7 +19,7 @@ from attncli.analysis.luck import LEVEL, mean_interval, student
 from attncli.analysis.patterns import BROAD_BELOW
 from attncli.base.arrays import Bools, Brief, Doubles, Floats
 from attncli.base.cache import DIGEST, cache_directory, keep_newest
-from attncli.base.schema import list_of, one_of
+from attncli.base.schema import anything, fields, list_of, one_of, text
 from attncli.base.untrusted import read_json
 
 # The smallest effects that get a label, above the null.
@@ -182,26 +182,29 @@ def moved(maps: Doubles) -> Doubles:
 # --- the cache ------------------------------------------------------------------------------------------
 
 
-def keep_kinds(sha256: str, labels: Mapping[tuple[int, int], Sequence[str]]) -> None:
-    """Keep the labels of a checkpoint's heads in the cache, by its digest."""
+def keep_kinds(sha256: str, part: str, labels: Mapping[tuple[int, int], Sequence[str]]) -> None:
+    """Keep the labels of the heads of a part ("encoder", "decoder") in the cache, by the checkpoint's digest."""
     if DIGEST.fullmatch(sha256):
-        table = {"{}.{}".format(*head): list(names) for head, names in labels.items()}
-        keep_newest(_path(sha256), lambda path: path.write_text(json.dumps(table), encoding="utf-8"))
+        kept = {"part": part, "heads": {"{}.{}".format(*head): list(names) for head, names in labels.items()}}
+        keep_newest(_path(sha256), lambda path: path.write_text(json.dumps(kept), encoding="utf-8"))
 
 
-def kinds_of(sha256: str) -> dict[str, list[str]]:
-    """Return the labels of a checkpoint's heads, by name ("3.1"), as last measured here; empty if they were not."""
+def kinds_of(sha256: str, part: str) -> dict[str, list[str]]:
+    """Return the labels of heads by name ("3.1"), as this machine last measured them; empty if it did not."""
     if not DIGEST.fullmatch(sha256):
         return {}
     try:
         found = read_json(_path(sha256), LONGEST)
-        if type(found) is not dict:
-            return {}
-        for name, labels in found.items():
+        KEPT(found, "it")
+        for name, labels in found["heads"].items():
             list_of(one_of(KINDS))(labels, name)
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttributeError):
         return {}
-    return found
+    heads: dict[str, list[str]] = found["heads"]
+    return heads if found["part"] == part else {}
+
+
+KEPT = fields({"part": text(), "heads": anything})
 
 
 def _path(sha256: str) -> Path:

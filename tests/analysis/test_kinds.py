@@ -106,12 +106,14 @@ def test_the_mean_weight_at_a_distance():
     assert mean_at(maps, range(1, 4), -1) == np.mean([maps[1, 0], maps[2, 1], maps[3, 2]])
 
 
-def test_labels_are_kept_by_digest(tmp_path, monkeypatch):
+def test_labels_are_kept_by_digest_and_part(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
-    assert kinds_of(DIGEST) == {}
-    keep_kinds(DIGEST, {(1, 2): ["induction", "sink"]})
-    assert kinds_of(DIGEST) == {"1.2": ["induction", "sink"]} and kinds_of("") == {}
+    assert kinds_of(DIGEST, "decoder") == {}
+    keep_kinds(DIGEST, "decoder", {(1, 2): ["induction", "sink"]})
+    assert kinds_of(DIGEST, "decoder") == {"1.2": ["induction", "sink"]}
+    assert kinds_of("", "decoder") == kinds_of(DIGEST, "encoder") == {}
     [path] = (tmp_path / "kinds").iterdir()
-    for damaged in ("", "[]", '{"1.2": "sink"}', '{"1.2": ["unheard of"]}'):
-        path.write_text(damaged)
-        assert kinds_of(DIGEST) == {}
+    for heads in ("[]", '{"1.2": "sink"}', '{"1.2": ["unheard of"]}'):
+        for damaged in ("", heads, f'{{"part": "decoder", "heads": {heads}}}'):
+            path.write_text(damaged)
+            assert kinds_of(DIGEST, "decoder") == {}

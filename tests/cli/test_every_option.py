@@ -259,6 +259,8 @@ SILENT_HERE = {
     ("stats -m t5 lines.txt --json", "stride"): "no text here is longer than what is read at once",
     (f"kinds {M}", "top"): "no head of a random network has a label",
     (f"kinds {M} lines.txt", "top"): "no head of a random network has a label",
+    (f"kinds {M}", "dtype"): "rounding does not show in two decimals",
+    (f"kinds {M} lines.txt", "dtype"): "rounding does not show in two decimals",
     (f"run {M} --words @", "top_k"): "under a small map there is room for one long word",
 }
 # These take minutes, and are tried small in tests of their own.

@@ -168,7 +168,7 @@ def test_a_report_names_every_kind_and_the_cache_keeps_its_labels(attncli, tiny,
     result = attncli("kinds", "-m", place, "--json")
     document = json.loads(result.out)
     assert [one["kind"] for one in document["kinds"]] == list(KINDS)
-    assert kinds_of(document["model"]["sha256"]) == {}
+    assert kinds_of(document["model"]["sha256"], "encoder") == {}
     table = attncli("kinds", "-m", place).out
     assert all(re.search(rf"\b{name}\b", table) for name in KINDS)
 
@@ -193,3 +193,16 @@ def test_induction_heads_of_a_trained_decoder_agree_with_a_direct_computation(sm
     for kind in ("induction", "feeds induction", "retrieval"):
         matter = found.matter[kind]
         assert matter.effect > max(matter.random) + 0.5, kind
+
+
+def test_run_names_the_kinds_of_a_head_once_they_are_measured(attncli, by_hand, tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
+    place = str(by_hand.place.path)
+    line = ("run", "-m", place, "-l", "0", "-H", "0", "the cat sat")
+    assert "kinds:" not in attncli(*line).out
+    assert attncli("kinds", "-m", place).code == 0
+    assert "; kinds: previous, feeds induction\n" in attncli(*line).out
+    assert "kinds:" not in attncli(*line, "--without", "0.1").out
+    assert (
+        "kinds:" not in attncli(*(word.replace("0", "1") if word == "0" else word for word in line[:-1]), "the cat").out
+    )

@@ -98,7 +98,7 @@ class Kinds(CorpusFeature):
             with corpora.show_counts(progress) as show:
                 statistics = count_files(opened, self.files, reading, where=where, show=show)
         found = measure_kinds(opened, statistics, progress)
-        keep_kinds(opened.sha256, labels_of(found.kinds))
+        keep_kinds(opened.sha256, opened.kind(None), labels_of(found.kinds))
         return _report(found, self.top)
 
 

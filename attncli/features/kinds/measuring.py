@@ -71,8 +71,8 @@ class Draws:
         frame = tokenizer.encode("a")
         places = between(frame)
         head, tail = frame.take(range(places.start)), frame.take(range(places.stop, len(frame)))
-        size, special = min(tokenizer.vocab_size, tokenizer.backend.get_vocab_size()), tokenizer.special_ids
-        ordinary = [one for one in range(size) if one not in special and tokenizer.backend.id_to_token(one)]
+        names = {*tokenizer.backend.get_vocab().values()} - tokenizer.special_ids
+        ordinary = sorted(number for number in names if number < tokenizer.vocab_size)
         half = min(HALF, (tokenizer.max_tokens - len(head) - len(tail)) // 2, len(ordinary) // 2)
         if half < LEAST_HALF:
             need = f"{2 * LEAST_HALF} different tokens in a text are needed, and {model.place.name} has room for"
