@@ -21,6 +21,7 @@ from attncli.base.arrays import Bools, Brief, Doubles, Floats
 from attncli.base.cache import DIGEST, cache_directory, keep_newest
 from attncli.base.schema import anything, fields, list_of, one_of, text
 from attncli.base.untrusted import read_json
+from attncli.record.parts import ModelInfo
 
 # The smallest effects that get a label, above the null.
 SHARE = BROAD_BELOW  # of the weight: the labels of `stats`, too, begin there
@@ -189,12 +190,15 @@ def keep_kinds(sha256: str, part: str, labels: Mapping[tuple[int, int], Sequence
         keep_newest(_path(sha256), lambda path: path.write_text(json.dumps(kept), encoding="utf-8"))
 
 
-def kinds_of(sha256: str, part: str) -> dict[str, list[str]]:
-    """Return the labels of heads by name ("3.1"), as this machine last measured them; empty if it did not."""
-    if not DIGEST.fullmatch(sha256):
+def kinds_of(model: ModelInfo, part: str) -> dict[str, list[str]]:
+    """Return the labels of heads by name ("3.1"), as this machine last measured them.
+
+    They are empty if it did not, and for a model with changes.
+    """
+    if model.changes or not DIGEST.fullmatch(model.sha256):
         return {}
     try:
-        found = read_json(_path(sha256), LONGEST)
+        found = read_json(_path(model.sha256), LONGEST)
         KEPT(found, "it")
         for name, labels in found["heads"].items():
             list_of(one_of(KINDS))(labels, name)

@@ -451,8 +451,7 @@ def describe_head(
 
 def _kinds(record: AttentionRecord, layer: int, head: int) -> str:
     """Return the kinds of a head that `attncli kinds` has measured, as the end of a line; "" if there are none."""
-    measured = {} if record.model.changes else kinds_of(record.model.sha256, record.kind)
-    names = measured.get(f"{layer}.{head}", [])
+    names = kinds_of(record.model, record.kind).get(f"{layer}.{head}", [])
     return f"; kinds: {', '.join(names)}" if names else ""
 
 

@@ -1,5 +1,7 @@
 """The rule for a label, and the measures on maps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from attncli.analysis.kinds import (
     offset_samples,
 )
 from attncli.analysis.luck import LEVEL
+from attncli.record import ModelInfo
 
 HEADS = (6, 12)
 DIGEST = "ab" * 32
@@ -108,12 +111,14 @@ def test_the_mean_weight_at_a_distance():
 
 def test_labels_are_kept_by_digest_and_part(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
-    assert kinds_of(DIGEST, "decoder") == {}
+    model = ModelInfo("made-up", "", DIGEST, 2, 3, 6)
+    assert kinds_of(model, "decoder") == {}
     keep_kinds(DIGEST, "decoder", {(1, 2): ["induction", "sink"]})
-    assert kinds_of(DIGEST, "decoder") == {"1.2": ["induction", "sink"]}
-    assert kinds_of("", "decoder") == kinds_of(DIGEST, "encoder") == {}
+    assert kinds_of(model, "decoder") == {"1.2": ["induction", "sink"]}
+    others = replace(model, sha256=""), replace(model, sha256="cd" * 32), replace(model, changes="without 0.1")
+    assert kinds_of(model, "encoder") == {} and not any(kinds_of(other, "decoder") for other in others)
     [path] = (tmp_path / "kinds").iterdir()
     for heads in ("[]", '{"1.2": "sink"}', '{"1.2": ["unheard of"]}'):
         for damaged in ("", heads, f'{{"part": "decoder", "heads": {heads}}}'):
             path.write_text(damaged)
-            assert kinds_of(DIGEST, "decoder") == {}
+            assert kinds_of(model, "decoder") == {}
