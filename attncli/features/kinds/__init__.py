@@ -324,13 +324,12 @@ def _report(found: Found, top: int) -> Report:
         if one.measures
     ]
     grid = HeadGrid(panels, range(model.layers), range(model.heads), "score", most=1.0)
-    missing = [f"{one.kind.name} ({one.why_not})" for one in found.kinds if one.why_not]
     parts: list[Part] = [
         LabelGrid(title, grid, labels),
         Table(COLUMNS, [_row(one, found.matter.get(one.kind.name), top) for one in found.kinds if one.measures]),
         Sentence(LEGEND),
         *map(Sentence, [*_details(found.kinds), *_about_silencing(found.matter)]),
-        *([Sentence(printable(f"not measured: {'; '.join(missing)}"))] if missing else []),
+        *map(Sentence, _not_measured(found.kinds)),
     ]
     layer, head = next(iter(found.kinds[list(KINDS).index("induction")].heads or labels), (0, 0))
     return Report(
@@ -380,6 +379,15 @@ def _details(kinds: Sequence[Judged]) -> list[str]:
             + (f"; these attend to it, and don't copy: {names}" if names else "")
         )
     return found
+
+
+def _not_measured(kinds: Sequence[Judged]) -> list[str]:
+    """Return which kinds can't be measured on the model, and why."""
+    reasons: dict[str, list[str]] = {}
+    for one in kinds:
+        if one.why_not:
+            reasons.setdefault(one.why_not, []).append(one.kind.name)
+    return [f"not measured: {', '.join(names)}: {printable(why)}" for why, names in reasons.items()]
 
 
 def _about_silencing(matter: "Mapping[str, Matter]") -> list[str]:
