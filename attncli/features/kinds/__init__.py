@@ -396,7 +396,7 @@ def _about_silencing(matter: "Mapping[str, Matter]") -> list[str]:
     for name, one in matter.items():
         kinds.setdefault(one.output, []).append(name)
     each = [f"{output} ({', '.join(names)})" for output, names in kinds.items()]
-    text = "silenced: the change without all heads of the kind; random heads: without as many others, three times"
+    text = "silenced: the change without all heads of the kind; random heads: without as many others, three times (blank where there are fewer)"
     return [f"{text}. It is of the {'; of the '.join(each)}."] if each else []
 
 
@@ -424,7 +424,7 @@ class LabelGrid(Part):
         named = [kind for kind in KINDS.values() if any(kind.name in names for names in self.labels.values())]
         legend = "  ".join(f"{kind.glyph} {kind.name}" for kind in named)
         grid = head_grid(self.grid.layers, self.grid.heads, cell, canvas, (wide,))
-        return [*grid, Prose(f"{legend}  {nothing} {NONE}", canvas.faint), Text()]
+        return [*grid, Prose(f"{legend}  {nothing} {NONE}".strip(), canvas.faint)]
 
     def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
         from attncli.report.figure import figure_of
