@@ -396,7 +396,10 @@ def _about_silencing(matter: "Mapping[str, Matter]") -> list[str]:
     for name, one in matter.items():
         kinds.setdefault(one.output, []).append(name)
     each = [f"{output} ({', '.join(names)})" for output, names in kinds.items()]
-    text = "silenced: the change without all heads of the kind; random heads: without as many others, three times (blank where there are fewer)"
+    text = (
+        "silenced: the change without all heads of the kind; random heads: without as many others, three times (blank "
+        "where there are fewer)"
+    )
     return [f"{text}. It is of the {'; of the '.join(each)}."] if each else []
 
 
