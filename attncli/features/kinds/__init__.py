@@ -318,12 +318,8 @@ def _report(found: Found, top: int) -> Report:
         f"{statistics.texts:,} texts",
         *(["PARTIAL"] if statistics.partial else []),
     ]
-    panels = [
-        Panel(one.kind.name, np.nan_to_num(one.measures[0].score), one.kind.about)
-        for one in found.kinds
-        if one.measures
-    ]
-    grid = HeadGrid(panels, range(model.layers), range(model.heads), "score", most=1.0)
+    measured = [(one.kind.name, np.nan_to_num(one.measures[0].score)) for one in found.kinds if one.measures]
+    grid = HeadGrid([Panel(*one) for one in measured], range(model.layers), range(model.heads), "score", most=1.0)
     parts: list[Part] = [
         LabelGrid(title, grid, labels),
         Table(COLUMNS, [_row(one, found.matter.get(one.kind.name), top) for one in found.kinds if one.measures]),
