@@ -293,13 +293,12 @@ def _matter(
 COLUMNS = (
     Column("kind", "name"),
     Column("heads"),
-    Column("clearest", "name", leaves=4),
+    Column("clearest", "name", leaves=3),
     Column("score"),
-    Column("interval", leaves=3),
+    Column("interval", leaves=1),
     Column("null"),
     Column("shuffled", leaves=2),
-    Column("silenced"),
-    Column("random heads", leaves=1),
+    Column("silenced (random heads)", leaves=4),
 )
 LEGEND = (
     "score: of the clearest head (in brackets: the largest of any head, where no head has the label). Interval: right "
@@ -353,9 +352,14 @@ def _row(judged: Judged, matter: "Matter | None", top: int) -> list[str]:
         f"{max(measure.low[clearest], 0):.2f} to {min(measure.high[clearest], 1):.2f}",
         f"{measure.null[clearest]:.2f}",
         "" if measure.floor is None else f"{measure.floor:.2f}",
-        "" if matter is None else signed(matter.effect),
-        "" if matter is None or not matter.random else f"{signed(min(matter.random))} to {signed(max(matter.random))}",
+        "" if matter is None else _silenced(matter),
     ]
+
+
+def _silenced(matter: "Matter") -> str:
+    """Return the effect of silencing a kind, and in brackets the least and the largest of random heads."""
+    ends = f" ({signed(min(matter.random))} to {signed(max(matter.random))})" if matter.random else ""
+    return signed(matter.effect) + ends
 
 
 def _details(kinds: Sequence[Judged]) -> list[str]:
@@ -393,8 +397,8 @@ def _about_silencing(matter: "Mapping[str, Matter]") -> list[str]:
         kinds.setdefault(one.output, []).append(name)
     each = [f"{output} ({', '.join(names)})" for output, names in kinds.items()]
     text = (
-        "silenced: the change without all heads of the kind; random heads: without as many others, three times (blank "
-        "where there are fewer)"
+        "silenced: the change without all heads of the kind (in brackets: without as many random other heads, three "
+        "times, where there are so many)"
     )
     return [f"{text}. It is of the {'; of the '.join(each)}."] if each else []
 
