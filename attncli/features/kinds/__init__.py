@@ -6,10 +6,10 @@ them.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 
@@ -32,11 +32,14 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from attncli.corpus.statistics import Statistics
+    from attncli.features.kinds.measuring import Draws, Needle
     from attncli.features.kinds.silencing import Matter
+    from attncli.models.devices import InTorch
     from attncli.models.engine import Engine
     from attncli.report.canvas import Canvas
     from attncli.report.paper import Paper
 
+T = TypeVar("T")
 SEED = 0  # of random tokens, shuffled matrices and random heads
 NONE = "none"
 
@@ -98,7 +101,8 @@ class Kinds(CorpusFeature):
             with corpora.show_counts(progress) as show:
                 statistics = count_files(opened, self.files, reading, where=where, show=show)
         found = measure_kinds(opened, statistics, progress)
-        keep_kinds(opened.sha256, opened.kind(None), labels_of(found.kinds))
+        if not statistics.partial:
+            keep_kinds(opened.sha256, opened.kind(None), labels_of(found.kinds))
         return _report(found, self.top)
 
 
@@ -173,12 +177,13 @@ def measure_kinds(opened: "Engine", statistics: "Statistics", progress: Progress
     assert isinstance(model, InTorch)
     why_not: dict[str, str] = {}
 
-    def attempt(names: Sequence[str], make: Any) -> Any:
+    def attempt(names: Sequence[str], make: Callable[[], T]) -> T | None:
         """Return what `make` returns; None, and a reason for these kinds, where the model can't be measured."""
         try:
             return make()
         except RequestError as error:
             why_not.update(dict.fromkeys(names, str(error)))
+            return None
 
     on_random = [name for name in KINDS if name not in ("separator", "punctuation", "retrieval", "idle")]
     draws = attempt(on_random, lambda: Draws.of(model, SEED))
@@ -206,7 +211,7 @@ def measure_kinds(opened: "Engine", statistics: "Statistics", progress: Progress
             return Judged(KINDS[name], why_not=why_not[name])
         return Judged(KINDS[name], measures[name], beside=beside.get(name, {}))
 
-    if "feeds induction" not in why_not:
+    if draws is not None and "feeds induction" not in why_not:
         previous, induction = (judge(name).heads for name in ("previous", "induction"))
         before = [one for one in previous if induction and one[0] < max(induction)[0]]
         if before:
@@ -219,7 +224,7 @@ def measure_kinds(opened: "Engine", statistics: "Statistics", progress: Progress
 
 
 def _measured(
-    model: Any, statistics: "Statistics", draws: Any, why_not: Mapping[str, str], progress: Progress
+    model: "InTorch", statistics: "Statistics", draws: "Draws | None", why_not: Mapping[str, str], progress: Progress
 ) -> tuple[dict[str, list[Measure]], dict[str, dict[str, Doubles]]]:
     """Return the measures by the names of kinds, and other numbers of every head likewise."""
     from attncli.corpus.usual import lines
@@ -246,7 +251,9 @@ def _measured(
     return measures, beside
 
 
-def _with_floors(model: Any, measures: dict[str, list[Measure]], draws: Any, progress: Progress) -> bool:
+def _with_floors(
+    model: "InTorch", measures: dict[str, list[Measure]], draws: "Draws | None", progress: Progress
+) -> bool:
     """Add the scores of the same network with shuffled matrices. Return whether there is one."""
     from attncli.corpus.reducer import corpus_statistics
     from attncli.corpus.usual import lines
@@ -270,7 +277,11 @@ def _with_floors(model: Any, measures: dict[str, list[Measure]], draws: Any, pro
 
 
 def _matter(
-    model: Any, judged: Sequence[Judged], draws: Any, found: Sequence[Any], progress: Progress
+    model: "InTorch",
+    judged: Sequence[Judged],
+    draws: "Draws | None",
+    found: "Sequence[Needle]",
+    progress: Progress,
 ) -> "dict[str, Matter]":
     """Measure what silencing the heads of each kind does, compared with random heads."""
     from attncli.features.kinds.silencing import RANDOM, matters, outputs_for
