@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from attncli.features.find import find
     from attncli.features.flow import flow
     from attncli.features.generate import generate
+    from attncli.features.kinds import kinds
     from attncli.features.mask import mask
     from attncli.features.patch import patch
     from attncli.features.probe import probe
@@ -52,6 +53,7 @@ HOMES = {
     "find": "attncli.features.find",
     "flow": "attncli.features.flow",
     "generate": "attncli.features.generate",
+    "kinds": "attncli.features.kinds",
     "mask": "attncli.features.mask",
     "patch": "attncli.features.patch",
     "probe": "attncli.features.probe",
@@ -84,6 +86,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "find",
     "flow",
     "generate",
+    "kinds",
     "mask",
     "patch",
     "probe",

@@ -1,4 +1,5 @@
-"""Tell luck in counts: the interval of a share, and a test of which of two heads is right more often.
+"""Tell luck in counts and in means: intervals of a share and of a mean, and a test of which of two heads is right more
+often.
 
 Words are taken for independent of each other.
 """
@@ -9,7 +10,11 @@ from statistics import NormalDist
 
 import numpy as np
 
+from attncli.base.arrays import Doubles
+
 LEVEL = 0.05  # how often luck may pass for more: once in 20
+STUDENT_STEPS = 2**16  # in which Student's distribution is summed, from 0 to FAR standard deviations
+FAR = 12.0
 
 
 def wilson(found: int, count: int, level: float) -> tuple[float, float]:
@@ -68,3 +73,25 @@ def sign_test(more: int, less: int) -> float:
     advises for two classifiers on one set of examples.
     """
     return at_most(less, more + less, 0.5)
+
+
+def mean_interval(samples: Doubles, covered: float) -> tuple[Doubles, Doubles]:
+    """Return both ends of an interval for the mean of `[sample, ...]`, at least 2 samples: mean ± t s / sqrt(n).
+
+    covered: how often such an interval contains the mean of normally distributed samples.
+    """
+    count, mean = len(samples), samples.mean(axis=0)
+    half = student(covered, count - 1) * samples.std(axis=0, ddof=1) / np.sqrt(count)
+    return mean - half, mean + half
+
+
+def student(share: float, freedom: int) -> float:
+    """Return the t within which, around 0, this share of Student's distribution lies (Student 1908).
+
+    t = sqrt(freedom) tan(angle), and the density of the angle is proportional to cos(angle) ** (freedom - 1).
+    """
+    most = min(np.pi / 2, FAR / np.sqrt(freedom))
+    step = most / STUDENT_STEPS
+    mass = np.cumsum(np.cos(step * (np.arange(STUDENT_STEPS) + 0.5)) ** (freedom - 1))
+    ends = step * np.arange(1, STUDENT_STEPS + 1)
+    return float(np.sqrt(freedom) * np.tan(np.interp(share * mass[-1], mass, ends)))

@@ -152,6 +152,11 @@ class Statistics:
         one: Doubles = self.figures[..., FIGURES.index(name)]
         return one
 
+    def spread_of(self, name: str) -> Doubles:
+        """Return the spread of one figure of all heads, `[layer, head]`."""
+        one: Doubles = self.spread[..., FIGURES.index(name)]
+        return one
+
     def save(self, path: str | Path) -> None:
         """Save as .json, .csv (a row per head) or .npz. Raises RequestError for another suffix."""
         save_statistics(self, Path(path))

@@ -57,6 +57,10 @@ class Backend:
         vocabulary: dict[str, int] = self.tokenizer.get_vocab()
         return vocabulary
 
+    def get_added_tokens_decoder(self) -> dict[int, Any]:
+        added: dict[int, Any] = self.tokenizer.added_tokens_decoder
+        return added
+
     def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
         text: str = self.tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)
         return text

@@ -69,11 +69,12 @@ export function hatching() {
   return maskOf(state.text, state.mask).hides ? "hatched: hidden" : "";
 }
 
-/** "previous 0.78"; "" of a mean */
+/** "previous 0.78", and the kinds that `attncli kinds` has measured: "previous 0.78 (induction)"; "" of a mean */
 export function kind(layer, head, text = state.text, mask = state.mask) {
-  const { label, share } = kindOf(text, mask, layer, head) ?? {};
+  const { label, share, measured } = kindOf(text, mask, layer, head) ?? {};
   if (label === undefined) return "";
-  return label === "broad" ? "broad" : `${label} ${share.toFixed(2)}`;
+  const kinds = measured?.length ? ` (${measured.join(", ")})` : "";
+  return (label === "broad" ? "broad" : `${label} ${share.toFixed(2)}`) + kinds;
 }
 
 /** What has to be said of a head of which not all weights are here; "" of one of which they are. */

@@ -276,7 +276,7 @@ export function hasVectors(text, name, layer, head) {
   return maskOf(text, name).vectors.heads.some((pair) => pair[0] === layer && pair[1] === head);
 }
 
-/** What a head does most: `{label, share, entropy}`; undefined for a mean. */
+/** What a head does most: `{label, share, entropy, measured}`; undefined for a mean. */
 export function kindOf(text, name, layer, head) {
   return maskOf(text, name).kinds[page.layers.indexOf(layer)]?.[page.heads.indexOf(head)];
 }

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from attncli.analysis.edges import Edge, Usual, edges
+from attncli.analysis.kinds import kinds_of
 from attncli.analysis.patterns import summarise
 from attncli.analysis.written import WrittenToken, written_tokens
 from attncli.base import __version__
@@ -257,7 +258,7 @@ def words_of(tokens: Tokens) -> str:
 def mask_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: FullHeads | None) -> dict[str, Any]:
     """Describe the maps of one text under one mask: weights, mask, and the pattern of each head."""
     summaries = summarise(record)
-    kinds = [[summaries[layer, head] for head in record.heads] for layer in record.layers]
+    measured = kinds_of(record.model, record.kind)
     return {
         "name": printable(record.mask_name),
         "levels": levels,
@@ -268,13 +269,14 @@ def mask_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: 
         "kinds": [
             [
                 {
-                    "label": kind.label.replace("_", " "),
-                    "share": round(kind.strength, 4),
-                    "entropy": round(kind.entropy, 4),
+                    "label": summaries[layer, head].label.replace("_", " "),
+                    "share": round(summaries[layer, head].strength, 4),
+                    "entropy": round(summaries[layer, head].entropy, 4),
+                    "measured": measured.get(f"{layer}.{head}", []),
                 }
-                for kind in row
+                for head in record.heads
             ]
-            for row in kinds
+            for layer in record.layers
         ],
     }
 

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attncli.analysis.edges import STRONG, Edge, Usual, clear_patterns, first_is_sink
+from attncli.analysis.kinds import kinds_of
 from attncli.analysis.patterns import BROAD, HeadSummary, counted_queries, most_attended, strongest, summarise
 from attncli.base.arrays import Floats
 from attncli.base.printable import visible
@@ -444,8 +445,14 @@ def describe_head(
     label = summary.label.replace("_", " ")
     shares = "  ".join(f"{name.replace('_', ' ')} {share:.2f}" for name, share in summary.shares.items())
     most = math.log(max(possible_keys(record, layer), 1))
-    entropy = f"entropy {summary.entropy:.2f} of at most {most:.2f} nats"
+    entropy = f"entropy {summary.entropy:.2f} of at most {most:.2f} nats{_kinds(record, layer, head)}"
     return f"{label}, {entropy}" if short or record.kind == "cross" else f"{label}: {shares}; {entropy}"
+
+
+def _kinds(record: AttentionRecord, layer: int, head: int) -> str:
+    """Return the kinds of a head that `attncli kinds` has measured, as the end of a line; "" if there are none."""
+    names = kinds_of(record.model, record.kind).get(f"{layer}.{head}", [])
+    return f"; kinds: {', '.join(names)}" if names else ""
 
 
 def strongest_keys(names: Sequence[str], row: Floats, top_k: int) -> list[tuple[str, str]]:

@@ -90,6 +90,7 @@ CALLS = {
         "stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.npz",
         "stats -m t5 --which decoder lines.txt",
     ],
+    "kinds": ["kinds -m minilm", "kinds -m gpt2 lines.txt"],
     "probe": [
         "probe -m tiny trees.conllu", "probe -m tiny trees.conllu --test other.conllu",
         "probe -m t5 --which decoder trees.conllu",
@@ -114,7 +115,7 @@ ODD: dict[str, Any] = {
     **{name: {"num_layers": 1} for name in ("encoder", "decoder", "text_config", "vision_config", "audio_config")},
 }
 APART = {"check"}  # starts a process
-SLOW = {"bench", "compare", "mechanisms", "similar", "stats", "trust", *APART}
+SLOW = {"bench", "compare", "kinds", "mechanisms", "similar", "stats", "trust", *APART}
 # Measured is something small: modules, names in them, and what they have here.
 SMALL = ((measuring.__name__, "SHAPES", (Shape(1, 8, 2, 1),)),)
 NEVER_SAVED = {"check", "models", "samples", "models show", "bench"}

@@ -205,6 +205,9 @@ WAYS = {
         "stats --from stats.json -o a.npz", "stats --from stats.json -o a.svg", "stats --from maps.npz",
         "stats --from maps.npz --json", "stats -m gpt2 lines.txt --json", "stats -m t5 lines.txt --json",
     ],
+    "kinds": [f"kinds {M}", f"kinds {M} lines.txt", f"kinds {M} lines.txt --json", f"kinds {M} -o a.csv",
+        f"kinds {M} -o a.svg", f"kinds {M} -o a.html",
+    ],
     "probe": [f"probe {M} trees.conllu", f"probe {M} trees.conllu --json", f"probe {M} trees.conllu -o a.svg",
         f"probe {M} trees.conllu -o a.csv", "probe -m t5 trees.conllu --json",
     ],
@@ -255,6 +258,10 @@ SILENT_HERE = {
     (f"run {M} --measure norm @", "dtype"): "rounding does not show in two decimals",
     (f"probe {M} trees.conllu -o a.csv", "dtype"): "rounding changes no guess at so few words",
     ("stats -m t5 lines.txt --json", "stride"): "no text here is longer than what is read at once",
+    (f"kinds {M}", "top"): "no head of a random network has a label",
+    (f"kinds {M} lines.txt", "top"): "no head of a random network has a label",
+    (f"kinds {M}", "dtype"): "rounding does not show in two decimals",
+    (f"kinds {M} lines.txt", "dtype"): "rounding does not show in two decimals",
     (f"run {M} --words @", "top_k"): "under a small map there is room for one long word",
 }
 # These take minutes, and are tried small in tests of their own.

@@ -10,11 +10,12 @@ from checkpoints import EACH, make_checkpoint
 from safetensors.torch import load_file, save_file
 
 from attncli import load_model
+from attncli.analysis.luck import mean_interval, student
 from attncli.effects.change import Unchanged, silence
 from attncli.effects.gradients import gate_gradients
 from attncli.effects.question import Asking, make_question
 from attncli.effects.reference import reference
-from attncli.features.ablate import Silencing, Ways, ablate, mean_interval, student
+from attncli.features.ablate import COVERED, Silencing, Ways, ablate
 from attncli.models.taps import Gates
 from attncli.models.transformers_peer import load_reference
 
@@ -120,7 +121,7 @@ def test_quantiles_of_students_distribution_are_scipys(freedom, share):
 
 def coverage(draw, mean):
     """Return the share of draws `[sample, draw, ...]` whose interval contains the mean."""
-    low, high = mean_interval(draw)
+    low, high = mean_interval(draw, COVERED)
     return float(np.mean((low <= mean) & (mean <= high)))
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
+from attncli.analysis.luck import mean_interval
 from attncli.base import choices
 from attncli.base.arrays import Brief, Doubles, largest_first, titled
 from attncli.base.choices import check_texts, describe
@@ -150,8 +151,6 @@ class Ablate(AskingFeature, CorpusFeature):
 
 FEWEST = 3  # texts that an interval of their mean needs
 COVERED = 0.96  # of intervals around normal effects hold the mean; around skewed ones, as real effects are, some 0.95
-STUDENT_STEPS = 2**16  # in which Student's distribution is summed, from 0 to FAR standard deviations
-FAR = 12.0
 
 
 @dataclass(frozen=True)
@@ -255,7 +254,7 @@ class Ablation:
         """
         if self.texts < FEWEST:
             return None
-        low, high = mean_interval(self.effects)
+        low, high = mean_interval(self.effects, COVERED)
         return (np.maximum(low, 0.0) if self.answer.kind in FROM_NOTHING else low), high
 
     def ranked(self) -> list[tuple[int, int]]:
@@ -305,25 +304,6 @@ class Ablation:
                 for curve in self.curves
             ]
         return document
-
-
-def mean_interval(samples: Doubles) -> tuple[Doubles, Doubles]:
-    """Return both ends of an interval for the mean of `[sample, ...]`, at least 2 samples: mean ± t s / sqrt(n)."""
-    count, mean = len(samples), samples.mean(axis=0)
-    half = student(COVERED, count - 1) * samples.std(axis=0, ddof=1) / np.sqrt(count)
-    return mean - half, mean + half
-
-
-def student(share: float, freedom: int) -> float:
-    """Return the t within which, around 0, this share of Student's distribution lies (Student 1908).
-
-    t = sqrt(freedom) tan(angle), and the density of the angle is proportional to cos(angle) ** (freedom - 1).
-    """
-    most = min(np.pi / 2, FAR / np.sqrt(freedom))
-    step = most / STUDENT_STEPS
-    mass = np.cumsum(np.cos(step * (np.arange(STUDENT_STEPS) + 0.5)) ** (freedom - 1))
-    ends = step * np.arange(1, STUDENT_STEPS + 1)
-    return float(np.sqrt(freedom) * np.tan(np.interp(share * mass[-1], mass, ends)))
 
 
 # --- what is computed -----------------------------------------------------------------------------------

@@ -1,0 +1,215 @@
+"""Kinds of heads: their definitions, and the rule that gives a head a label.
+
+A kind is labelled only where all of its measures hold: the interval lies above the null, the score lies above the null
+by at least `least`, and the interval lies above every head of the same network with shuffled matrices. Intervals are
+right for all heads and kinds together (Bonferroni), so that a network without any kind gets a label once in 20 times.
+
+`attncli/analysis/README.md` says what each label does not say.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from attncli.analysis.luck import LEVEL, mean_interval, student
+from attncli.analysis.patterns import BROAD_BELOW
+from attncli.base.arrays import Bools, Brief, Doubles, Floats
+from attncli.base.cache import DIGEST, cache_directory, keep_newest
+from attncli.base.schema import anything, fields, list_of, one_of, text
+from attncli.base.untrusted import read_json
+from attncli.record.parts import ModelInfo
+
+# The smallest effects that get a label, above the null.
+SHARE = BROAD_BELOW  # of the weight: the labels of `stats`, too, begin there
+COPIES = 0.25  # of the tokens: half of the way from chance, which is 0.5, to 1
+FEEDS = 0.1  # of the induction heads' score
+RETRIEVES = 0.1  # of the copied tokens (Wu et al. 2024, section 2)
+MOVES = 0.1  # of the weight, above every head with shuffled matrices
+IDLE = 0.5  # of the layer's mean addition is missing
+
+FEWEST = 3  # texts or draws that an interval needs
+LONGEST = 2**22  # bytes of labels in the cache
+
+
+class Kind(NamedTuple):
+    """A kind of head. glyph: its letter in a grid of heads. about: what is measured. null: what it is compared with."""
+
+    name: str
+    glyph: str
+    about: str
+    null: str
+
+
+ON_TEXTS = "on texts, and on random tokens"
+KINDS = {
+    one.name: one
+    for one in (
+        Kind("self", "o", f"weight on the token itself, {ON_TEXTS}", "uniform attention"),
+        Kind("previous", "p", f"weight on the token before, {ON_TEXTS}", "uniform attention"),
+        Kind("next", "n", f"weight on the token after, {ON_TEXTS}", "uniform attention"),
+        Kind("offset", "k", "weight at one distance of 2 to 8, on random tokens", "the other distances"),
+        Kind("sink", "S", f"weight on the first token, {ON_TEXTS}", "uniform attention"),
+        Kind("separator", "e", "weight on [SEP], on texts", "uniform attention"),
+        Kind("punctuation", ",", "weight on punctuation, on texts", "uniform attention"),
+        Kind("duplicate", "D", "weight on the same token before, on repeated tokens", "the place, without a repeat"),
+        Kind("induction", "I", "weight on what followed the same token, and copying", "the place, without a repeat"),
+        Kind("feeds induction", "F", "drop of induction without this previous head", "another head of the layer"),
+        Kind("retrieval", "R", "how often the strongest key is the copied token", "two tokens further on"),
+        Kind("content", "c", "weight that moves with the words", "shuffled matrices"),
+        Kind("idle", "z", "share of a mean addition that is missing", "the layer's mean head"),
+    )
+}
+OTHERWISE = ("content",)  # a label only of heads without another one
+
+
+@dataclass(frozen=True, repr=False)
+class Measure(Brief):
+    """One measure of every head: the score, the interval of its mean, and the null, `[layer, head]` each.
+
+    NaN where a head is not measured. least: the smallest difference from the null that gets a label. floor: the largest
+    score of a head with shuffled matrices; None where there is no such network.
+    """
+
+    name: str
+    score: Doubles
+    low: Doubles
+    high: Doubles
+    null: Doubles
+    least: float
+    floor: float | None = None
+
+    @classmethod
+    def of(cls, name: str, samples: Doubles, nulls: Doubles, least: float, heads: int | None = None) -> "Measure":
+        """Return the measure of draws and of their nulls, `[draw, layer, head]`. heads: the number of measured ones."""
+        null = nulls.mean(axis=0)
+        low, high = mean_interval(samples - nulls, covered(heads or samples[0].size))
+        return cls(name, samples.mean(axis=0), null + low, null + high, null, least)
+
+    @classmethod
+    def of_texts(cls, name: str, mean: Doubles, spread: Doubles, texts: int, null: Doubles, least: float) -> "Measure":
+        """Return the measure of means over texts, with the standard deviation of the texts' means."""
+        half = student(covered(mean.size), texts - 1) * spread / np.sqrt(texts - 1)
+        return cls(name, mean, mean - half, mean + half, np.broadcast_to(null, mean.shape), least)
+
+    def beside(self, shuffled: "Measure") -> "Measure":
+        """Return the measure with the floor that shuffled matrices give."""
+        return replace(self, floor=float(shuffled.score.max()))
+
+    @property
+    def holds(self) -> Bools:
+        """The heads of which it holds, bool `[layer, head]`."""
+        found: Bools = (self.low > self.null) & (self.score - self.null >= self.least)
+        return found if self.floor is None else found & (self.low > self.floor)
+
+
+def covered(heads: int) -> float:
+    """Return how often the interval of one head contains its mean, so that all do together (Bonferroni)."""
+    return 1 - 2 * LEVEL / (heads * len(KINDS))
+
+
+@dataclass(frozen=True, repr=False)
+class Judged(Brief):
+    """The heads of a kind. why_not: why it can't be measured on this model. beside: other numbers of every head."""
+
+    kind: Kind
+    measures: Sequence[Measure] = ()
+    why_not: str = ""
+    beside: Mapping[str, Doubles] = field(default_factory=dict)
+
+    @property
+    def labelled(self) -> Bools:
+        """The heads with this label, as far as other labels do not exclude it, bool `[layer, head]`."""
+        found: Bools = np.all([measure.holds for measure in self.measures], axis=0)
+        return found
+
+    @property
+    def heads(self) -> list[tuple[int, int]]:
+        """The heads with this label as (layer, head), the largest score first."""
+        if not self.measures:
+            return []
+        found = [(int(layer), int(head)) for layer, head in np.argwhere(self.labelled)]
+        return sorted(found, key=lambda one: -self.measures[0].score[one])
+
+
+def labels_of(kinds: Iterable[Judged]) -> dict[tuple[int, int], list[str]]:
+    """Return the labels of every head that has one, by (layer, head)."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for one in sorted(kinds, key=lambda one: one.kind.name in OTHERWISE):
+        for head in one.heads:
+            if one.kind.name not in OTHERWISE or head not in found:
+                found.setdefault(head, []).append(one.kind.name)
+    return dict(sorted(found.items()))
+
+
+# --- maps of random tokens ------------------------------------------------------------------------------
+
+DISTANCES = (*range(-8, -1), *range(2, 9))  # of the kind "offset"
+
+
+def mean_at(maps: Doubles | Floats, queries: Sequence[int], shift: int) -> Doubles:
+    """Return the mean weight from these queries to the keys `shift` places on, `[..., query, key]` -> `[...]`."""
+    places = np.asarray(queries)
+    found: Doubles = maps[..., places, places + shift].mean(axis=-1, dtype=np.float64)
+    return found
+
+
+def offset_samples(profile: Doubles) -> tuple[Doubles, Doubles]:
+    """Return the weight at each head's best distance, and its mean at the other ones, `[draw, layer, head]` each.
+
+    profile: by distance, `[draw, distance, layer, head]`. The best distance of a draw is that of the other draws, so
+    that the choice does not flatter the score.
+    """
+    count = profile.shape[1]
+    total = profile.sum(axis=0)
+    best = (total - profile).argmax(axis=1)[:, None]
+    scores = np.take_along_axis(profile, best, axis=1)[:, 0]
+    return scores, (profile.sum(axis=1) - scores) / (count - 1)
+
+
+def moved(maps: Doubles) -> Doubles:
+    """Return the weight that moves with the words, of maps of one size `[draw, layer, head, query, key]`.
+
+    It is the total variation between a draw's map and the mean map of the other draws, mean over queries.
+    """
+    total = maps.sum(axis=0)
+    found = [np.abs(one - (total - one) / (len(maps) - 1)).sum(axis=-1).mean(axis=-1) / 2 for one in maps]
+    return np.array(found, dtype=np.float64)
+
+
+# --- the cache ------------------------------------------------------------------------------------------
+
+
+def keep_kinds(sha256: str, part: str, labels: Mapping[tuple[int, int], Sequence[str]]) -> None:
+    """Keep the labels of the heads of a part ("encoder", "decoder") in the cache, by the checkpoint's digest."""
+    if DIGEST.fullmatch(sha256):
+        kept = {"part": part, "heads": {"{}.{}".format(*head): list(names) for head, names in labels.items()}}
+        keep_newest(_path(sha256), lambda path: path.write_text(json.dumps(kept), encoding="utf-8"))
+
+
+def kinds_of(model: ModelInfo, part: str) -> dict[str, list[str]]:
+    """Return the labels of heads by name ("3.1"), as this machine last measured them.
+
+    They are empty if it did not, and for a model with changes.
+    """
+    if model.changes or not DIGEST.fullmatch(model.sha256):
+        return {}
+    try:
+        found = read_json(_path(model.sha256), LONGEST)
+        KEPT(found, "it")
+        for name, labels in found["heads"].items():
+            list_of(one_of(KINDS))(labels, name)
+    except (OSError, ValueError, AttributeError):
+        return {}
+    heads: dict[str, list[str]] = found["heads"]
+    return heads if found["part"] == part else {}
+
+
+KEPT = fields({"part": text(), "heads": anything})
+
+
+def _path(sha256: str) -> Path:
+    return cache_directory() / "kinds" / f"{sha256}.json"

@@ -1,0 +1,486 @@
+"""Label the heads of a model by what they do, where measures say so, with chance beside every score.
+
+`attncli.analysis.kinds` defines the kinds and the rule for a label. `measuring` measures on random tokens, on texts and
+on needles; `silencing` asks whether the heads of a kind matter. The texts of a corpus are counted as `stats` counts
+them.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import numpy as np
+
+from attncli.analysis.kinds import FEWEST, KINDS, OTHERWISE, Judged, Measure, keep_kinds, labels_of
+from attncli.base.arrays import Doubles
+from attncli.base.errors import Notice, RequestError
+from attncli.base.printable import printable
+from attncli.base.progress import Progress, silent
+from attncli.features import corpora, options
+from attncli.features.corpora import CorpusFeature
+from attncli.features.feature import as_function
+from attncli.models.opening import Opening
+from attncli.record.display import model_name
+from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report.numbers import signed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from attncli.corpus.statistics import Statistics
+    from attncli.features.kinds.measuring import Draws, Needle
+    from attncli.features.kinds.silencing import Matter
+    from attncli.models.devices import InTorch
+    from attncli.models.engine import Engine
+    from attncli.report.canvas import Canvas
+    from attncli.report.paper import Paper
+
+T = TypeVar("T")
+SEED = 0  # of random tokens, shuffled matrices and random heads
+NONE = "none"
+
+
+@dataclass(eq=False)
+class Kinds(CorpusFeature):
+    """Label heads by what they do: induction, sink, retrieval ...
+
+    A head gets a label only where its score is far above chance, corrected for the number of heads, and above every
+    head of the same network with shuffled matrices. The table shows what silencing the heads of a kind does, compared
+    with random heads. FILES are texts for the positional kinds; by default the samples. `run` names the kinds later.
+
+    \b
+    Examples:
+      attncli kinds
+      attncli kinds sample_inputs/paragraph.txt sample_inputs/coreference.txt
+      attncli kinds -o kinds.csv
+    """
+
+    group = "Corpora and comparisons"
+    saved_as = "kinds of heads"
+
+    files: Annotated[list[str] | None, options.argument("FILES", "Texts: files, folders, patterns, addresses.")] = None
+    field: corpora.Field = None
+    skip_bad: corpora.SkipBad = False
+    limit: Annotated[
+        int | None,
+        options.option(
+            options.TEXT, "--limit", rare=True, min=1, metavar="N", help="Only the first N texts.", use="files"
+        ),
+    ] = None
+    sample: corpora.Sample = None
+    seed: corpora.Seed = 0
+    model: options.ModelName = "minilm"
+    top: Annotated[int, options.top("Name N heads of a kind.")] = 3
+    state: corpora.State = None
+    shard_mb: corpora.ShardMb = None
+    workers: corpora.Workers = None
+    on: corpora.On = "here"
+    worker_gpus: corpora.WorkerGpus = 0.0
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def report(self, progress: Progress = silent) -> Report:
+        if not self.files:
+            self.refuse_use("files", "without FILES")
+        where = self.where()
+        opened = Opening(self.model, self.device, self.dtype).open()
+        from attncli.corpus.reducer import corpus_statistics, count_files
+        from attncli.corpus.texts import TextFormat
+        from attncli.corpus.usual import lines
+
+        if not self.files:
+            statistics = corpus_statistics(opened, lines())
+        else:
+            reading = TextFormat(
+                field=self.field, skip_bad=self.skip_bad, limit=self.limit, sample=self.sample, seed=self.seed
+            )
+            with corpora.show_counts(progress) as show:
+                statistics = count_files(opened, self.files, reading, where=where, show=show)
+        found = measure_kinds(opened, statistics, progress)
+        if not statistics.partial:
+            keep_kinds(opened.sha256, opened.kind(None), labels_of(found.kinds))
+        return _report(found, self.top)
+
+
+kinds = as_function(Kinds)
+
+
+# --- what is computed -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Found:
+    """The kinds of a model's heads. statistics: of the texts. matter: by the name of a kind that has heads."""
+
+    statistics: "Statistics"
+    kinds: Sequence[Judged]
+    matter: "Mapping[str, Matter]"
+
+    def document(self) -> dict[str, Any]:
+        """Return the document of --json."""
+        labels, model = labels_of(self.kinds), self.statistics.model
+        return {
+            "model": model.document(),
+            "texts": self.statistics.texts,
+            "tokens": self.statistics.tokens,
+            "partial": self.statistics.partial,
+            "kinds": [self._kind_entry(one) for one in self.kinds],
+            "heads": [
+                {
+                    "layer": layer,
+                    "head": head,
+                    "labels": ",".join(labels.get((layer, head), [])),
+                    **{name: _by_kind(self.kinds, name, layer, head) for name in ("score", "null", "low", "high")},
+                    "beside": {
+                        name: float(numbers[layer, head]) for one in self.kinds for name, numbers in one.beside.items()
+                    },
+                }
+                for layer in range(model.layers)
+                for head in range(model.heads)
+            ],
+        }
+
+    def _kind_entry(self, judged: Judged) -> dict[str, Any]:
+        entry: dict[str, Any] = {"kind": judged.kind.name, "about": judged.kind.about, "null": judged.kind.null}
+        if judged.why_not:
+            return entry | {"why_not": judged.why_not}
+        entry["heads"] = [list(head) for head in judged.heads]
+        entry["measures"] = [{"on": one.name, "least": one.least, "shuffled": one.floor} for one in judged.measures]
+        if judged.kind.name in self.matter:
+            matter = self.matter[judged.kind.name]
+            entry["silenced"] = {"output": matter.output, "effect": matter.effect, "random": list(matter.random)}
+        return entry
+
+
+def _by_kind(kinds: Sequence[Judged], name: str, layer: int, head: int) -> dict[str, float]:
+    """Return a number of a head by the kinds that it is measured for."""
+    numbers = {one.kind.name: getattr(one.measures[0], name)[layer, head] for one in kinds if one.measures}
+    return {kind: float(number) for kind, number in numbers.items() if np.isfinite(number)}
+
+
+def measure_kinds(opened: "Engine", statistics: "Statistics", progress: Progress = silent) -> Found:
+    """Measure all kinds that the model can have. statistics: over texts, as `stats` counts them.
+
+    An encoder-decoder is measured by its encoder. Raises RequestError for a network that taps can't look into.
+    """
+    from attncli.features.kinds.measuring import Draws, needles, retrieval
+    from attncli.features.kinds.silencing import feeding
+    from attncli.models.devices import InTorch
+    from attncli.models.engine import require_tapped
+    from attncli.models.generation import next_output
+
+    model = require_tapped(opened, opened.to_itself(None))
+    assert isinstance(model, InTorch)
+    why_not: dict[str, str] = {}
+
+    def attempt(names: Sequence[str], make: Callable[[], T]) -> T | None:
+        """Return what `make` returns; None, and a reason for these kinds, where the model can't be measured."""
+        try:
+            return make()
+        except RequestError as error:
+            why_not.update(dict.fromkeys(names, str(error)))
+            return None
+
+    on_random = [name for name in KINDS if name not in ("separator", "punctuation", "retrieval", "idle")]
+    draws = attempt(on_random, lambda: Draws.of(model, SEED))
+    writing = ["induction", "feeds induction", "retrieval"]
+    attempt(writing, lambda: next_output(model))
+    if statistics.texts < FEWEST:
+        few = f"there are {statistics.texts} texts, and {FEWEST} are needed"
+        why_not.update(dict.fromkeys(("self", "previous", "next", "sink", "separator", "punctuation"), few))
+    if model.usual_mask(None) == "causal":
+        why_not["next"] = "a decoder sees no token after"
+    if not any(statistics.uniform(layer, "separator") for layer in range(model.layers)):
+        why_not.setdefault("separator", "the tokenizer adds no token after the first")
+    measures, beside = _measured(model, statistics, draws, why_not, progress)
+    if not _with_floors(model, measures, draws, progress):
+        why_not.setdefault("content", "transformers runs it, and attncli can't shuffle its matrices")
+    found = None
+    if "retrieval" not in why_not:
+        with progress(8, "needles") as advance:
+            found = attempt(["retrieval"], lambda: needles(model, advance))
+        if found:
+            measures["retrieval"] = [retrieval(model, found)]
+
+    def judge(name: str) -> Judged:
+        if name in why_not:
+            return Judged(KINDS[name], why_not=why_not[name])
+        return Judged(KINDS[name], measures[name], beside=beside.get(name, {}))
+
+    if draws is not None and "feeds induction" not in why_not:
+        previous, induction = (judge(name).heads for name in ("previous", "induction"))
+        before = [one for one in previous if induction and one[0] < max(induction)[0]]
+        if before:
+            with progress(len(before), "previous heads") as advance:
+                measures["feeds induction"] = [feeding(model, draws, before, induction, SEED, advance)]
+        else:
+            why_not["feeds induction"] = "no head with the label previous stands before an induction head"
+    judged = list(map(judge, KINDS))
+    return Found(statistics, judged, _matter(model, judged, draws, found or [], progress))
+
+
+def _measured(
+    model: "InTorch", statistics: "Statistics", draws: "Draws | None", why_not: Mapping[str, str], progress: Progress
+) -> tuple[dict[str, list[Measure]], dict[str, dict[str, Doubles]]]:
+    """Return the measures by the names of kinds, and other numbers of every head likewise."""
+    from attncli.corpus.usual import lines
+    from attncli.features.kinds.measuring import copying, idleness, on_random_tokens, on_texts
+
+    measures: dict[str, list[Measure]] = {}
+    beside: dict[str, dict[str, Doubles]] = {}
+    if statistics.texts >= FEWEST:
+        measures = {name: [one] for name, one in on_texts(statistics).items()}
+    if draws is not None:
+        with progress(len(draws.repeated), "random tokens") as advance:
+            for name, one in on_random_tokens(model, draws, advance).items():
+                measures.setdefault(name, []).append(one)
+        if "induction" not in why_not:
+            with progress(len(draws.repeated), "copying") as advance:
+                measures["induction"].append(copying(model, draws, advance))
+            natural = [draws.prefix(one.weights) for one in model.attend_tokens(draws.natural)]
+            copies = measures["induction"][1].score
+            beside["induction"] = {"copying": copies, "natural repeats": np.mean(natural, axis=0)}
+    with progress(len(lines()), "texts") as advance:
+        idle, values = idleness(model, advance)
+    measures["idle"] = [idle]
+    beside["sink"] = {"first value": values}
+    return measures, beside
+
+
+def _with_floors(
+    model: "InTorch", measures: dict[str, list[Measure]], draws: "Draws | None", progress: Progress
+) -> bool:
+    """Add the scores of the same network with shuffled matrices. Return whether there is one."""
+    from attncli.corpus.reducer import corpus_statistics
+    from attncli.corpus.usual import lines
+    from attncli.features.kinds.measuring import shuffle_matrices
+    from attncli.models.model import Model
+
+    if not isinstance(model, Model):
+        return False
+    shuffled = shuffle_matrices(model, SEED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)  # they were given for the model itself
+        only_maps = {"induction": ""}  # copying has a null of its own
+        found, _ = _measured(shuffled, corpus_statistics(shuffled, lines()), draws, only_maps, progress)
+    for name, own in measures.items():
+        floors = {one.name: one for one in found[name]}
+        measures[name] = [one.beside(floors[one.name]) if one.name in floors else one for one in own]
+    if draws is not None:
+        [content] = measures["content"]
+        measures["content"] = [replace(content, null=np.full_like(content.score, content.floor))]
+    return True
+
+
+def _matter(
+    model: "InTorch",
+    judged: Sequence[Judged],
+    draws: "Draws | None",
+    found: "Sequence[Needle]",
+    progress: Progress,
+) -> "dict[str, Matter]":
+    """Measure what silencing the heads of each kind does, compared with random heads."""
+    from attncli.features.kinds.silencing import RANDOM, matters, outputs_for
+
+    there = [one for one in judged if one.heads and one.kind.name not in OTHERWISE]
+    outputs = outputs_for(model, draws, found)
+    before: dict[str, float] = {}
+    made = {}
+    with progress(len(there) * (1 + RANDOM), "silenced heads") as advance:
+        for one in there:
+            about, measure = outputs.get(one.kind.name, outputs[""])
+            if about not in before:
+                before[about] = measure(model)
+            made[one.kind.name] = matters(model, one, (about, measure), before[about], SEED, advance)
+    return made
+
+
+# --- the report -----------------------------------------------------------------------------------------
+
+COLUMNS = (
+    Column("kind", "name"),
+    Column("heads"),
+    Column("clearest", "name", leaves=3),
+    Column("score"),
+    Column("interval", leaves=1),
+    Column("null"),
+    Column("shuffled", leaves=2),
+    Column("silenced (random heads)", leaves=4),
+)
+LEGEND = (
+    "score: of the clearest head (in brackets: the largest of any head, where no head has the label). Interval: right "
+    "for all heads and kinds together in 19 of 20 models. Null: the score that chance gives this head. Shuffled: the "
+    "largest score of any head of the same network with the entries of each matrix shuffled."
+)
+
+
+def _report(found: Found, top: int) -> Report:
+    """Report a grid of heads by their labels, and a row per kind."""
+    statistics = found.statistics
+    model, labels = statistics.model, labels_of(found.kinds)
+    title = [
+        model_name(model.full_name),
+        f"{len(labels)} of {model.layers * model.heads} heads have a label",
+        f"{statistics.texts:,} texts",
+        *(["PARTIAL"] if statistics.partial else []),
+    ]
+    measured = [(one.kind.name, np.nan_to_num(one.measures[0].score)) for one in found.kinds if one.measures]
+    grid = HeadGrid([Panel(*one) for one in measured], range(model.layers), range(model.heads), "score", most=1.0)
+    parts: list[Part] = [
+        LabelGrid(title, grid, labels),
+        Table(COLUMNS, [_row(one, found.matter.get(one.kind.name), top) for one in found.kinds if one.measures]),
+        Sentence(LEGEND),
+        *map(Sentence, [*_details(found.kinds), *_about_silencing(found.matter)]),
+        *map(Sentence, _not_measured(found.kinds)),
+    ]
+    layer, head = next(iter(found.kinds[list(KINDS).index("induction")].heads or labels), (0, 0))
+    return Report(
+        title,
+        parts,
+        found.document,
+        itemgetter("heads"),
+        picture=[grid],
+        partial=statistics.partial,
+        next=NextCommand("run", {"layer": layer, "head": head}),
+    )
+
+
+def _row(judged: Judged, matter: "Matter | None", top: int) -> list[str]:
+    """Return the row of a kind: its clearest head, and the effects of silencing its heads."""
+    measure, heads = judged.measures[0], judged.heads
+    clearest = heads[0] if heads else np.unravel_index(int(np.nanargmax(measure.score)), measure.score.shape)
+    score = f"{measure.score[clearest]:.2f}"
+    names = " ".join("{}.{}".format(*one) for one in heads[:top])
+    return [
+        judged.kind.name,
+        str(len(heads)),
+        (f"{names} ..." if len(heads) > top else names) or NONE,
+        score if heads else f"({score})",
+        f"{max(measure.low[clearest], 0):.2f} to {min(measure.high[clearest], 1):.2f}",
+        f"{measure.null[clearest]:.2f}",
+        "" if measure.floor is None else f"{measure.floor:.2f}",
+        "" if matter is None else _silenced(matter),
+    ]
+
+
+def _silenced(matter: "Matter") -> str:
+    """Return the effect of silencing a kind, and in brackets the least and the largest of random heads."""
+    ends = f" ({signed(min(matter.random))} to {signed(max(matter.random))})" if matter.random else ""
+    return signed(matter.effect) + ends
+
+
+def _details(kinds: Sequence[Judged]) -> list[str]:
+    """Return what stands beside the scores of sinks and of induction heads."""
+    of_kind, found = {one.kind.name: one for one in kinds}, []
+    sink, induction = of_kind["sink"], of_kind["induction"]
+    if sink.heads:
+        length = np.median([sink.beside["first value"][head] for head in sink.heads])
+        found.append(f"sink: the first token's transformed value is {length:.2f} times as long as the others' (median)")
+    if induction.measures:
+        match, copies = induction.measures
+        only = [(int(layer), int(head)) for layer, head in np.argwhere(match.holds & ~copies.holds)]
+        names = ", ".join("{}.{} ({:.2f})".format(*head, copies.score[head]) for head in only)
+        found.append(
+            "induction: a head has to attend to what followed the same token, and to raise its logit directly more "
+            f"often than the null by {copies.least:g} (copying)"
+            + (f"; these attend to it, and don't copy: {names}" if names else "")
+        )
+    return found
+
+
+def _not_measured(kinds: Sequence[Judged]) -> list[str]:
+    """Return which kinds can't be measured on the model, and why."""
+    reasons: dict[str, list[str]] = {}
+    for one in kinds:
+        if one.why_not:
+            reasons.setdefault(one.why_not, []).append(one.kind.name)
+    return [f"not measured: {', '.join(names)}: {printable(why)}" for why, names in reasons.items()]
+
+
+def _about_silencing(matter: "Mapping[str, Matter]") -> list[str]:
+    """Return which output the effects of silencing are about."""
+    kinds: dict[str, list[str]] = {}
+    for name, one in matter.items():
+        kinds.setdefault(one.output, []).append(name)
+    each = [f"{output} ({', '.join(names)})" for output, names in kinds.items()]
+    text = (
+        "silenced: the change without all heads of the kind (in brackets: without as many random other heads, three "
+        "times, where there are so many)"
+    )
+    return [f"{text}. It is of the {'; of the '.join(each)}."] if each else []
+
+
+@dataclass(frozen=True)
+class LabelGrid(Part):
+    """All heads with the letters of their labels in the terminal; the scores of each kind in pictures and pages."""
+
+    title: Sequence[str]
+    grid: HeadGrid
+    labels: Mapping[tuple[int, int], Sequence[str]]
+
+    def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
+        from rich.text import Text
+
+        from attncli.report.terminal import Prose, head_grid
+
+        letters = {head: "".join(KINDS[name].glyph for name in names) for head, names in self.labels.items()}
+        wide = 1 + max(map(len, letters.values()), default=1)
+        nothing = "·" if canvas.unicode else "."
+
+        def cell(row: int, place: int) -> "Text":
+            shown = letters.get((row, place))
+            return Text(shown or nothing, style=canvas.strong if shown else canvas.faint)
+
+        named = [kind for kind in KINDS.values() if any(kind.name in names for names in self.labels.values())]
+        legend = "  ".join(f"{kind.glyph} {kind.name}" for kind in named)
+        grid = head_grid(self.grid.layers, self.grid.heads, cell, canvas, (wide,))
+        return [*grid, Prose(f"{legend}  {nothing} {NONE}".strip(), canvas.faint)]
+
+    def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
+        from attncli.report.figure import figure_of
+
+        return figure_of(title, [self.grid], paper)
+
+    def page(self) -> str:
+        from attncli.report.page import page_of
+
+        return page_of(self.title, [self.grid])
+
+
+# The fields of its document (`attncli.features.document`).
+FIELDS = """
+### kinds
+
+model | model
+texts | int | | number of texts
+tokens | int | | number of tokens in them
+partial | bool | | true if counting the texts was interrupted
+kinds | [object] | | all kinds
+kinds.kind | str | | its name
+kinds.about | str | | what is measured
+kinds.null | str | | what the score is compared with
+kinds.why_not | str? | | why it can't be measured on this model; the next fields are missing then
+kinds.heads | [[int]]? | `[head][2]` | the heads with this label as layer and head, the largest score first
+kinds.measures | [object]? | | what has to hold together, the score's measure first
+kinds.measures.on | str | | what is measured, in a word
+kinds.measures.least | float | as the score | the smallest difference from the null that gets a label
+kinds.measures.shuffled | float or null | as the score | the largest score with shuffled matrices; null if there is none
+kinds.silenced | object? | | the effect of silencing all heads of the kind; missing if it has none
+kinds.silenced.output | str | | the output, with its unit
+kinds.silenced.effect | float | in that unit | the output without these heads minus the output with them
+kinds.silenced.random | [float] | `[draw]` in that unit | the same for as many other heads; empty if there are too few
+heads | [head] | | all heads
+heads.labels | str | | the names of its kinds, with commas; empty if it has none
+heads.score | {float} | shares | by kind
+heads.null | {float} | shares | by kind: the score that chance gives
+heads.low | {float} | shares | by kind: the lower end of the interval
+heads.high | {float} | shares | by kind: the upper end
+heads.beside | {float} | shares, ratios | copying, natural repeats, and first value: the length of the first token's
+    transformed value, divided by that of the others
+
+`.csv`: a row per entry of `heads`.
+"""

@@ -1,0 +1,357 @@
+"""Measure what every head does: on random tokens from a seed, on texts, and on a needle in a text.
+
+Random tokens say nothing. What a head does on them comes from their places, and from their repeats.
+"""
+
+import copy
+import warnings
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attncli.analysis.kinds import (
+    COPIES,
+    DISTANCES,
+    IDLE,
+    MOVES,
+    RETRIEVES,
+    SHARE,
+    Measure,
+    covered,
+    mean_at,
+    moved,
+    offset_samples,
+)
+from attncli.analysis.luck import wilson
+from attncli.base.arrays import Array, Doubles
+from attncli.base.errors import Notice, RequestError
+from attncli.corpus.statistics import Statistics
+from attncli.corpus.usual import lines
+from attncli.models.block import Block, Tap
+from attncli.models.devices import InTorch
+from attncli.models.engine import Engine
+from attncli.models.generation import Manner, next_output, prompt_tokens, write
+from attncli.models.model import Model
+from attncli.models.taps import transformed_lengths
+from attncli.models.weights import Checkpoint, TensorFile
+from attncli.record import AttentionRecord
+from attncli.text.samples import find_sample
+from attncli.text.tokenizer import between
+from attncli.text.tokens import Tokens
+
+DRAWS, HALF = 12, 20  # sequences of random tokens, and the tokens of each that are repeated
+LEAST_HALF = max(DISTANCES) + 2  # tokens of a half that give all distances room
+Advance = Callable[[], None]
+
+# --- random tokens --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Sequences of random tokens: the same half twice (`repeated`), and this half followed by another (`other`).
+
+    natural: parts of a sample text, each twice. first: the place of the first random token, after those that the
+    tokenizer adds. half: the number of tokens in a half.
+    """
+
+    repeated: Sequence[Tokens]
+    other: Sequence[Tokens]
+    natural: Sequence[Tokens]
+    first: int
+    half: int
+
+    @classmethod
+    def of(cls, model: Engine, seed: int) -> "Draws":
+        """Raises RequestError for a model with too few positions, or too small a vocabulary."""
+        tokenizer = model.tokenizer
+        frame = tokenizer.encode("a")
+        places = between(frame)
+        head, tail = frame.take(range(places.start)), frame.take(range(places.stop, len(frame)))
+        names = {*tokenizer.backend.get_vocab().values()} - tokenizer.special_ids
+        ordinary = sorted(number for number in names if number < tokenizer.vocab_size)
+        half = min(HALF, (tokenizer.max_tokens - len(head) - len(tail)) // 2, len(ordinary) // 2)
+        if half < LEAST_HALF:
+            need = f"{2 * LEAST_HALF} different tokens in a text are needed, and {model.place.name} has room for"
+            raise RequestError(f"{need} {max(2 * half, 0)}")
+
+        def made(ids: Sequence[int]) -> Tokens:
+            return tokenizer.extend(head, ids).joined(tail)
+
+        draw = np.random.default_rng(seed)
+        drawn = [draw.choice(ordinary, 2 * half, replace=False).tolist() for _ in range(DRAWS)]
+        written = tokenizer.cut(find_sample("paragraph.txt").text)
+        ids = [written.ids[place] for place in between(written)]
+        parts = [ids[start : start + half] for start in range(0, len(ids) - half, half)][:DRAWS]
+        return cls(
+            [made(one[:half] * 2) for one in drawn], list(map(made, drawn)), [made(one * 2) for one in parts],
+            len(head), half,
+        )  # fmt: skip
+
+    @property
+    def every(self) -> range:
+        """The places of all random tokens."""
+        return range(self.first, self.first + 2 * self.half)
+
+    @property
+    def second(self) -> range:
+        """The places of the second half."""
+        return self.every[self.half :]
+
+    def prefix(self, weights: Array) -> Doubles:
+        """Return the mean weight from the second half to the token after the same one in the first half."""
+        return mean_at(weights, self.second[:-1], 1 - self.half)
+
+
+def uniform(record: AttentionRecord) -> Doubles:
+    """Return the map of uniform attention under a record's masks, `[layer, head, query, key]`."""
+    allowed = record.masks / np.maximum(record.masks.sum(axis=-1, keepdims=True), 1)
+    return np.broadcast_to(allowed[:, None], record.weights.shape)
+
+
+def on_random_tokens(model: Engine, draws: Draws, advance: Advance) -> dict[str, Measure]:
+    """Return the measures of the kinds that random tokens show, by the names of the kinds."""
+    samples: dict[str, list[tuple[Doubles, Doubles]]] = {}
+    profiles, maps = [], []
+    inner = draws.every[max(DISTANCES) : -max(DISTANCES)]
+    for repeated, other in zip(draws.repeated, draws.other, strict=True):
+        again, once = model.attend_tokens([repeated, other])
+        chance = uniform(once)
+        for name, shift in (("self", 0), ("previous", -1), ("next", 1)):
+            pair = (mean_at(once.weights, draws.every[1:-1], shift), mean_at(chance, draws.every[1:-1], shift))
+            samples.setdefault(name, []).append(pair)
+        later = list(draws.every[1:])
+        samples.setdefault("sink", []).append(
+            (once.weights[:, :, later, 0].mean(axis=-1), chance[:, :, later, 0].mean(axis=-1))
+        )
+        samples.setdefault("duplicate", []).append(
+            (mean_at(again.weights, draws.second, -draws.half), mean_at(once.weights, draws.second, -draws.half))
+        )
+        samples.setdefault("induction", []).append((draws.prefix(again.weights), draws.prefix(once.weights)))
+        profiles.append([mean_at(once.weights, inner, shift) for shift in DISTANCES])
+        maps.append(once.weights[:, :, list(draws.every)])
+        advance()
+    made = {}
+    for name, pairs in samples.items():
+        scores, nulls = map(np.array, zip(*pairs, strict=True))
+        made[name] = Measure.of("random tokens", scores, nulls, SHARE)
+    scores, nulls = offset_samples(np.array(profiles))
+    made["offset"] = Measure.of("random tokens", scores, nulls, SHARE)
+    content = moved(np.array(maps))
+    made["content"] = Measure.of("random tokens", content, np.zeros_like(content), MOVES)
+    return made
+
+
+def on_texts(statistics: Statistics) -> dict[str, Measure]:
+    """Return the measures of a corpus, by the names of the kinds."""
+    figures = {"sink": "first"} | {name: name for name in ("self", "previous", "next", "separator", "punctuation")}
+    made = {}
+    for kind, figure in figures.items():
+        chance = np.array([[statistics.uniform(layer, figure) or 0.0] for layer in range(statistics.model.layers)])
+        place = statistics.figure(figure), statistics.spread_of(figure)
+        made[kind] = Measure.of_texts("texts", *place, statistics.texts, chance, SHARE)
+    return made
+
+
+def sample_tokens(model: Engine) -> list[Tokens]:
+    """Return the tokens of the sample texts, with the other half that an encoder-decoder needs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)  # that one of these texts was cut is not worth a Notice
+        return [model.ready(model.tokenizer.encode(text)) for text in lines()]
+
+
+# --- what heads add -------------------------------------------------------------------------------------
+
+
+class Additions(Tap):
+    """Keeps what the heads of one text add to its tokens: outputs, output projections, and lengths of values.
+
+    kept: by layer, `[head, query, head_dim]`, `[hidden_size, head, head_dim]`, `[head, key]`.
+    """
+
+    def __init__(self) -> None:
+        self.kept: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+        self.lengths: Tensor | None = None
+
+    def begin(self, block: Block) -> Block:
+        self.lengths = transformed_lengths(block)[0]
+        return block
+
+    def output(self, block: Block, output: Array) -> Array:
+        assert self.lengths is not None
+        self.kept[block.layer] = output[0].clone(), block.projection(), self.lengths
+        return output
+
+    @classmethod
+    def of(cls, model: InTorch, tokens: Tokens) -> "tuple[Additions, Tensor]":
+        """Run a text. Return also its last vectors, which may get a gradient."""
+        made = cls()
+        with torch.no_grad():
+            [last] = model.last_hidden([tokens], taps=[made])
+        return made, last
+
+    def products(self, directions: Tensor) -> Doubles:
+        """Multiply what each head adds by vectors `[token, hidden_size]`: `[layer, head, token]`."""
+        every = [torch.einsum("hqd,ohd,qo->hq", *self.kept[layer][:2], directions) for layer in sorted(self.kept)]
+        return torch.stack(every).double().cpu().numpy()
+
+    def sizes(self) -> Doubles:
+        """Return the mean norm of what each head adds, divided by the mean over the heads of its layer."""
+        norms = [
+            torch.einsum("hqd,ohd->hqo", *self.kept[layer][:2]).norm(dim=-1).mean(-1) for layer in sorted(self.kept)
+        ]
+        found = torch.stack(norms).double().cpu().numpy()
+        return found / found.mean(axis=1, keepdims=True)
+
+    def first_value(self) -> Doubles:
+        """Return the length of the first token's transformed value, divided by the mean of the others'."""
+        every = torch.stack([self.kept[layer][2] for layer in sorted(self.kept)]).double().cpu().numpy()
+        return every[..., 0] / every[..., 1:].mean(axis=-1)
+
+
+def idleness(model: InTorch, advance: Advance) -> tuple[Measure, Doubles]:
+    """Return the measure of idle heads, and the lengths of the first token's values, over the sample texts."""
+    sizes, values = [], []
+    for tokens in sample_tokens(model):
+        additions, _ = Additions.of(model, tokens)
+        sizes.append(1 - additions.sizes())
+        values.append(additions.first_value())
+        advance()
+    return Measure.of("sizes", np.array(sizes), np.zeros_like(sizes), IDLE), np.mean(values, axis=0)
+
+
+def copying(model: InTorch, draws: Draws, advance: Advance) -> Measure:
+    """Return the share of tokens whose logit a head raises directly where it is what follows the same token.
+
+    A head's addition times the slope of (the token's logit - the mean of the sequence's tokens) by the last vectors,
+    which is its direct effect to first order (Elhage et al. 2021). The null is another token of the sequence.
+    """
+    output, samples = next_output(model), []
+    places = list(draws.second[:-1])
+    for tokens in draws.repeated:
+        additions, last = Additions.of(model, tokens)
+        following = torch.tensor([tokens.ids[place + 1] for place in places], device=last.device)
+        shares = []
+        for wanted in (following, following.roll(draws.half // 2)):
+            vectors = last[places].clone().requires_grad_()
+            [logits] = output([vectors], [tokens.take(places)])
+            raised = logits.gather(1, wanted[:, None])[:, 0] - logits[:, following].mean(dim=1)
+            [slope] = torch.autograd.grad(raised.sum(), vectors)
+            directions = torch.zeros_like(last).index_copy(0, torch.tensor(places, device=last.device), slope)
+            shares.append((additions.products(directions)[..., places] > 0).mean(axis=-1))
+        samples.append(shares)
+        advance()
+    made = np.array(samples)
+    return Measure.of("copying", made[:, 0], made[:, 1], COPIES)
+
+
+# --- the needle -----------------------------------------------------------------------------------------
+
+NEEDLES = (
+    ("baker", "Anna", "key", "yellow teapot"),
+    ("sailor", "Peter", "ring", "old piano"),
+    ("teacher", "Maria", "letter", "green drawer"),
+    ("farmer", "Tom", "map", "broken clock"),
+    ("painter", "Clara", "coin", "wooden shoe"),
+    ("driver", "Hugo", "ticket", "red umbrella"),
+    ("nurse", "Ida", "photo", "blue vase"),
+    ("doctor", "Leon", "diary", "iron stove"),
+)
+ANSWER = 8  # tokens that the model writes about a needle
+LEAST_COPIED = 10  # tokens of all needles that the model has to copy
+FURTHER = 2  # tokens from the copied one to the place of the null
+
+
+@dataclass(frozen=True)
+class Needle:
+    """A text with a needle and the beginning of the model's answer: the tokens that it copies from the needle.
+
+    text: all tokens but the last copied one, which is written after it. sources: for each copied token its places in
+    the needle. asked: the place from which the first copied token is written.
+    """
+
+    text: Tokens
+    copied: Sequence[int]
+    sources: Sequence[Sequence[int]]
+    asked: int
+
+
+def needles(model: InTorch, advance: Advance) -> list[Needle]:
+    """Let the model answer questions about needles. Raises RequestError for a model that does not copy them."""
+    next_output(model)
+    sentences = [f"{one}." for one in find_sample("paragraph.txt").text.strip().split(". ")[:4]]
+    found = []
+    for number, (trade, name, thing, where) in enumerate(NEEDLES):
+        needle, place = f"The {trade} {name} keeps the {thing} in the {where}.", 1 + number % len(sentences)
+        text = " ".join([*sentences[:place], needle, *sentences[place:]])
+        prompt = f"{text}\nQuestion: Where is the {thing} of {name}?\nAnswer: The {thing} of {name} is"
+        room = model.tokenizer.max_tokens - len(model.tokenizer.cut(prompt))
+        if room < ANSWER:
+            raise RequestError(f"{model.place.name} has {model.tokenizer.max_tokens} positions, too few for a needle")
+        tokens = prompt_tokens(model, prompt)
+        begin = text.index(needle)
+        inside = [at for at, (start, stop) in enumerate(tokens.offsets) if begin < stop <= begin + len(needle)]
+        copied: list[int] = []
+        for step in write(model, tokens, Manner(max_tokens=ANSWER)):
+            if step.token not in [tokens.ids[at] for at in inside]:
+                break
+            copied.append(step.token)
+        if copied:
+            sources = [[at for at in inside if tokens.ids[at] == one] for one in copied]
+            found.append(Needle(model.tokenizer.extend(tokens, copied[:-1]), copied, sources, len(tokens) - 1))
+        advance()
+    count = sum(len(one.copied) for one in found)
+    if count < LEAST_COPIED:
+        raise RequestError(f"{model.place.name} copies {count} tokens of {len(NEEDLES)} needles, too few")
+    return found
+
+
+def retrieval(model: Engine, found: Sequence[Needle]) -> Measure:
+    """Return how often a head's strongest key is the copied token in the needle (Wu et al. 2024, section 2).
+
+    The null is the place two tokens further on. The intervals are Wilson's, which take tokens for independent.
+    """
+    hits, count = np.zeros((2, model.layers, model.heads)), 0
+    for one in found:
+        [record] = model.attend_tokens([one.text])
+        for number, sources in enumerate(one.sources):
+            strongest = record.weights[:, :, one.asked + number].argmax(axis=-1)
+            hits += [np.isin(strongest, np.array(sources) + shift) for shift in (0, FURTHER)]
+            count += 1
+    score, null = hits / count
+    level = 1 - covered(score.size)
+    ends = {int(found): wilson(int(found), count, level) for found in np.unique(hits[0])}
+    low, high = (np.vectorize(lambda found, side=side: ends[int(found)][side])(hits[0]) for side in (0, 1))
+    return Measure("needle", score, low, high, null, RETRIEVES)
+
+
+# --- the same network with shuffled matrices ------------------------------------------------------------
+
+
+class ShuffledFile:
+    """The tensors of a file, the entries of each matrix in random order. They keep their sizes, and lose all else."""
+
+    def __init__(self, file: TensorFile, seed: int) -> None:
+        self.file, self.seed = file, seed
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return dict(self.file.shapes())
+
+    def read(self, name: str) -> Array:
+        stored = self.file.read(name)
+        if len(stored.shape) != 2:
+            return stored
+        shuffled = stored.contiguous().clone()
+        draw = torch.Generator().manual_seed(self.seed + zlib.crc32(name.encode()))
+        order = torch.randperm(shuffled.numel(), generator=draw)
+        return shuffled.flatten()[order].view(stored.shape)
+
+
+def shuffle_matrices(model: Model, seed: int) -> Model:
+    """Return the model with the entries of each matrix in random order, read again from its checkpoint."""
+    checkpoint: Checkpoint = copy.copy(model.checkpoint)
+    checkpoint.files = {name: (ShuffledFile(file, seed), own) for name, (file, own) in checkpoint.files.items()}
+    return Model(model.place, model.config, model.tokenizer, checkpoint, model.sha256, model.device, model.dtype)

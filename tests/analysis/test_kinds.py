@@ -1,0 +1,124 @@
+"""The rule for a label, and the measures on maps."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attncli.analysis.kinds import (
+    KINDS,
+    Judged,
+    Measure,
+    keep_kinds,
+    kinds_of,
+    labels_of,
+    mean_at,
+    moved,
+    offset_samples,
+)
+from attncli.analysis.luck import LEVEL
+from attncli.record import ModelInfo
+
+HEADS = (6, 12)
+DIGEST = "ab" * 32
+
+
+def judged(kind, *measures):
+    return Judged(KINDS[kind], measures)
+
+
+def of_draws(score, null=0.05, noise=0.01, least=0.3, draws=12, seed=0):
+    draw = np.random.default_rng(seed)
+    samples = np.broadcast_to(score, HEADS) + noise * draw.normal(size=(draws, *HEADS))
+    return Measure.of("maps", samples, null + noise * draw.normal(size=(draws, *HEADS)), least)
+
+
+def scores(**by_head):
+    made = np.full(HEADS, 0.05)
+    for name, score in by_head.items():
+        layer, head = name[1:].split("_")
+        made[int(layer), int(head)] = score
+    return made
+
+
+def test_a_head_far_above_chance_gets_the_label_and_a_small_effect_does_not():
+    measure = of_draws(scores(h1_2=0.9, h3_4=0.25))
+    assert judged("previous", measure).heads == [(1, 2)]
+    assert measure.low[3, 4] > measure.null[3, 4]  # above chance, and too little
+
+
+def test_a_large_score_that_may_be_luck_gets_no_label():
+    assert judged("previous", of_draws(scores(h1_2=0.6), noise=0.3)).heads == []
+
+
+def test_every_measure_of_a_kind_has_to_hold():
+    one, other = of_draws(scores(h1_2=0.9, h3_4=0.8)), of_draws(scores(h3_4=0.7))
+    assert judged("induction", one, other).heads == [(3, 4)]
+
+
+def test_shuffled_matrices_raise_the_floor():
+    measure, shuffled = of_draws(scores(h1_2=0.9, h3_4=0.5)), of_draws(scores(h0_0=0.6))
+    assert judged("sink", measure).heads == [(1, 2), (3, 4)]
+    assert judged("sink", measure.beside(shuffled)).heads == [(1, 2)]
+
+
+def test_content_is_a_label_of_heads_without_another_one():
+    every = [judged("content", of_draws(scores(h1_2=0.9, h3_4=0.9))), judged("induction", of_draws(scores(h1_2=0.9)))]
+    assert labels_of(every) == {(1, 2): ["induction"], (3, 4): ["content"]}
+
+
+def test_intervals_of_all_heads_and_kinds_hold_together():
+    """Where nothing is above its null, one network in 20 has an interval above it, over as many kinds as there are."""
+    above = [
+        any((of_draws(0.05, noise=0.1, least=0.0, seed=seed * 100 + kind).holds).any() for kind in range(len(KINDS)))
+        for seed in range(200)
+    ]
+    assert np.mean(above) <= 2 * LEVEL
+
+
+@pytest.mark.parametrize("texts", [3, 12])
+def test_means_over_texts_and_draws_have_one_interval(texts):
+    samples = np.random.default_rng(0).normal(0.5, 0.1, (texts, *HEADS))
+    drawn = Measure.of("maps", samples, np.zeros_like(samples), 0.3)
+    summed = Measure.of_texts("texts", samples.mean(0), samples.std(0), texts, np.zeros((6, 1)), 0.3)
+    np.testing.assert_allclose(summed.low, drawn.low, atol=1e-12)
+    np.testing.assert_allclose(summed.high, drawn.high, atol=1e-12)
+
+
+def test_maps_that_move_with_the_words():
+    fixed = np.broadcast_to(np.eye(6), (5, 1, 1, 6, 6))
+    assert np.allclose(moved(fixed), 0)
+    disjoint = np.zeros((5, 1, 1, 6, 6))
+    for draw in range(5):
+        disjoint[draw, ..., draw] = 1
+    assert np.allclose(moved(disjoint), 1)
+
+
+def test_the_best_distance_is_chosen_on_other_draws():
+    noise = np.random.default_rng(0).random((12, 14, *HEADS))
+    scores_of_noise, others = offset_samples(noise)
+    assert abs((scores_of_noise - others).mean()) < 0.02  # the best on the same draws would be 0.4 above
+    profile = np.zeros((12, 14, *HEADS))
+    profile[:, 3] = 1.0
+    found, rest = offset_samples(profile)
+    assert (found == 1).all() and (rest == 0).all()
+
+
+def test_the_mean_weight_at_a_distance():
+    maps = np.arange(25.0).reshape(5, 5)
+    assert mean_at(maps, range(1, 4), -1) == np.mean([maps[1, 0], maps[2, 1], maps[3, 2]])
+
+
+def test_labels_are_kept_by_digest_and_part(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
+    model = ModelInfo("made-up", "", DIGEST, 2, 3, 6)
+    assert kinds_of(model, "decoder") == {}
+    keep_kinds(DIGEST, "decoder", {(1, 2): ["induction", "sink"]})
+    assert kinds_of(model, "decoder") == {"1.2": ["induction", "sink"]}
+    others = replace(model, sha256=""), replace(model, sha256="cd" * 32), replace(model, changes="without 0.1")
+    assert kinds_of(model, "encoder") == {} and not any(kinds_of(other, "decoder") for other in others)
+    [path] = (tmp_path / "kinds").iterdir()
+    for heads in ("[]", '{"1.2": "sink"}', '{"1.2": ["unheard of"]}'):
+        for damaged in ("", heads, f'{{"part": "decoder", "heads": {heads}}}'):
+            path.write_text(damaged)
+            assert kinds_of(model, "decoder") == {}

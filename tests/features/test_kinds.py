@@ -1,0 +1,215 @@
+"""Heads get the labels of what they were made to do, and no others; random networks get none."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from checkpoints import make_checkpoint, write_tokenizer
+
+from attncli import load_model
+from attncli.analysis.kinds import KINDS, labels_of
+from attncli.corpus.reducer import corpus_statistics
+from attncli.corpus.usual import lines
+from attncli.features.kinds import measure_kinds
+from attncli.features.kinds.measuring import Draws, shuffle_matrices
+from attncli.features.kinds.silencing import feeding, outputs_for
+from attncli.page.payload import payload
+
+POSITIONS = 64
+SHARP, AGAIN = 1.5, 3.0  # a factor of queries and keys, and of what the induction head writes
+
+
+def measured(model):
+    return measure_kinds(model, corpus_statistics(model, lines()))
+
+
+@pytest.fixture(scope="module")
+def by_hand(tmp_path_factory):
+    """A GPT-2 of two layers of two heads: 0.0 looks at the previous token, 0.1 at the first one, 1.0 at what followed
+    the same token, and copies it; 1.1 looks at all tokens alike.
+
+    A vector has the token, its position, the previous token, and one more dimension.
+    """
+    place = tmp_path_factory.mktemp("by-hand")
+    write_tokenizer(place, "gpt2", 1)
+    tokens = len(transformers.AutoTokenizer.from_pretrained(place))
+    token, position, previous = (
+        range(tokens),
+        range(tokens, tokens + POSITIONS),
+        range(tokens + POSITIONS, 2 * tokens + POSITIONS),
+    )
+    size = previous.stop + 1 + (previous.stop + 1) % 2
+    wide = size // 2
+    config = transformers.GPT2Config(
+        vocab_size=tokens, n_positions=POSITIONS, n_embd=size, n_layer=2, n_head=2, n_inner=8, bos_token_id=0,
+        eos_token_id=0,
+    )  # fmt: skip
+    network = transformers.GPT2LMHeadModel(config)
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            parameter.fill_(1.0 if ".ln_" in name and name.endswith("weight") else 0.0)
+        network.transformer.wte.weight[:, : len(token)] = torch.eye(tokens)
+        network.transformer.wpe.weight[:, list(position)] = torch.eye(POSITIONS)
+        first, second = network.transformer.h
+        unit = size**-0.5  # of what a norm makes of a 1
+
+        def part(layer, which, head):
+            start = which * size + head * wide
+            return layer.attn.c_attn.weight[:, start : start + wide], layer.attn.c_attn.bias[start : start + wide]
+
+        def write_to(layer, head, places, scale):
+            layer.attn.c_proj.weight[head * wide : head * wide + len(places), list(places)] = scale * torch.eye(
+                len(places)
+            )
+
+        sharp = SHARP * torch.eye(size)
+        part(first, 0, 0)[0][list(position[1:]), : POSITIONS - 1] = sharp[: POSITIONS - 1, : POSITIONS - 1]
+        part(first, 1, 0)[0][list(position), :POSITIONS] = sharp[:POSITIONS, :POSITIONS]
+        part(first, 2, 0)[0][list(token), :tokens] = torch.eye(tokens) * unit
+        write_to(first, 0, previous, 1.0)
+        part(first, 0, 1)[1][0] = SHARP / unit
+        part(first, 1, 1)[0][position[0], 0] = SHARP
+        part(first, 2, 1)[1][0] = 1.0
+        write_to(first, 1, [size - 1], 1.0)
+        part(second, 0, 0)[0][list(token), :tokens] = sharp[:tokens, :tokens]
+        part(second, 1, 0)[0][list(previous), :tokens] = sharp[:tokens, :tokens]
+        part(second, 2, 0)[0][list(token), :tokens] = torch.eye(tokens) * unit
+        write_to(second, 0, token, AGAIN)
+        part(second, 2, 1)[1][1] = 1.0
+        write_to(second, 1, [size - 1, size - 1], AGAIN)
+    network.save_pretrained(place)
+    return load_model(str(place), device="cpu")
+
+
+def test_heads_made_by_hand_get_their_labels_and_no_others(by_hand):
+    found = measured(by_hand)
+    assert labels_of(found.kinds) == {
+        (0, 0): ["previous", "feeds induction"], (0, 1): ["sink"], (1, 0): ["induction"],
+    }  # fmt: skip
+    assert found.matter["induction"].effect > max(found.matter["induction"].random) + 1
+    reasons = {one.kind.name: one.why_not for one in found.kinds if one.why_not}
+    assert set(reasons) == {"next", "separator", "retrieval"} and "positions" in reasons["retrieval"]
+
+
+RANDOM = [(family, head, seed) for family, head in (("gpt2", "LMHeadModel"), ("bert", "Model")) for seed in range(10)]
+
+
+@pytest.fixture
+def random_labels(tmp_path):
+    """`random_labels([(family, head, seed)])` -> the labels of all heads of random networks."""
+
+    def labels(networks):
+        made = (make_checkpoint(tmp_path / f"{one[0]}-{one[2]}", *one[:2], seed=one[2]) for one in networks)
+        return [label for place in made for label in labels_of(measured(load_model(str(place), device="cpu")).kinds)]
+
+    return labels
+
+
+def test_a_random_network_has_no_label(random_labels):
+    assert random_labels(RANDOM[::10]) == []
+
+
+@pytest.mark.slow
+def test_twenty_random_networks_have_one_label_at_most(random_labels):
+    assert len(random_labels(RANDOM)) <= 1
+
+
+def test_shuffled_matrices_keep_their_entries_and_vectors_stay(by_hand, minilm):
+    shuffled = shuffle_matrices(minilm, 0)
+    for model in (minilm, shuffled):
+        model.need(model.layers)
+    moved = 0
+    for (name, one), (_, other) in zip(
+        minilm.network.named_parameters(), shuffled.network.named_parameters(), strict=True
+    ):
+        if one.dim() == 2:
+            assert torch.equal(one.flatten().sort().values, other.flatten().sort().values), name
+            moved += not torch.equal(one, other)
+        else:
+            assert torch.equal(one, other), name
+    assert moved > minilm.layers
+
+
+def test_random_tokens_have_no_repeat_but_the_one_that_is_measured(minilm):
+    draws = Draws.of(minilm, 0)
+    for repeated, other in zip(draws.repeated, draws.other, strict=True):
+        ids = [repeated.ids[place] for place in draws.every]
+        assert ids[: draws.half] == ids[draws.half :] == [other.ids[place] for place in draws.every[: draws.half]]
+        assert len({other.ids[place] for place in draws.every}) == 2 * draws.half
+        assert not any(repeated.special[place] for place in draws.every)
+    assert draws.repeated[0].ids != draws.repeated[1].ids != Draws.of(minilm, 1).repeated[1].ids
+    assert Draws.of(minilm, 0).repeated[0].ids == draws.repeated[0].ids
+
+
+def test_without_the_previous_head_there_is_no_induction(by_hand):
+    draws = Draws.of(by_hand, 0)
+    measure = feeding(by_hand, draws, [(0, 0)], [(1, 0)], 0, lambda: None)
+    assert measure.score[0, 0] > 0.9 and abs(measure.null[0, 0]) < 0.05
+    assert np.isnan(measure.score).sum() == measure.score.size - 1
+
+
+def test_the_loss_on_repeats_is_that_of_next_probabilities(by_hand):
+    from attncli.models.generation import next_probabilities
+
+    draws = Draws.of(by_hand, 0)
+    _, loss = outputs_for(by_hand, draws, [])["induction"]
+    expected = []
+    for text in draws.repeated[:4]:
+        start = draws.second[1]
+        rows = next_probabilities(by_hand, text.take(range(start)), text.ids[start:])[:-1]
+        expected.append(-rows.log()[range(len(rows)), text.ids[start:]].mean().item())
+    assert loss(by_hand) == pytest.approx(np.mean(expected), rel=1e-5)
+
+
+def test_a_report_names_every_kind(attncli, tiny):
+    place = str(tiny("bert"))
+    result = attncli("kinds", "-m", place, "--json")
+    document = json.loads(result.out)
+    assert [one["kind"] for one in document["kinds"]] == list(KINDS)
+    assert not any(one["labels"] for one in document["heads"])
+    table = attncli("kinds", "-m", place).out
+    assert all(re.search(rf"\b{name}\b", table) for name in KINDS)
+
+
+@pytest.mark.slow
+def test_induction_heads_of_a_trained_decoder_agree_with_a_direct_computation(smollm2):
+    """The weight on the token after the earlier occurrence, on tokens that are drawn here."""
+    found = measured(smollm2)
+    named = {one.kind.name: one for one in found.kinds}
+    draw, half = np.random.default_rng(7), 25
+    start = smollm2.tokenizer.encode("a").take([])
+    scores = []
+    for _ in range(4):
+        ids = draw.choice(np.arange(1000, 40000), half, replace=False).tolist()
+        [record] = smollm2.attend_tokens([smollm2.tokenizer.extend(start, ids + ids)])
+        queries = np.arange(half, 2 * half - 1)
+        scores.append(record.weights[:, :, queries, queries - half + 1].mean(axis=-1))
+    direct = np.mean(scores, axis=0)
+    assert np.corrcoef(direct.ravel(), named["induction"].measures[0].score.ravel())[0, 1] > 0.98
+    assert named["induction"].heads[0] == (18, 6) and named["feeds induction"].heads == [(16, 0)]
+    assert all(direct[head] > 0.2 for head in named["induction"].heads)
+    for kind in ("induction", "feeds induction", "retrieval"):
+        matter = found.matter[kind]
+        assert matter.effect > max(matter.random) + 0.5, kind
+
+
+def mask_kinds(record):
+    """What a page says of heads, `[layer][head]`."""
+    description, _ = payload([record], {})
+    return description["texts"][0]["masks"][0]["kinds"]
+
+
+def test_run_names_the_kinds_of_a_head_once_they_are_measured(attncli, by_hand, tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
+    place = str(by_hand.place.path)
+    line = ("run", "-m", place, "-l", "0", "-H", "0", "the cat sat")
+    assert "kinds:" not in attncli(*line).out
+    assert attncli("kinds", "-m", place).code == 0
+    assert "; kinds: previous, feeds induction\n" in attncli(*line).out
+    [[kind, _], _] = mask_kinds(by_hand.attend("the cat sat"))
+    assert kind["measured"] == ["previous", "feeds induction"]
+    assert "kinds:" not in attncli(*line, "--without", "0.1").out
+    assert "kinds:" not in attncli("run", "-m", place, "-l", "1", "-H", "1", "the cat sat").out
