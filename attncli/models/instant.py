@@ -110,9 +110,27 @@ def weigh(
 # --- masks and positions --------------------------------------------------------------------------------
 
 
-# Of named masks, as in `attncli.attention.MASKS`: what is hidden.
+# What named masks hide, as `attncli.attention.MASKS`, which needs torch, has them. Others are made there.
 HIDES_PADDING = {"padding": True, "causal": True, "none": False}
 HIDES_FUTURE = {"padding": False, "causal": True, "none": False}
+
+
+def named_mask(real: Bools, name: str) -> Bools:
+    """Return the mask of this name, as `attncli.attention.self_mask`. real: bool `[text, token]`, False at [PAD]."""
+    if name not in HIDES_PADDING:
+        import torch
+
+        from attncli.attention import MASKS, self_mask
+
+        made: Bools = self_mask(torch.from_numpy(real), *MASKS[name]).numpy()
+        return made
+    shown = real[:, None, None, :] if HIDES_PADDING[name] else np.ones_like(real[:1, None, None, :])
+    return shown & np.tri(real.shape[1], dtype=bool) if HIDES_FUTURE[name] else shown
+
+
+def hides_padding(name: str) -> bool:
+    """Return True if the mask of this name hides [PAD] from all queries."""
+    return not named_mask(np.array([[True, False]]), name)[..., 1].any()
 
 
 def layer_masks(real: Bools, config: ModelConfig, name: str) -> list[LayerMask | None]:
@@ -122,9 +140,7 @@ def layer_masks(real: Bools, config: ModelConfig, name: str) -> list[LayerMask |
     """
     every = np.arange(real.shape[1])
     after = every - every[:, None]  # of the key after the query
-    shown = real[:, None, None, :] if HIDES_PADDING[name] else np.ones_like(real[:1, None, None, :])
-    if HIDES_FUTURE[name]:
-        shown = shown & (after <= 0)
+    shown = named_mask(real, name)
     near = {reach: shown if reach is None else shown & (abs(after) <= reach) for reach in set(config.reach)}
     masks = {reach: None if mask.all() else LayerMask(mask, None) for reach, mask in near.items()}
     return [masks[reach] for reach in config.reach]
@@ -442,22 +458,22 @@ class Instant(OwnModel):
     ) -> OwnRows:
         name = self.usual_mask(mask)
         masks = partial(layer_masks, config=self.config, name=name)
-        return arrange(batch, self.config, masks, lambda array: array, HIDES_PADDING[name], positions, together)
+        return arrange(batch, self.config, masks, lambda array: array, hides_padding(name), positions, together)
 
     # --- what is left to torch
 
     def attend_tokens(
         self, texts: Iterable[Tokens], request: Request = Request(), taps: Sequence[Tap] = ()
     ) -> Iterator[AttentionRecord]:
-        """Yield a record of each text. torch computes it if they have more than MOST_TOKENS, if the model predicts
-        anything but the next token, or if the mask is none of those above.
+        """Yield a record of each text. torch computes it if they have more than MOST_TOKENS, or if the model predicts
+        anything but the next token.
         """
         rest, few = iter(texts), list[Tokens]()
         while sum(map(len, few)) <= MOST_TOKENS and (text := next(rest, None)) is not None:
             few.append(text)
         long = sum(map(len, few)) > MOST_TOKENS
         needs = request.predict and self.next_token is None and self.may_predict(few)
-        if long or self.usual_mask(request.mask) not in HIDES_PADDING or needs:
+        if long or needs:
             yield from self.awake().attend_tokens(chain(few, rest), request, taps)
         else:
             predict = request.predict and self.next_token is not None

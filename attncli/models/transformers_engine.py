@@ -264,8 +264,8 @@ class TransformersModel(InTorch):
         if mask is None:
             return "causal" if self.part == "decoder" else "padding"
         choices.check("mask", mask, choices.MaskName)
-        if mask == "causal" and self.part == "cross":
-            raise RequestError("cross-attention has no future to hide: use --mask padding or none")
+        if self.part == "cross" and mask not in on_any():
+            raise RequestError(f"cross-attention has no future to hide: use --mask {' or '.join(on_any())}")
         return mask
 
     def find_outputs(self) -> AvailableOutputs:

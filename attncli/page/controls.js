@@ -58,10 +58,10 @@ function choice(row, name, valueOf) {
   });
 }
 
-/** The masks of the page, in an order of their own. */
+/** The masks of the page: those of MASKS in this order, then others. */
 export function allMasks() {
   const names = new Set(page.texts.flatMap((text) => text.masks.map((mask) => mask.name)));
-  return MASKS.filter((name) => names.has(name));
+  return [...MASKS.filter((name) => names.has(name)), ...[...names].filter((name) => !MASKS.includes(name))];
 }
 
 function headButton(head) {

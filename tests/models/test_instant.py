@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from slow import slow_except
 from walks import made_up, network_of, walked
 
-from attncli.attention import MASKS
+from attncli.attention import MASKS, self_mask
+from attncli.attention.masks import no_future
 from attncli.models import instant
 from attncli.models.config import ModelConfig
 from attncli.models.model import layer_masks
@@ -45,7 +46,7 @@ def walked_in_numpy(network, texts, mask, heads=(), positions=True):
         config,
         lambda real: instant.layer_masks(real, config, mask),
         lambda array: array,
-        instant.HIDES_PADDING[mask],
+        instant.hides_padding(mask),
         positions,
     )
     new = lambda shape: np.empty(shape, np.float32)  # noqa: E731
@@ -69,6 +70,16 @@ def test_its_parameters_are_those_in_torch(family):
     assert instant.Network(config).shapes() == empty_network(config).shapes()
     assert instant.Network(config).parts_of(3) == empty_network(config).parts_of(3)
     assert instant.Network(config).parts_of(config.layers) == empty_network(config).parts_of(config.layers)
+
+
+@pytest.mark.parametrize("name", [*MASKS, "new"])
+def test_named_masks_are_those_of_torch(monkeypatch, name):
+    monkeypatch.setitem(MASKS, "new", (no_future,))
+    real = torch.tensor([[False, True, True, True], [True, True, False, False]])
+    expected = self_mask(real, *MASKS[name])
+    found = instant.named_mask(real.numpy(), name)
+    assert np.array_equal(np.broadcast_to(found, (2, 1, 4, 4)), expected.expand(2, 1, 4, 4))
+    assert instant.hides_padding(name) == (name in ("padding", "causal"))
 
 
 @pytest.mark.parametrize("family", slow_except(PLAIN, PECULIAR))
