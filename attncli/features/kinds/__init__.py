@@ -46,7 +46,7 @@ NONE = "none"
 
 @dataclass(eq=False)
 class Kinds(CorpusFeature):
-    """Label heads by what they do: induction, sinks, retrieval and others.
+    """Label heads by what they do: induction, sinks, retrieval.
 
     A head gets a label only where its score is far above chance, corrected for the number of heads, and above every
     head of the same network with shuffled matrices. The table shows what silencing the heads of a kind does, compared
