@@ -321,8 +321,9 @@ class Layer(nn.Module):
                 yield "norm", x, "stream"
             read = x
         else:
-            read = self.feed_forward_norm(x if self.parallel else x + attended)
-            x = x + attended
+            after = x + attended
+            read = self.feed_forward_norm(x if self.parallel else after)
+            x = after
             yield "sum", x, "stream"
             yield "norm", read, "read"
         made = self.feed_forward_output_norm(self.feed_forward(read))

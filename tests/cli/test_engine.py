@@ -236,7 +236,7 @@ def lines(tmp_path):
 @pytest.mark.parametrize(("family", "which"), [("gpt2", None), ("t5", "encoder"), ("bart", "decoder"), ("llama", None)])
 def test_stats_are_those_of_the_library(attncli, checkpoint, lines, tmp_path, family, which):
     model, path = load_model(str(checkpoint(family)), "cpu", engine="transformers"), tmp_path / "stats.npz"
-    asked = ("-m", checkpoint(family), *(("--which", which) if which else ()), lines)
+    asked = ("--engine", "transformers", "-m", checkpoint(family), *(("--which", which) if which else ()), lines)
     expected = corpus_statistics(model, lines.read_text().splitlines(), which=which)
     assert json.loads(attncli("stats", *asked, "--json", "-o", path).out) == document(expected)
     assert document(load_statistics(path)) == document(expected)

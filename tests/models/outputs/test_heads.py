@@ -88,6 +88,8 @@ def theirs(network: Any, model: Model, tokens: Tokens) -> Any:
     more = {}
     if model.config.tells_segments and model.config.segments > 1:
         more["token_type_ids"] = torch.tensor([tokens.segments])
+    if tokens.first:
+        more["position_ids"] = torch.tensor(tokens.positions)[None]
     real = torch.tensor([[int(not padding) for padding in tokens.padding]])
     return network(torch.tensor([tokens.ids]), attention_mask=real, **more)
 
