@@ -3,6 +3,7 @@
 import functools
 import gc
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -59,6 +60,12 @@ def pytest_collection_finish() -> None:
 
 def pytest_unconfigure() -> None:
     HOME.cleanup()
+
+
+@pytest.fixture(autouse=True)
+def no_kinds():
+    """No kinds of heads are known from an earlier test: `run`, pages and `explore` would name them."""
+    shutil.rmtree(Path(HOME.name) / "attncli" / "kinds", ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
