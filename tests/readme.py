@@ -113,7 +113,7 @@ def printed(line: str, folder: str, scripts: Sequence[str] = ()) -> str:
 
 
 def piped(command: str, rest: str) -> str:
-    """What a command prints through a pipe; the command itself is run once."""
+    """Return the output of a command through a pipe; the command itself is run once."""
     error, out = whole(command)
     found = subprocess.run(rest, shell=True, input=out, capture_output=True, text=True, check=False)
     return error + found.stdout + found.stderr
@@ -121,7 +121,7 @@ def piped(command: str, rest: str) -> str:
 
 @functools.cache
 def whole(command: str) -> tuple[str, str]:
-    """What a command that reads no file writes to stderr and to stdout."""
+    """Return what a command that reads no file writes to stderr and to stdout."""
     done = subprocess.run(
         command, shell=True, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
     )

@@ -60,7 +60,7 @@ def test_every_command_is_in_the_readme_once_in_the_groups_of_the_help():
 
 
 def test_the_chinese_page_is_in_step_with_the_english_one():
-    """The same commands, listings and outputs, and the same headings in the same order."""
+    """Commands, listings and outputs are equal, and headings are in the same order."""
     english, chinese = (path.read_text(encoding="utf-8") for path in (LEARN, LEARN_ZH))
     assert FENCED.findall(chinese) == FENCED.findall(english)
     headings = [re.findall(r"^(#+) (.+)$", FENCED.sub("", text), re.MULTILINE) for text in (english, chinese)]

@@ -1,4 +1,4 @@
-"""What the tokens that a model wrote were made of: each was chosen from the row of the token before it."""
+"""Describe the tokens that a model wrote: each was chosen from the row of the token before it."""
 
 from collections import defaultdict
 from collections.abc import Sequence

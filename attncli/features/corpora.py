@@ -32,6 +32,14 @@ Field = Annotated[
 SkipBad = Annotated[
     bool, option(TEXT, "--skip-bad", rare=True, help="Report texts that can't be read, and skip them.", use="files")
 ]
+
+
+def limit(rare: bool = False) -> Option:
+    """Return the option of the number of texts."""
+    return option(TEXT, "--limit", rare=rare, min=1, metavar="N", help="Only the first N texts.", use="files")
+
+
+Limit = Annotated[int | None, limit(rare=True)]
 Sample = Annotated[
     float | None,
     option(TEXT, "--sample", rare=True, metavar="SHARE", help="A random share of the texts: 0.01.", use="files"),

@@ -360,23 +360,28 @@ def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0, positio
     Raises RequestError for a network with windows or a convolution, which depend on the order of the tokens, and where
     the engine can't leave positions out.
     """
-    import torch
 
     from attncli.models.model import Model
 
     if isinstance(engine, Model) and engine.config.goes_by_order:
         raise RequestError("a window or a convolution goes by the order of the tokens")
-    order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed)).tolist()
+    order = _shuffled(tokens, seed)
     straight = engine.hidden_states(tokens, "none", positions=positions)
     shuffled = engine.hidden_states(tokens.take(order), "none", positions=positions)
     return difference(engine, [state[order] for state in straight], shuffled)
 
 
-def _order_with_positions(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
-    """Measure the control of the law of permutations, and show the shuffled words."""
+def _shuffled(tokens: Tokens, seed: int = 0) -> list[int]:
+    """Return the places of the tokens in random order."""
     import torch
 
-    order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(0)).tolist()
+    order: list[int] = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed)).tolist()
+    return order
+
+
+def _order_with_positions(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
+    """Measure the control of the law of permutations, and show the shuffled words."""
+    order = _shuffled(tokens)
     words = " ".join(tokens.shown[place] for place in order[:SHOWN]) + (" ..." if len(order) > SHOWN else "")
     return measure_permutation(engine, tokens, positions=True)._replace(note=f"read as: {words}")
 

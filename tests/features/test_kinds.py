@@ -197,7 +197,7 @@ def test_induction_heads_of_a_trained_decoder_agree_with_a_direct_computation(sm
 
 
 def mask_kinds(record):
-    """What a page says of heads, `[layer][head]`."""
+    """Return the description of heads on a page, `[layer][head]`."""
     description, _ = payload([record], {})
     return description["texts"][0]["masks"][0]["kinds"]
 

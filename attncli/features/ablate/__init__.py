@@ -93,12 +93,7 @@ class Ablate(AskingFeature, CorpusFeature):
     ] = None
     field: corpora.Field = None
     skip_bad: corpora.SkipBad = False
-    limit: Annotated[
-        int | None,
-        options.option(
-            options.TEXT, "--limit", rare=True, min=1, metavar="N", help="Only the first N texts.", use="files"
-        ),
-    ] = None
+    limit: corpora.Limit = None
     sample: corpora.Sample = None
     seed: corpora.Seed = 0
     way: Annotated[str, options.some_of(options.MODEL, choices.Way, "--way")] = "zero"

@@ -65,12 +65,7 @@ class Kinds(CorpusFeature):
     files: Annotated[list[str] | None, options.argument("FILES", "Texts: files, folders, patterns, addresses.")] = None
     field: corpora.Field = None
     skip_bad: corpora.SkipBad = False
-    limit: Annotated[
-        int | None,
-        options.option(
-            options.TEXT, "--limit", rare=True, min=1, metavar="N", help="Only the first N texts.", use="files"
-        ),
-    ] = None
+    limit: corpora.Limit = None
     sample: corpora.Sample = None
     seed: corpora.Seed = 0
     model: options.ModelName = "minilm"

@@ -83,9 +83,7 @@ class Stats(CorpusFeature):
     ] = None
     field: corpora.Field = None
     skip_bad: corpora.SkipBad = False
-    limit: Annotated[
-        int | None, option(TEXT, "--limit", min=1, metavar="N", help="Only the first N texts.", use="files")
-    ] = None
+    limit: Annotated[int | None, corpora.limit()] = None
     sample: corpora.Sample = None
     seed: corpora.Seed = 0
     stride: Annotated[

@@ -485,7 +485,7 @@ class CellPane(Pane):
 
 
 class WrittenPane(Pane):
-    """What the model wrote, with the token of the selected row marked, under what it replaces, with the first
+    """The text that the model wrote, with the token of the selected row marked, under what it replaces, with the first
     difference marked.
     """
 

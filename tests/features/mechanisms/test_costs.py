@@ -1,4 +1,4 @@
-"""What scores cost: counted operations are those that torch is asked for, and the verdict follows from the figures."""
+"""The costs of scores: counted operations are those that torch is asked for; the verdict follows from the figures."""
 
 import math
 
