@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attncli.analysis.luck import LEVEL, mean_interval, student
+from attncli.analysis.luck import LEVEL, mean_interval, student, wilson
 from attncli.analysis.patterns import BROAD_BELOW
-from attncli.base.arrays import Bools, Brief, Doubles, Floats
+from attncli.base.arrays import Bools, Brief, Doubles, Floats, Ints
 from attncli.base.cache import DIGEST, cache_directory, keep_newest
 from attncli.base.schema import anything, fields, list_of, one_of, text
 from attncli.base.untrusted import read_json
@@ -30,6 +30,7 @@ FEEDS = 0.1  # of the induction heads' score
 RETRIEVES = 0.1  # of the copied tokens (Wu et al. 2024, section 2)
 MOVES = 0.1  # of the weight, above every head with shuffled matrices
 IDLE = 0.5  # of the layer's mean addition is missing
+FINDS = 0.1  # of the words: more than the best rule that looks at no word
 
 FEWEST = 3  # texts or draws that an interval needs
 LONGEST = 2**22  # bytes of labels in the cache
@@ -53,12 +54,16 @@ KINDS = {
         Kind("next", "n", f"weight on the token after, {ON_TEXTS}", "uniform attention"),
         Kind("offset", "k", "weight at one distance of 2 to 8, on random tokens", "the other distances"),
         Kind("sink", "S", f"weight on the first token, {ON_TEXTS}", "uniform attention"),
+        Kind("sink elsewhere", "s", "weight on one later token, on texts", "the same token, in shuffled texts"),
         Kind("separator", "e", "weight on [SEP], on texts", "uniform attention"),
         Kind("punctuation", ",", "weight on punctuation, on texts", "uniform attention"),
+        Kind("same word", "w", "weight on the same word elsewhere, on texts", "uniform attention"),
         Kind("duplicate", "D", "weight on the same token before, on repeated tokens", "the place, without a repeat"),
         Kind("induction", "I", "weight on what followed the same token, and copying", "the place, without a repeat"),
         Kind("feeds induction", "F", "drop of induction without this previous head", "another head of the layer"),
         Kind("retrieval", "R", "how often the strongest key is the copied token", "two tokens further on"),
+        Kind("coreference", "a", "how often the strongest mention is of the same thing", "the best fixed rule"),
+        Kind("syntactic", "y", "how often the strongest word is the syntactic head", "the best distance"),
         Kind("content", "c", "weight that moves with the words", "shuffled matrices"),
         Kind("idle", "z", "share of a mean addition that is missing", "the layer's mean head"),
     )
@@ -71,7 +76,7 @@ class Measure(Brief):
     """One measure of every head: the score, the interval of its mean, and the null, `[layer, head]` each.
 
     NaN where a head is not measured. least: the smallest difference from the null that gets a label. floor: the largest
-    score of a head with shuffled matrices; None where there is no such network.
+    score of a head with shuffled matrices, `[layer, head]`; None where only the null is measured.
     """
 
     name: str
@@ -80,7 +85,7 @@ class Measure(Brief):
     high: Doubles
     null: Doubles
     least: float
-    floor: float | None = None
+    floor: Doubles | None = None
 
     @classmethod
     def of(cls, name: str, samples: Doubles, nulls: Doubles, least: float, heads: int | None = None) -> "Measure":
@@ -95,9 +100,20 @@ class Measure(Brief):
         half = student(covered(mean.size), texts - 1) * spread / np.sqrt(texts - 1)
         return cls(name, mean, mean - half, mean + half, np.broadcast_to(null, mean.shape), least)
 
+    @classmethod
+    def of_counts(cls, name: str, hits: Ints, count: int | Ints, null: Doubles, least: float, of: int = 1) -> "Measure":
+        """Return the measure of the share of `count` words that each head finds, by Wilson's interval.
+
+        Words are taken for independent. of: among how many such shares that of a head is the best.
+        """
+        level, counts = (1 - covered(hits.size)) / of, np.broadcast_to(count, hits.shape)
+        ends = [wilson(*pair, level) for pair in zip(hits.ravel().tolist(), counts.ravel().tolist(), strict=True)]
+        low, high = np.array(ends).T.reshape(2, *hits.shape)
+        return cls(name, hits / counts, low, high, null, least)
+
     def beside(self, shuffled: "Measure") -> "Measure":
         """Return the measure with the floor that shuffled matrices give."""
-        return replace(self, floor=float(shuffled.score.max()))
+        return replace(self, floor=np.full_like(self.score, shuffled.score.max()))
 
     @property
     def holds(self) -> Bools:
@@ -113,12 +129,16 @@ def covered(heads: int) -> float:
 
 @dataclass(frozen=True, repr=False)
 class Judged(Brief):
-    """The heads of a kind. why_not: why it can't be measured on this model. beside: other numbers of every head."""
+    """The heads of a kind. why_not: why it can't be measured on this model. beside: other numbers of every head.
+
+    details: what more is known of a head, by (layer, head).
+    """
 
     kind: Kind
     measures: Sequence[Measure] = ()
     why_not: str = ""
     beside: Mapping[str, Doubles] = field(default_factory=dict)
+    details: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
     @property
     def labelled(self) -> Bools:
@@ -178,6 +198,17 @@ def moved(maps: Doubles) -> Doubles:
     total = maps.sum(axis=0)
     found = [np.abs(one - (total - one) / (len(maps) - 1)).sum(axis=-1).mean(axis=-1) / 2 for one in maps]
     return np.array(found, dtype=np.float64)
+
+
+def taken(weights: Doubles | Floats, counted: Bools) -> Doubles:
+    """Return the mean weight that each key takes from the queries that count.
+
+    weights: `[layer, head, query, key]`. counted: bool `[layer, query, key]`. Result: `[layer, head, key]`; a key that
+    no query counts for has 0.
+    """
+    number = np.maximum(counted.sum(axis=-2), 1)[:, None]
+    found: Doubles = (weights * counted[:, None]).sum(axis=-2, dtype=np.float64) / number
+    return found
 
 
 # --- the cache ------------------------------------------------------------------------------------------

@@ -2,21 +2,36 @@
 
 import json
 import re
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 import transformers
 from checkpoints import make_checkpoint, write_tokenizer
+from cli.test_every_model import TREES
+from records import record_of
 
 from attncli import load_model
-from attncli.analysis.kinds import KINDS, labels_of
+from attncli.analysis.kinds import KINDS, Judged, Measure, labels_of
 from attncli.corpus.reducer import corpus_statistics
 from attncli.corpus.usual import lines
 from attncli.features.kinds import measure_kinds
-from attncli.features.kinds.measuring import Draws, shuffle_matrices
-from attncli.features.kinds.silencing import feeding, outputs_for
+from attncli.features.kinds.measuring import (
+    Draws,
+    Mentions,
+    coreference,
+    mentions,
+    shuffle_matrices,
+    strongest_later,
+    syntactic,
+)
+from attncli.features.kinds.silencing import feeding, matters, outputs_for
+from attncli.features.probe.counting import probe_treebank
+from attncli.features.probe.tally import Tally, guesses
 from attncli.page.payload import payload
+from attncli.text.samples import find_sample
 
 POSITIONS = 64
 SHARP, AGAIN = 1.5, 3.0  # a factor of queries and keys, and of what the induction head writes
@@ -91,7 +106,8 @@ def test_heads_made_by_hand_get_their_labels_and_no_others(by_hand):
     }  # fmt: skip
     assert found.matter["induction"].effect > max(found.matter["induction"].random) + 1
     reasons = {one.kind.name: one.why_not for one in found.kinds if one.why_not}
-    assert set(reasons) == {"next", "separator", "retrieval"} and "positions" in reasons["retrieval"]
+    assert set(reasons) == {"next", "separator", "retrieval", "coreference", "syntactic"}
+    assert "positions" in reasons["retrieval"] and "treebank" in reasons["syntactic"]
 
 
 RANDOM = [(family, head, seed) for family, head in (("gpt2", "LMHeadModel"), ("bert", "Model")) for seed in range(10)]
@@ -162,6 +178,116 @@ def test_the_loss_on_repeats_is_that_of_next_probabilities(by_hand):
         rows = next_probabilities(by_hand, text.take(range(start)), text.ids[start:])[:-1]
         expected.append(-rows.log()[range(len(rows)), text.ids[start:]].mean().item())
     assert loss(by_hand) == pytest.approx(np.mean(expected), rel=1e-5)
+
+
+@pytest.mark.slow
+def test_a_trained_network_with_shuffled_matrices_has_no_label(minilm):
+    assert labels_of(measured(shuffle_matrices(minilm, 7)).kinds) == {}
+
+
+def test_a_word_is_asked_where_another_thing_was_mentioned_before(minilm):
+    one = Mentions.read("The dog[1] saw a cat[2], and it[2] saw it[1].", minilm)
+    words = ["The", "dog", "saw", "a", "cat", ",", "and", "it", "saw", "it", "."]
+    assert one.entities == [{1: 1, 4: 2, 7: 2, 9: 1}.get(place) for place in range(len(words))]
+    assert list(one.asked()) == [(7, [1, 4], [0, 1]), (9, [1, 4, 7], [1, 0])]
+
+
+def test_coreference_is_the_share_of_words_whose_strongest_mention_is_right(minilm):
+    """Computed from the offsets of the tokens, on sentences as they are written."""
+    hits, count = np.zeros((minilm.layers, minilm.heads)), 0
+    for line in find_sample("mentions.txt").text.splitlines():
+        spaced = re.sub(r"(?<=[\w\]])([.,])", r" \1", line)
+        text, ends, entities = "", [], []
+        for piece, number in re.findall(r"(.+?)(?:\[(\d)\]|$)", spaced):
+            text += piece
+            ends.append(len(text))
+            entities.append(number)
+        [record] = minilm.attend_tokens([minilm.tokenizer.encode(text)])
+        offsets = record.tokens.offsets
+        starts = [text.rfind(" ", 0, end) + 1 for end in ends]
+        places = [
+            [place for place, (low, high) in enumerate(offsets) if start <= low < high <= end]
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        for later, entity in enumerate(entities):
+            earlier = [place for place in range(later) if entities[place]]
+            if entity and entity in entities[:later] and len({entities[place] for place in earlier}) > 1:
+                rows = record.weights[:, :, places[later]].mean(axis=2)
+                to_each = np.stack([rows[..., places[place]].sum(axis=-1) for place in earlier], axis=-1)
+                hits += np.array([entities[place] == entity for place in earlier])[to_each.argmax(axis=-1)]
+                count += 1
+    measure = coreference(minilm, mentions(minilm), lambda: None)
+    assert count > 100
+    np.testing.assert_allclose(measure.score, hits / count, atol=1e-12)
+    assert measure.score.max() > 0.8 > 2 * measure.null.max() - 0.1
+
+
+def test_syntactic_scores_are_those_of_probe(minilm):
+    found, shuffled = (
+        probe_treebank(model, [str(TREES)]).treebank.tally for model in (minilm, shuffle_matrices(minilm, 0))
+    )
+    measure, details = syntactic(found, shuffled)
+    assert details[3, 1] == "det, child->head"
+    guess = next(one for one in guesses(found, found) if one.relation == "det")
+    place = guess.layer, guess.head
+    assert (place, measure.score[place], measure.null[place]) == ((3, 1), guess.accuracy, guess.offset_accuracy)
+    assert measure.floor[3, 1] == shuffled.found_counts["det"].max() / guess.count < guess.offset_accuracy
+
+
+@pytest.mark.parametrize(("far", "label"), [(True, True), (False, False)])
+def test_a_head_that_finds_what_no_distance_does_is_syntactic(far, label):
+    """Head 1.2 finds all words of a relation; their distances are many, or one."""
+    nobody, found = np.zeros((2, 2, 3, 2), dtype=np.int64)
+    found[1, 2, 0] = 20
+    distances = [-3, -2, -1, 1, 2, 3] if far else [1]
+    tally = replace(
+        Tally.nothing(2, 3),
+        offsets={"nsubj": Counter(dict.fromkeys(distances, 20))},
+        found_at={("nsubj", distance): found for distance in distances},
+    )
+    nothing = replace(tally, found_at=dict.fromkeys(tally.found_at, nobody))
+    measure, details = syntactic(tally, nothing)
+    assert measure.holds[1, 2] == label and measure.holds.sum() == label and details[1, 2] == "nsubj, child->head"
+
+
+class MadeUp:
+    """A model whose one head gives 0.8 to a place, or to a token wherever it stands."""
+
+    def __init__(self, tokens, follows):
+        self.tokens, self.follows = tokens, follows
+
+    def ready(self, tokens):
+        return tokens
+
+    def attend_tokens(self, texts):
+        for tokens in texts:
+            place = tokens.ids.index(self.tokens.ids[3]) if self.follows else 3
+            weights = np.full((1, 1, len(tokens), len(tokens)), 0.2 / (len(tokens) - 1), np.float32)
+            weights[..., place] = 0.8
+            yield replace(record_of(weights), tokens=tokens)
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_a_later_sink_is_a_place_and_not_a_token(minilm, follows):
+    tokens = minilm.tokenizer.encode("one two three four five six seven eight")
+    model = MadeUp(tokens, follows)
+    [record] = model.attend_tokens([tokens])
+    share, null, place = strongest_later(model, record, np.random.default_rng(0))
+    assert place == 3 and share == pytest.approx(0.8)
+    assert null == pytest.approx(0.8) if follows else null < 0.3
+
+
+def test_a_kind_of_most_heads_is_compared_with_the_rest(by_hand):
+    measure = Measure("made up", *np.array([[[0.9, 0.8], [0.7, 0.0]]] * 3), np.zeros((2, 2)), 0.1)
+    found = matters(
+        by_hand,
+        Judged(KINDS["sink"], [measure]),
+        ("heads", lambda model: len(model.silenced_heads)),
+        0,
+        0,
+        lambda: None,
+    )
+    assert (found.heads, found.effect, list(found.random)) == (1, 1, [1])
 
 
 def test_a_report_names_every_kind(attncli, tiny):

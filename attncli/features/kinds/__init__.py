@@ -7,7 +7,8 @@ them.
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
+    from attncli.corpus.running import Where
     from attncli.corpus.statistics import Statistics
-    from attncli.features.kinds.measuring import Draws, Needle
+    from attncli.features.kinds.measuring import Draws, Mentions, Needle
     from attncli.features.kinds.silencing import Matter
+    from attncli.features.probe.tally import Tally
     from attncli.models.devices import InTorch
     from attncli.models.engine import Engine
     from attncli.report.canvas import Canvas
@@ -41,7 +44,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SEED = 0  # of random tokens, shuffled matrices and random heads
+ON_RANDOM = (
+    "self", "previous", "next", "offset", "sink", "duplicate", "induction", "feeds induction", "content",
+)  # kinds that random tokens show  # fmt: skip
 NONE = "none"
+NUMBERS = ("score", "null", "low", "high", "floor")  # of a head, by kind
 
 
 @dataclass(eq=False)
@@ -56,6 +63,7 @@ class Kinds(CorpusFeature):
     Examples:
       attncli kinds
       attncli kinds sample_inputs/paragraph.txt sample_inputs/coreference.txt
+      attncli kinds --treebank sample_inputs/treebank.conllu
       attncli kinds -o kinds.csv
     """
 
@@ -69,6 +77,10 @@ class Kinds(CorpusFeature):
     sample: corpora.Sample = None
     seed: corpora.Seed = 0
     model: options.ModelName = "minilm"
+    treebank: Annotated[
+        str | None,
+        options.option(options.TEXT, "--treebank", metavar="FILE", help="Find syntactic heads in this CoNLL-U file."),
+    ] = None
     top: Annotated[int, options.top("Name N heads of a kind.")] = 3
     state: corpora.State = None
     shard_mb: corpora.ShardMb = None
@@ -95,7 +107,8 @@ class Kinds(CorpusFeature):
             )
             with corpora.show_counts(progress) as show:
                 statistics = count_files(opened, self.files, reading, where=where, show=show)
-        found = measure_kinds(opened, statistics, progress)
+        trees = self.treebank and partial(_tally, files=[self.treebank], where=where.inside("treebank"))
+        found = measure_kinds(opened, statistics, progress, trees or None)
         if not statistics.partial:
             keep_kinds(opened.sha256, opened.kind(None), labels_of(found.kinds))
         return _report(found, self.top)
@@ -129,10 +142,11 @@ class Found:
                     "layer": layer,
                     "head": head,
                     "labels": ",".join(labels.get((layer, head), [])),
-                    **{name: _by_kind(self.kinds, name, layer, head) for name in ("score", "null", "low", "high")},
+                    **{name: _by_kind(self.kinds, name, layer, head) for name in NUMBERS},
                     "beside": {
                         name: float(numbers[layer, head]) for one in self.kinds for name, numbers in one.beside.items()
                     },
+                    "relation": next((one.details[layer, head] for one in self.kinds if one.details), None),
                 }
                 for layer in range(model.layers)
                 for head in range(model.heads)
@@ -144,25 +158,39 @@ class Found:
         if judged.why_not:
             return entry | {"why_not": judged.why_not}
         entry["heads"] = [list(head) for head in judged.heads]
-        entry["measures"] = [{"on": one.name, "least": one.least, "shuffled": one.floor} for one in judged.measures]
+        entry["measures"] = [{"on": one.name, "least": one.least} for one in judged.measures]
         if judged.kind.name in self.matter:
             matter = self.matter[judged.kind.name]
-            entry["silenced"] = {"output": matter.output, "effect": matter.effect, "random": list(matter.random)}
+            entry["silenced"] = asdict(matter)
         return entry
 
 
 def _by_kind(kinds: Sequence[Judged], name: str, layer: int, head: int) -> dict[str, float]:
     """Return a number of a head by the kinds that it is measured for."""
-    numbers = {one.kind.name: getattr(one.measures[0], name)[layer, head] for one in kinds if one.measures}
-    return {kind: float(number) for kind, number in numbers.items() if np.isfinite(number)}
+    arrays = {one.kind.name: getattr(one.measures[0], name) for one in kinds if one.measures}
+    numbers = {kind: float(array[layer, head]) for kind, array in arrays.items() if array is not None}
+    return {kind: number for kind, number in numbers.items() if np.isfinite(number)}
 
 
-def measure_kinds(opened: "Engine", statistics: "Statistics", progress: Progress = silent) -> Found:
-    """Measure all kinds that the model can have. statistics: over texts, as `stats` counts them.
+def _tally(model: "Engine", files: Sequence[str], where: "Where") -> "Tally":
+    """Tally what heads find in a treebank, as `probe` does."""
+    from attncli.features.probe.counting import probe_treebank
 
+    return probe_treebank(model, files, where=where).treebank.tally
+
+
+def measure_kinds(
+    opened: "Engine",
+    statistics: "Statistics",
+    progress: Progress = silent,
+    trees: "Callable[[Engine], Tally] | None" = None,
+) -> Found:
+    """Measure all kinds that the model can have.
+
+    statistics: over texts, as `stats` counts them. trees: tallies what a model's heads find in a treebank.
     An encoder-decoder is measured by its encoder. Raises RequestError for a network that taps can't look into.
     """
-    from attncli.features.kinds.measuring import Draws, needles, retrieval
+    from attncli.features.kinds.measuring import Draws, mentions, needles, retrieval, shuffle_matrices, syntactic
     from attncli.features.kinds.silencing import feeding
     from attncli.models.devices import InTorch
     from attncli.models.engine import require_tapped
@@ -180,8 +208,7 @@ def measure_kinds(opened: "Engine", statistics: "Statistics", progress: Progress
             why_not.update(dict.fromkeys(names, str(error)))
             return None
 
-    on_random = [name for name in KINDS if name not in ("separator", "punctuation", "retrieval", "idle")]
-    draws = attempt(on_random, lambda: Draws.of(model, SEED))
+    draws = attempt(ON_RANDOM, lambda: Draws.of(model, SEED))
     writing = ["induction", "feeds induction", "retrieval"]
     attempt(writing, lambda: next_output(model))
     if statistics.texts < FEWEST:
@@ -191,9 +218,22 @@ def measure_kinds(opened: "Engine", statistics: "Statistics", progress: Progress
         why_not["next"] = "a decoder sees no token after"
     if not any(statistics.uniform(layer, "separator") for layer in range(model.layers)):
         why_not.setdefault("separator", "the tokenizer adds no token after the first")
-    measures, beside = _measured(model, statistics, draws, why_not, progress)
-    if not _with_floors(model, measures, draws, progress):
-        why_not.setdefault("content", "transformers runs it, and attncli can't shuffle its matrices")
+    sentences = attempt(["coreference"], lambda: mentions(model)) or []
+    measures, beside = _measured(model, statistics, draws, sentences, why_not, progress)
+    if "same word" not in measures:
+        why_not["same word"] = "too few of the sample texts have a word twice"
+    if "sink elsewhere" not in measures:
+        why_not["sink elsewhere"] = "half of the tokens may attend to no later token"
+    shuffled = shuffle_matrices(model, SEED)
+    _add_floors(shuffled, measures, draws, sentences, progress)
+    details: dict[tuple[int, int], str] = {}
+    if trees is None:
+        why_not["syntactic"] = "no treebank was given (--treebank FILE)"
+    else:
+        tallies = trees(model), trees(shuffled)
+        syntax = attempt(["syntactic"], lambda: syntactic(*tallies))
+        if syntax is not None:
+            measures["syntactic"], details = [syntax[0]], syntax[1]
     found = None
     if "retrieval" not in why_not:
         with progress(8, "needles") as advance:
@@ -204,7 +244,8 @@ def measure_kinds(opened: "Engine", statistics: "Statistics", progress: Progress
     def judge(name: str) -> Judged:
         if name in why_not:
             return Judged(KINDS[name], why_not=why_not[name])
-        return Judged(KINDS[name], measures[name], beside=beside.get(name, {}))
+        of_heads = details if name == "syntactic" else {}
+        return Judged(KINDS[name], measures[name], beside=beside.get(name, {}), details=of_heads)
 
     if draws is not None and "feeds induction" not in why_not:
         previous, induction = (judge(name).heads for name in ("previous", "induction"))
@@ -219,16 +260,21 @@ def measure_kinds(opened: "Engine", statistics: "Statistics", progress: Progress
 
 
 def _measured(
-    model: "InTorch", statistics: "Statistics", draws: "Draws | None", why_not: Mapping[str, str], progress: Progress
+    model: "InTorch",
+    statistics: "Statistics",
+    draws: "Draws | None",
+    sentences: "Sequence[Mentions]",
+    why_not: Mapping[str, str],
+    progress: Progress,
 ) -> tuple[dict[str, list[Measure]], dict[str, dict[str, Doubles]]]:
     """Return the measures by the names of kinds, and other numbers of every head likewise."""
     from attncli.corpus.usual import lines
-    from attncli.features.kinds.measuring import copying, idleness, on_random_tokens, on_texts
+    from attncli.features.kinds.measuring import copying, coreference, on_random_tokens, on_samples, on_texts
 
-    measures: dict[str, list[Measure]] = {}
-    beside: dict[str, dict[str, Doubles]] = {}
-    if statistics.texts >= FEWEST:
-        measures = {name: [one] for name, one in on_texts(statistics).items()}
+    with progress(len(lines()), "texts") as advance:
+        on_some, beside = on_samples(model, SEED, advance)
+    of_texts = on_texts(statistics) if statistics.texts >= FEWEST else {}
+    measures = {name: [one] for name, one in (of_texts | on_some).items()}
     if draws is not None:
         with progress(len(draws.repeated), "random tokens") as advance:
             for name, one in on_random_tokens(model, draws, advance).items():
@@ -239,36 +285,35 @@ def _measured(
             natural = [draws.prefix(one.weights) for one in model.attend_tokens(draws.natural)]
             copies = measures["induction"][1].score
             beside["induction"] = {"copying": copies, "natural repeats": np.mean(natural, axis=0)}
-    with progress(len(lines()), "texts") as advance:
-        idle, values = idleness(model, advance)
-    measures["idle"] = [idle]
-    beside["sink"] = {"first value": values}
+    if sentences:
+        with progress(len(sentences), "mentions") as advance:
+            measures["coreference"] = [coreference(model, sentences, advance)]
     return measures, beside
 
 
-def _with_floors(
-    model: "InTorch", measures: dict[str, list[Measure]], draws: "Draws | None", progress: Progress
-) -> bool:
-    """Add the scores of the same network with shuffled matrices. Return whether there is one."""
+def _add_floors(
+    shuffled: "InTorch",
+    measures: dict[str, list[Measure]],
+    draws: "Draws | None",
+    sentences: "Sequence[Mentions]",
+    progress: Progress,
+) -> None:
+    """Add the scores of the same network with shuffled matrices."""
     from attncli.corpus.reducer import corpus_statistics
     from attncli.corpus.usual import lines
-    from attncli.features.kinds.measuring import shuffle_matrices
-    from attncli.models.model import Model
 
-    if not isinstance(model, Model):
-        return False
-    shuffled = shuffle_matrices(model, SEED)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)  # they were given for the model itself
         only_maps = {"induction": ""}  # copying has a null of its own
-        found, _ = _measured(shuffled, corpus_statistics(shuffled, lines()), draws, only_maps, progress)
+        statistics = corpus_statistics(shuffled, lines())
+        found, _ = _measured(shuffled, statistics, draws, sentences, only_maps, progress)
     for name, own in measures.items():
-        floors = {one.name: one for one in found[name]}
+        floors = {one.name: one for one in found.get(name, [])}
         measures[name] = [one.beside(floors[one.name]) if one.name in floors else one for one in own]
     if draws is not None:
         [content] = measures["content"]
-        measures["content"] = [replace(content, null=np.full_like(content.score, content.floor))]
-    return True
+        assert content.floor is not None
+        measures["content"] = [replace(content, null=content.floor)]
 
 
 def _matter(
@@ -329,7 +374,7 @@ def _report(found: Found, top: int) -> Report:
         LabelGrid(title, grid, labels),
         Table(COLUMNS, [_row(one, found.matter.get(one.kind.name), top) for one in found.kinds if one.measures]),
         Sentence(LEGEND),
-        *map(Sentence, [*_details(found.kinds), *_about_silencing(found.matter)]),
+        *map(Sentence, [*_details(found.kinds), *_about_silencing(found.kinds, found.matter)]),
         *map(Sentence, _not_measured(found.kinds)),
     ]
     layer, head = next(iter(found.kinds[list(KINDS).index("induction")].heads or labels), (0, 0))
@@ -357,7 +402,7 @@ def _row(judged: Judged, matter: "Matter | None", top: int) -> list[str]:
         score if heads else f"({score})",
         f"{max(measure.low[clearest], 0):.2f} to {min(measure.high[clearest], 1):.2f}",
         f"{measure.null[clearest]:.2f}",
-        "" if measure.floor is None else f"{measure.floor:.2f}",
+        "" if measure.floor is None else f"{measure.floor[clearest]:.2f}",
         "" if matter is None else _silenced(matter),
     ]
 
@@ -371,10 +416,12 @@ def _silenced(matter: "Matter") -> str:
 def _details(kinds: Sequence[Judged]) -> list[str]:
     """Return what stands beside the scores of sinks and of induction heads."""
     of_kind, found = {one.kind.name: one for one in kinds}, []
-    sink, induction = of_kind["sink"], of_kind["induction"]
-    if sink.heads:
-        length = np.median([sink.beside["first value"][head] for head in sink.heads])
-        found.append(f"sink: the first token's transformed value is {length:.2f} times as long as the others' (median)")
+    induction = of_kind["induction"]
+    for kind, token in (("sink", "first"), ("sink elsewhere", "later")):
+        if of_kind[kind].heads:
+            length = np.median([of_kind[kind].beside[f"{token} value"][head] for head in of_kind[kind].heads])
+            of = f"the {token} token's transformed value is {length:.2f} times as long as the others' (median)"
+            found.append(f"{kind}: {of}")
     if induction.measures:
         match, copies = induction.measures
         only = [(int(layer), int(head)) for layer, head in np.argwhere(match.holds & ~copies.holds)]
@@ -384,6 +431,10 @@ def _details(kinds: Sequence[Judged]) -> list[str]:
             f"often than the null by {copies.least:g} (copying)"
             + (f"; these attend to it, and don't copy: {names}" if names else "")
         )
+    syntactic = of_kind["syntactic"]
+    if syntactic.heads:
+        names = ", ".join(f"{layer}.{head} ({syntactic.details[layer, head]})" for layer, head in syntactic.heads)
+        found.append(f"syntactic: each head by the relation that it is best in: {names}")
     return found
 
 
@@ -396,15 +447,18 @@ def _not_measured(kinds: Sequence[Judged]) -> list[str]:
     return [f"not measured: {', '.join(names)}: {printable(why)}" for why, names in reasons.items()]
 
 
-def _about_silencing(matter: "Mapping[str, Matter]") -> list[str]:
-    """Return which output the effects of silencing are about."""
-    kinds: dict[str, list[str]] = {}
-    for name, one in matter.items():
-        kinds.setdefault(one.output, []).append(name)
-    each = [f"{output} ({', '.join(names)})" for output, names in kinds.items()]
+def _about_silencing(kinds: Sequence[Judged], matter: "Mapping[str, Matter]") -> list[str]:
+    """Return which output the effects of silencing are about, and of which kinds not all heads are silenced."""
+    outputs: dict[str, list[str]] = {}
+    for one in kinds:
+        if one.kind.name in matter:
+            silenced = matter[one.kind.name]
+            some = f": its {silenced.heads} clearest" if silenced.heads < len(one.heads) else ""
+            outputs.setdefault(silenced.output, []).append(one.kind.name + some)
+    each = [f"{output} ({', '.join(names)})" for output, names in outputs.items()]
     text = (
-        "silenced: the change without all heads of the kind (in brackets: without as many random other heads, three "
-        "times, where there are so many)"
+        "silenced: the change without the heads of the kind (in brackets: without as many random other heads, three "
+        "times; where there are fewer others, as many of its clearest heads are silenced)"
     )
     return [f"{text}. It is of the {'; of the '.join(each)}."] if each else []
 
@@ -463,19 +517,21 @@ kinds.heads | [[int]]? | `[head][2]` | the heads with this label as layer and he
 kinds.measures | [object]? | | what has to hold together, the score's measure first
 kinds.measures.on | str | | what is measured, in a word
 kinds.measures.least | float | as the score | the smallest difference from the null that gets a label
-kinds.measures.shuffled | float or null | as the score | the largest score with shuffled matrices; null if there is none
-kinds.silenced | object? | | the effect of silencing all heads of the kind; missing if it has none
+kinds.silenced | object? | | the effect of silencing the heads of the kind; missing if it has none
 kinds.silenced.output | str | | the output, with its unit
+kinds.silenced.heads | int | | how many: the clearest, no more than there are other heads
 kinds.silenced.effect | float | in that unit | the output without these heads minus the output with them
-kinds.silenced.random | [float] | `[draw]` in that unit | the same for as many other heads; empty if there are too few
+kinds.silenced.random | [float] | `[draw]` in that unit | the same for as many other heads; empty if there are none
 heads | [head] | | all heads
 heads.labels | str | | the names of its kinds, with commas; empty if it has none
 heads.score | {float} | shares | by kind
 heads.null | {float} | shares | by kind: the score that chance gives
 heads.low | {float} | shares | by kind: the lower end of the interval
 heads.high | {float} | shares | by kind: the upper end
-heads.beside | {float} | shares, ratios | copying, natural repeats, and first value: the length of the first token's
-    transformed value, divided by that of the others
+heads.floor | {float} | shares | by kind: the largest score of a head with shuffled matrices; missing if there is none
+heads.beside | {float} | shares, ratios | copying, natural repeats, and first value and later value: the length of the
+    transformed value of the first token, and of the later token with most weight, divided by that of the others
+heads.relation | str or null | | the relation and direction of its syntactic score; null without a treebank
 
 `.csv`: a row per entry of `heads`.
 """

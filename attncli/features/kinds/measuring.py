@@ -4,10 +4,12 @@ Random tokens say nothing. What a head does on them comes from their places, and
 """
 
 import copy
+import re
 import warnings
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,32 +18,37 @@ from torch import Tensor
 from attncli.analysis.kinds import (
     COPIES,
     DISTANCES,
+    FEWEST,
+    FINDS,
     IDLE,
     MOVES,
     RETRIEVES,
     SHARE,
     Measure,
-    covered,
     mean_at,
     moved,
     offset_samples,
+    taken,
 )
-from attncli.analysis.luck import wilson
-from attncli.base.arrays import Array, Doubles
+from attncli.analysis.patterns import summarise
+from attncli.base.arrays import Array, Doubles, Ints
 from attncli.base.errors import Notice, RequestError
 from attncli.corpus.statistics import Statistics
+from attncli.corpus.treebank import Sentence, words_of
 from attncli.corpus.usual import lines
+from attncli.features.probe.tally import DIRECTIONS, Tally, word_maps
 from attncli.models.block import Block, Tap
 from attncli.models.devices import InTorch
 from attncli.models.engine import Engine
 from attncli.models.generation import Manner, next_output, prompt_tokens, write
 from attncli.models.model import Model
 from attncli.models.taps import transformed_lengths
+from attncli.models.transformers_engine import TransformersModel
 from attncli.models.weights import Checkpoint, TensorFile
 from attncli.record import AttentionRecord
 from attncli.text.samples import find_sample
 from attncli.text.tokenizer import between
-from attncli.text.tokens import Tokens
+from attncli.text.tokens import Tokens, unknown_name
 
 DRAWS, HALF = 12, 20  # sequences of random tokens, and the tokens of each that are repeated
 LEAST_HALF = max(DISTANCES) + 2  # tokens of a half that give all distances room
@@ -156,6 +163,67 @@ def on_texts(statistics: Statistics) -> dict[str, Measure]:
     return made
 
 
+SHUFFLES = 4  # of the tokens of a text
+
+
+def on_samples(model: InTorch, seed: int, advance: Advance) -> tuple[dict[str, Measure], dict[str, dict[str, Doubles]]]:
+    """Return the measures of the sample texts, by the names of the kinds, and other numbers of every head likewise."""
+    idle, values, lengths = [], [], []
+    same: list[Doubles] = []  # a score and its null, each
+    elsewhere: list[Doubles] = []
+    draw = np.random.default_rng(seed)
+    for tokens in sample_tokens(model):
+        additions, _ = Additions.of(model, tokens)
+        idle.append(1 - additions.sizes())
+        values.append(additions.value_length(np.zeros((model.layers, model.heads), dtype=np.int64)))
+        [record] = model.attend_tokens([tokens])
+        summaries = summarise(record)
+        pairs = [(one.shares["same_word"], one.alike["same_word"]) for one in summaries.values()]
+        if any(null for _, null in pairs):
+            same.append(np.array(pairs).T.reshape(2, model.layers, model.heads))
+        later = strongest_later(model, record, draw)
+        if later is not None:
+            elsewhere.append(np.array(later[:2]))
+            lengths.append(additions.value_length(later[2]))
+        advance()
+    measures = {"idle": Measure.of("sizes", np.array(idle), np.zeros_like(idle), IDLE)}
+    beside = {"sink": {"first value": np.mean(values, axis=0)}}
+    if len(lengths) >= FEWEST:
+        beside["sink elsewhere"] = {"later value": np.mean(lengths, axis=0)}
+    for name, samples in (("same word", same), ("sink elsewhere", elsewhere)):
+        if len(samples) >= FEWEST:
+            scores, nulls = np.array(samples).swapaxes(0, 1)
+            measures[name] = Measure.of("texts", scores, nulls, SHARE)
+    return measures, beside
+
+
+def strongest_later(
+    model: Engine, record: AttentionRecord, draw: np.random.Generator
+) -> tuple[Doubles, Doubles, Ints] | None:
+    """Return the weight that one token after the first takes, its null, and its place, `[layer, head]` each.
+
+    The weight is the mean over other queries. The token is chosen on every other query, and measured on the rest. It is
+    one that at least half of the queries may attend to; None if there is no such token. The null is the weight that it
+    takes where these tokens stand in a random order: what it takes wherever it stands is explained by the token.
+    """
+    masks = record.masks & ~np.eye(len(record.tokens), dtype=bool)
+    able = np.flatnonzero((2 * masks.sum(axis=-2) >= len(record.tokens) - 1).all(axis=0))
+    able = able[able > record.tokens.first]
+    if not len(able):
+        return None
+    queries = np.arange(len(record.tokens))[:, None] % 2 == 0
+    place = able[taken(record.weights, masks & queries)[..., able].argmax(axis=-1)]
+    share = np.take_along_axis(taken(record.weights, masks & ~queries), place[..., None], axis=-1)[..., 0]
+    nulls = []
+    for _ in range(SHUFFLES):
+        order = np.arange(len(record.tokens))
+        order[able] = draw.permutation(able)
+        [shuffled] = model.attend_tokens([model.ready(record.tokens.take(order))])
+        now = order.argsort()[place]
+        nulls.append(np.take_along_axis(taken(shuffled.weights, masks), now[..., None], axis=-1)[..., 0])
+    return share, np.mean(nulls, axis=0), place
+
+
 def sample_tokens(model: Engine) -> list[Tokens]:
     """Return the tokens of the sample texts, with the other half that an encoder-decoder needs."""
     with warnings.catch_warnings():
@@ -206,21 +274,14 @@ class Additions(Tap):
         found = torch.stack(norms).double().cpu().numpy()
         return found / found.mean(axis=1, keepdims=True)
 
-    def first_value(self) -> Doubles:
-        """Return the length of the first token's transformed value, divided by the mean of the others'."""
+    def value_length(self, place: Ints) -> Doubles:
+        """Return the length of a token's transformed value, divided by the mean of the others'.
+
+        place: of the token, by `[layer, head]`.
+        """
         every = torch.stack([self.kept[layer][2] for layer in sorted(self.kept)]).double().cpu().numpy()
-        return every[..., 0] / every[..., 1:].mean(axis=-1)
-
-
-def idleness(model: InTorch, advance: Advance) -> tuple[Measure, Doubles]:
-    """Return the measure of idle heads, and the lengths of the first token's values, over the sample texts."""
-    sizes, values = [], []
-    for tokens in sample_tokens(model):
-        additions, _ = Additions.of(model, tokens)
-        sizes.append(1 - additions.sizes())
-        values.append(additions.first_value())
-        advance()
-    return Measure.of("sizes", np.array(sizes), np.zeros_like(sizes), IDLE), np.mean(values, axis=0)
+        one = np.take_along_axis(every, place[..., None], axis=-1)[..., 0]
+        return one / ((every.sum(axis=-1) - one) / (every.shape[-1] - 1))
 
 
 def copying(model: InTorch, draws: Draws, advance: Advance) -> Measure:
@@ -314,18 +375,108 @@ def retrieval(model: Engine, found: Sequence[Needle]) -> Measure:
 
     The null is the place two tokens further on. The intervals are Wilson's, which take tokens for independent.
     """
-    hits, count = np.zeros((2, model.layers, model.heads)), 0
+    hits, count = np.zeros((2, model.layers, model.heads), dtype=np.int64), 0
     for one in found:
         [record] = model.attend_tokens([one.text])
         for number, sources in enumerate(one.sources):
             strongest = record.weights[:, :, one.asked + number].argmax(axis=-1)
             hits += [np.isin(strongest, np.array(sources) + shift) for shift in (0, FURTHER)]
             count += 1
-    score, null = hits / count
-    level = 1 - covered(score.size)
-    ends = {int(found): wilson(int(found), count, level) for found in np.unique(hits[0])}
-    low, high = (np.vectorize(lambda found, side=side: ends[int(found)][side])(hits[0]) for side in (0, 1))
-    return Measure("needle", score, low, high, null, RETRIEVES)
+    return Measure.of_counts("needle", hits[0], count, hits[1] / count, RETRIEVES)
+
+
+# --- annotated sentences --------------------------------------------------------------------------------
+
+MENTIONS = "mentions.txt"
+FEWEST_WORDS = 10  # of a relation, below which it is not counted
+
+
+@dataclass(frozen=True)
+class Mentions:
+    """A sentence's tokens, and of each of its words the number of the person or thing it mentions; None for no mention.
+
+    The tokens say which word they are of.
+    """
+
+    tokens: Tokens
+    entities: Sequence[int | None]
+
+    @classmethod
+    def read(cls, line: str, model: Engine) -> "Mentions":
+        """Read a line such as "The dog[1] saw a cat[2] and chased it[2]."."""
+        marked = re.findall(r"(\w+|[^\w\s])(?:\[(\d+)\])?", line)
+        words = [word for word, _ in marked]
+        sentence = Sentence(words, [None] * len(words), [""] * len(words), 1)
+        tokens = words_of(model.tokenizer.cut(sentence.text), sentence)
+        if tokens is None or len(tokens) > model.tokenizer.max_tokens or any(map(unknown_name, tokens.text)):
+            raise RequestError("the model does not read all words of the annotated sentences, which are English")
+        return cls(model.ready(tokens), [int(number) if number else None for _, number in marked])
+
+    def asked(self) -> Iterator[tuple[int, list[int], list[int]]]:
+        """Yield each word to be resolved, the mentions before it, and the ranks that its entity has.
+
+        The entity was mentioned before, and another one too. The ranks are those by the latest mention, then by the
+        first: with them a rule such as "the nearest" guesses.
+        """
+        for word, entity in enumerate(self.entities):
+            before = [place for place in range(word) if self.entities[place] is not None]
+            nearest = list(dict.fromkeys(self.entities[place] for place in reversed(before)))
+            first = list(dict.fromkeys(self.entities[place] for place in before))
+            if entity is not None and entity in nearest and len(nearest) > 1:
+                yield word, before, [nearest.index(entity), first.index(entity)]
+
+
+def mentions(model: Engine) -> list[Mentions]:
+    """Return the annotated sentences. Raises RequestError if the model does not read all their words."""
+    return [Mentions.read(line, model) for line in find_sample(MENTIONS).text.splitlines()]
+
+
+def coreference(model: Engine, sentences: Sequence[Mentions], advance: Advance) -> Measure:
+    """Return how often, of the mentions before a word, the one with the largest weight is of the same person or thing.
+
+    After Clark et al. 2019, section 4.2. The null is the best rule that reads no word: always the nearest other
+    mention, the second nearest, the first ...
+    """
+    hits, count = np.zeros((model.layers, model.heads), dtype=np.int64), 0
+    rules: Counter[tuple[int, int]] = Counter()
+    for one in sentences:
+        [record] = model.attend_tokens([one.tokens])
+        maps = word_maps(record)
+        for word, before, ranks in one.asked():
+            strongest = np.array(before)[maps[..., word, before].argmax(axis=-1)]
+            same = [place for place in before if one.entities[place] == one.entities[word]]
+            hits += np.isin(strongest, same) & (maps[..., word, before].max(axis=-1) > 0)
+            rules.update(enumerate(ranks))
+            count += 1
+        advance()
+    null = np.full(hits.shape, max(rules.values()) / count)
+    return Measure.of_counts("annotated sentences", hits, count, null, FINDS)
+
+
+def syntactic(found: Tally, shuffled: Tally) -> tuple[Measure, dict[tuple[int, int], str]]:
+    """Return how often a head finds the syntactic head of words, in the relation and direction that it is best in.
+
+    The null is the best fixed distance of that relation. Return also this relation of each head. Raises RequestError
+    if no relation has enough words.
+    """
+    relations = [name for name, count in found.counts.items() if count >= FEWEST_WORDS]
+    if not relations:
+        raise RequestError(f"the treebank has no relation with {FEWEST_WORDS} words")
+    hits = np.stack([found.found_counts[name] for name in relations])  # [relation, layer, head, direction]
+    counts = np.array([found.counts[name] for name in relations])
+    null = np.array([found.offsets[name][found.best_offset(name)] for name in relations]) / counts
+    above = hits / counts[:, None, None, None] - null[:, None, None, None]
+    best, direction = np.divmod(np.moveaxis(above, 0, 2).reshape(*above.shape[1:3], -1).argmax(axis=-1), 2)
+    layer, head = np.indices(best.shape)
+    of = 2 * len(relations)
+    chosen = hits[best, layer, head, direction]
+    measure = Measure.of_counts("treebank", chosen, counts[best], null[best], FINDS, of)
+    floors = np.array([shuffled.found_counts[name].max() for name in relations]) / counts
+    details = {
+        (int(row), int(column)): f"{relations[best[row, column]]}, {DIRECTIONS[direction[row, column]]}"
+        for row, column in zip(layer.ravel(), head.ravel(), strict=True)
+    }
+    return replace(measure, floor=floors[best]), details
 
 
 # --- the same network with shuffled matrices ------------------------------------------------------------
@@ -341,17 +492,26 @@ class ShuffledFile:
         return dict(self.file.shapes())
 
     def read(self, name: str) -> Array:
-        stored = self.file.read(name)
-        if len(stored.shape) != 2:
-            return stored
-        shuffled = stored.contiguous().clone()
-        draw = torch.Generator().manual_seed(self.seed + zlib.crc32(name.encode()))
-        order = torch.randperm(shuffled.numel(), generator=draw)
-        return shuffled.flatten()[order].view(stored.shape)
+        return shuffle_entries(self.file.read(name), name, self.seed)
 
 
-def shuffle_matrices(model: Model, seed: int) -> Model:
-    """Return the model with the entries of each matrix in random order, read again from its checkpoint."""
-    checkpoint: Checkpoint = copy.copy(model.checkpoint)
-    checkpoint.files = {name: (ShuffledFile(file, seed), own) for name, (file, own) in checkpoint.files.items()}
-    return Model(model.place, model.config, model.tokenizer, checkpoint, model.sha256, model.device, model.dtype)
+def shuffle_entries(stored: Array, name: str, seed: int) -> Array:
+    """Return a matrix with its entries in random order, by its name and a seed. Vectors are returned as they are."""
+    if len(stored.shape) < 2:
+        return stored
+    draw = torch.Generator().manual_seed(seed + zlib.crc32(name.encode()))
+    order = torch.randperm(stored.numel(), generator=draw).to(stored.device)
+    return stored.flatten()[order].view(stored.shape)
+
+
+def shuffle_matrices(model: InTorch, seed: int) -> InTorch:
+    """Return a copy of the model with the entries of each matrix in random order."""
+    if isinstance(model, Model):
+        checkpoint: Checkpoint = copy.copy(model.checkpoint)
+        checkpoint.files = {name: (ShuffledFile(file, seed), own) for name, (file, own) in checkpoint.files.items()}
+        return Model(model.place, model.config, model.tokenizer, checkpoint, model.sha256, model.device, model.dtype)
+    assert isinstance(model, TransformersModel)
+    network = copy.deepcopy(model.network)
+    for name, parameter in network.named_parameters():
+        parameter.copy_(shuffle_entries(parameter, name, seed))
+    return TransformersModel(model.place, model.sha256, network, model.theirs).of_part(model.part)

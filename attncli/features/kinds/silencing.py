@@ -1,5 +1,7 @@
 """Silence heads: those that may feed induction, and all heads of a kind compared with as many random ones."""
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -8,6 +10,7 @@ import torch
 
 from attncli.analysis.kinds import FEEDS, Judged, Measure
 from attncli.base.arrays import Doubles
+from attncli.base.errors import RequestError
 from attncli.features.kinds.measuring import Advance, Draws, Needle, sample_tokens
 from attncli.models.devices import InTorch
 from attncli.models.engine import Engine
@@ -56,9 +59,10 @@ Measured = Callable[[Engine], float]
 
 @dataclass(frozen=True)
 class Matter:
-    """The effect of silencing all heads of a kind on an output, and that of each of several sets of random heads.
+    """The effect of silencing the heads of a kind on an output, and that of each of several sets of other heads.
 
-    output: in words, with its unit. random: empty where there are fewer other heads than heads of the kind.
+    output: in words, with its unit. heads: how many are silenced, the clearest ones: no more than there are others.
+    random: empty where there are no others.
     """
 
     output: str
@@ -70,7 +74,9 @@ class Matter:
 def outputs_for(model: InTorch, draws: Draws | None, found: Sequence[Needle]) -> dict[str, tuple[str, Measured]]:
     """Return the output that each kind is about, by its name, in words and as a function; "" is any other kind."""
     texts = sample_tokens(model)[:ASKED]
-    if "next" not in model.outputs():
+    try:
+        next_output(model)
+    except RequestError:  # it writes nothing
         before = _last(model, texts)
         return {
             "": (
@@ -122,17 +128,20 @@ def _moved(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor]) -> flo
 def matters(
     model: InTorch, judged: Judged, output: tuple[str, Measured], before: float, seed: int, advance: Advance
 ) -> Matter:
-    """Silence the heads of a kind, and RANDOM sets of as many other heads. before: the output without a change."""
-    heads, (name, measure) = judged.heads, output
+    """Silence the heads of a kind, and RANDOM sets of as many other heads. before: the output without a change.
+
+    Where there are fewer others, all of these are silenced, and as many of the clearest heads of the kind.
+    """
+    name, measure = output
 
     def effect(some: Sequence[Head]) -> float:
         advance()
         return measure(model.silencing([*model.silenced_heads, *some])) - before
 
-    others = [
-        (layer, head) for layer in range(model.layers) for head in range(model.heads) if (layer, head) not in heads
-    ]
+    others = [one for one in itertools.product(range(model.layers), range(model.heads)) if one not in judged.heads]
+    heads = judged.heads[: len(others) or None]
     draw = np.random.default_rng(seed)
-    sets = [draw.permutation(len(others))[: len(heads)] for _ in range(RANDOM)] if len(heads) <= len(others) else []
+    count = min(RANDOM, math.comb(len(others), len(heads)))  # of others: 0 where there are none
+    sets = [draw.permutation(len(others))[: len(heads)] for _ in range(count)]
     random = [effect([others[place] for place in some]) for some in sets]
     return Matter(name, len(heads), effect(heads), random)
