@@ -436,8 +436,9 @@ class _LargeMap:
 def describe_head(
     record: AttentionRecord, layer: int, head: int, short: bool = False, summary: HeadSummary | None = None
 ) -> str:
-    """Describe a head in one line: its pattern, the shares of its weight, its entropy. summary: where it is known.
+    """Describe a head in one line: its pattern, the shares of its weight, its measured kinds, its entropy.
 
+    summary: where it is known.
     A cross-attention has no shares here: its queries and keys are of two texts.
     """
     if summary is None:
@@ -445,14 +446,10 @@ def describe_head(
     label = summary.label.replace("_", " ")
     shares = "  ".join(f"{name.replace('_', ' ')} {share:.2f}" for name, share in summary.shares.items())
     most = math.log(max(possible_keys(record, layer), 1))
-    entropy = f"entropy {summary.entropy:.2f} of at most {most:.2f} nats{_kinds(record, layer, head)}"
-    return f"{label}, {entropy}" if short or record.kind == "cross" else f"{label}: {shares}; {entropy}"
-
-
-def _kinds(record: AttentionRecord, layer: int, head: int) -> str:
-    """Return the kinds of a head that `attncli kinds` has measured, as the end of a line; "" if there are none."""
     names = kinds_of(record.model, record.kind).get(f"{layer}.{head}", [])
-    return f"; kinds: {', '.join(names)}" if names else ""
+    kinds = f"kinds: {', '.join(names)}; " if names else ""  # as `attncli kinds` has measured them
+    entropy = f"{kinds}entropy {summary.entropy:.2f} of at most {most:.2f} nats"
+    return f"{label}, {entropy}" if short or record.kind == "cross" else f"{label}: {shares}; {entropy}"
 
 
 def strongest_keys(names: Sequence[str], row: Floats, top_k: int) -> list[tuple[str, str]]:

@@ -334,7 +334,7 @@ def test_run_names_the_kinds_of_a_head_once_they_are_measured(attncli, by_hand, 
     line = ("run", "-m", place, "-l", "0", "-H", "0", "the cat sat")
     assert "kinds:" not in attncli(*line).out
     assert attncli("kinds", "-m", place).code == 0
-    assert "; kinds: previous, feeds induction\n" in attncli(*line).out
+    assert "; kinds: previous, feeds induction; entropy " in attncli(*line).out
     [[kind, _], _] = mask_kinds(by_hand.attend("the cat sat"))
     assert kind["measured"] == ["previous", "feeds induction"]
     assert "kinds:" not in attncli(*line, "--without", "0.1").out

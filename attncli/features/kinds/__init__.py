@@ -409,8 +409,8 @@ def _row(judged: Judged, matter: "Matter | None", top: int) -> list[str]:
 
 def _silenced(matter: "Matter") -> str:
     """Return the effect of silencing a kind, and in brackets the least and the largest of random heads."""
-    ends = f" ({signed(min(matter.random))} to {signed(max(matter.random))})" if matter.random else ""
-    return signed(matter.effect) + ends
+    ends = dict.fromkeys(signed(end) for end in sorted(matter.random)[:: max(len(matter.random) - 1, 1)])
+    return signed(matter.effect) + (f" ({' to '.join(ends)})" if ends else "")
 
 
 def _details(kinds: Sequence[Judged]) -> list[str]:
