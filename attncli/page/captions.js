@@ -31,7 +31,7 @@ export function headName(...heads) {
 function digits(weight, most) {
   const decimals = Math.floor(-Math.log10(error()));
   const known = decimals + 1 + Math.floor(Math.log10(weight));
-  if (known < 1) return decimals === Infinity ? "0" : `< ${10 ** -decimals}`;
+  if (!(known >= 1)) return decimals === Infinity ? "0" : `< ${10 ** -decimals}`;
   const shown = Math.min(most, known, weight < 0.001 ? 2 : most);
   return weight < 0.0001 ? weight.toExponential(shown - 1) : weight.toPrecision(shown);
 }

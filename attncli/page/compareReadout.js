@@ -7,6 +7,7 @@ import { change, state } from "./state.js";
 import { axes, placeOf } from "./units.js";
 
 const ROWS = 8;
+const MANY = page.panels.length > 4; // too many for a column each: the largest, and where it is
 
 const [said, values, findings] = ["said", "values", "largest"].map((name) => document.getElementById(name));
 
@@ -50,7 +51,7 @@ export function makeReadOut() {
 }
 
 function makeHeadings(table, first) {
-  const headings = [first, ...page.panels.map((panel) => panel.name)].map((name) => {
+  const headings = [first, ...(MANY ? ["in", "number"] : page.panels.map((panel) => panel.name))].map((name) => {
     const made = document.createElement("th");
     made.scope = "col";
     made.textContent = name;
@@ -66,12 +67,14 @@ function tell(text) {
   if (said.textContent !== text) said.textContent = text;
 }
 
-/** Where the signed map is largest in size, that first: of this query, or else of this key, or of all. */
+/** Where the signed map, or else any map, is largest in size, that first: of this query, or else of this key, or of all. */
 function largest({ token, partner } = { token: null, partner: null }) {
   const all = maps();
   if (all === null) return [];
   const { queries, keys } = axes();
-  const { values: sizes } = all.panels.find((panel) => panel.signed) ?? all.panels[0];
+  const signed = all.panels.find((panel) => panel.signed);
+  const ranked = signed ? [signed] : page.apart ? all.panels.slice(0, 1) : all.panels;
+  const sizes = ranked.length === 1 ? ranked[0].values : ranked[0].values.map((_, place) => ranked[largestIn(ranked, place)].values[place]);
   const [row, column] = [placeOf(queries, token), placeOf(keys, partner)];
   const [first, last, step] = row >= 0 ? [row * keys.length, (row + 1) * keys.length, 1] : [Math.max(column, 0), sizes.length, column >= 0 ? keys.length : 1];
   const best = [];
@@ -83,8 +86,15 @@ function largest({ token, partner } = { token: null, partner: null }) {
   }
   return best.map(({ place }) => ({
     query: queries[Math.floor(place / keys.length)], key: keys[place % keys.length],
-    numbers: all.panels.map((panel) => written(panel, place)),
+    numbers: MANY ? [largestIn(all.panels, place)].flatMap((panel) => [page.panels[panel].name, written(all.panels[panel], place)])
+      : all.panels.map((panel) => written(panel, place)),
   }));
+}
+
+/** The number of the panel whose cell is largest in size. */
+function largestIn(panels, place) {
+  const size = (number) => Math.abs(panels[number].values[place]) || 0; // hidden: NaN
+  return panels.reduce((best, _, number) => (size(number) > size(best) ? number : best), 0);
 }
 
 function row({ query, key, numbers }) {

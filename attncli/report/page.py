@@ -89,7 +89,7 @@ def panels_page(
         "colours": list(HEAD_COLOURS),
         "ramp": list(WEIGHTS),
         "texts": [axis_entry(rows) | text],
-        "start": {"view": "matrix", "opening": largest_cell(panels, signed)},
+        "start": {"view": "matrix", "opening": largest_cell(panels, signed, apart)},
         "panels": shown,
         "apart": apart,
         "heading": heading,
@@ -99,10 +99,14 @@ def panels_page(
     return compared_page(heading, description, captions[1:], chunks)
 
 
-def largest_cell(panels: Sequence[Panel], signed: bool) -> dict[str, int]:
-    """Return the query and key that the page opens with: of the largest number, where signed of the largest change."""
-    first = next((one for one in panels if signed and not one.weights), panels[0])
-    sizes = np.abs(np.nan_to_num(first.values))
+def largest_cell(panels: Sequence[Panel], signed: bool, apart: bool) -> dict[str, int]:
+    """Return the query and key that the page opens with: of the largest number, where signed of the largest change.
+
+    apart: panels have scales of their own, and only the first counts.
+    """
+    changes = [one for one in panels if signed and not one.weights]
+    ranked = changes[:1] or (panels[:1] if apart else panels)
+    sizes = np.max([np.abs(np.nan_to_num(one.values)) for one in ranked], axis=0)
     row, column = np.unravel_index(int(sizes.argmax()), sizes.shape)
     return {"token": int(row), "partner": int(column)} if sizes.max() > 0 else {}
 

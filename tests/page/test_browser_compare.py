@@ -14,6 +14,7 @@ from attncli.features.diff import difference_report
 from attncli.record.display import SIGNED as CHANGES
 from attncli.report.numbers import in_cell
 from attncli.report.page import page_of
+from attncli.report.parts import HeadGrid, Panel
 
 pytestmark = pytest.mark.slow
 
@@ -328,3 +329,16 @@ def test_hostile_tokens_are_shown_as_text_and_nothing_runs(compared, random_maps
     assert page.tab.evaluate("window.hacked") is None
     page.click("#values tbody tr:first-child button")
     assert page.tab.locator("img, body script:not([type]), main b, iframe, [onmouseover], [onerror]").count() == 0
+
+
+def test_of_many_maps_the_largest_number_of_a_cell_says_where_it_is(opened):
+    values = np.random.default_rng(0).random((6, 2, 3))
+    grid = HeadGrid([Panel(f"kind {number}", one) for number, one in enumerate(values)], range(2), range(3), "score")
+    page = opened([], document=page_of(["made up"], [grid]))
+    best = sorted(np.ndindex(2, 3), key=lambda cell: -values[:, cell[0], cell[1]].max())
+    where = values.argmax(axis=0)
+    assert [[without_isolates(cell) for cell in row] for row in rows(page, "largest")] == [
+        [f"layer {layer}, head {head}", f"kind {where[layer, head]}", f"{values[:, layer, head].max():.3f}"]
+        for layer, head in best
+    ]
+    assert f"layer {best[0][0]}, head {best[0][1]}: kind 0 " in page.text("said")

@@ -368,10 +368,10 @@ def _report(found: Found, top: int) -> Report:
         f"{statistics.texts:,} texts",
         *(["PARTIAL"] if statistics.partial else []),
     ]
-    measured = [(one.kind.name, np.nan_to_num(one.measures[0].score)) for one in found.kinds if one.measures]
+    measured = [(one.kind.name, np.fmax(one.measures[0].score, 0)) for one in found.kinds if one.measures]
     grid = HeadGrid([Panel(*one) for one in measured], range(model.layers), range(model.heads), "score", most=1.0)
     parts: list[Part] = [
-        LabelGrid(title, grid, labels),
+        LabelGrid(title, grid, labels, [_heads_of(one) for one in found.kinds if one.heads]),
         Table(COLUMNS, [_row(one, found.matter.get(one.kind.name), top) for one in found.kinds if one.measures]),
         Sentence(LEGEND),
         *map(Sentence, [*_details(found.kinds), *_about_silencing(found.kinds, found.matter)]),
@@ -405,6 +405,12 @@ def _row(judged: Judged, matter: "Matter | None", top: int) -> list[str]:
         "" if measure.floor is None else f"{measure.floor[clearest]:.2f}",
         "" if matter is None else _silenced(matter),
     ]
+
+
+def _heads_of(judged: Judged) -> str:
+    """Return the heads of a kind, the largest score first."""
+    names = " ".join("{}.{}".format(*head) for head in judged.heads)
+    return f"{judged.kind.name}: {names}"
 
 
 def _silenced(matter: "Matter") -> str:
@@ -465,11 +471,15 @@ def _about_silencing(kinds: Sequence[Judged], matter: "Mapping[str, Matter]") ->
 
 @dataclass(frozen=True)
 class LabelGrid(Part):
-    """All heads with the letters of their labels in the terminal; the scores of each kind in pictures and pages."""
+    """All heads with the letters of their labels in the terminal; the scores of each kind in pictures and pages.
+
+    of_kinds: the heads of each kind in a line, which stand on the page.
+    """
 
     title: Sequence[str]
     grid: HeadGrid
     labels: Mapping[tuple[int, int], Sequence[str]]
+    of_kinds: Sequence[str]
 
     def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
         from rich.text import Text
@@ -497,7 +507,8 @@ class LabelGrid(Part):
     def page(self) -> str:
         from attncli.report.page import page_of
 
-        return page_of(self.title, [self.grid])
+        sentences = ["score of each head, by kind", *(f"labelled {line}" for line in self.of_kinds)]
+        return page_of(self.title, [self.grid, *(Sentence(one, caption=True) for one in sentences)])
 
 
 # The fields of its document (`attncli.features.document`).
