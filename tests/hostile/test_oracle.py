@@ -18,6 +18,12 @@ pytestmark = pytest.mark.slow  # of the oracle, not of the program
 DONE = Case("files", ("run", "--json"))
 
 
+@pytest.fixture(autouse=True)
+def enough_memory(monkeypatch):
+    """A child begins with the memory of this process, which earlier tests made large."""
+    monkeypatch.setattr("hostile.oracle.MEMORY", 1 << 40)
+
+
 def outcome_of(program, case=DONE, **more):
     """Return the outcome of a function that runs as a program in a child process."""
 
