@@ -15,8 +15,8 @@ from attncli.record.selection import Input
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
 PATIENCE = 12  # seconds for an answer: only what hangs takes so long
-# After each key, Textual waits until the process has been idle for longer than a screen takes to be drawn again: 1/50 and
-# 1/60 of a second. Drawn more often, they need less of a wait.
+# After each key Textual waits until the process has been idle for 1/50 of a second, since a screen is drawn every 1/60.
+# Where it is drawn more often, a shorter wait is enough.
 textual.screen.UPDATE_PERIOD = 1 / 500
 textual._wait.SLEEP_GRANULARITY, textual._wait.SLEEP_IDLE = 1 / 250, 1 / 5000
 

@@ -310,7 +310,8 @@ def test_tokens_touch_in_self_attention_and_nowhere_else(small, monkeypatch):
     laws = laws_of(small)
     assert laws["alone"].holds is True and laws["alone"].deviation < 1e-4 < 0.1 < laws["together"].deviation
     layers = re.findall(r"(\d+): (\S+e[+-]\d+)", laws["together"].note)
-    assert [int(layer) for layer, _ in layers] == list(range(small.layers)) and all(float(change) > 0.1 for _, change in layers)
+    assert [int(layer) for layer, _ in layers] == list(range(small.layers))
+    assert all(float(change) > 0.1 for _, change in layers)
     monkeypatch.setattr(feature._Alone, "begin", lambda self, block: block)
     laws = laws_of(small)
     assert laws["alone"].holds is False and laws["alone"].deviation == pytest.approx(laws["together"].deviation)
