@@ -8,7 +8,6 @@ from packed import page_data
 from attncli.analysis.edges import with_usual
 from attncli.corpus.usual import usual_of
 from attncli.features import view
-from attncli.models.engine import NEURONS
 from attncli.page import Start, advice, page
 from attncli.record import save_records
 from attncli.record.loading import load_record
@@ -111,18 +110,6 @@ def test_without_a_word_all_heads_of_a_short_text_bring_their_q_and_k(attncli, f
     assert f"of which q and k of 72 heads {size / 1e6:.1f} MB (--vectors)" in result.err
     whole = (folder / "attention.html").stat().st_size
     assert whole < 2 * (whole - size + 200_000)  # twice what it was with q and k of a few heads
-
-
-def test_of_a_longer_text_only_the_first_heads_bring_theirs(attncli, described):
-    attncli("view", "-l", "2", "--pad-to", "129", TEXT)
-    there = vectors_of(described())
-    assert there == [[2, head] for head in range(int(NEURONS / (2 * 129 * 32)))] and len(there) < 12
-
-
-def test_of_a_long_text_one_head_at_least(attncli, described):
-    result = attncli("view", "-l", "3", "-H", "5", "--mask", "none,causal,padding", "--pad-to", "512", TEXT)
-    assert vectors_of(described()) == [[3, 5]]
-    assert "q and k of 1 head " in result.err
 
 
 def test_a_text_is_cut_once_however_many_masks_there_are(attncli, folder):
