@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 from foreign_checkpoints import write_foreign_tokenizer
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizing import KINDS, last_resort, ours, texts
 from transformers import GPT2Tokenizer
@@ -22,7 +22,6 @@ from attncli.text.windows import windows
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(words=st.integers(1, 40), more=st.none() | st.integers(1, 40), most=st.integers(6, 30))
-@settings(max_examples=40)
 def test_the_first_tokens_are_kept_and_a_notice_says_so(kind, words, more, most, directories, both):
     text, pair = " ".join(["cat"] * words), None if more is None else " ".join(["sat"] * more)
     tokenizer, theirs = ours(directories[kind], most), both[kind][1]
