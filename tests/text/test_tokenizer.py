@@ -206,7 +206,7 @@ def test_bytes_need_no_vocabulary(text, pair, pad_id):
     assert pad_id not in tokens.ids and "[UNK]" not in tokens.text
 
 
-@pytest.mark.parametrize(("first", "second"), [(2000, 1000), (700, 2000), (1501, 1500), (1000, 1000), (3, 2000)])
+@pytest.mark.parametrize(("first", "second"), [(1000, 1000), (2000, 1000), (3, 2000)])
 def test_of_a_long_pair_no_more_is_cut_than_is_kept(minilm, monkeypatch, first, second):
     """The library makes every combination of what it leaves out: hundreds of encodings here, gigabytes of others."""
     cut = minilm.tokenizer
