@@ -211,21 +211,6 @@ def test_of_a_saved_record_some_masks_can_be_kept(attncli, refused, described, m
     assert "was made with --mask padding" in refused("view", "--from", "one.npz", "--mask", "causal,padding")
 
 
-@pytest.mark.parametrize(
-    "option", [["other text"], ["--pair", "other"], ["-f", "x.txt"], ["--pad-to", "20"], ["--vectors", "0.0"]]
-)
-def test_a_saved_record_is_shown_as_it_is(refused, minilm, option):
-    minilm.attend(TEXT, layers=0, heads=0).save("maps.npz")
-    assert "has no effect with --from" in refused("view", "--from", "maps.npz", *option)
-
-
-def test_a_saved_record_is_shown_without_torch(process, folder, minilm):
-    minilm.attend(TEXT, layers=0, heads=0).save("maps.npz")
-    (folder / "torch.py").write_text("raise SystemExit('torch was imported')")
-    result = process("view", "--from", "maps.npz", env={"PYTHONPATH": str(folder)})
-    assert (result.code, result.out) == (0, "attention.html\n")
-
-
 # --- what can't be ---------------------------------------------------------------------------------------------
 
 

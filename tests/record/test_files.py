@@ -78,20 +78,6 @@ def test_a_record_of_a_model_comes_back(minilm, folder):
             same(load_record(folder / f"model{number}{suffix}"), record)
 
 
-def test_reading_a_record_needs_no_torch(folder):
-    import subprocess
-    import sys
-
-    for suffix in NATIVE:
-        record_of(np.full((4, 4), 0.25)).save(folder / f"light{suffix}")
-    code = (
-        "import attncli, sys\n"
-        f"for suffix in {NATIVE}: attncli.load_record({str(folder / 'light')!r} + suffix)\n"
-        "assert 'torch' not in sys.modules, 'torch was imported'"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
-
-
 # --- for other programs ---------------------------------------------------------------------------------
 
 
