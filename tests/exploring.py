@@ -4,6 +4,9 @@ import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import textual._wait
+import textual.screen
+
 from attncli.live import Session
 from attncli.live.explorer.app import Explorer
 from attncli.live.explorer.panes import Pane, ScreenState, StatusPane
@@ -12,6 +15,10 @@ from attncli.record.selection import Input
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
 PATIENCE = 12  # seconds for an answer: only what hangs takes so long
+# After each key Textual waits until the process has been idle for 1/50 of a second, since a screen is drawn every 1/60.
+# Where it is drawn more often, a shorter wait is enough.
+textual.screen.UPDATE_PERIOD = 1 / 500
+textual._wait.SLEEP_GRANULARITY, textual._wait.SLEEP_IDLE = 1 / 250, 1 / 5000
 
 
 def session_of(**models):
@@ -49,8 +56,9 @@ class Exploring:
             await self.pilot.pause()
 
     async def press(self, *keys):
-        await self.pilot.press(*keys)
-        await self.settled()
+        for key in keys:
+            await self.pilot.press(key)
+            await self.settled()
 
     async def write(self, text):
         """Type it, in place of what stands there."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from dates_by_hand import DATES, NO_DATES
+from slow import slow_except
 
 from attncli.align.characters import END, NONE, TARGET, UNKNOWN
 from attncli.align.checkpoint import WEIGHTS, load
@@ -20,7 +21,7 @@ from attncli.base.errors import Notice, RequestError
 
 ATTENTIONS = choices.names(choices.Attention)
 READ_OCTOBER = ("general", "concat")
-every_kind = pytest.mark.parametrize("attention", ATTENTIONS)
+every_kind = pytest.mark.parametrize("attention", slow_except(ATTENTIONS, ["additive", "transformer"]))
 
 
 @cache

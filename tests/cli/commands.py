@@ -1,5 +1,6 @@
 """The commands of the program, as Typer has them."""
 
+from functools import cache
 from typing import Any
 
 import typer
@@ -9,6 +10,7 @@ from attncli.cli.app import app
 LIVE = {"explore", "serve"}  # they don't end by themselves, and have tests of their own
 
 
+@cache
 def commands() -> dict[str, Any]:
     """Return every command by its name."""
     root: Any = typer.main.get_command(app)

@@ -92,10 +92,11 @@ def test_suffix_is_checked_before_the_model(refused):
 
 
 @pytest.mark.parametrize("command, name", [("run", "maps.npz"), ("heatmap", "map.png"), ("mask", "map.svg")])
-def test_places_that_cannot_be_written(refused, elsewhere, command, name):
-    assert "can't write" in refused(command, "-o", elsewhere / "missing" / name, TEXT)
+def test_places_that_cannot_be_written(refused, elsewhere, tiny, command, name):
+    asked = (command, "-m", tiny("bert"), "the cat", "-o")
+    assert "can't write" in refused(*asked, elsewhere / "missing" / name)
     (elsewhere / name).mkdir()
-    assert "can't write" in refused(command, "-o", elsewhere / name, TEXT)
+    assert "can't write" in refused(*asked, elsewhere / name)
     assert [path.name for path in elsewhere.iterdir()] == [name]
 
 

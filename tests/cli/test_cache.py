@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from checkpoints import make_checkpoint
 from shell import environment
+from slow import slow_except
 
 from attncli.models.own_model import OwnModel
 
@@ -61,7 +62,7 @@ def walks(monkeypatch):
     return walked
 
 
-@pytest.mark.parametrize("call", CALLS, ids=" ".join)
+@pytest.mark.parametrize("call", slow_except(CALLS, CALLS[::3]), ids=" ".join)
 def test_a_full_cache_changes_nothing_that_is_printed_or_saved(call, attncli, model, cache, walks):
     results = []
     for _ in range(3):

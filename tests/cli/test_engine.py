@@ -184,8 +184,6 @@ def test_statistics_of_a_decoder_are_of_the_mask_that_is_asked_for(attncli, chec
     ("command", "given", "why"),
     [
         ("run", ("--engine", "torch"), "no engine 'torch': it is one of auto, attncli, transformers"),
-        ("view", ("--engine", "torch"), "no engine 'torch'"),
-        ("heatmap", ("--engine", "torch"), "no engine 'torch'"),
         ("run", ("--which", "cross"), "--which is for encoder-decoders, but minilm is an encoder"),
         ("view", ("--target", "x"), "--target is for encoder-decoders, but minilm is an encoder"),
         ("heatmap", (*OTHER, "--which", "decoder"), "minilm has no decoder attention, since it is only an encoder"),

@@ -243,7 +243,7 @@ WAYS_FOR = [
 DRAWN = {".svg", ".png", ".html"}  # takes its time
 APART = {"check"}  # starts a process
 LONG = {"inputs"}  # integrates
-QUICK = {"run", "explain", "diff", "ablate", "find", "generate", "align", "samples", "models"}  # their first way
+QUICK = {"run", "explain", "find", "samples", "models"}  # their first way
 # What has no effect that shows, and why that is right.
 SILENT = {
     "skip_bad": "is for corpora with bad lines, which has a way of its own",

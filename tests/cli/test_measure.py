@@ -60,10 +60,3 @@ def test_vectors_are_of_weights_between_pieces(refused, tmp_path):
     path = str(tmp_path / "maps.npz")
     assert "of pieces, not of words" in refused("run", TEXT, "--words", "--vectors", "5.0", "-o", path)
     assert "belong to weights, not norms" in refused("run", TEXT, *NORM, "--vectors", "5.0", "-o", path)
-
-
-@pytest.mark.parametrize("command", ["heatmap", "view"])
-def test_a_saved_record_is_what_it_is(refused, attncli, command, tmp_path):
-    path = tmp_path / "maps.npz"
-    attncli("run", TEXT, "-o", str(path))
-    assert "--measure has no effect with --from" in refused(command, "--from", str(path), *NORM)

@@ -86,6 +86,7 @@ def test_what_is_no_address_is_refused(address):
         Where(on=address).check([])
 
 
+@pytest.mark.slow
 def test_all_limits_together_are_short():
     """Ray's client tries so many times; it reads how long each may take when it is imported."""
     pytest.importorskip("ray")

@@ -105,12 +105,6 @@ def test_two_saved_records_are_as_the_texts_themselves(attncli, tmp_path):
     assert document_of(attncli, paths[0], paths[0])["cells"] == []
 
 
-def test_the_other_way_round_it_is_the_same_but_for_the_sign(attncli):
-    there, back = document_of(attncli, CAT, DOG), document_of(attncli, DOG, CAT)
-    assert there["heads"] == back["heads"]
-    assert [cell["change"] for cell in there["cells"]] == [-cell["change"] for cell in back["cells"]]
-
-
 def test_the_terminal_shows_the_numbers_of_json(attncli):
     found = document_of(attncli, CAT, DOG, "--top", "4")
     shown = attncli("diff", CAT, DOG, "--top", "4").out

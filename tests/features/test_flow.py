@@ -117,15 +117,6 @@ def test_a_record_is_drawn_and_a_saved_one_is_followed(attncli, tmp_path):
     assert attncli("view", "--from", str(kept), "-o", str(tmp_path / "flow.html")).code == 0
 
 
-def test_padding_and_masks_leave_rows_that_sum_to_1(attncli):
-    for mask in ("padding", "causal", "none"):
-        [layer] = document_of(attncli, "--mask", mask, "--pad-to", "11", "--method", "rollout,flow")["layers"]
-        for row in layer["queries"]:
-            assert sum(row["rollout"]) == pytest.approx(1) and sum(row["flow"]) == pytest.approx(1)
-            if mask == "causal":
-                assert not any(row["flow"][row["query"] + 1 :])
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -215,22 +206,6 @@ def test_a_picture_has_a_map_a_layer_and_a_method(tmp_path, query):
 # --- the arithmetic -------------------------------------------------------------------------------------
 
 
-@given(attention_records())
-def test_without_more_it_is_the_last_layer_and_every_token(record):
-    found = follow(record, methods=CHEAP)
-    assert (found.layers, found.queries) == ([record.layers[-1]], list(range(len(record.tokens))))
-    again = follow(record, layers="-1", methods=CHEAP)
-    for name, rows in found.shares.items():
-        np.testing.assert_array_equal(again.shares[name], rows)
-
-
-@given(attention_records())
-def test_layers_of_a_record_may_lie_in_any_order(record):
-    turned = record.select(layers=record.layers[::-1])
-    for name, rows in follow(record, "all", methods=CHEAP).shares.items():
-        np.testing.assert_array_equal(follow(turned, record.layers, methods=CHEAP).shares[name], rows)
-
-
 @settings(max_examples=5)
 @given(attention_records())
 def test_the_document_has_a_row_a_query_or_the_one_that_is_held(record):
@@ -263,17 +238,6 @@ def has_rows(made, tokens, keys):
                 np.float32(one["weights"]), np.float32([row[name] for row in layer["queries"]])
             )
     assert next(maps, None) is None
-
-
-@given(attention_records())
-def test_what_can_not_be_followed_is_refused(record):
-    with pytest.raises(RequestError, match="no method 'rollin': it is one of raw, rollout, flow"):
-        follow(record, methods=["raw", "rollin"])
-    with pytest.raises(RequestError, match="out of range"):
-        follow(record, layers=len(record.layers))
-    if len(record.layers) > 1:
-        with pytest.raises(RequestError, match="all from 0 on"):
-            follow(record.select(layers=[-1]), methods=["raw"])
 
 
 @given(cross_records())
@@ -327,14 +291,6 @@ def test_shares_sum_to_1_and_a_real_token_has_none_of_padding(record):
     shares = flow_shares(maximum_flows(residual_steps(record), layer, range(len(record.tokens))))
     np.testing.assert_allclose(shares.sum(axis=-1), 1)
     assert (shares[:-1, -1] == 0).all()
-
-
-def test_rows_are_those_asked_for_and_each_is_counted():
-    steps = residual_steps(record_of(np.random.default_rng(1).dirichlet(np.ones(5), (3, 2, 5))))
-    done = []
-    flows = maximum_flows(steps, 2, [4, 1], lambda: done.append(1))
-    np.testing.assert_array_equal(flows, maximum_flows(steps, 2, range(5))[[4, 1]])
-    assert len(done) == 2
 
 
 def test_without_scipy_it_says_what_to_install(monkeypatch):

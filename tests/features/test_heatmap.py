@@ -7,7 +7,6 @@ import pytest
 from matplotlib.image import imread
 
 from attncli.features.heatmap import Heatmap
-from attncli.record import save_records
 from attncli.report.figure.maps import COLOURS
 
 TEXT = "The cat sat on the mat."
@@ -139,21 +138,6 @@ def test_scale_colours_and_dots(attncli, folder):
     assert sizes[1] == pytest.approx(2 * sizes[0], abs=2)
 
 
-def test_one_text_only(refused, minilm, folder):
-    (folder / "two.txt").write_text("one cat\ntwo cats\n", encoding="utf-8")
-    assert "there are 2 texts" in refused("heatmap", "-f", "two.txt")
-    save_records([minilm.attend("one cat"), minilm.attend("two cats")], "two.safetensors")
-    assert "there are 2 texts" in refused("heatmap", "--from", "two.safetensors")
-
-
-def test_a_saved_record_is_drawn_as_it_is(refused, minilm, folder):
-    minilm.attend(TEXT, layers=5).save("maps.npz")
-    for option in (["other text"], ["--pair", "other"], ["-f", "other.txt"], ["--pad-to", "20"]):
-        assert "--from" in refused("heatmap", "--from", "maps.npz", *option)
-    assert "--mask has no effect with --from" in refused("heatmap", "--from", "maps.npz", "--mask", "causal")
-    assert {path.name for path in folder.iterdir()} == {"maps.npz"}
-
-
 @pytest.mark.parametrize(
     "option, says",
     [
@@ -180,11 +164,3 @@ def test_a_bad_option_is_noticed_before_a_model_is_looked_for(refused, folder, o
 def test_defaults_are_those_of_the_library():
     """They are written down again in the command's signature, which must not import matplotlib."""
     assert Heatmap.cmap == COLOURS
-
-
-@pytest.mark.slow
-def test_a_saved_record_needs_neither_torch_nor_a_display(process, minilm, tmp_path):
-    minilm.attend(TEXT, layers=5).save("maps.npz")
-    (tmp_path / "torch.py").write_text("raise ImportError('torch is not for pictures')")
-    result = process("heatmap", "--from", "maps.npz", "-o", "out.png", env={"DISPLAY": "", "PYTHONPATH": str(tmp_path)})
-    assert (result.code, result.out) == (0, "out.png\n"), result.err

@@ -33,17 +33,6 @@ def test_sentences_come_in_an_order_of_chance_that_is_always_the_same(minilm, pl
     assert min(lengths[:10]) < np.median(lengths) < max(lengths[:10])
 
 
-def test_every_record_is_that_of_its_sentence(minilm, placed, each, monkeypatch):
-    monkeypatch.setattr(type(minilm), "batch_tokens", 60)
-    monkeypatch.setattr(counting, "SHUFFLED", 15)
-    found = [(record.tokens, file, sentence) for record, file, sentence in _read(minilm, placed, None, each)]
-    assert len(found) == len(placed) and {file for _, file, _ in found} == {TREEBANK}
-    for tokens, _, sentence in found:
-        assert tokens.ids == minilm.tokenizer.encode(sentence.text).ids
-    first = {id(sentence) for _, sentence in placed[:15]}
-    assert {id(sentence) for _, _, sentence in found[:15]} == first
-
-
 def test_what_a_decoder_does_not_write_whole_comes_last_in_its_order(foreign, each, monkeypatch):
     written = counting._maps_of_writing
     monkeypatch.setattr(

@@ -1,6 +1,5 @@
 """attncli run: views, selections, outputs."""
 
-import csv
 import json
 import subprocess
 import sys
@@ -100,19 +99,6 @@ def test_a_sample_sentence_when_nothing_is_given(attncli):
     assert "The trophy does not fit" in result.err
 
 
-def test_padding_is_hidden_unless_nothing_is(attncli):
-    for mask, seen in (("padding", False), ("causal", False), ("none", True)):
-        [entry] = json.loads(attncli("run", "--json", "--pad-to", "16", "--mask", mask, TEXT).out)["records"]
-        assert entry["tokens"][-5:] == ["[PAD]"] * 5
-        to_padding = np.array([part["weights"] for part in entry["attention"]])[..., -5:]
-        assert bool(to_padding.any()) is seen
-
-
-def test_pair_has_two_segments(attncli):
-    [entry] = json.loads(attncli("run", "--json", "--pair", "It is small.", TEXT).out)["records"]
-    assert sorted(set(entry["segments"])) == [0, 1]
-
-
 def test_several_texts_in_npz_are_refused_before_a_model_is_looked_for(refused, tmp_path):
     (tmp_path / "two.txt").write_text("one\ntwo\n")
     said = refused("run", "-f", tmp_path / "two.txt", "-m", tmp_path / "nowhere", "-o", tmp_path / "a.npz")
@@ -127,20 +113,6 @@ def test_saved_record_is_the_same(attncli, instant, tmp_path, suffix):
     record = library.load_record(path)
     assert np.array_equal(record.weights, instant.attend(TEXT).weights)
     assert record.tokens.text == instant.attend(TEXT).tokens.text
-
-
-def test_saved_for_other_programs(attncli, instant, tmp_path):
-    record = instant.attend(TEXT, layers=5, heads=3)
-    attncli("run", "-H", "3", "-o", tmp_path / "maps.csv", TEXT)
-    with (tmp_path / "maps.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == len(record.tokens) ** 2
-    for row in rows:
-        query, key = int(row["query"]), int(row["key"])
-        assert (row["query_token"], row["key_token"]) == (record.tokens.text[query], record.tokens.text[key])
-        assert np.float32(row["weight"]) == record.map(5, 3)[query, key]
-    attncli("run", "-H", "3", "-o", tmp_path / "maps.json", TEXT)
-    assert (tmp_path / "maps.json").read_text() == attncli("run", "-H", "3", "--json", TEXT).out
 
 
 def test_tokens_are_text_and_never_commands(attncli):

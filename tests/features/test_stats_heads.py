@@ -92,12 +92,5 @@ def test_the_range_of_entropy_is_that_of_all_layers():
     assert other == "entropy in nats: 0 attends to one token, 2.50 to 4.00, by how far a layer sees, to all equally"
 
 
-def test_the_last_colour_is_that_of_the_layer_that_sees_farthest():
-    statistics = replace(made(entropy={(1, 0): 4.0}), entropy_limit=np.array([2.5, 4.0]))
-    rows = heads_grid(statistics, "entropy", Canvas(80, True, True))[2:4]
-    grounds = [[str(span.style).rpartition("on ")[2] for span in row.spans] for row in rows]
-    assert grounds[1][0] == colour(1) and set(grounds[0]) == {colour((2.0 / 4.0) ** 2)}
-
-
 def test_a_models_name_is_harmless():
     assert "\x1b" not in "\n".join(printed(made(name="evil\x1b[31m")))

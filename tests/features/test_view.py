@@ -8,7 +8,6 @@ from packed import page_data
 from attncli.analysis.edges import with_usual
 from attncli.corpus.usual import usual_of
 from attncli.features import view
-from attncli.models.engine import NEURONS
 from attncli.page import Start, advice, page
 from attncli.record import save_records
 from attncli.record.loading import load_record
@@ -113,18 +112,6 @@ def test_without_a_word_all_heads_of_a_short_text_bring_their_q_and_k(attncli, f
     assert whole < 2 * (whole - size + 200_000)  # twice what it was with q and k of a few heads
 
 
-def test_of_a_longer_text_only_the_first_heads_bring_theirs(attncli, described):
-    attncli("view", "-l", "2", "--pad-to", "129", TEXT)
-    there = vectors_of(described())
-    assert there == [[2, head] for head in range(int(NEURONS / (2 * 129 * 32)))] and len(there) < 12
-
-
-def test_of_a_long_text_one_head_at_least(attncli, described):
-    result = attncli("view", "-l", "3", "-H", "5", "--mask", "none,causal,padding", "--pad-to", "512", TEXT)
-    assert vectors_of(described()) == [[3, 5]]
-    assert "q and k of 1 head " in result.err
-
-
 def test_a_text_is_cut_once_however_many_masks_there_are(attncli, folder):
     (folder / "long.txt").write_text("word " * 600)
     result = attncli("view", "-l", "0", "-H", "0", "--mask", "none,causal,padding", "-f", "long.txt")
@@ -222,21 +209,6 @@ def test_of_a_saved_record_some_masks_can_be_kept(attncli, refused, described, m
     assert [mask["name"] for mask in described()["texts"][0]["masks"]] == ["none", "causal"]
     minilm.attend(TEXT, layers=0, heads=0).save("one.npz")
     assert "was made with --mask padding" in refused("view", "--from", "one.npz", "--mask", "causal,padding")
-
-
-@pytest.mark.parametrize(
-    "option", [["other text"], ["--pair", "other"], ["-f", "x.txt"], ["--pad-to", "20"], ["--vectors", "0.0"]]
-)
-def test_a_saved_record_is_shown_as_it_is(refused, minilm, option):
-    minilm.attend(TEXT, layers=0, heads=0).save("maps.npz")
-    assert "has no effect with --from" in refused("view", "--from", "maps.npz", *option)
-
-
-def test_a_saved_record_is_shown_without_torch(process, folder, minilm):
-    minilm.attend(TEXT, layers=0, heads=0).save("maps.npz")
-    (folder / "torch.py").write_text("raise SystemExit('torch was imported')")
-    result = process("view", "--from", "maps.npz", env={"PYTHONPATH": str(folder)})
-    assert (result.code, result.out) == (0, "attention.html\n")
 
 
 # --- what can't be ---------------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """Short names: what is said of a model that is not here is what its authors say."""
 
-import itertools
-
 import pytest
 import torch
 import transformers
@@ -40,9 +38,3 @@ def test_no_two_names_mean_the_same_repository():
     names = [name for alias, entry in ALIASES.items() for name in {alias, entry.repo, entry.repo.partition("/")[2]}]
     assert len(names) == len(set(names))
     assert all(find_alias(entry.repo)[0] == alias for alias, entry in ALIASES.items())
-
-
-def test_those_of_a_model_type_stand_together():
-    """`attncli models` lists them in this order."""
-    types = [entry.config["model_type"] for entry in ALIASES.values()]
-    assert len([1 for before, after in itertools.pairwise(types) if before != after]) + 1 == len(set(types))

@@ -123,7 +123,7 @@ def test_a_network_of_transformers_writes_the_same(checkpoint):
 # --- the choice -----------------------------------------------------------------------------------------
 
 LOGITS = torch.tensor([1.0, 3.0, -2.0, 2.0, 2.5, -40.0], dtype=torch.float64)
-DRAWS = 4_000
+DRAWS = 1_000
 
 
 def drawn(manner):

@@ -256,12 +256,3 @@ def test_a_memory_that_cannot_be_kept_is_no_error(memory, tmp_path, monkeypatch)
     path.write_bytes(b"x")
     assert hub.weights_sha256([path]) == hub.weights_sha256([path])
     assert len(memory) == 2
-
-
-def test_the_memory_does_not_grow_for_ever(memory, tmp_path):
-    for number in range(120):
-        path = tmp_path / f"weights {number}"
-        path.write_bytes(b"x")
-        hub.weights_sha256([path])
-    remembered = json.loads((tmp_path / "cache" / "attncli" / "sha256.json").read_text())
-    assert len(remembered) == 100 and "weights 119" in list(remembered)[-1]

@@ -17,7 +17,6 @@ from attncli.attention.masks import no_future
 from attncli.models import instant
 from attncli.models.config import ModelConfig
 from attncli.models.model import layer_masks
-from attncli.models.network import empty_network
 from attncli.models.rows import arrange, of_layers
 from attncli.models.taps import Maps, QueriesAndKeys
 from attncli.models.walk import walk
@@ -55,21 +54,6 @@ def walked_in_numpy(network, texts, mask, heads=(), positions=True):
     states = [rows.texts(x) for x in walk(network, rows, [maps, vectors])]
     kept = rows.in_order(np.stack(one).swapaxes(0, 1) for one in vectors.kept)
     return rows.in_order(maps.kept), [np.stack(one) for one in zip(*states, strict=True)], kept
-
-
-def test_most_families_have_one():
-    assert {"bert", "roberta", "xlm-roberta", "camembert", "distilbert", "electra", "eurobert", "nomic_bert"} <= {
-        *PLAIN
-    }
-    assert "deberta-v2" not in PLAIN and "mpnet" not in PLAIN
-
-
-@pytest.mark.parametrize("family", PLAIN)
-def test_its_parameters_are_those_in_torch(family):
-    config = ModelConfig.from_dict(make_config(family).to_dict())
-    assert instant.Network(config).shapes() == empty_network(config).shapes()
-    assert instant.Network(config).parts_of(3) == empty_network(config).parts_of(3)
-    assert instant.Network(config).parts_of(config.layers) == empty_network(config).parts_of(config.layers)
 
 
 @pytest.mark.parametrize("name", [*MASKS, "new"])

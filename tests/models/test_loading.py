@@ -54,11 +54,3 @@ def test_half_of_convberts_heads_are_a_convolution_and_it_is_run_by_transformers
     assert model.name == "transformers" and model.attend("the cat").weights.shape == (2, 2, 4, 4)
     with pytest.raises(RequestError, match=r"'convbert' is not supported .* omit --engine attncli"):
         load_model(str(tmp_path), "cpu", engine="attncli")
-
-
-def test_what_is_asked_for_and_not_there_is_refused_with_a_way_out(foreign):
-    path = str(foreign("opt").place.path)
-    with pytest.raises(RequestError, match=r"omit --engine attncli, so that transformers runs it$"):
-        load_model(path, "cpu", engine="attncli")
-    with pytest.raises(RequestError, match="no engine 'torch'"):
-        load_model(path, "cpu", engine="torch")

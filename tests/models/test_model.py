@@ -15,9 +15,7 @@ from vectors import OTHER, TEXT
 from attncli import Notice, RequestError, load_model
 from attncli.models.aliases import ALIASES
 from attncli.models.hub import locate
-from attncli.models.model import OFTEN
-from attncli.models.network import ONEDNN_PACK
-from attncli.models.rows import AHEAD_TOKENS, read_ahead
+from attncli.models.rows import AHEAD_TOKENS
 
 TEXTS = [TEXT, "Short.", OTHER, "Words that nobody knows: 中文 🙂 Ærøskøbing", "[MASK] a [SEP] b", "naïve café"]
 
@@ -54,12 +52,6 @@ def test_minilm_says_what_it_is(minilm):
     assert (info.name, info.layers, info.heads, info.hidden_size) == ("minilm", 6, 12, 384)
     assert info.sha256 == ALIASES["minilm"].sha256
     assert minilm.tokenizer.max_tokens == 512  # and not the 128 that its tokenizer.json says
-
-
-# --- pairs in every family ------------------------------------------------------------------------------
-
-
-# --- masks ----------------------------------------------------------------------------------------------
 
 
 # --- what is asked for ----------------------------------------------------------------------------------
@@ -118,32 +110,6 @@ def test_records_come_as_they_are_ready(tiny):
         raise AssertionError("read too far")
 
     assert next(model.attend_many(corpus())).tokens.text == ["[CLS]", "the", "cat", "[SEP]"]
-
-
-@pytest.mark.parametrize(
-    ("tokens", "weights", "sizes"),
-    [(24, 10**9, [6, 3]), (10**9, 64 * 16, [4, 4, 1]), (10**9, 10**9, [9]), (0, 0, [3, 3, 3])],
-)
-def test_texts_are_read_ahead_up_to_so_many_tokens_and_weights(tokens, weights, sizes, tiny, monkeypatch):
-    """But never fewer than go through the network together; of each four tokens and four maps."""
-    monkeypatch.setattr("attncli.models.rows.AHEAD_TOKENS", tokens)
-    monkeypatch.setattr("attncli.models.rows.AHEAD_WEIGHTS", weights // 4)
-    monkeypatch.setattr("attncli.models.devices.BATCH_TOKENS", {"cpu": 12})
-    model = load_model(str(tiny("bert")), "cpu")
-    texts = list(model.tokenize([("the cat", None)] * 9, None))
-    assert [len(group) for group in read_ahead(iter(texts), maps=4, together=model.batch_tokens)] == sizes
-
-
-def test_weights_are_laid_out_when_they_are_needed_often_and_the_maps_stay(tiny):
-    model = load_model(str(tiny("bert")), "cpu")
-    first, every = model.network.layer(0), model.network.layer(3)
-    maps = [model.attend("the cat sat", layers=1).weights for _ in range(OFTEN - 1)]
-    assert first.feed_forward.up.packed is None
-    maps.append(model.attend("the cat sat", layers=1).weights)
-    assert (first.feed_forward.up.packed is not None) == (ONEDNN_PACK is not None)
-    assert every.feed_forward.up.packed is None  # nobody has needed it
-    for one in maps[1:]:
-        np.testing.assert_allclose(one, maps[0], atol=1e-6)
 
 
 def test_texts_and_pairs_of_different_number(tiny):

@@ -124,16 +124,6 @@ def test_whatever_the_shape(family, data):
     close(ours, theirs, 1e-9, 1e-8)
 
 
-@pytest.mark.parametrize("family", EACH)
-def test_without_positions_the_order_of_the_tokens_does_not_matter(family):
-    network = run_both(family, "none", **({"local_attention": 20} if family == "modernbert" else {}))[2]
-    texts, order = [made_up([9, 8, 7, 6, 5]), made_up([5, 7, 9, 8, 6])], [4, 2, 0, 1, 3]
-    plain, moved = walked(network, texts, whole=True, positions=False).states
-    ordered = walked(network, texts, whole=True).states[1]
-    torch.testing.assert_close(moved, plain[:, order])
-    assert not torch.allclose(ordered, moved)
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("family", EACH)
 def test_half_precision_stays_near(family, dtype):

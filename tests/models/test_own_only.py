@@ -15,26 +15,12 @@ from attncli.models.random import random_model
 
 GIVEN = {"texts": [TEXT], "edges": [("cat", "the")]}  # any other argument without a default is a text
 POOLED = {"similar": {"pool": "mean"}}
-ON_A_MODEL = [
-    name
-    for name in attncli.__all__
-    if inspect.isfunction(getattr(attncli, name))
-    and next(iter(inspect.signature(getattr(attncli, name)).parameters), None) == "model"
-]
-NO_DIFFERENCE = {"patch"}  # of a text with itself
 
 
 def needed(function) -> list:
     """The arguments after the model that have no default."""
     _, *others = inspect.signature(function).parameters.values()
     return [GIVEN.get(one.name, TEXT) for one in others if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
-
-
-@pytest.mark.parametrize("name", [name for name in ON_A_MODEL if name not in NO_DIFFERENCE])
-def test_a_function_of_the_library_runs_on_a_network_of_transformers(foreign, name):
-    model, function = foreign("gpt2"), getattr(attncli, name)
-    found = function(model, *needed(function), **POOLED.get(name, {}))
-    assert getattr(found, "model", model.info).name == model.place.name
 
 
 @pytest.mark.parametrize("name", ["ablate", "cut", "cut_each", "patch", "trust", "similar"])

@@ -8,7 +8,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncli.models import devices as storage
 from attncli.models.devices import LARGE, Storage
 
 LIKE = torch.empty(0)
@@ -27,29 +26,6 @@ def test_it_is_used_again_when_the_last_view_is_gone():
     del part
     gc.collect()
     assert pool.empty((ENOUGH, 2), LIKE).data_ptr() == where
-
-
-def test_what_is_small_does_not_take_what_is_large():
-    pool = Storage()
-    pool.empty((9, ENOUGH), LIKE)
-    [waiting] = pool.waiting
-    made = pool.empty((2, ENOUGH), LIKE)
-    assert pool.waiting == [waiting]
-    del made
-    assert len(pool.waiting) == 2
-    pool.empty((5, ENOUGH), LIKE)
-    assert len(pool.waiting) == 2  # in the large one, and back
-    pool.forget()
-    assert not pool.waiting
-
-
-def test_those_that_have_waited_longest_go(monkeypatch):
-    monkeypatch.setattr(storage, "WAITING", 5 * LARGE)
-    pool = Storage()
-    made = [pool.empty((parts, ENOUGH), LIKE) for parts in (1, 2, 3)]
-    for _ in range(3):
-        del made[0]
-    assert [len(piece) // LARGE for piece in pool.waiting] == [2, 3]
 
 
 @settings(max_examples=30, deadline=None)

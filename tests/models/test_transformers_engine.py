@@ -24,7 +24,6 @@ from safetensors.torch import load_file, save_file
 
 from attncli import load_model
 from attncli.base.errors import RequestError
-from attncli.models.hub import NotOnThisMachine
 from attncli.models.transformers_engine import LONGEST_ANSWER
 
 
@@ -277,11 +276,6 @@ def test_what_transformers_can_not_load_is_one_line(tmp_path):
     edit_config(tmp_path, model_type="made-up")
     with pytest.raises(RequestError, match=r"^transformers can't load [^\n]*made-up[^\n]*$"):
         load_model(str(tmp_path), "cpu", engine="transformers")
-
-
-def test_a_repository_that_is_not_here_is_said_to_be_not_here():
-    with pytest.raises(NotOnThisMachine, match=r"somebody/some-gpt\) is not on this machine"):
-        load_model("somebody/some-gpt", "cpu", engine="transformers")
 
 
 @pytest.mark.slow

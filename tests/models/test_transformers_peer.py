@@ -91,20 +91,6 @@ def test_masks_hide_what_they_say_and_nothing_else(tiny, family):
             assert torch.allclose(weights[:, rows].sum(dim=-1), torch.ones((), dtype=reference.dtype))
 
 
-def test_what_layers_share_is_watched_as_often_as_it_is_called(tiny):
-    model, reference = load_both(tiny())
-    layers = reference.network.encoder.layer
-    layers[2] = layers[1]
-    tokens = model.tokenizer.encode(TEXT)
-    with reference.watched({"encoder.layer.1.attention.self.query"}) as made:
-        _, states = reference.run(tokens, "padding")
-    [outputs] = made.values()
-    assert len(outputs) == 2
-    with torch.inference_mode():
-        for output, state in zip(outputs, states[1:], strict=False):
-            torch.testing.assert_close(output, layers[1].attention.self.query(state))
-
-
 @pytest.mark.parametrize("family", EVERY)
 def test_segments_only_where_the_family_has_them(tiny, family):
     model, reference = load_both(tiny(family))

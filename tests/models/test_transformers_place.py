@@ -14,7 +14,7 @@ from transformers import AutoModel
 from attncli import load_model
 from attncli.models.rows import Run
 from attncli.models.taps import Gates, Maps
-from attncli.models.transformers_place import NAME, Pass, Places, Trial, numbers_of, passing, prepare
+from attncli.models.transformers_place import NAME, Pass, Places, Trial, passing, prepare
 from attncli.record import Request
 
 QUICK = ["gpt2", "llama", "gemma2", "gpt_oss", "t5", "bart", "albert"]
@@ -102,14 +102,6 @@ def test_it_gives_what_their_eager_attention_gives(model_type):
     assert same_vectors(sides.passed(part).decoded, sides.last, 3)
 
 
-def test_a_pass_ends_after_the_last_layer_that_is_asked_for():
-    sides, ran = sides_of("llama"), []
-    for number, layer in enumerate(sides.network.layers):
-        layer.register_forward_pre_hook(lambda *_, number=number: ran.append(number))
-    assert same_weights(sides.maps("decoder", [1], last=1), sides.weights["decoder"][1:2])
-    assert ran == [0, 1]
-
-
 @pytest.mark.parametrize("part", ["encoder", "decoder", "cross"])
 def test_taps_are_offered_one_part_of_an_encoder_decoder(part):
     """Silencing a head of one part is what zeroing its columns of that part's W_O does."""
@@ -121,21 +113,6 @@ def test_taps_are_offered_one_part_of_an_encoder_decoder(part):
         attention.out_proj.weight[:, 16:24] = 0
     expected = sides.passed(part).decoded
     assert same_vectors(silenced, expected, 5) and not same_vectors(silenced, sides.last, 5)
-
-
-@pytest.mark.parametrize(
-    ("names", "numbers"),
-    [
-        (["layers.0.self_attn", "layers.3.self_attn"], [0, 3]),  # others in between are of another kind
-        (["block.0.layer.1.EncDecAttention", "block.1.layer.1.EncDecAttention"], [0, 1]),
-        (["groups.0.layers.0.attention"] * 3, [0, 1, 2]),  # one module, called three times
-        (["layers.2.attn"], [2]),
-        (["attention", "other"], [0, 1]),
-        ([], []),
-    ],
-)
-def test_a_layer_is_numbered_by_its_module(names, numbers):
-    assert numbers_of(names) == numbers
 
 
 # --- the mask that is asked for ---------------------------------------------------------------------------

@@ -45,15 +45,6 @@ def test_what_positions_turned_can_be_turned_back(family, tiny):
             np.testing.assert_allclose(found, expected[some], atol=1e-5)
 
 
-def test_keeping_queries_and_keys_changes_nothing_else(minilm):
-    plain = minilm.attend(TEXT, layers=[0, 2], heads=[3, 1])
-    for vectors in (None, "none", []):
-        assert minilm.attend(TEXT, layers=[0, 2], heads=[3, 1], vectors=vectors).vectors is None
-    kept = minilm.attend(TEXT, layers=[0, 2], heads=[3, 1], vectors="all")
-    assert kept.vectors.heads == [(0, 3), (0, 1), (2, 3), (2, 1)]
-    assert np.array_equal(kept.weights, plain.weights)
-
-
 @pytest.mark.parametrize(
     ("request_", "says"),
     [

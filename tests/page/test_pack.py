@@ -1,23 +1,17 @@
 """Numbers as text: what a page reads is what was packed, within the error that is told, in the room of a page."""
 
-import threading
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from packed import unpack_layer, unpacked
+from packed import unpack_layer
 
 from attncli.page.packing import (
-    LARGE,
     LEVELS,
     ROOM,
     error_of,
-    layer_bytes,
-    map_layers,
     pack_layer,
     pack_layers,
-    packed,
     pick_levels,
 )
 
@@ -43,16 +37,6 @@ def test_what_is_told_of_stored_weights_holds(layer, levels):
     assert (found[layer == 0] == 0).all() and np.allclose(found.max(axis=(1, 2), keepdims=True), tops, rtol=1e-6)
 
 
-def test_no_head_takes_no_bytes_and_few_levels_take_one_byte_a_weight():
-    assert b"".join(layer_bytes(np.zeros((0, 3, 4), dtype=np.float32), 1023)) == b""
-    layer = np.array([[[0.5, 0.25], [0.0, 0.125]]], dtype=np.float32)
-    assert b"".join(layer_bytes(layer, 4)) == np.float32(0.5).tobytes() + bytes([4, 0, 2, 1])  # key by key
-
-
-def test_packed_is_base64_of_a_zlib_stream():
-    assert unpacked(packed(b"attention")) == b"attention"
-
-
 def noise(layers, heads, length):
     """Maps that compress badly: nothing in them can be foreseen."""
     weights = np.random.default_rng(0).random((layers, heads, length, length), dtype=np.float32)
@@ -70,10 +54,3 @@ def test_the_levels_that_are_picked_keep_to_the_room_of_a_page(length):
 
 def test_all_texts_of_a_page_count():
     assert pick_levels([noise(1, 2, 16)]) == LEVELS[0] > pick_levels([noise(1, 2, 16)] * 800)
-
-
-@pytest.mark.parametrize(("size", "here"), [(LARGE - 1, True), (LARGE, False)])
-def test_each_is_made_in_order_and_large_ones_in_other_threads(size, here):
-    made = map_layers(lambda layer: (layer, threading.current_thread()), range(20), size)
-    assert [layer for layer, _ in made] == list(range(20))
-    assert {thread is threading.current_thread() for _, thread in made} == {here}

@@ -24,12 +24,6 @@ def test_every_text_is_known_with_all_that_its_readme_says():
     assert "trophy" in find_sample("coreference.txt").look_for
 
 
-def test_another_name_is_refused_with_those_there_are():
-    for name in ("poem.txt", README, "../pyproject.toml"):
-        with pytest.raises(RequestError, match=r"agreement\.txt, .*treebank\.conllu"):
-            find_sample(name)
-
-
 def test_copies_are_the_same_and_can_be_made_again(tmp_path):
     names = [path.name for path in FOLDER.iterdir()]
     folder = tmp_path / "a" / "b"

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 from foreign_checkpoints import write_foreign_tokenizer
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizing import KINDS, last_resort, ours, texts
 from transformers import GPT2Tokenizer
@@ -22,7 +22,6 @@ from attncli.text.windows import windows
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(words=st.integers(1, 40), more=st.none() | st.integers(1, 40), most=st.integers(6, 30))
-@settings(max_examples=40)
 def test_the_first_tokens_are_kept_and_a_notice_says_so(kind, words, more, most, directories, both):
     text, pair = " ".join(["cat"] * words), None if more is None else " ".join(["sat"] * more)
     tokenizer, theirs = ours(directories[kind], most), both[kind][1]
@@ -207,7 +206,7 @@ def test_bytes_need_no_vocabulary(text, pair, pad_id):
     assert pad_id not in tokens.ids and "[UNK]" not in tokens.text
 
 
-@pytest.mark.parametrize(("first", "second"), [(2000, 1000), (700, 2000), (1501, 1500), (1000, 1000), (3, 2000)])
+@pytest.mark.parametrize(("first", "second"), [(1000, 1000), (2000, 1000), (3, 2000)])
 def test_of_a_long_pair_no_more_is_cut_than_is_kept(minilm, monkeypatch, first, second):
     """The library makes every combination of what it leaves out: hundreds of encodings here, gigabytes of others."""
     cut = minilm.tokenizer

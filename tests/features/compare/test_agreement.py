@@ -352,13 +352,3 @@ def test_each_layer_has_the_tolerance_of_its_depth_and_of_its_numbers(both):
     for layer in compare(model, texts).layers:  # against torch every layer stands by itself
         size = max(weight_size(one.weights[layer.layer]) for one in taken)
         assert layer.allowed.weights == pytest.approx(scaled_tolerance(torch.float64, 1, size), rel=1e-3)
-
-
-def test_bad_requests(both):
-    model, reference, texts = both()
-    with pytest.raises(RequestError, match="no mask 'diagonal'"):
-        compare(model, texts, "diagonal", reference=reference)
-    with pytest.raises(RequestError, match="layer 4 is out of range"):
-        compare(model, texts, layers=4, reference=reference)
-    with pytest.raises(ValueError, match="no text"):
-        compare(model, [], reference=reference)

@@ -43,13 +43,6 @@ def drawn(document):
     return text_of([], [_layers(document)])
 
 
-def test_a_row_a_layer():
-    lines = [line.split() for line in drawn(DOCUMENT).splitlines()]
-    assert ["embeddings", "0"] in lines
-    assert ["4", "2.0e-05", "5.0e-05", "99.9%"] in lines
-    assert ["5", "NaN", "2.0e-04", "100%"] in lines
-
-
 def test_what_is_past_the_tolerance_is_marked():
     assert cells(_layers(DOCUMENT), "wrong") == ["2.0e-05", "NaN", "2.0e-04"]
     assert cells(_ways({"ways": WAYS}), "wrong") == ["3.0e-03", "NaN"]

@@ -336,29 +336,11 @@ def test_a_claim_fails_on_a_head_for_which_it_is_not_so(why, head):
     assert not measured("variance on this head" if name == "variance" else name, head).holds
 
 
-def test_claims_are_about_some_heads(minilm, trained):
-    """A layer of one head shares with nobody; without the input, or with keys of another text, less is claimed."""
-    small = Trial(None, made_up(), in_layer(heads=1, head_dim=1, number=0))
-    assert {rule.name for rule in CLAIMS if not rule.applies(small)} == {"order", "rotary", "shared keys", *OF_DECODERS}
-    without = Trial(minilm, replace(trained(), x=None), HeadInLayer.of(minilm, trained()))
-    missing = {rule.name for rule in CLAIMS if not rule.applies(without)}
-    assert missing == {"bilinear", "heads alike", "RMSNorm", "GLU", "pre-norm", *OF_DECODERS}
-
-
 @pytest.fixture
 def decoder(tiny):
     """A small decoder of attncli's, and a head of it on a text."""
     model = load_model(str(tiny("llama")), "cpu")
     return model, one_head(model, model.tokenizer.encode("the cat sat on a mat"), 1, 2, None)
-
-
-def test_claims_about_the_causal_mask_are_of_decoders(decoder, minilm, trained):
-    model, head = decoder
-    own = {rule.name for rule in CLAIMS if rule.applies(Trial(model, head, HeadInLayer.of(model, head)))}
-    of_encoder = {
-        rule.name for rule in CLAIMS if rule.applies(Trial(minilm, trained(), HeadInLayer.of(minilm, trained())))
-    }
-    assert own - of_encoder == OF_DECODERS
 
 
 @pytest.mark.parametrize(
@@ -382,11 +364,3 @@ def test_a_law_that_rounding_hides_is_measured_again_in_float64(decoder, monkeyp
     monkeypatch.setattr("attncli.features.mask.tolerance", lambda engine, largest: 1e-12 if engine is model else 1e-9)
     found = measure_exactly(measure_permutation, model, head.record.tokens)
     assert 0 < found.deviation <= found.tolerance < tolerance and "in float64; " in found.note
-
-
-def test_random_layers_are_nobody_elses():
-    torch.manual_seed(1)
-    expected = torch.rand(3)
-    torch.manual_seed(1)
-    check_claims(Trial(None, made_up(), in_layer()))
-    assert torch.equal(torch.rand(3), expected)

@@ -11,9 +11,8 @@ from slow import slow_except
 from attncli.attention import NORMALISERS, SCORES
 from attncli.attention.mistakes import MISTAKES
 from attncli.base.errors import RequestError
-from attncli.features import mechanisms as feature
 from attncli.features.mechanisms import measure
-from attncli.features.mechanisms.claims import CLAIMS, Claim
+from attncli.features.mechanisms.claims import CLAIMS
 from attncli.features.mechanisms.mistakes import Mistakes, Moved, PlantedMistake, make_mistakes
 from attncli.models.head import one_head
 
@@ -180,26 +179,8 @@ def test_a_design_that_there_is_not_for_a_head_is_refused(minilm, trained, monke
         measure(minilm, trained(), design="grouped")
 
 
-def test_claims_come_with_what_was_measured_and_a_verdict():
-    claims = [
-        Claim("a", "it grows", {"d_k 4": 3.941, "d_k 1024": 1006.8}, True),
-        Claim("b", "it is small", {"deviation": 2.57e-7, "other": 0.0}, False),
-        Claim(
-            "", "it is 1", {"d_k 4, q·k": 3.9, "d_k 4, / √d_k": 0.98, "d_k 16, q·k": 15.8, "d_k 16, / √d_k": 1}, True
-        ),
-        Claim("c", "it turns", {"8 keys: d_k 4, least": 0.9, "8 keys: d_k 4, most": 1.1}, True, "from d_k 16"),
-    ]
-    assert [tuple(cell.text for cell in row) for row in feature._claims(claims).rows] == [
-        ("holds", "it grows\n  d_k 4: 3.94   1024: 1007"),
-        ("DOES NOT HOLD here", "it is small\n  deviation: 2.57e-07   other: 0"),
-        ("holds", "it is 1\n  q·k -> / √d_k   d_k 4: 3.90 -> 0.980   16: 15.8 -> 1.00"),
-        ("holds", "it turns\n  least -> most   8 keys   d_k 4: 0.900 -> 1.10\n  from d_k 16"),
-    ]
-
-
 HEAD = made_up(tokens=9)
 OWN = HEAD.record.map(0, 0)
-NAN = float("nan")
 
 
 def found(*moved):
@@ -209,16 +190,3 @@ def found(*moved):
         for one, figures in zip(MISTAKES, moved, strict=False)
     ]
     return Mistakes(made, Moved(0.5, [0.25, 0.75], 1.0))
-
-
-def test_rows_are_the_control_what_shows_and_what_does_not():
-    table = feature._mistakes(found(None, (0.5, [0.1, 0.2], 1.25), (NAN, [], NAN)))
-    shown = [row for row in table.rows if row is not None]
-    assert [tuple(row[:3]) for row in shown] == [
-        ("maps exchanged", "0.500 (0.500)", "1.00"),
-        ("scale by d_model", "0.500 (0.150)", "1.25"),
-        ("scale without root", "nan", "nan"),
-        ("no scale", "-", "-"),
-    ]
-    assert shown[-1][3].startswith("does not show here\n")
-    assert shown[1][3] == f"{MISTAKES[1].says}\n  {MISTAKES[1].where}"

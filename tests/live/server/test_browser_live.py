@@ -156,6 +156,7 @@ def test_what_is_drawn_is_what_the_model_makes(live, minilm):
         assert weight == pytest.approx(float(record.map(4, 7)[query, key]), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_decoder_writes_on_and_again_without_a_head(live, tmp_path):
     directory = make_checkpoint(tmp_path / "llama", "llama", "ForCausalLM")
     edit_config(directory, eos_token_id=None)
@@ -211,6 +212,7 @@ def test_another_model_has_its_own_layers_and_heads(live, small, minilm):
     assert page.text("about") == shown and page.tab.input_value("#typed") == "the big cat"
 
 
+@pytest.mark.slow
 def test_masks_switch_at_once(live):
     page = live()
     page.type(TROPHY, tokens=16)

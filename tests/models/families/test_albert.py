@@ -19,13 +19,6 @@ def groups(config):
     return [config.source(f"layers.{layer}.feed_forward.up").names[0].split(".")[2] for layer in range(config.layers)]
 
 
-def test_what_a_bare_file_says():
-    config = read()
-    assert (config.layers, config.heads, config.hidden_size, config.embedding_size) == (12, 64, 4096, 128)
-    assert (config.activation, config.widens, config.vocab_size) == ("gelu_new", True, 30000)
-    assert groups(config) == ["0"] * 12
-
-
 @pytest.mark.parametrize(
     ("layers", "said", "expected"),
     [(12, 4, "000111222333"), (5, 2, "00011"), (4, 3, "0012"), (3, 3, "012"), (7, 3, "0001122"), (2, 3, "01")],

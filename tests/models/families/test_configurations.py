@@ -158,6 +158,7 @@ OTHER = {
         {"num_key_value_heads": 4},
         {"num_attention_heads": 6, "num_key_value_heads": 3, "hidden_size": 36, "head_dim": 6},
         {"attention_bias": True, "mlp_bias": True},
+        {"hidden_act": "gelu", "rms_norm_eps": 1e-2},
     ],
     "modernbert": [
         {"attention_bias": True, "mlp_bias": True, "norm_bias": True},

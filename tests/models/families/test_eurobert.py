@@ -4,11 +4,10 @@ import json
 
 import pytest
 import torch
-from checkpoints import edit_config, make_checkpoint, make_config, make_network
-from walks import CPU, REAL, as_transformers, made_up, network_of, walked
+from checkpoints import edit_config, make_checkpoint
+from walks import CPU
 
 from attncli import load_model
-from attncli.models import network as linear
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Biases, Turned
 from attncli.models.head import one_head
@@ -42,42 +41,6 @@ def test_what_a_published_file_says():
     assert config.gated and config.activation == "silu" and config.biases == Biases(False, False, False)
     assert (config.max_tokens, config.vocab_size, config.pad_id) == (8192, 128256, 128001)
     assert config.document()["key_value_heads"] == 6 and config.document()["rotary_bases"] == [250000.0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"num_key_value_heads": 1},
-        {"num_key_value_heads": 4},
-        {"num_attention_heads": 6, "num_key_value_heads": 3, "hidden_size": 36, "head_dim": 6},
-        {"attention_bias": True, "mlp_bias": True},
-        {"hidden_act": "gelu", "rms_norm_eps": 1e-2},
-    ],
-)
-@pytest.mark.parametrize("mask", ["padding", "causal"])
-def test_other_configurations_are_transformers(changes, mask):
-    network, text, theirs = as_transformers("eurobert", mask, changes)
-    heads = [network.config.heads - 1, 0]
-    [some] = walked(network, [text], mask, [2], heads).weights
-    torch.testing.assert_close(some[0, :, :REAL], theirs[2, heads, :REAL], rtol=0, atol=1e-10)
-
-
-def test_where_a_walk_ends_no_shared_key_is_made_twice(monkeypatch):
-    """Heads 0 and 1 share a key: their queries are of 16 elements, and it is of 8."""
-    from torch.utils.flop_counter import FlopCounterMode
-
-    monkeypatch.setattr(linear, "ONEDNN_LINEAR", None)  # torch's counter does not know that operator
-    network, counts = network_of(make_network(make_config("eurobert"))), {}
-    for heads in ([0], [0, 1], [0, 2]):
-        with FlopCounterMode(display=False) as counter:
-            walked(network, [made_up([3, 4])], "none", [0], heads)
-        products = counter.get_flop_counts()["Global"].items()
-        counts[tuple(heads)] = sum(
-            count for product, count in products if "mm" in str(product) and "bmm" not in str(product)
-        )
-    per_head = 2 * 2 * 32 * 8
-    assert counts == {(0,): 2 * per_head, (0, 1): 3 * per_head, (0, 2): 4 * per_head}
 
 
 def test_a_pad_that_ends_texts_too_is_told_by_its_place(tmp_path):

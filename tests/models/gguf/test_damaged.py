@@ -53,7 +53,7 @@ def test_the_whole_file_is_converted(content):
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_bytes_that_are_changed(content, begins, data):
     changed = bytearray(content)
     for _ in range(data.draw(st.integers(1, 4))):
@@ -68,13 +68,13 @@ def test_bytes_that_are_changed(content, begins, data):
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_a_file_that_is_cut_short_is_refused(content, data):
     assert attempt(content[: data.draw(st.integers(0, len(content) - 33))]) is not None  # it ends in 32 bytes or fewer
 
 
 @given(st.data())
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_pieces_that_are_left_out_or_stand_twice(content, begins, data):
     at, size = data.draw(st.integers(0, begins)), data.draw(st.integers(1, 64))
     attempt(content[:at] + content[at + size :])
@@ -91,7 +91,7 @@ VALUES = (
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_entries_that_are_missing_or_of_another_kind(content, data):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.gguf"
