@@ -110,7 +110,7 @@ def make_inputs(folder: Path) -> None:
     parts = {"begin.conllu": "\n\n".join([*trees[:20], ""]), "rest.conllu": "\n\n".join(trees[20:])}
     for name, text in {**INPUTS, **parts}.items():
         (folder / "in" / name).write_text(text, encoding="utf-8")
-    for name in (*FAMILIES, "bert-2", *DECODERS, *ENCODER_DECODERS, "mamba"):
+    for name in dict.fromkeys((*FAMILIES, "bert-2", *DECODERS, *ENCODER_DECODERS, "mamba")):
         place = folder / "models" / name
         place.mkdir(parents=True)
         if name in FAMILIES or name == "bert-2":
