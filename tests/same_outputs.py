@@ -146,7 +146,9 @@ def program(commit: str | None) -> Iterator[Path]:
     """The folder that processes import the package from: that of a commit, or the working tree."""
     with tempfile.TemporaryDirectory(prefix="attncli-") as place, tempfile.TemporaryFile() as packed:
         if commit is not None:
-            subprocess.run(["git", "-C", ROOT, "archive", commit, "attncli"], stdout=packed, check=True)
+            subprocess.run(
+                ["git", "-C", ROOT, "archive", commit, "attncli", "sample_inputs"], stdout=packed, check=True
+            )
             packed.seek(0)
             with tarfile.open(fileobj=packed) as archive:
                 archive.extractall(place, filter="data")
