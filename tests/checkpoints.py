@@ -15,8 +15,8 @@ from transformers.models.auto import modeling_auto
 from attncli.models import families
 
 # Every model type that there is an encoder for, but those that only `native` makes known to transformers.
-FAMILIES = tuple(one for one in families.FILES if one in transformers.CONFIG_MAPPING)
-ONE_OF_EACH = tuple({file: model_type for model_type, file in reversed(families.FILES.items())}.values())
+FAMILIES = tuple(one for one in families.PLACES if one in transformers.CONFIG_MAPPING)
+ONE_OF_EACH = tuple({place: model_type for model_type, place in reversed(families.PLACES.items())}.values())
 PECULIAR = ("bert", "modernbert", "deberta-v2", "gemma2")  # that have between them what families have
 EACH = slow_except(ONE_OF_EACH, PECULIAR)
 EVERY = slow_except(FAMILIES, PECULIAR)

@@ -110,7 +110,7 @@ def make_inputs(folder: Path) -> None:
     parts = {"begin.conllu": "\n\n".join([*trees[:20], ""]), "rest.conllu": "\n\n".join(trees[20:])}
     for name, text in {**INPUTS, **parts}.items():
         (folder / "in" / name).write_text(text, encoding="utf-8")
-    for name in (*FAMILIES, "bert-2", *DECODERS, *ENCODER_DECODERS, "mamba"):
+    for name in dict.fromkeys((*FAMILIES, "bert-2", *DECODERS, *ENCODER_DECODERS, "mamba")):
         place = folder / "models" / name
         place.mkdir(parents=True)
         if name in FAMILIES or name == "bert-2":
@@ -146,7 +146,9 @@ def program(commit: str | None) -> Iterator[Path]:
     """The folder that processes import the package from: that of a commit, or the working tree."""
     with tempfile.TemporaryDirectory(prefix="attncli-") as place, tempfile.TemporaryFile() as packed:
         if commit is not None:
-            subprocess.run(["git", "-C", ROOT, "archive", commit, "attncli"], stdout=packed, check=True)
+            subprocess.run(
+                ["git", "-C", ROOT, "archive", commit, "attncli", "sample_inputs"], stdout=packed, check=True
+            )
             packed.seek(0)
             with tarfile.open(fileobj=packed) as archive:
                 archive.extractall(place, filter="data")

@@ -16,7 +16,6 @@ from slow import slow_except
 import attncli
 from attncli import RequestError
 from attncli.align import checkpoint
-from attncli.base.locked_file import LockedFile
 from attncli.base.untrusted import Tensors, check_regular, open_regular, read_json, read_npz, read_regular
 from attncli.checks.code.subject import open_code
 from attncli.corpus.files import Input, stored
@@ -67,7 +66,7 @@ LOADERS = {
     "modules.json": ("modules.json", lambda path: modules_of(path.parent)),
     "align": ("dot.safetensors", lambda path: checkpoint.load(path.parent, "dot")),
     "the key of a folder of sums": ("plan.json", lambda path: Local(path.parent, "sums").read("plan.json")),
-    "a held file": ("state", LockedFile),
+    "the lock of a folder of sums": ("lock", lambda path: Local(path.parent, "sums").locked().__enter__()),
     "a file of code": ("mine.py", lambda path: open_code(f"{path}:attention")),
     "a file of a corpus": ("a.txt", lambda path: stored(Input("a.txt", str(path), 5, stamp="5 1 1")).__enter__()),
     "a sample": ("pair.txt", lambda path: copy_files(["pair.txt"], path.parent)),

@@ -310,7 +310,7 @@ def places(name: str, tokens: Tokens) -> list[int]:
     ANY stands for all but [PAD]. A number, and a name with a number ("it#2"), is one token.
     """
     if name == ANY:
-        return [place for place, padding in enumerate(tokens.padding) if not padding]
+        return tokens.real
     try:
         one = select_token(name, tokens)
     except RequestError:

@@ -40,28 +40,28 @@ def at_most(found: int, count: int, share: float) -> float:
     return min(1.0, float(np.exp(ways + hits * np.log(share) + (count - hits) * np.log1p(-share)).sum()))
 
 
-def is_at_most(share: float, found: int, count: int, level: float = LEVEL) -> bool | None:
+def is_at_most(share: float, found: int, count: int) -> bool | None:
     """Return whether a probability is at most `share`, given the hits of `count` draws; None where these leave it open.
 
     It is open where `share` lies in the exact interval of Clopper and Pearson 1934, "The Use of Confidence or Fiducial
     Limits Illustrated in the Case of the Binomial".
     """
-    if at_most(found, count, share) <= level / 2:
+    if at_most(found, count, share) <= LEVEL / 2:
         return True
-    return False if 1 - at_most(found - 1, count, share) <= level / 2 else None
+    return False if 1 - at_most(found - 1, count, share) <= LEVEL / 2 else None
 
 
-def fewest_draws(share: float, level: float = LEVEL) -> int:
+def fewest_draws(share: float) -> int:
     """Return the least number of draws without a hit that settles that a probability is at most `share`."""
-    return ceil(log(level / 2) / log1p(-share))
+    return ceil(log(LEVEL / 2) / log1p(-share))
 
 
-def fewest_words(of: int, level: float = LEVEL) -> int:
+def fewest_words(of: int) -> int:
     """Return the least number of words that tell two heads apart where one finds all of them and the other none.
 
     By the sign test, with Bonferroni's correction for the best of `of` candidates. Fewer words never tell them apart.
     """
-    return next(words for words in itertools.count(1) if of * sign_test(words, 0) <= level)
+    return next(words for words in itertools.count(1) if of * sign_test(words, 0) <= LEVEL)
 
 
 def sign_test(more: int, less: int) -> float:

@@ -3,6 +3,7 @@
 Shapes stand in the docstrings of the functions that use the arrays.
 """
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -23,6 +24,11 @@ def largest_first(numbers: Doubles) -> list[tuple[int, ...]]:
     """Return the places of numbers, those of the largest sizes first; equal ones as they stand."""
     order = np.argsort(-np.abs(numbers), axis=None, kind="stable")
     return list(zip(*(places.tolist() for places in np.unravel_index(order, numbers.shape)), strict=True))
+
+
+def finite(number: float | None) -> float | None:
+    """Return None for NaN and infinity, which JSON does not have."""
+    return number if number is not None and math.isfinite(number) else None
 
 
 # --- arrays of NumPy or torch ----------------------------------------------------------------------------

@@ -90,10 +90,10 @@ def check_texts(name: str, given: Iterable[object], hint: str = "put it into a l
         raise TypeError(f"{name} is a list of texts, not {describe(given)}: {hint}")
 
 
-def each_text(name: str, given: Iterable[str]) -> Iterator[str]:
+def each_text(given: Iterable[str]) -> Iterator[str]:
     """Yield the texts. Raises TypeError for the first that is not a str."""
     for number, text in enumerate(given):
-        check_text(f"{name}[{number}]", text)
+        check_text(f"texts[{number}]", text)
         yield text
 
 

@@ -36,9 +36,9 @@ def shorten(text: str, length: int = 40) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def shorten_start(text: str, length: int = 60) -> str:
+def shorten_start(text: str) -> str:
     """Cut the beginning of a path that is long, and make it printable."""
-    return printable(text if len(text) <= length else f"…{text[1 - length :]}")
+    return printable(text if len(text) <= 60 else f"…{text[-59:]}")
 
 
 def quoted(text: str) -> str:

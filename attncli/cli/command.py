@@ -13,7 +13,6 @@ import typer
 from attncli.base.errors import RequestError
 from attncli.base.files import LATEX, PICTURES, check_suffix
 from attncli.cli import hints, output
-from attncli.cli.progress import progress
 from attncli.features.feature import Feature, default_of, options_of
 from attncli.features.options import MORE, OUTPUT, PRINTED, Option, option
 from attncli.report import Report
@@ -63,7 +62,7 @@ def execute(feature: type[Feature], values: dict[str, Any]) -> None:
     printed = check_printed(values, paths) if draws(feature) else {}
     if not request.for_person and feature.output is None:
         request.refuse_use("terminal", EVERYTHING.format("--json" if json else "-o"))
-    for report in request.reports(progress):
+    for report in request.reports(output.progress):
         deliver(report, feature, paths, printed, json, context)
 
 

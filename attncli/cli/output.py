@@ -4,10 +4,13 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from attncli.base.printable import printable
+from attncli.base.progress import Advance, silent
 from attncli.cli import streams
 
 if TYPE_CHECKING:
@@ -68,9 +71,31 @@ def fold_line(line: str, columns: int) -> str:
     return textwrap.fill(line, columns, subsequent_indent=f"{indent}  ", break_long_words=False, break_on_hyphens=False)
 
 
-def shows_progress() -> bool:
-    """Return whether stderr is a terminal that may show progress."""
-    return not QUIET and sys.stderr.isatty()
+PATIENCE = 1.0  # seconds until the user sees a bar
+
+
+@contextmanager
+def progress(total: int | None, what: str) -> Iterator[Advance]:
+    """Show a bar on stderr, if it is a terminal, once the work takes PATIENCE seconds.
+
+    Without a total it moves to and fro.
+    """
+    if QUIET or not sys.stderr.isatty():
+        with silent(total, what) as nothing:
+            yield nothing
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    begun = time.monotonic()
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total, visible=False)
+
+        def advance(steps: int = 1, of: int | None = None, text: str | None = None) -> None:
+            visible = time.monotonic() - begun > PATIENCE
+            bar.update(task, advance=steps, total=of, description=text, visible=visible)
+
+        yield advance
 
 
 HINT_LINES = 3  # at most

@@ -48,14 +48,12 @@ class BatchSums:
     """Sums the weights of batches on a network. Several threads may do so, each with its own batch.
 
     block_weights: weights in memory at a time; a single query, or the pieces of one word, are never divided.
-    taps: read or change the blocks before they are counted.
     """
 
-    def __init__(self, model: Engine, counting: Counting, block_weights: int, taps: Sequence[Tap] = ()) -> None:
+    def __init__(self, model: Engine, counting: Counting, block_weights: int) -> None:
         self.model = model
         self.counting = counting
         self.block_weights = block_weights
-        self.taps = taps
         like = torch.empty(0, dtype=model.map_dtype, device=model.device)
         self.memory = Memory(block_weights, like, 3 if counting.measure == "norm" else 2)
 
@@ -70,10 +68,8 @@ class BatchSums:
         with torch.inference_mode():
             rows = model.rows(texts, self.counting.mask, together=self.together)
             sums = BlockSums(self, batch, rows)
-            taps = [*self.taps, sums]
-            values = any(tap.needs_values for tap in taps)
-            ending = Ending(model.select_layers("all")[-1], range(model.heads), values)
-            for _ in model.walk(rows, taps, ending):
+            ending = Ending(model.select_layers("all")[-1], range(model.heads), sums.needs_values)
+            for _ in model.walk(rows, [sums], ending):
                 pass
             self.check_finite(sums.totals)
             divergences = sums.divergences() if self.counting.distances else [None] * len(batch)

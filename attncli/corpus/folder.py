@@ -7,6 +7,7 @@ stores, which have no locks, need none.
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -16,12 +17,16 @@ from attncli.base import files as base_files
 from attncli.base.addresses import convert_errors, filesystem, is_address, local_path
 from attncli.base.errors import RequestError
 from attncli.base.files import making
-from attncli.base.locked_file import LockedFile
 from attncli.base.printable import first_line, printable, shorten
 from attncli.base.schema import anything, fields, integer, list_of, name, text
-from attncli.base.untrusted import open_regular, parse_json
+from attncli.base.untrusted import READING, kind_of, open_regular, parse_json
 from attncli.corpus.files import Input
 from attncli.corpus.shards import VERSION
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 UNDER_WAY = "under-way"  # the folder of files that are being written
 LONGEST = 2**30  # bytes of a file: enough for a plan of millions of inputs
@@ -61,13 +66,9 @@ class Local:
         if is_new:  # a signal from now on removes them; in an older folder they may be another process's
             base_files.UNDER_WAY.update((lock, under_way))
         try:
-            file = LockedFile(lock)
-        except RequestError as error:
+            handle = _open_locked(lock, self.name)
+        except RequestError:
             base_files.UNDER_WAY.difference_update((lock, under_way))
-            if isinstance(error.__cause__, BlockingIOError):
-                raise RequestError(
-                    f"{self.name} is in use by another attncli: wait until it ends, or name another folder"
-                ) from error
             raise
         base_files.UNDER_WAY.update((lock, under_way))
         try:
@@ -81,7 +82,8 @@ class Local:
             if is_new:
                 with suppress(OSError):  # it is not empty
                     self.path.rmdir()
-            file.release()
+            if handle is not None:
+                os.close(handle)
 
     def names(self) -> set[str]:
         """Return the names of all files."""
@@ -115,6 +117,54 @@ class Local:
                 (folder / name).replace(self.path / name)
         except OSError as error:
             raise RequestError(f"can't write {self.name}/{name}: {error.strerror or error}") from error
+
+
+def _open_locked(path: Path, folder: str) -> int | None:
+    """Open a file, which is made if missing, and lock it (flock) until it is closed or its process ends.
+
+    Returns None on Windows, which has no such lock; there, and on some network drives, nothing keeps a second process
+    out. Raises RequestError if another process holds it, it is not a regular file, or it can't be opened.
+    """
+    try:
+        while True:
+            handle = os.open(path, READING | os.O_CREAT, 0o666)  # does not wait for a pipe
+            try:
+                if not stat.S_ISREG(mode := os.fstat(handle).st_mode):
+                    raise RequestError(f"{path} is {kind_of(mode)}: name a regular file")
+                _lock(handle)
+                if fcntl is not None and _is_at(handle, path):  # its last holder has not removed it meanwhile
+                    return handle
+            except BaseException:
+                os.close(handle)
+                raise
+            os.close(handle)
+            if fcntl is None:
+                return None
+    except BlockingIOError as error:
+        raise RequestError(
+            f"{folder} is in use by another attncli: wait until it ends, or name another folder"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise RequestError(f"can't open {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _lock(handle: int) -> None:
+    """Lock an open file. Raises BlockingIOError if another process holds it."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            pass  # a network drive without locks
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Return True if an open file is still the one at `path`."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 class Remote:

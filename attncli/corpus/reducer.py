@@ -295,7 +295,7 @@ def corpus_statistics(
             raise RequestError(f"text {number}: {error}") from error
 
     reducer = Reducer(model, Counting(mask, distances, measure, words, which))
-    sums = reducer.reduce(starmap(cut, enumerate(each_text("texts", texts))))
+    sums = reducer.reduce(starmap(cut, enumerate(each_text(texts))))
     if not sums.texts:
         raise RequestError("there is no text in the corpus")
     return reducer.statistics(sums)

@@ -30,7 +30,6 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import SPACE, printable, quoted, shorten, visible
 from attncli.effects.asking import OPTIONS, Asking, MeasuredOutput
 from attncli.effects.change import Change, Unchanged, run_changes
-from attncli.models.answers import last_real
 from attncli.models.engine import Engine
 from attncli.models.output import SIGMOID, Output
 from attncli.models.outputs import manner_of, output_of
@@ -461,7 +460,7 @@ def _select_places(model: Engine, output: Output, tokens: Tokens, at: str | None
     if output.kind == "words":
         return masked(tokens)
     if output.kind == "next":
-        return last_real(tokens.spoken)
+        return tokens.spoken.real[-1:]
     return [place for place, special in enumerate(tokens.special) if not special]
 
 

@@ -193,7 +193,7 @@ class RankCorrelation:
     count: int
 
 
-def rank_correlation(one: Doubles, other: Doubles, seed: int = 0) -> RankCorrelation | None:
+def rank_correlation(one: Doubles, other: Doubles) -> RankCorrelation | None:
     """Return Spearman's ρ, and its range over free permutations of the second list.
 
     ρ is the correlation of ranks (Spearman 1904, "The Proof and Measurement of Association between Two Things"). None
@@ -203,7 +203,7 @@ def rank_correlation(one: Doubles, other: Doubles, seed: int = 0) -> RankCorrela
     size = float(np.sqrt(first @ first * (second @ second)))
     if len(one) < LEAST or size == 0:
         return None
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     luck = [first @ generator.permutation(second) / size for _ in range(PERMUTATIONS)]
     low, high = np.quantile(luck, [LEVEL / 2, 1 - LEVEL / 2])
     return RankCorrelation(float(first @ second / size), float(low), float(high), len(one))

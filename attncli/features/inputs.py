@@ -189,10 +189,6 @@ class Source(ABC):
     def __len__(self) -> int:
         """Return the number of texts."""
 
-    @abstractmethod
-    def every_layer(self) -> "Source":
-        """Return the same source with all layers, whatever -l says."""
-
     def usual(self, words: bool = False) -> "Usual | None":
         """Return the usual weights of the heads, over texts that come with the program; None without a model."""
         return None
@@ -232,9 +228,6 @@ class Texts(Source):
 
         return usual_of(self.engine, self.request, words)
 
-    def every_layer(self) -> "Texts":
-        return self.asking(layers="all")
-
     def asking(self, **changes: Any) -> "Texts":
         """Return the same texts with another request."""
         return replace(self, request=replace(self.request, **changes))
@@ -257,9 +250,6 @@ class Saved(Source):
         from attncli.record.grouping import grouped
 
         return (grouped(record.select(self.layers, self.heads), self.grouping) for record in self.loaded)
-
-    def every_layer(self) -> "Saved":
-        return replace(self, layers=None)
 
     @cached_property
     def loaded(self) -> "list[AttentionRecord]":

@@ -38,11 +38,6 @@ MOST = 20  # labels of a text
 _BEST = 3  # words for a [MASK], spans
 
 
-def last_real(tokens: Tokens) -> list[int]:
-    """Return the place of the last token that is not [PAD], in a list."""
-    return [place for place, padding in enumerate(tokens.padding) if not padding][-1:]
-
-
 def answers_of(made: Prediction, rows: Sequence[int], tokens: Tokens, notation: Notation) -> list[Answer]:
     """Return the answers in a prediction. rows: the tokens that the values are about, for outputs per token."""
     match made.kind:

@@ -203,12 +203,10 @@ def extend(model: InTorch, tokens: Tokens, ids: Sequence[int]) -> Tokens:
     return model.extend(tokens, ids) if isinstance(model, TransformersModel) else model.tokenizer.extend(tokens, ids)
 
 
-def read_steps(
-    model: InTorch, tokens: Tokens, ids: Sequence[int], mask: str | None = None, taps: Sequence[Tap] = ()
-) -> list[Step]:
+def read_steps(model: InTorch, tokens: Tokens, ids: Sequence[int], mask: str | None = None) -> list[Step]:
     """Return the steps in which the model would write these ids after a text, from one pass over the whole."""
     ends = end_tokens(model.place)
-    rows = next_probabilities(model, tokens, ids, mask, taps)[:-1]
+    rows = next_probabilities(model, tokens, ids, mask)[:-1]
     best = rows.topk(min(LIKELY, rows.shape[-1]))
     likely = [list(zip(*pair, strict=True)) for pair in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
     return [Step(one, float(row[one]), some, one in ends) for one, row, some in zip(ids, rows, likely, strict=True)]

@@ -21,7 +21,7 @@ import numpy as np
 
 from attncli.base.arrays import Bools, Floats, Ints
 from attncli.base.errors import RequestError
-from attncli.models.answers import Prediction, answers_of, last_real
+from attncli.models.answers import Prediction, answers_of
 from attncli.models.block import Block, Tap
 from attncli.models.config import TABLE, ModelConfig, read_config
 from attncli.models.families.family import Head, Turned, tensors_of
@@ -519,7 +519,7 @@ class Instant(OwnModel):
     def predict_next(self, tokens: Tokens, hidden: Floats) -> PredictionSummary:
         """Return the most likely next tokens from the last hidden states `[token, hidden_size]`."""
         assert self.next_token is not None
-        rows, softcap = last_real(tokens), self.next_token.scores.softcap
+        rows, softcap = tokens.real[-1:], self.next_token.scores.softcap
         values = hidden[rows] @ self.score_weight.T
         if softcap is not None:
             values = np.float32(softcap) * np.tanh(values / np.float32(softcap))

@@ -99,7 +99,7 @@ class Output:
         """Return the places of the tokens whose vectors the output depends on."""
         if not self.pooling:
             return list(range(len(tokens)))
-        real = [place for place, padding in enumerate(tokens.padding) if not padding]
+        real = tokens.real
         ends = {CLS: real[:1], LAST: real[-1:]}
         return sorted({place for name in self.pooling for place in ends.get(name, real)})
 
@@ -107,7 +107,7 @@ class Output:
         """Return the vectors of a text that the output reads, `[vector, size]`."""
         if not self.pooling:
             return vectors
-        real = [place for place, padding in enumerate(tokens.padding) if not padding]
+        real = tokens.real
         vectors = vectors if len(real) == len(tokens) else vectors[real]
         return vectors if self.late else self.pooled(vectors)
 

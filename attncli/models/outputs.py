@@ -20,7 +20,7 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, quoted
 from attncli.base.schema import LONGEST_NAME, Check, anything, fields, flag, list_of, maybe, text
 from attncli.base.untrusted import read_json
-from attncli.models.answers import Numbers, Prediction, answers_of, last_real
+from attncli.models.answers import Numbers, Prediction, answers_of
 from attncli.models.config import TABLE, ModelConfig
 from attncli.models.families.family import Dense, Head, Norm, tensors_of
 from attncli.models.hub import (
@@ -450,7 +450,7 @@ def find_answering(model: Walker, tokens: Tokens) -> tuple[str, Output, list[int
         case "words":
             rows = masked(tokens)
         case "next":
-            rows = last_real(tokens) if model.part == "decoder" else []
+            rows = tokens.real[-1:] if model.part == "decoder" else []
         case _:
             rows = list(range(len(tokens)))
     return None if output.kind == "embedding" or not rows else (name, output, rows)
@@ -478,7 +478,7 @@ def embed(model: Walker, texts: Sequence[str], mask: str | None = None) -> Numbe
     """Return the embeddings of texts, `[text, size]`. Raises RequestError as `predict` does."""
     name, output = output_of(model, "embedding")
     settings = manner_of(model.place.path, model.tokenizer.max_tokens)
-    tokens = [settings.tokens(model.tokenizer, one) for one in each_text("texts", texts)]
+    tokens = [settings.tokens(model.tokenizer, one) for one in each_text(texts)]
     made: dict[int, Any] = {}
     with torch.inference_mode():
         for numbers in batches(tokens, model.batch_tokens):

@@ -306,9 +306,7 @@ def inputs_of(texts: Iterable[str], pairs: Iterable[str | None] | None = None) -
     """Yield texts with their pairs. Raises ValueError if their numbers differ, and TypeError for a value that is no
     text.
     """
-    for text, pair in zip(
-        each_text("texts", texts), repeat(None) if pairs is None else pairs, strict=pairs is not None
-    ):
+    for text, pair in zip(each_text(texts), repeat(None) if pairs is None else pairs, strict=pairs is not None):
         check_optional_text("a pair", pair)
         yield Input(text, pair)
 

@@ -400,14 +400,14 @@ class Tokenizer:
         )
         return pads.joined(tokens) if self.pads_left else tokens.joined(pads)
 
-    def pad_some(self, tokens: Tokens, length: int | None = None, some: int = 4) -> Tokens:
-        """Add [PAD] up to `length` tokens; without it, at most `some` of them, if there is [PAD] and room for it.
+    def pad_some(self, tokens: Tokens, length: int | None = None) -> Tokens:
+        """Add [PAD] up to `length` tokens; without it, at most 4 of them, if there is [PAD] and room for it.
 
         Raises RequestError as `pad` does.
         """
         if length is not None:
             return self.pad(tokens, length)
-        return tokens if self.pad_id is None else self.pad(tokens, min(len(tokens) + some, self.max_tokens))
+        return tokens if self.pad_id is None else self.pad(tokens, min(len(tokens) + 4, self.max_tokens))
 
     @classmethod
     def from_directory(

@@ -255,6 +255,11 @@ class Tokens(Brief):
         return self.padding.index(False) if False in self.padding else 0
 
     @property
+    def real(self) -> list[int]:
+        """Return the places of the tokens that are not [PAD]."""
+        return [place for place, padding in enumerate(self.padding) if not padding]
+
+    @property
     def positions(self) -> Ints:
         """Return the positions of the tokens: 0, 1, 2, ... from the first that is not [PAD], and 0 before it."""
         found: Ints = np.maximum(np.arange(len(self)) - self.first, 0)
@@ -506,20 +511,16 @@ def word_numbers(tokens: Sequence[str], texts: Sequence[int | None]) -> list[int
     return numbers
 
 
-def named_pieces(
-    text: Sequence[str], segments: Sequence[int] | None = None, special: Sequence[bool] | None = None
-) -> Tokens:
+def named_pieces(text: Sequence[str], segments: Sequence[int] | None = None) -> Tokens:
     """Build Tokens from the vocabulary's strings alone.
 
-    Special tokens and padding are recognized by name ([CLS], <s>, <pad>, ...) unless `special` lists them; words by the
-    marks of their pieces (`word_numbers`). All tokens belong to the first text unless `segments` assigns them. Ids are
-    UNKNOWN_ID and offsets (0, 0).
+    Special tokens and padding are recognized by name ([CLS], <s>, <pad>, ...), words by the marks of their pieces
+    (`word_numbers`). All tokens belong to the first text unless `segments` assigns them. Ids are UNKNOWN_ID and offsets
+    (0, 0).
     """
     segments = [0] * len(text) if segments is None else segments
     padding = [piece.lower() in PADDING for piece in text]
-    if special is None:
-        special = [piece.lower() in ADDED for piece in text]
-    special = [flag or pad for flag, pad in zip(special, padding, strict=True)]
+    special = [piece.lower() in ADDED or pad for piece, pad in zip(text, padding, strict=True)]
     of_text = [None if flag else segment for flag, segment in zip(special, segments, strict=True)]
     return Tokens(
         text=list(text),

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from attncli.base import choices
+from attncli.base.arrays import finite
 from attncli.base.printable import short
 from attncli.checks.passes import BothPasses, Lost, beside_torch, beside_transformers, is_half, merge_lost
 from attncli.checks.tolerance import Tolerance, scaled_tolerance, vector_size, weight_size
@@ -252,11 +253,6 @@ def same_strongest(ours: Tensor, theirs: Tensor) -> int:
 def worst(differences: Iterable[float]) -> float:
     """Return the largest; NaN if any is."""
     return float(torch.tensor(list(differences), dtype=torch.float64).max())
-
-
-def finite(number: float | None) -> float | None:
-    """Return None for NaN and infinity, which JSON does not have."""
-    return number if number is not None and math.isfinite(number) else None
 
 
 # --- all layers --------------------------------------------------------------------------------------
@@ -521,4 +517,4 @@ def rows_that_count(tokens: Tokens, dtype: torch.dtype, reference: Reference | N
     """
     if reference is None or (dtype == torch.float64 and reference.has_padding_rows):
         return list(range(len(tokens)))
-    return [place for place, padding in enumerate(tokens.padding) if not padding]
+    return tokens.real

@@ -425,14 +425,9 @@ def plain_tokens(tokens: Tokens) -> Tokens:
     return tokens.plain if isinstance(tokens, Read) else tokens
 
 
-def real_rows(tokens: Tokens) -> list[int]:
-    """Return the places of tokens that are not [PAD]."""
-    return [place for place, padding in enumerate(tokens.padding) if not padding]
-
-
 def real_tokens(tokens: Tokens) -> int:
     """Return the number of tokens that are read, except [PAD]."""
-    return len(real_rows(tokens.read if isinstance(tokens, Fed) else tokens))
+    return len((tokens.read if isinstance(tokens, Fed) else tokens).real)
 
 
 def cut(tokens: Tokens, length: int, fed: int = TOKENS) -> Tokens:

@@ -37,7 +37,6 @@ from attncli.features.compare.beside import (
     allowed_by_hand,
     beginning,
     plain_tokens,
-    real_rows,
 )
 from attncli.features.compare.eager import BesideEager
 from attncli.models.block import Tap
@@ -591,7 +590,7 @@ def gradients_by_heads(both: BesideEager) -> float:
     """Compare the gradients of a number of the last vectors by gates of heads, as shares of the largest."""
     both.check_projections()
     text = Unchanged.of(both.model, both.texts[0], both.mask)
-    question = Along(text, real_rows(both.texts[0].spoken))
+    question = Along(text, both.texts[0].spoken.real)
     layers, heads = both.reference.layers, both.model.heads
     with torch.enable_grad():
         gates = torch.ones(both.model.layers, heads, dtype=both.model.dtype, device=both.model.device).requires_grad_()
@@ -615,7 +614,7 @@ def logits(both: BesideEager) -> float:
         raise NothingToCompare("it has no head that attncli reads")
     [output], differences = found, []
     for text in both.texts:
-        wanted, rows = both.logits(text), real_rows(text.spoken)
+        wanted, rows = both.logits(text), text.spoken.real
         last = both.our_vectors(both.model, text, both.mask)[0]
         with torch.inference_mode():
             [made] = output([last], [text])

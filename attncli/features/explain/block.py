@@ -33,7 +33,7 @@ def explain_block(model: Engine, record: AttentionRecord, query: int) -> list[di
         )
     [layer], [head] = record.layers, record.heads
     stations = stations_of(model, record, layer, head)
-    others = [place for place, padding in enumerate(record.tokens.padding) if not padding and place != query]
+    others = [place for place in record.tokens.real if place != query]
     found, x, stream = [], stations[0][1], stations[0][1]
     for name, vectors, into in stations:
         figures = {"length": _lengths(vectors), "cosine": _cosines(vectors, x)}

@@ -3,7 +3,6 @@
 Two baselines: what a mistake moves in the layer's other heads, and what moves when heads have each other's maps.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +25,7 @@ from attncli.attention.mistakes import (
     Result,
     with_mistakes,
 )
-from attncli.base.arrays import Floats
+from attncli.base.arrays import Floats, finite
 from attncli.base.errors import RequestError
 from attncli.features.mechanisms.head import SAME, HeadInLayer
 from attncli.models.engine import Engine
@@ -52,7 +51,7 @@ class Moved(NamedTuple):
         return not all(one <= SAME for one in (self.own, *self.others, self.output))
 
     def document(self) -> dict[str, Any]:
-        return {"moved": _finite(self.own), "others_moved": _finite(self.of_others), "output": _finite(self.output)}
+        return {"moved": finite(self.own), "others_moved": finite(self.of_others), "output": finite(self.output)}
 
     @property
     def of_others(self) -> float | None:
@@ -100,16 +99,11 @@ class Mistakes:
                     **({} if one.moved is None else one.moved.document()),
                     "weights": None
                     if one.weights is None
-                    else [[_finite(weight) for weight in row] for row in one.weights.tolist()],
+                    else [[finite(weight) for weight in row] for row in one.weights.tolist()],
                 }
                 for one in self.made
             ],
         }
-
-
-def _finite(number: float | None) -> float | None:
-    """Return a number as JSON can have it, which has no NaN and no infinity."""
-    return number if number is not None and math.isfinite(number) else None
 
 
 def make_mistakes(model: Engine, head: OneHead) -> Mistakes:

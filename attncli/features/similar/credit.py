@@ -94,12 +94,11 @@ def parts_of(output: Output, vectors: Tensor, tokens: Tokens) -> Tensor:
 
     Raises RequestError where there is no such sum.
     """
-    real = [place for place, padding in enumerate(tokens.padding) if not padding]
-    parts = torch.cat([_pooled_part(name, vectors[real]) for name in output.pooling], dim=-1)
+    parts = torch.cat([_pooled_part(name, vectors[tokens.real]) for name in output.pooling], dim=-1)
     for module in output.network.children():
         parts = _through(module, parts, output.pooling)
     made = parts.new_zeros(len(tokens), parts.shape[-1])
-    made[real] = parts
+    made[tokens.real] = parts
     return made
 
 

@@ -1,50 +1,51 @@
-"""The families of networks: one file each, with a FAMILY. A run imports only the family of its model."""
+"""The families of networks, related ones in one file. A run imports only the file of its model."""
 
 from importlib import import_module
 
 from attncli.models.families.family import Family
 
-# From config.json's `model_type` to the file in this folder.
-FILES = {
-    "albert": "albert",
-    "bert": "bert",
-    "deberta": "deberta",
-    "deberta-v2": "deberta_v2",
-    "distilbert": "distilbert",
-    "electra": "electra",
-    "ernie": "ernie",
-    "eurobert": "eurobert",
-    "gemma": "gemma",
-    "gemma2": "gemma2",
-    "gemma3_text": "gemma3",
-    "gpt2": "gpt2",
-    "gpt_neox": "gpt_neox",
-    "gte": "gte",
-    "new": "gte",
-    "jina_embeddings_v3": "jina_embeddings_v3",
-    "llama": "llama",
-    "megatron-bert": "megatron_bert",
-    "mistral": "llama",
-    "modernbert": "modernbert",
-    "mpnet": "mpnet",
-    "nomic_bert": "nomic_bert",
-    "olmo2": "olmo2",
-    "phi3": "phi3",
-    "qwen2": "llama",
-    "qwen3": "qwen3",
-    "roberta": "roberta",
-    "xlm-roberta": "roberta",
-    "camembert": "roberta",
-    "roberta-prelayernorm": "roberta_prelayernorm",
-    "roformer": "roformer",
-    "smollm3": "llama",
-    "xlm-roberta-xl": "xlm_roberta_xl",
+# From config.json's `model_type` to the file in this folder, and the name of the family in it.
+PLACES = {
+    "albert": "albert.FAMILY",
+    "bert": "bert.FAMILY",
+    "deberta": "deberta.VERSION_1",
+    "deberta-v2": "deberta.VERSION_2",
+    "distilbert": "distilbert.FAMILY",
+    "electra": "electra.FAMILY",
+    "ernie": "bert.ERNIE",
+    "eurobert": "eurobert.FAMILY",
+    "gemma": "gemma.GEMMA",
+    "gemma2": "gemma.GEMMA_2",
+    "gemma3_text": "gemma.GEMMA_3",
+    "gpt2": "gpt2.FAMILY",
+    "gpt_neox": "gpt_neox.FAMILY",
+    "gte": "gte.FAMILY",
+    "new": "gte.FAMILY",
+    "jina_embeddings_v3": "jina_embeddings_v3.FAMILY",
+    "llama": "llama.FAMILY",
+    "megatron-bert": "bert.MEGATRON",
+    "mistral": "llama.FAMILY",
+    "modernbert": "modernbert.FAMILY",
+    "mpnet": "mpnet.FAMILY",
+    "nomic_bert": "nomic_bert.FAMILY",
+    "olmo2": "llama.OLMO_2",
+    "phi3": "llama.PHI_3",
+    "qwen2": "llama.FAMILY",
+    "qwen3": "llama.QWEN_3",
+    "roberta": "roberta.FAMILY",
+    "xlm-roberta": "roberta.FAMILY",
+    "camembert": "roberta.FAMILY",
+    "roberta-prelayernorm": "roberta.PRE_NORM",
+    "roformer": "roformer.FAMILY",
+    "smollm3": "llama.FAMILY",
+    "xlm-roberta-xl": "roberta.XL",
 }
 FAMILIES: dict[str, Family] = {}  # by model type, those imported so far
 
 
 def find_family(model_type: str) -> Family | None:
     """Return the family of a model type, or None."""
-    if model_type in FILES and model_type not in FAMILIES:
-        FAMILIES[model_type] = import_module(f"{__name__}.{FILES[model_type]}").FAMILY
+    if model_type in PLACES and model_type not in FAMILIES:
+        file, name = PLACES[model_type].split(".")
+        FAMILIES[model_type] = getattr(import_module(f"{__name__}.{file}"), name)
     return FAMILIES.get(model_type)

@@ -94,7 +94,6 @@ FAMILY = Family(
         "layers.{n}.feed_forward_norm": tensors_of(f"{LAYER}.full_layer_layer_norm"),
     },
     prefix="albert.",
-    body=("embeddings.", "encoder."),
     settings=settings,
     heads=heads,
 )

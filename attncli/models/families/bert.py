@@ -1,5 +1,6 @@
-"""BERT (Devlin et al. 2019), on which the other families are based. MiniLM belongs to it."""
+"""BERT (Devlin et al. 2019), on which the other families are based, and variants. MiniLM belongs to it."""
 
+from dataclasses import replace
 from typing import Any
 
 from attncli.models.families.family import (
@@ -72,7 +73,56 @@ FAMILY = Family(
     types={"bert": {}},
     tensors=TENSORS,
     prefix="bert.",
-    body=("embeddings.", "encoder."),
     settings=settings,
     heads=heads,
+)
+
+# --- ERNIE (Sun et al. 2019), also of version 2 and 3 (Sun et al. 2020, 2021) ---------------------------
+
+# BERT with task embeddings. No tokenizer returns a task, so every text has the first one, the default in transformers.
+
+
+def ernie_settings(values: Values) -> dict[str, Any]:
+    values.check_positions()
+    return {"tasks": values.count("task_type_vocab_size") if values.flag("use_task_id") else 0}
+
+
+ERNIE = replace(
+    FAMILY,
+    name="ernie",
+    types={"ernie": {"use_task_id": False, "task_type_vocab_size": 3}},
+    tensors={**TENSORS, "embeddings.tasks": tensors_of("embeddings.task_type_embeddings")},
+    prefix="ernie.",
+    settings=ernie_settings,
+)
+
+# --- Megatron-BERT (Shoeybi et al. 2019, figure 7, right), and GatorTron --------------------------------
+
+# Norms are before the attention, before the feed-forward part and after the last layer; none is before the first.
+
+
+def megatron_settings(values: Values) -> dict[str, Any]:
+    values.check_positions()
+    return {"norm_first": True, "embedding_norm": False}
+
+
+MEGATRON = replace(
+    FAMILY,
+    name="megatron-bert",
+    types={
+        "megatron-bert": {
+            "num_hidden_layers": 24,
+            "num_attention_heads": 16,
+            "hidden_size": 1024,
+            "intermediate_size": 4096,
+            "vocab_size": 29056,
+        }
+    },
+    tensors={
+        **TENSORS,
+        "layers.{n}.attention_norm": tensors_of("encoder.layer.{n}.attention.ln"),
+        "layers.{n}.feed_forward_norm": tensors_of("encoder.layer.{n}.ln"),
+        "final_norm": tensors_of("encoder.ln"),
+    },
+    settings=megatron_settings,
 )

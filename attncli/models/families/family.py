@@ -546,7 +546,7 @@ class Family:
     types: Mapping[str, Mapping[str, Any]]
     tensors: Mapping[str, Source]
     prefix: str
-    body: tuple[str, ...]
+    body: tuple[str, ...] = ("embeddings.", "encoder.")
     keys: Mapping[str, str | None] = field(default_factory=dict)
     settings: Callable[[Values], dict[str, Any]] = no_settings
     tokenizer: str | None = None

@@ -37,7 +37,6 @@ FAMILY = Family(
         "layers.{n}.feed_forward_norm": tensors_of("encoder.layer.{n}.output.LayerNorm"),
     },
     prefix="mpnet.",
-    body=("embeddings.", "encoder."),
     keys={"type_vocab_size": None},
     settings=settings,
     heads=heads,

@@ -4,10 +4,23 @@ A position's number counts the real tokens before it, from `padding_idx + 1` on;
 The published models have one kind of segment. If a checkpoint has more, transformers uses only the first.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from attncli.models.families.bert import TENSORS
-from attncli.models.families.family import Dense, Family, Heads, Norm, Values, classes, span, tied, tokens, words
+from attncli.models.families.family import (
+    Dense,
+    Family,
+    Heads,
+    Norm,
+    Values,
+    classes,
+    span,
+    tensors_of,
+    tied,
+    tokens,
+    words,
+)
 
 
 def settings(values: Values) -> dict[str, Any]:
@@ -35,7 +48,61 @@ FAMILY = Family(
     },
     tensors=TENSORS,
     prefix="roberta.",
-    body=("embeddings.", "encoder."),
     settings=settings,
     heads=heads,
+)
+
+# --- with norms before both parts of a layer ------------------------------------------------------------
+
+# XLM-RoBERTa XL and XXL (Goyal et al. 2021) have no norm after the embeddings. The models of Wettig et al. 2023
+# (fairseq, Ott et al. 2019) have one, and normalise the input of the first layer once more.
+
+
+def xl_settings(values: Values) -> dict[str, Any]:
+    return {**settings(values), "norm_first": True, "embedding_norm": False}
+
+
+XL = replace(
+    FAMILY,
+    name="xlm-roberta-xl",
+    types={
+        "xlm-roberta-xl": {
+            "num_hidden_layers": 36,
+            "num_attention_heads": 32,
+            "hidden_size": 2560,
+            "intermediate_size": 10240,
+            "vocab_size": 250880,
+            "max_position_embeddings": 514,
+            "type_vocab_size": 1,
+            "layer_norm_eps": 1e-5,
+            "pad_token_id": 1,
+        }
+    },
+    tensors={
+        **FAMILY.tensors,
+        "layers.{n}.attention_norm": tensors_of("encoder.layer.{n}.attention.self_attn_layer_norm"),
+        "layers.{n}.feed_forward_norm": tensors_of("encoder.layer.{n}.LayerNorm"),
+        "final_norm": tensors_of("encoder.LayerNorm"),
+    },
+    settings=xl_settings,
+)
+
+
+def pre_norm_settings(values: Values) -> dict[str, Any]:
+    return {**settings(values), "norm_first": True}
+
+
+PRE_NORM = replace(
+    FAMILY,
+    name="roberta-prelayernorm",
+    types={"roberta-prelayernorm": {"vocab_size": 50265, "pad_token_id": 1}},
+    tensors={
+        **FAMILY.tensors,
+        "layers.{n}.attention_norm": tensors_of("encoder.layer.{n}.attention.LayerNorm"),
+        "layers.{n}.feed_forward_norm": tensors_of("encoder.layer.{n}.intermediate.LayerNorm"),
+        "final_norm": tensors_of("LayerNorm"),
+    },
+    prefix="roberta_prelayernorm.",
+    body=("embeddings.", "encoder.", "LayerNorm."),
+    settings=pre_norm_settings,
 )
