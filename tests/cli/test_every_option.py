@@ -84,6 +84,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "on": ("abacus",),
     "worker_gpus": ("1",),
     "test": ("other.conllu",),
+    "treebank": ("trees.conllu",),
     "against": ("torch",),
     "weights": ("random",),
     "temperature": ("0.5",),
