@@ -1,6 +1,5 @@
 """Heads get the labels of what they were made to do, and no others; random networks get none."""
 
-import json
 import re
 from collections import Counter
 from dataclasses import replace
@@ -14,10 +13,10 @@ from cli.test_every_model import TREES
 from records import record_of
 
 from attncli import load_model
-from attncli.analysis.kinds import KINDS, Judged, Measure, labels_of
+from attncli.analysis.kinds import KINDS, Judged, Measure, keep_kinds, labels_of
 from attncli.corpus.reducer import corpus_statistics
 from attncli.corpus.usual import lines
-from attncli.features.kinds import measure_kinds
+from attncli.features.kinds import kinds, measure_kinds
 from attncli.features.kinds.measuring import (
     Draws,
     Mentions,
@@ -99,8 +98,13 @@ def by_hand(tmp_path_factory):
     return load_model(str(place), device="cpu")
 
 
-def test_heads_made_by_hand_get_their_labels_and_no_others(by_hand):
-    found = measured(by_hand)
+@pytest.fixture(scope="module")
+def found(by_hand):
+    """The kinds of the heads made by hand."""
+    return measured(by_hand)
+
+
+def test_heads_made_by_hand_get_their_labels_and_no_others(found):
     assert labels_of(found.kinds) == {
         (0, 0): ["previous", "feeds induction"], (0, 1): ["sink"], (1, 0): ["induction"],
     }  # fmt: skip
@@ -133,20 +137,21 @@ def test_twenty_random_networks_have_one_label_at_most(random_labels):
     assert len(random_labels(RANDOM)) <= 1
 
 
-def test_shuffled_matrices_keep_their_entries_and_vectors_stay(by_hand, minilm):
-    shuffled = shuffle_matrices(minilm, 0)
-    for model in (minilm, shuffled):
-        model.need(model.layers)
+def test_shuffled_matrices_keep_their_entries_and_vectors_stay(tiny):
+    model = load_model(str(tiny("bert")), device="cpu")
+    shuffled = shuffle_matrices(model, 0)
+    for one in (model, shuffled):
+        one.need(one.layers)
     moved = 0
     for (name, one), (_, other) in zip(
-        minilm.network.named_parameters(), shuffled.network.named_parameters(), strict=True
+        model.network.named_parameters(), shuffled.network.named_parameters(), strict=True
     ):
         if one.dim() == 2:
             assert torch.equal(one.flatten().sort().values, other.flatten().sort().values), name
             moved += not torch.equal(one, other)
         else:
             assert torch.equal(one, other), name
-    assert moved > minilm.layers
+    assert moved > model.layers
 
 
 def test_random_tokens_have_no_repeat_but_the_one_that_is_measured(minilm):
@@ -195,7 +200,7 @@ def test_a_word_is_asked_where_another_thing_was_mentioned_before(minilm):
 def test_coreference_is_the_share_of_words_whose_strongest_mention_is_right(minilm):
     """Computed from the offsets of the tokens, on sentences as they are written."""
     hits, count = np.zeros((minilm.layers, minilm.heads)), 0
-    for line in find_sample("mentions.txt").text.splitlines():
+    for line in find_sample("mentions.txt").text.splitlines()[::3]:
         spaced = re.sub(r"(?<=[\w\]])([.,])", r" \1", line)
         text, ends, entities = "", [], []
         for piece, number in re.findall(r"(.+?)(?:\[(\d)\]|$)", spaced):
@@ -216,22 +221,20 @@ def test_coreference_is_the_share_of_words_whose_strongest_mention_is_right(mini
                 to_each = np.stack([rows[..., places[place]].sum(axis=-1) for place in earlier], axis=-1)
                 hits += np.array([entities[place] == entity for place in earlier])[to_each.argmax(axis=-1)]
                 count += 1
-    measure = coreference(minilm, mentions(minilm), lambda: None)
-    assert count > 100
+    measure = coreference(minilm, mentions(minilm)[::3], lambda: None)
+    assert count > 30
     np.testing.assert_allclose(measure.score, hits / count, atol=1e-12)
-    assert measure.score.max() > 0.8 > 2 * measure.null.max() - 0.1
+    assert measure.score.max() > 0.8 > 0.5 > measure.null.max()
 
 
 def test_syntactic_scores_are_those_of_probe(minilm):
-    found, shuffled = (
-        probe_treebank(model, [str(TREES)]).treebank.tally for model in (minilm, shuffle_matrices(minilm, 0))
-    )
-    measure, details = syntactic(found, shuffled)
+    found = probe_treebank(minilm, [str(TREES)]).treebank.tally
+    measure, details = syntactic(found, found)
     assert details[3, 1] == "det, child->head"
     guess = next(one for one in guesses(found, found) if one.relation == "det")
     place = guess.layer, guess.head
     assert (place, measure.score[place], measure.null[place]) == ((3, 1), guess.accuracy, guess.offset_accuracy)
-    assert measure.floor[3, 1] == shuffled.found_counts["det"].max() / guess.count < guess.offset_accuracy
+    assert measure.floor[3, 1] == guess.accuracy and not measure.holds.any()
 
 
 @pytest.mark.parametrize(("far", "label"), [(True, True), (False, False)])
@@ -290,14 +293,15 @@ def test_a_kind_of_most_heads_is_compared_with_the_rest(by_hand):
     assert (found.heads, found.effect, list(found.random)) == (1, 1, [1])
 
 
-def test_a_report_names_every_kind(attncli, tiny):
-    place = str(tiny("bert"))
-    result = attncli("kinds", "-m", place, "--json")
-    document = json.loads(result.out)
+def test_a_report_names_every_kind_and_labels_are_kept(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
+    report = kinds(model=str(tiny("bert")))
+    document = report.document()
     assert [one["kind"] for one in document["kinds"]] == list(KINDS)
     assert not any(one["labels"] for one in document["heads"])
-    table = attncli("kinds", "-m", place).out
-    assert all(re.search(rf"\b{name}\b", table) for name in KINDS)
+    assert all(re.search(rf"\b{name}\b", str(report)) for name in KINDS)
+    [kept] = (tmp_path / "kinds").iterdir()
+    assert kept.stem == load_model(str(tiny("bert")), device="cpu").sha256
 
 
 @pytest.mark.slow
@@ -328,12 +332,12 @@ def mask_kinds(record):
     return description["texts"][0]["masks"][0]["kinds"]
 
 
-def test_run_names_the_kinds_of_a_head_once_they_are_measured(attncli, by_hand, tmp_path, monkeypatch):
+def test_run_names_the_kinds_of_a_head_once_they_are_measured(attncli, by_hand, found, tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
     place = str(by_hand.place.path)
     line = ("run", "-m", place, "-l", "0", "-H", "0", "the cat sat")
     assert "kinds:" not in attncli(*line).out
-    assert attncli("kinds", "-m", place).code == 0
+    keep_kinds(by_hand.sha256, "decoder", labels_of(found.kinds))
     assert "; kinds: previous, feeds induction; entropy " in attncli(*line).out
     [[kind, _], _] = mask_kinds(by_hand.attend("the cat sat"))
     assert kind["measured"] == ["previous", "feeds induction"]

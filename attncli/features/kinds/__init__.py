@@ -122,11 +122,15 @@ kinds = as_function(Kinds)
 
 @dataclass(frozen=True)
 class Found:
-    """The kinds of a model's heads. statistics: of the texts. matter: by the name of a kind that has heads."""
+    """The kinds of a model's heads. statistics: of the texts. matter: by the name of a kind that has heads.
+
+    others: the parts of an encoder-decoder that are not measured.
+    """
 
     statistics: "Statistics"
     kinds: Sequence[Judged]
     matter: "Mapping[str, Matter]"
+    others: Sequence[str] = ()
 
     def document(self) -> dict[str, Any]:
         """Return the document of --json."""
@@ -256,7 +260,8 @@ def measure_kinds(
         else:
             why_not["feeds induction"] = "no head with the label previous stands before an induction head"
     judged = list(map(judge, KINDS))
-    return Found(statistics, judged, _matter(model, judged, draws, found or [], progress))
+    others = [part for part in opened.parts if part != opened.kind(None)]
+    return Found(statistics, judged, _matter(model, judged, draws, found or [], progress), others)
 
 
 def _measured(
@@ -376,6 +381,7 @@ def _report(found: Found, top: int) -> Report:
         Sentence(LEGEND),
         *map(Sentence, [*_details(found.kinds), *_about_silencing(found.kinds, found.matter)]),
         *map(Sentence, _not_measured(found.kinds)),
+        *[Sentence(f"not measured: {part} attention: kinds are measured in the encoder") for part in found.others],
     ]
     layer, head = next(iter(found.kinds[list(KINDS).index("induction")].heads or labels), (0, 0))
     return Report(
