@@ -42,10 +42,6 @@ class Checkpoint:
         return SIZES[self.attention]
 
 
-def weights_path(folder: Path, attention: str) -> Path:
-    return folder / f"{attention}.safetensors"
-
-
 def build(attention: str, seed: int = 0) -> Network:
     """Make a network with random weights."""
     with torch.random.fork_rng(devices=[]):
@@ -68,7 +64,7 @@ def load(folder: Path, attention: str) -> Checkpoint:
 
     Raises RequestError if its file is missing, damaged, of another format or of another kind.
     """
-    path = weights_path(folder, attention)
+    path = folder / f"{attention}.safetensors"
     try:
         file = Tensors(path, "pt")
         if file.metadata.get("format") != FORMAT:

@@ -16,7 +16,6 @@ from attncli.base.errors import Notice, RequestError
 
 LONGEST = 64  # characters of a text; the longest that training draws has 48
 LIMIT = 16  # characters written at most, with the end token: a date takes 11
-TOGETHER = 64  # texts decoded at a time
 # The probability below which the model is unsure. In the validation part about 1 in 50 right dates are below it, and
 # half of the dates that were written for texts that are none.
 LOW = 0.7
@@ -71,7 +70,7 @@ class Alignment:
 
 @torch.no_grad()
 def translate(network: Network, texts: Sequence[str]) -> Iterator[Alignment]:
-    """Translate each text by greedy decoding. No text changes the result of another.
+    """Translate each text by greedy decoding.
 
     Raises RequestError for a text that is empty or longer than LONGEST, before any is translated. A Notice names
     the characters that no training saw: to the network they are all the same.
@@ -79,41 +78,31 @@ def translate(network: Network, texts: Sequence[str]) -> Iterator[Alignment]:
     texts = [text.strip() for text in texts]
     for text in texts:
         _check_text(text)
-    for start in range(0, len(texts), TOGETHER):
-        batch = texts[start : start + TOGETHER]
-        decoded, written, probabilities = _decode_greedily(network, sources(batch))
-        for number, text in enumerate(batch):
-            symbols = written[number].tolist()
-            emitted = symbols.index(END) + 1 if END in symbols else len(symbols)
-            read = len(text) + 1
-            sizes = {"cross": (emitted, read), "encoder": (read, read), "decoder": (emitted, emitted)}
-            yield Alignment(
-                text,
-                [*text, SPECIAL[END]],
-                [TARGET.names[symbol] for symbol in symbols[:emitted]],
-                probabilities[number, :emitted].tolist(),
-                {
-                    kind: weights[number, ..., : sizes[kind][0], : sizes[kind][1]].float().numpy().copy()
-                    for kind, weights in decoded.maps.items()
-                },
-            )
+    for text in texts:
+        decoded, written, probabilities = _decode_greedily(network, sources([text]))
+        yield Alignment(
+            text,
+            [*text, SPECIAL[END]],
+            [TARGET.names[number] for number in written],
+            probabilities,
+            {kind: weights[0].float().numpy().copy() for kind, weights in decoded.maps.items()},
+        )
 
 
-def _decode_greedily(network: Network, source: Tensor) -> tuple[Decoded, Tensor, Tensor]:
-    """Write the likeliest next character until every text has its END, at most LIMIT of them.
+def _decode_greedily(network: Network, source: Tensor) -> tuple[Decoded, list[int], list[float]]:
+    """Write the likeliest next character until the END, at most LIMIT of them.
 
-    Every step runs the whole network: a date is short. Returns the result of the last step, and the characters'
-    numbers and probabilities, `[batch, query]`; those after an END mean nothing.
+    Every step runs the whole network: a date is short. Return the result of the last step, and the numbers and
+    probabilities of the characters.
     """
-    written = torch.full((len(source), 1), START)
-    probabilities = torch.empty(len(source), 0)
+    written, probabilities = [START], []
     while True:
-        decoded = network(source, written)
-        best = decoded.logits[:, -1:].softmax(dim=-1).max(dim=-1)
-        probabilities = torch.cat([probabilities, best.values], dim=1)
-        written = torch.cat([written, best.indices], dim=1)
-        if probabilities.shape[1] == LIMIT or bool((written == END).any(dim=1).all()):
-            return decoded, written[:, 1:], probabilities
+        decoded = network(source, torch.tensor([written]))
+        best = decoded.logits[0, -1].softmax(dim=-1).max(dim=-1)
+        written.append(int(best.indices))
+        probabilities.append(float(best.values))
+        if written[-1] == END or len(probabilities) == LIMIT:
+            return decoded, written[1:], probabilities
 
 
 def _check_text(text: str) -> None:

@@ -53,7 +53,7 @@ class TrainAlign(Feature):
         make_folder(self.folder)
         import torch
 
-        from attncli.align.checkpoint import Checkpoint, build, load, save, weights_path
+        from attncli.align.checkpoint import Checkpoint, build, load, save
         from attncli.align.dates import draw_date, draw_no_date
         from attncli.align.train import STEPS, share_exact, train
 
@@ -68,7 +68,7 @@ class TrainAlign(Feature):
                 advance(text=line)
                 if step % EVERY == 0 or step == steps:
                     notify(f"{line}  exact {share_exact(network, validation):.1%}")
-        path = weights_path(self.folder, self.attention)
+        path = self.folder / f"{self.attention}.safetensors"
         save(Checkpoint(path, self.attention, self.seed, steps, network))
         network = load(self.folder, self.attention).network  # rounded to half precision
         dates = share_exact(network, [draw_date("test", generator) for _ in range(TEST)])

@@ -8,7 +8,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from attncli.align import checkpoint
-from attncli.align.checkpoint import FORMAT, WEIGHTS, Checkpoint, build, load, save, weights_path
+from attncli.align.checkpoint import FORMAT, WEIGHTS, Checkpoint, build, load, save
 from attncli.align.train import STEPS
 from attncli.base import choices
 from attncli.base.errors import RequestError
@@ -21,7 +21,7 @@ SMALL = {"d_embedding": 4, "d_hidden": 6}
 def path(tmp_path, monkeypatch):
     """A file of random weights of a small network."""
     monkeypatch.setitem(checkpoint.SIZES, "dot", SMALL)
-    path = weights_path(tmp_path, "dot")
+    path = tmp_path / "dot.safetensors"
     save(Checkpoint(path, "dot", 3, 9, build("dot")))
     return path
 
@@ -45,7 +45,7 @@ def change(path, metadata=None, **tensors):
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_what_was_saved_comes_back_from_half_precision(attention, tmp_path):
-    network, path = build(attention), weights_path(tmp_path, attention)
+    network, path = build(attention), tmp_path / f"{attention}.safetensors"
     save(Checkpoint(path, attention, 1, 3, network))
     found = load(tmp_path, attention)
     restored = found.network
