@@ -2,6 +2,7 @@
 
 import os
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,14 @@ class Notice(UserWarning):
 
     The command line prints it on stderr.
     """
+
+
+@contextmanager
+def no_notices() -> Iterator[None]:
+    """Give no Notice inside the block: its texts are not the user's, or the user has read their Notices."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)
+        yield
 
 
 def install_hint(extra: str) -> str:

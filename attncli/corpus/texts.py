@@ -11,7 +11,7 @@ from hashlib import blake2b
 from itertools import count, islice, takewhile
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import Notice, RequestError, no_notices
 from attncli.base.printable import first_line, quoted
 from attncli.base.untrusted import parse_json
 from attncli.corpus.files import CHUNK, BadFile, Input, Piece, is_compressed, is_json, is_table, open_input
@@ -222,8 +222,7 @@ def end_of(reading: Choosing, inputs: Sequence[Input]) -> tuple[int, int] | None
     if reading.limit is None or (len(inputs) == 1 and inputs[0].is_stream):
         return None
     left = reading.limit
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Notice)  # the user hears of bad texts when they are read
+    with no_notices():  # the user hears of bad texts when they are read
         for number, one in enumerate(inputs):
             if one.is_stream:
                 raise RequestError(f"--limit reads files twice, and {one.display_name} can be read once: name it alone")

@@ -6,9 +6,7 @@ They are computed once for all heads of a model and kept in the cache (`attncli.
 import hashlib
 import json
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +18,7 @@ from attncli.analysis.patterns import row_shares
 from attncli.base import __version__
 from attncli.base.arrays import Doubles
 from attncli.base.cache import DIGEST, cache_directory, keep_newest
-from attncli.base.errors import Notice
+from attncli.base.errors import no_notices
 from attncli.base.untrusted import read_npz, read_regular
 from attncli.models.hub import CONFIG_FILE
 from attncli.record.grouping import merge_words
@@ -55,7 +53,7 @@ def usual_of(
     effective = [(layer, head) for layer, head in engine.silenced_heads if layer < layers[-1]]
     engine = engine.silencing(effective) if effective != engine.silenced_heads else engine
     engine.check(complete)
-    with _quiet():
+    with no_notices():
         texts = list(engine.tokenize(map(Input, lines()), None))
     key = _key(engine, complete, words, texts)
     found = None if key is None else _read(key, texts, len(layers), len(heads))
@@ -86,18 +84,10 @@ def _selected(engine: "Engine", request: Request) -> tuple[list[int], list[int]]
 
 def _compute(engine: "Engine", request: Request, words: bool, tell: Callable[[float], None]) -> _Sums:
     """Run the model on the sample texts. Arguments as for `usual_of`."""
-    with _quiet():
+    with no_notices():
         records = map(row_shares, engine.answer(map(Input, lines_with_progress(tell)), request))
         each = list(map(text_sums, map(merge_words, records) if words else records))
     return _Sums(np.stack([one.sums for one in each]), np.stack([one.counts for one in each]))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Give no Notice inside the block, which is about the sample texts."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Notice)
-        yield
 
 
 def lines_with_progress(tell: Callable[[float], None]) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """Outputs of heads on other texts, which replace their outputs on this one."""
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from attncli.base.errors import Notice
+from attncli.base.errors import no_notices
 from attncli.corpus.usual import lines
 from attncli.models.engine import Engine
 from attncli.models.rows import batches
@@ -50,8 +49,7 @@ def reference(model: Engine, texts: Iterable[Tokens], mask: str | None = None) -
 
 def usual_reference(model: Engine, mask: str | None = None) -> Reference:
     """Run the short texts that come with the program."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Notice)  # that one of these texts was cut is not worth a Notice
+    with no_notices():  # that one of these texts was cut is not worth a Notice
         return reference(model, model.tokenize(map(Input, lines()), None), mask)
 
 

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import torch
 
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import Notice, RequestError, no_notices
 from attncli.base.schema import fields, text
 from attncli.corpus.files import whole_files
 from attncli.corpus.of_model import OfModel, pool
@@ -291,8 +291,7 @@ class HeldOutTexts(AblatedTexts):
             if shard.number not in self.measured:
                 return
             total = self.nothing()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", Notice)  # the first round showed the Notices of these texts
+            with no_notices():  # the first round showed the Notices of these texts
                 for total in inside(shard):
                     yield total
             if len(total) != len(self.measured[shard.number]):

@@ -7,7 +7,6 @@ Each way goes through the very call that the commands make, and is compared with
 """
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -22,7 +21,7 @@ from torch import Tensor
 
 from attncli.attention import MASKS
 from attncli.base.arrays import as_numpy
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import RequestError, no_notices
 from attncli.checks.passes import AttentionInputs, is_half
 from attncli.corpus.reducer import Pace, Reducer
 from attncli.corpus.sums import Counting, Sums, plain_part
@@ -718,8 +717,7 @@ def each_way(ways: Mapping[str, Check[S]], both: S, done: Callable[[], None]) ->
     """Go some ways, in their order; `done` is called after each."""
     found = []
     for name, check in ways.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Notice)  # the one who asked has read them
+        with no_notices():  # the one who asked has read them
             difference, note = None, ""
             try:
                 difference = check.find(both)

@@ -5,7 +5,6 @@ on needles; `silencing` asks whether the heads of a kind matter. The texts of a 
 them.
 """
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -16,7 +15,7 @@ import numpy as np
 
 from attncli.analysis.kinds import FEWEST, KINDS, OTHERWISE, Judged, Measure, keep_kinds, labels_of
 from attncli.base.arrays import Doubles
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import RequestError, no_notices
 from attncli.base.printable import printable
 from attncli.base.progress import Progress, silent
 from attncli.features import corpora, options
@@ -307,8 +306,7 @@ def _add_floors(
     from attncli.corpus.reducer import corpus_statistics
     from attncli.corpus.usual import lines
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Notice)  # they were given for the model itself
+    with no_notices():  # they were given for the model itself
         only_maps = {"induction": ""}  # copying has a null of its own
         statistics = corpus_statistics(shuffled, lines())
         found, _ = _measured(shuffled, statistics, draws, sentences, only_maps, progress)

@@ -5,7 +5,6 @@ Random tokens say nothing. What a head does on them comes from their places, and
 
 import copy
 import re
-import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +31,7 @@ from attncli.analysis.kinds import (
 )
 from attncli.analysis.patterns import summarise
 from attncli.base.arrays import Array, Doubles, Ints
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import RequestError, no_notices
 from attncli.corpus.statistics import Statistics
 from attncli.corpus.treebank import Sentence, words_of
 from attncli.corpus.usual import lines
@@ -226,8 +225,7 @@ def strongest_later(
 
 def sample_tokens(model: Engine) -> list[Tokens]:
     """Return the tokens of the sample texts, with the other half that an encoder-decoder needs."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Notice)  # that one of these texts was cut is not worth a Notice
+    with no_notices():  # that one of these texts was cut is not worth a Notice
         return [model.ready(model.tokenizer.encode(text)) for text in lines()]
 
 
