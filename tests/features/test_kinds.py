@@ -1,5 +1,6 @@
 """Heads get the labels of what they were made to do, and no others; random networks get none."""
 
+import json
 import re
 from collections import Counter
 from dataclasses import replace
@@ -324,6 +325,23 @@ def test_induction_heads_of_a_trained_decoder_agree_with_a_direct_computation(sm
     for kind in ("induction", "feeds induction", "retrieval"):
         matter = found.matter[kind]
         assert matter.effect > max(matter.random) + 0.5, kind
+
+
+@pytest.mark.parametrize("kept", [("--state", "sums"), pytest.param(("--workers", "2"), marks=pytest.mark.slow)])
+def test_shuffled_matrices_are_not_those_of_kept_sums_or_workers(attncli, tiny, tmp_path, monkeypatch, kept):
+    """Sums are kept by the checkpoint, and workers open it: neither stands for the network with shuffled matrices."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lines.txt").write_text("the cat sat\n" * 3, encoding="utf-8")
+    line = ("kinds", "-m", str(tiny("bert")), "--treebank", str(TREES), "--json", "lines.txt")
+    alone, other, again = (json.loads(attncli(*line, *more).out) for more in ((), kept, kept))
+    floors = [[head["floor"]["syntactic"] for head in one["heads"]] for one in (alone, other, again)]
+    assert floors[0] == floors[1] == floors[2]
+    assert floors[0] != [head["score"]["syntactic"] for head in alone["heads"]]
+
+
+def test_a_treebank_on_stdin_is_refused(attncli, tiny):
+    result = attncli("kinds", "-m", str(tiny("bert")), "--treebank", "-")
+    assert (result.code, result.err) == (2, "attncli: error: --treebank is read twice: name a file instead of -\n")
 
 
 def mask_kinds(record):

@@ -7,7 +7,6 @@ them.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -21,6 +20,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.feature import as_function
+from attncli.features.options import STDIN
 from attncli.models.opening import Opening
 from attncli.record.display import model_name
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from attncli.corpus.statistics import Statistics
     from attncli.features.kinds.measuring import Draws, Mentions, Needle
     from attncli.features.kinds.silencing import Matter
-    from attncli.features.probe.tally import Tally
     from attncli.models.devices import InTorch
     from attncli.models.engine import Engine
     from attncli.report.canvas import Canvas
@@ -92,6 +91,8 @@ class Kinds(CorpusFeature):
     def report(self, progress: Progress = silent) -> Report:
         if not self.files:
             self.refuse_use("files", "without FILES")
+        if self.treebank == STDIN:
+            raise RequestError("--treebank is read twice: name a file instead of -")
         where = self.where()
         opened = Opening(self.model, self.device, self.dtype).open()
         from attncli.corpus.reducer import corpus_statistics, count_files
@@ -106,8 +107,7 @@ class Kinds(CorpusFeature):
             )
             with corpora.show_counts(progress) as show:
                 statistics = count_files(opened, self.files, reading, where=where, show=show)
-        trees = self.treebank and partial(_tally, files=[self.treebank], where=where.inside("treebank"))
-        found = measure_kinds(opened, statistics, progress, trees or None)
+        found = measure_kinds(opened, statistics, progress, self.treebank, where.inside("treebank"))
         if not statistics.partial:
             keep_kinds(opened.sha256, opened.kind(None), labels_of(found.kinds))
         return _report(found, self.top)
@@ -163,8 +163,7 @@ class Found:
         entry["heads"] = [list(head) for head in judged.heads]
         entry["measures"] = [{"on": one.name, "least": one.least} for one in judged.measures]
         if judged.kind.name in self.matter:
-            matter = self.matter[judged.kind.name]
-            entry["silenced"] = asdict(matter)
+            entry["silenced"] = asdict(self.matter[judged.kind.name])
         return entry
 
 
@@ -175,32 +174,32 @@ def _by_kind(kinds: Sequence[Judged], name: str, layer: int, head: int) -> dict[
     return {kind: number for kind, number in numbers.items() if np.isfinite(number)}
 
 
-def _tally(model: "Engine", files: Sequence[str], where: "Where") -> "Tally":
-    """Tally what heads find in a treebank, as `probe` does."""
-    from attncli.features.probe.counting import probe_treebank
-
-    return probe_treebank(model, files, where=where).treebank.tally
-
-
 def measure_kinds(
     opened: "Engine",
     statistics: "Statistics",
     progress: Progress = silent,
-    trees: "Callable[[Engine], Tally] | None" = None,
+    treebank: str | None = None,
+    where: "Where | None" = None,
 ) -> Found:
     """Measure all kinds that the model can have.
 
-    statistics: over texts, as `stats` counts them. trees: tallies what a model's heads find in a treebank.
+    statistics: over texts, as `stats` counts them. treebank: for syntactic heads. where: its sentences are counted.
     An encoder-decoder is measured by its encoder. Raises RequestError for a network that taps can't look into.
     """
+    from attncli.corpus.running import Where
     from attncli.features.kinds.measuring import Draws, mentions, needles, retrieval, shuffle_matrices, syntactic
     from attncli.features.kinds.silencing import feeding
+    from attncli.features.probe.counting import probe_treebank
     from attncli.models.devices import InTorch
     from attncli.models.engine import require_tapped
     from attncli.models.generation import next_output
 
     model = require_tapped(opened, opened.to_itself(None))
     assert isinstance(model, InTorch)
+    own = None
+    if treebank is not None:  # first: a file that can't be read ends the work at once
+        with corpora.show_counts(progress, "sentences", "words") as show:
+            own = probe_treebank(model, [treebank], where=where or Where(), show=show)
     why_not: dict[str, str] = {}
 
     def attempt(names: Sequence[str], make: Callable[[], T]) -> T | None:
@@ -226,15 +225,16 @@ def measure_kinds(
     if "same word" not in measures:
         why_not["same word"] = "too few of the sample texts have a word twice"
     if "sink elsewhere" not in measures:
-        why_not["sink elsewhere"] = "half of the tokens may attend to no later token"
+        why_not["sink elsewhere"] = "half of the tokens may not attend to any token after the first"
     shuffled = shuffle_matrices(model, SEED)
     _add_floors(shuffled, measures, draws, sentences, progress)
     details: dict[tuple[int, int], str] = {}
-    if trees is None:
+    if own is None or treebank is None:
         why_not["syntactic"] = "no treebank was given (--treebank FILE)"
     else:
-        tallies = trees(model), trees(shuffled)
-        syntax = attempt(["syntactic"], lambda: syntactic(*tallies))
+        with no_notices():  # in this process: kept sums and workers know the model only as it is in its file
+            floor = probe_treebank(shuffled, [treebank])
+        syntax = attempt(["syntactic"], lambda: syntactic(own.treebank.tally, floor.treebank.tally))
         if syntax is not None:
             measures["syntactic"], details = [syntax[0]], syntax[1]
     found = None
@@ -374,7 +374,9 @@ def _report(found: Found, top: int) -> Report:
     measured = [(one.kind.name, np.fmax(one.measures[0].score, 0)) for one in found.kinds if one.measures]
     grid = HeadGrid([Panel(*one) for one in measured], range(model.layers), range(model.heads), "score", most=1.0)
     parts: list[Part] = [
-        LabelGrid(title, grid, labels, [_heads_of(one) for one in found.kinds if one.heads]),
+        LabelGrid(
+            title, grid, labels, [f"labelled {one.kind.name}: {_names(one.heads)}" for one in found.kinds if one.heads]
+        ),
         Table(COLUMNS, [_row(one, found.matter.get(one.kind.name), top) for one in found.kinds if one.measures]),
         Sentence(LEGEND),
         *map(Sentence, [*_details(found.kinds), *_about_silencing(found.kinds, found.matter)]),
@@ -398,7 +400,7 @@ def _row(judged: Judged, matter: "Matter | None", top: int) -> list[str]:
     measure, heads = judged.measures[0], judged.heads
     clearest = heads[0] if heads else np.unravel_index(int(np.nanargmax(measure.score)), measure.score.shape)
     score = f"{measure.score[clearest]:.2f}"
-    names = " ".join("{}.{}".format(*one) for one in heads[:top])
+    names = _names(heads[:top])
     return [
         judged.kind.name,
         str(len(heads)),
@@ -411,10 +413,8 @@ def _row(judged: Judged, matter: "Matter | None", top: int) -> list[str]:
     ]
 
 
-def _heads_of(judged: Judged) -> str:
-    """Return the heads of a kind, the largest score first."""
-    names = " ".join("{}.{}".format(*head) for head in judged.heads)
-    return f"{judged.kind.name}: {names}"
+def _names(heads: Sequence[tuple[int, int]]) -> str:
+    return " ".join(f"{layer}.{head}" for layer, head in heads)
 
 
 def _silenced(matter: "Matter") -> str:
@@ -424,7 +424,7 @@ def _silenced(matter: "Matter") -> str:
 
 
 def _details(kinds: Sequence[Judged]) -> list[str]:
-    """Return what stands beside the scores of sinks and of induction heads."""
+    """Return what stands beside the scores of sinks, induction heads and syntactic heads."""
     of_kind, found = {one.kind.name: one for one in kinds}, []
     induction = of_kind["induction"]
     for kind, token in (("sink", "first"), ("sink elsewhere", "later")):
@@ -511,7 +511,7 @@ class LabelGrid(Part):
     def page(self) -> str:
         from attncli.report.page import page_of
 
-        sentences = ["score of each head, by kind", *(f"labelled {line}" for line in self.of_kinds)]
+        sentences = ["score of each head, by kind", *self.of_kinds]
         return page_of(self.title, [self.grid, *(Sentence(one, caption=True) for one in sentences)])
 
 
