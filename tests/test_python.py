@@ -40,6 +40,7 @@ def test_a_request_is_made_of_keywords_with_its_own_defaults(name):
     assert all(getattr(Request(), field) == parameters[field].default for field in vars(Request()))
 
 
+@pytest.mark.slow
 def test_keywords_ask_what_an_asking_does(minilm):
     where = {"layers": "5", "heads": "0,3"}
     by_name = attncli.ablate(minilm, A, similar_to=B, mask="causal", **where)

@@ -51,6 +51,7 @@ def test_negation(minilm):
     assert look(minilm, negated, 0, 2, "good") == ("not", 1.0)
 
 
+@pytest.mark.slow
 def test_heads(minilm):
     """A head whose map is as striking in one pair of texts as in the other, and matters in one of them."""
     failed, passed, active, passive = lines("heads.txt")
@@ -71,6 +72,7 @@ def test_edges(minilm):
     assert matters.controls.max() < 0.01
 
 
+@pytest.mark.slow
 def test_similarity(minilm):
     bit, bitten, good, not_good, _ = lines("similarity.txt")
     assert round(similar(minilm, bit, bitten).cosine, 2) == 0.98

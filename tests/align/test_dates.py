@@ -92,6 +92,7 @@ def test_outputs_that_are_days_and_those_of_the_years_that_are_read(outputs, day
     assert {(is_day(output), is_date(output)) for output in outputs} == {(day, in_range)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", slow_except(EVERY_PART, ["test"]))
 def test_texts_that_are_no_date_are_of_their_part_and_no_date(part):
     drawn = [draw_no_date(part, generator) for generator in [random.Random(0)] for _ in range(300)]

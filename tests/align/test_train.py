@@ -33,6 +33,7 @@ def same(one, other):
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", slow_except(ATTENTIONS, ["dot", "transformer"]))
 def test_training_lowers_the_loss_and_repeats_itself_by_seed(attention):
     networks = []

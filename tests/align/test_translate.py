@@ -108,6 +108,7 @@ def test_attention_is_an_alignment(attention):
     assert min(around) > 0.5
 
 
+@pytest.mark.slow
 @every_kind
 def test_greedy_decoding_is_exact_where_one_teacher_forced_pass_says_so(attention):
     pairs = draw_dates(60, random.Random(2))
@@ -161,6 +162,7 @@ def outcomes(attention, pairs):
     return 1 - len(wrong) / len(pairs), sum(one.doubt is None for one in wrong) / len(pairs)
 
 
+@pytest.mark.slow
 @every_kind
 def test_dates_and_texts_that_are_none_as_people_wrote_them(attention):
     assert outcomes(attention, DATES) == (1, 0)

@@ -67,6 +67,7 @@ def test_content_is_a_label_of_heads_without_another_one():
     assert labels_of(every) == {(1, 2): ["induction"], (3, 4): ["content"]}
 
 
+@pytest.mark.slow
 def test_intervals_of_all_heads_and_kinds_hold_together():
     """Where nothing is above its null, one network in 20 has an interval above it, over as many kinds as there are."""
     above = [

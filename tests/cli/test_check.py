@@ -55,6 +55,7 @@ def test_options_without_effect_or_sense_are_refused(mine, refused, arguments, s
     assert said in refused("check", "mine.py:unscaled", *arguments)
 
 
+@pytest.mark.slow
 def test_a_wrong_one_is_named_and_ends_in_1(mine, attncli):
     done = attncli("check", "mine.py:unscaled")
     assert (done.code, done.err) == (1, "")

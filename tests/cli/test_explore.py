@@ -177,6 +177,7 @@ def test_errors_that_go_elsewhere_are_refused_there(at_terminal, tmp_path):
     assert b"stderr is none: attncli run" in (tmp_path / "errors").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_there_is_said_before_the_screen_is_filled(at_terminal, tmp_path):
     it = at_terminal("-m", str(tmp_path / "none"), "The cat sat.")
     assert it.end() == 2

@@ -50,6 +50,7 @@ def answered(port, path):
     return status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "code"), [("SIGINT", 0), pytest.param("SIGTERM", 143, marks=pytest.mark.slow)])
 def test_it_prints_its_address_as_soon_as_it_answers_and_ends_in_order(begun, model, ending, code):
     process, line = begun("-m", model, TEXT)

@@ -45,6 +45,7 @@ def test_programs_get_the_pieces(attncli, roberta, tmp_path):
     assert (explained["query"]["token"], explained["query"]["shown"]) == ("Ġcat", " cat")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", slow_except(["cat", " cat", "Ġcat", "␣cat", "CAT", "3"], ["cat"]))
 def test_a_token_is_found_however_it_is_written(attncli, roberta, query, tmp_path):
     assert 'query 3 " cat"' in attncli("explain", *roberta, "--query", query, TEXT).out

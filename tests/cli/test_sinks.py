@@ -27,6 +27,7 @@ def test_statistics_say_so_too(attncli, model, tmp_path, command):
     assert f"{SAID}, and the rest" in attncli(command, "-m", model, *more).err
 
 
+@pytest.mark.slow
 def test_a_saved_record_is_drawn_as_the_model_is(attncli, model, tmp_path):
     for path in (tmp_path / "a.safetensors", tmp_path / "a.npz", tmp_path / "a.json"):
         attncli("run", "-m", model, "-l", "all", "-o", path, TEXT)

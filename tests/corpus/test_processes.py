@@ -23,6 +23,7 @@ def test_any_number_of_workers_gives_the_same(tmp_path):
         assert list_words(tmp_path, lines, workers=workers).total == words_of(lines)
 
 
+@pytest.mark.slow
 def test_a_shard_whose_worker_dies_is_counted_again(tmp_path):
     lines = ["one", f"die once {tmp_path / 'died'}", "two", f"raise once {tmp_path / 'raised'}", "three"]
     found = list_words(tmp_path, lines, workers=2, state=str(tmp_path / "state"))

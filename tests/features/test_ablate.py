@@ -89,6 +89,7 @@ def test_the_reference_is_what_heads_give_to_the_projection_in_transformers(tiny
     assert float(apart.amin(dim=1).max()) < 1e-5 and len(set(apart.argmin(dim=1).tolist())) > 10
 
 
+@pytest.mark.slow
 def test_several_texts_have_means_intervals_and_curves(minilm):
     texts = ["The cat sat on the mat.", "It rained.", "Nobody saw the two of them leave.", "Why?"]
     found = ablate(minilm, texts, layers="4,5")

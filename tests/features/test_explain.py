@@ -84,6 +84,7 @@ def saved(minilm, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_a_saved_record_is_followed_as_far_as_q_and_k_lead(attncli, saved, tmp_path):
     whole = json.loads(attncli("explain", TEXT, *WHERE, "--query", "it", "--json").out)
     part = json.loads(attncli("explain", "--from", saved, *WHERE, "--query", "it", "--json").out)

@@ -271,6 +271,7 @@ def test_a_case_computed_by_hand():
     np.testing.assert_allclose(flow_shares(flows), [[2 / 3, 1 / 3], [1 / 3, 2 / 3]], atol=CLOSE)
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(networks(layers=5, tokens=7))
 def test_it_is_what_networkx_finds(steps):

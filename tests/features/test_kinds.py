@@ -129,6 +129,7 @@ def random_labels(tmp_path):
     return labels
 
 
+@pytest.mark.slow
 def test_a_random_network_has_no_label(random_labels):
     assert random_labels(RANDOM[::10]) == []
 
@@ -198,6 +199,7 @@ def test_a_word_is_asked_where_another_thing_was_mentioned_before(minilm):
     assert list(one.asked()) == [(7, [1, 4], [0, 1]), (9, [1, 4, 7], [1, 0])]
 
 
+@pytest.mark.slow
 def test_coreference_is_the_share_of_words_whose_strongest_mention_is_right(minilm):
     """Computed from the offsets of the tokens, on sentences as they are written."""
     hits, count = np.zeros((minilm.layers, minilm.heads)), 0
@@ -294,6 +296,7 @@ def test_a_kind_of_most_heads_is_compared_with_the_rest(by_hand):
     assert (found.heads, found.effect, list(found.random)) == (1, 1, [1])
 
 
+@pytest.mark.slow
 def test_a_report_names_every_kind_and_labels_are_kept(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
     report = kinds(model=str(tiny("bert")))
@@ -327,6 +330,7 @@ def test_induction_heads_of_a_trained_decoder_agree_with_a_direct_computation(sm
         assert matter.effect > max(matter.random) + 0.5, kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [("--state", "sums"), pytest.param(("--workers", "2"), marks=pytest.mark.slow)])
 def test_shuffled_matrices_are_not_those_of_kept_sums_or_workers(attncli, tiny, tmp_path, monkeypatch, kept):
     """Sums are kept by the checkpoint, and workers open it: neither stands for the network with shuffled matrices."""

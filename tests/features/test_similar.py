@@ -60,6 +60,7 @@ def test_it_sums_to_the_cosine_of_sentence_transformers(modules, folder):
     assert found.cosine == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_it_sums_to_the_cosine_of_the_embeddings(minilm):
     """And what a cell is: of the mean of n and m vectors, x · y / (n m), over the lengths of the means."""
     found = similar(minilm, A, B)
@@ -242,6 +243,7 @@ def lines(tmp_path, monkeypatch):
     return "lines.txt"
 
 
+@pytest.mark.slow
 def test_it_prints_what_the_library_gives(attncli, minilm):
     document = json.loads(attncli("similar", "--json", "--device", "cpu", A, B).out)
     assert document == similar(minilm, A, B).document()

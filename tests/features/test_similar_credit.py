@@ -156,6 +156,7 @@ def test_slopes_are_finite_differences(family, embedded, monkeypatch):
         torch.testing.assert_close(slope, (up - down) / 2e-5, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("modes", "words", "steps"),
     [

@@ -186,6 +186,7 @@ def test_the_best_of_six_tokens_beats_random_rankings(reader):
     assert found.exact.min() == 1 / 120 and "attention" in found.better
 
 
+@pytest.mark.slow
 def test_more_rankings_are_drawn_until_a_verdict_is_settled(reader, found):
     drawn_ones = trust(reader, TEXT, controls=Controls(permutations=2, rankings=120, beam=1))
     assert drawn_ones.exact is None and drawn_ones.random == 441  # (1 - 0.05 / 6)^441 < 0.025
@@ -264,6 +265,7 @@ def test_every_ranking_stands_in_the_table_beside_random_ones(attncli, library):
     assert "share of all 120 orders whose" in " ".join(result.out.split())
 
 
+@pytest.mark.slow
 def test_of_a_distance_there_is_no_gradient_by_weights(attncli):
     result = attncli("trust", *QUICK, "--json", "--beam", "2", SENTENCE)
     document = json.loads(result.out)

@@ -101,6 +101,7 @@ def test_a_selection_is_a_part_of_everything(mask, data, tiny):
     assert record.weights.dtype == np.float32 and record.tokens == every.tokens
 
 
+@pytest.mark.slow
 def test_records_come_as_they_are_ready(tiny):
     """A corpus is not read to its end before the first record is there."""
     model = load_model(str(tiny("bert")), "cpu")

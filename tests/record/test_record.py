@@ -95,6 +95,7 @@ def test_it_prints_as_one_telling_line(minilm):
     assert repr(record.select([3], "0-2")) == f"AttentionRecord(minilm, layer 3 of 6, heads 0-2 of 12, {begin})"
 
 
+@pytest.mark.slow
 @given(record=any_records())
 def test_whatever_it_is_of_it_prints_as_one_line_that_commands_no_terminal(record):
     assert repr(record).isprintable() or printable(repr(record)) == repr(record)

@@ -98,6 +98,7 @@ def test_a_mask_off_by_one(monkeypatch: Patch) -> None:
     assert "in the gradient" in outcome.note
 
 
+@pytest.mark.slow
 def test_an_inverted_sdpa_mask(monkeypatch: Patch) -> None:
     def inverted(module: Any, q: Any, k: Any, v: Any, mask: Any, **more: Any) -> Any:
         visible = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril(k.shape[2] - q.shape[2])

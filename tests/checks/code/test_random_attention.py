@@ -104,6 +104,7 @@ def smallest(style, mistake, folder):
     return style
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "seed"), [(4, 36), *(pytest.param(100, seed, marks=pytest.mark.slow) for seed in range(3))]
 )

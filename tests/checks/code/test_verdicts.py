@@ -114,6 +114,7 @@ def test_the_line_is_short_and_no_terminal_obeys_it(tmp_path, monkeypatch):
     assert "\x1b" not in one.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "thing",
     [

@@ -90,6 +90,7 @@ def test_every_dtype(random_both, family, dtype):
             assert found.dtype == dtype and (found.unseen is None) == (dtype not in ("bfloat16", "float16"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_real_weights(minilm, dtype):
     model = minilm if dtype == "float32" else load_model("minilm", device="cpu", dtype=dtype)

@@ -37,6 +37,7 @@ def all_ways():
     return WAYS
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("all_ways")
 def test_the_default_model_is_what_transformers_says_it_is(attncli):
     result = attncli("compare", TEXT)

@@ -71,6 +71,7 @@ def found_by(both):
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", [pytest.param(one, marks=[] if one in QUICK else pytest.mark.slow, id=str(one)) for one in CASES]
 )

@@ -1,5 +1,6 @@
 """A NaN of transformers is its own fault, and is reported."""
 
+import pytest
 import torch
 
 from attncli import load_model
@@ -11,6 +12,7 @@ from attncli.models.transformers_peer import load_reference
 from attncli.record import Input
 
 
+@pytest.mark.slow
 def test_where_float64_gives_nan_transformers_is_at_fault_and_float32_is_taken(tiny):
     """ModernBERT hides with float64's lowest number, and takes softmax in float32.
 

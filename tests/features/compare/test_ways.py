@@ -39,6 +39,7 @@ def differing(both):
 CASES = [(family, mask) for family in FAMILIES for mask in MASKS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", slow_except(CASES, [(family, "causal") for family in ("bert", "gemma2")]), ids=str)
 def test_every_family_under_every_mask(tiny, case):
     (family, mask), done = case, []
@@ -90,6 +91,7 @@ def test_large_numbers_have_large_rounding(tiny, family):
 MISTAKES = {one.name: one for one in read_mistakes("compare")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mistake", "found_by"),
     [
@@ -119,6 +121,7 @@ def real():
     return both_of("minilm", "float32", pad_to=40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", slow_except([None, *IN_NUMPY], [IN_NUMPY[0]]))
 def test_a_mistake_in_numpy_is_found(real, tiny, mistake, monkeypatch):
     monkeypatch.setattr(ways, "WAYS", {name: WAYS[name] for name in ("instant", "instant norms")})

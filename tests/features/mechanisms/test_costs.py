@@ -60,6 +60,7 @@ def test_the_verdict_follows_from_the_figures(ratio, verdict):
     assert table.rows[0] == ["9", "32", "42,048", "1.12", "1", f"{ratio:.0f}", f"{ratio:.1f}"]
 
 
+@pytest.mark.slow
 def test_every_cost_is_measured_at_the_head_s_size_and_along_both_series(attncli):
     own, *series = costs(6, 8)
     assert [(one.tokens, one.size) for one in own] == [(6, 8)]

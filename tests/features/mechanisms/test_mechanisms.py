@@ -30,6 +30,7 @@ def test_json_gives_the_library_s_numbers(attncli, minilm):
     assert document == json.loads(json.dumps(expected, allow_nan=False)) and document["mask"] == "causal"
 
 
+@pytest.mark.slow
 def test_maps_figures_and_claims_are_shown(attncli):
     short = attncli("mechanisms", TEXT, *WHERE).out.splitlines()
     assert len(short) <= 40 and sum(line.startswith(" yes") for line in short) == len(CLAIMS) - 2
@@ -128,6 +129,7 @@ def test_what_can_not_be_measured(refused, options, line):
 # --- a network that transformers runs ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more", slow_except([("opt",), ("gpt_oss",), ("t5",), ("t5", "--which", "encoder")], [("t5",)])
 )

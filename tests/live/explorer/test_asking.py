@@ -20,6 +20,8 @@ from attncli.models.opening import Opening
 from attncli.record.grouping import merge_words
 from attncli.record.selection import Input
 
+pytestmark = pytest.mark.slow
+
 SAT = "The cat sat on the mat."
 
 
@@ -198,7 +200,6 @@ def test_what_can_not_be_is_said_and_loses_nothing(session, minilm):
     explore(session, script, look=ScreenState("minilm", Input(SAT)), begin=("5", "2"))
 
 
-@pytest.mark.slow
 def test_what_fails_late_takes_nothing_newer_back(session, minilm):
     async def script(it):
         await it.press("x")
@@ -225,7 +226,6 @@ def test_nothing_is_asked_at_the_end(session):
     explore(session, script)
 
 
-@pytest.mark.slow
 def test_a_text_that_is_too_long_is_cut_and_that_is_told(session, minilm):
     async def script(it):
         it.app.action_type()
@@ -242,7 +242,6 @@ def test_a_text_that_is_too_long_is_cut_and_that_is_told(session, minilm):
     explore(session, script, look=ScreenState("minilm", Input(SAT)))
 
 
-@pytest.mark.slow
 def test_the_sentence_before_is_compared_with(session, minilm):
     async def script(it):
         await it.press("=")
@@ -297,7 +296,6 @@ def test_models_change_with_their_layers_and_heads(tiny):
     explore(session_of(a=small, b=other), script, look=ScreenState("a", Input(SAT)))
 
 
-@pytest.mark.slow
 def test_what_a_model_brings_is_not_looked_through_for_garbage_again_and_again(minilm, monkeypatch):
     session, settled = session_of(minilm=minilm), []
     opened = session.engines.pop(("minilm", ""))
@@ -376,7 +374,6 @@ def test_typing_goes_on_while_a_long_text_runs(session, monkeypatch):
     explore(session, script)
 
 
-@pytest.mark.slow
 def test_how_far_a_long_text_is_is_told(session, monkeypatch):
     monkeypatch.setattr(app, "LONG", 0)
 
@@ -392,7 +389,6 @@ def test_how_far_a_long_text_is_is_told(session, monkeypatch):
     explore(session, script)
 
 
-@pytest.mark.slow
 def test_every_command_of_the_palette_does_what_it_says(session):
     async def script(it):
         own = [one for one in it.app.get_system_commands(it.app.screen) if one.title[0].islower()]  # not Textual's

@@ -15,6 +15,8 @@ from attncli.record.selection import Input, Request, numbered_names
 from attncli.report.heads import MARK, keys_within, strongest_keys
 from attncli.report.terminal import colour
 
+pytestmark = pytest.mark.slow
+
 HEADS = 12
 
 
@@ -303,7 +305,6 @@ def test_a_grid_that_is_higher_than_its_pane_shows_the_selected_head_and_marks_f
 KEYS = [*"jkhlnposwmv=ud12340", "left", "right", "up", "down", "tab", "escape"]
 
 
-@pytest.mark.slow
 @given(st.lists(st.one_of(st.sampled_from(KEYS), st.tuples(st.integers(44, 200), st.integers(20, 60))), max_size=25))
 @example([(132, 20), (44, 60)])  # where panes are hidden
 def test_no_keys_and_no_sizes_end_it(session, doings):

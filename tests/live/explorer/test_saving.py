@@ -27,6 +27,7 @@ async def saved(it, name):
         await it.pilot.pause(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", slow_except([".safetensors", ".npz", ".json"], [".json"]))
 def test_a_record_is_the_models(session, minilm, tmp_path, suffix):
     async def script(it):
@@ -60,6 +61,7 @@ def test_a_picture_and_a_page(session, tmp_path):
     assert '"vectors"' in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_except(["nowhere/a.png", "a.txt", "a"], ["nowhere/a.png"]))
 def test_what_can_not_be_saved_is_said(session, tmp_path, name):
     async def script(it):
@@ -130,6 +132,7 @@ def test_the_command_gives_the_view(session, tmp_path):
     assert [(one["layer"], one["head"]) for one in record["attention"]] == [(2, 5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("against", slow_except(["before", "whole"], ["before"]))
 def test_the_command_of_what_is_compared_gives_the_difference(session, tmp_path, against):
     lines, moved = [], []

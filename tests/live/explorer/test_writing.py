@@ -20,6 +20,8 @@ from attncli.live.explorer.writing import percent
 from attncli.models.generation import Manner, prompt_tokens, write
 from attncli.record.selection import Input
 
+pytestmark = pytest.mark.slow
+
 TEXT = "the cat sat on"
 NEW = 6  # tokens that a key writes here
 
@@ -245,7 +247,6 @@ def test_after_the_end_token_it_says_so(tmp_path, path, decoder, monkeypatch):
     explore(session_of(ended=load_model(str(directory), "cpu")), script, ScreenState("ended", Input(TEXT)))
 
 
-@pytest.mark.slow
 def test_an_encoder_decoder_writes_with_its_cross_attention(tmp_path, monkeypatch):
     monkeypatch.setattr("attncli.live.explorer.app.WRITES", NEW)
     model = load_model(make_foreign(tmp_path / "t5", "t5"), "cpu")

@@ -61,6 +61,7 @@ def test_an_answer_is_what_view_makes(served, minilm, text, pair):
     assert bytes_of == theirs
 
 
+@pytest.mark.slow
 def test_a_decoder_writes_on_from_a_token_without_a_head(tmp_path):
     model = load_model(str(make_checkpoint(tmp_path / "llama", "llama", "ForCausalLM")), "cpu")
     session = Session([Opening("llama", "cpu")])

@@ -18,6 +18,8 @@ from attncli.models.opening import Opening
 from attncli.page import MEAN, save_page
 from attncli.record.selection import Input
 
+pytestmark = pytest.mark.slow
+
 TROPHY = "The trophy does not fit in the suitcase because it is too big."
 PIECES = ["[CLS]", "the", "trophy", "does", "not", "fit", "in", "the", "suitcase", "because", "it", "is", "too", "big",
           ".", "[SEP]"]  # fmt: skip
@@ -106,7 +108,6 @@ def test_every_view_follows_what_is_typed(live, view):
     assert "minilm" in page.caption and page.hash.get("view", "heads") == view
 
 
-@pytest.mark.slow
 def test_it_follows_every_key(live):
     page = live()
     page.tab.fill("#typed", "")
@@ -118,7 +119,6 @@ def test_it_follows_every_key(live):
     assert page.hash.get("view", "heads") == "heads"  # 3 is a key of the page elsewhere
 
 
-@pytest.mark.slow
 def test_an_answer_that_comes_after_a_newer_one_is_not_shown(live):
     page, held = live(), []
 
@@ -142,7 +142,6 @@ def test_an_answer_that_comes_after_a_newer_one_is_not_shown(live):
     assert page.tab.title().endswith("A dog ran.") and page.tab.input_value("#typed") == "A dog ran."
 
 
-@pytest.mark.slow
 def test_what_is_drawn_is_what_the_model_makes(live, minilm):
     page = live()
     page.click("[data-view=matrix]")
@@ -156,7 +155,6 @@ def test_what_is_drawn_is_what_the_model_makes(live, minilm):
         assert weight == pytest.approx(float(record.map(4, 7)[query, key]), rel=1e-3)
 
 
-@pytest.mark.slow
 def test_a_decoder_writes_on_and_again_without_a_head(live, tmp_path):
     directory = make_checkpoint(tmp_path / "llama", "llama", "ForCausalLM")
     edit_config(directory, eos_token_id=None)
@@ -193,7 +191,6 @@ def test_a_decoder_writes_on_and_again_without_a_head(live, tmp_path):
         assert page.tab.is_hidden("#replaced") and page.text("findings-title") == "Findings"
 
 
-@pytest.mark.slow
 def test_another_model_has_its_own_layers_and_heads(live, small, minilm):
     page = live()
     page.choose("layer", 5)
@@ -212,7 +209,6 @@ def test_another_model_has_its_own_layers_and_heads(live, small, minilm):
     assert page.text("about") == shown and page.tab.input_value("#typed") == "the big cat"
 
 
-@pytest.mark.slow
 def test_masks_switch_at_once(live):
     page = live()
     page.type(TROPHY, tokens=16)
@@ -225,7 +221,6 @@ def test_masks_switch_at_once(live):
     assert "mask causal" in page.caption
 
 
-@pytest.mark.slow
 def test_earlier_texts_are_there_at_once(live):
     page = live()
     assert page.earlier() == [TEXT, "the big cat | it sat", "<b>bold</b> & \u202eturned"]
@@ -241,7 +236,6 @@ def test_earlier_texts_are_there_at_once(live):
     assert not page.tab.eval_on_selector("#segment-filter", "one => one.hidden")
 
 
-@pytest.mark.slow
 def test_what_is_typed_on_takes_the_place_of_its_beginning(live):
     page = live()
     for text, tokens in (("A dog", 4), ("A dog ran.", 6), ("A bird", 4)):
@@ -250,7 +244,6 @@ def test_what_is_typed_on_takes_the_place_of_its_beginning(live):
     assert page.earlier()[:3] == ["A bird", "A dog ran.", TEXT]
 
 
-@pytest.mark.slow
 def test_neuron_gets_q_and_k_and_others_do_without(live, minilm):
     page = live()
     page.type("A dog ran.", tokens=6)
@@ -269,7 +262,6 @@ def test_neuron_gets_q_and_k_and_others_do_without(live, minilm):
     assert len(page.requests) == asked + 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("layer", "head"), [(3, 1), (3, MEAN), (MEAN, 1), (MEAN, MEAN)])
 def test_a_saved_page_opens_without_a_server_and_shows_the_same(live, browser, tmp_path, layer, head):
     page = live()
@@ -316,7 +308,6 @@ HOSTILE = ["<img src=x onerror=window.hacked=1>", "</script><script>window.hacke
            "{{ script }} &lt;b&gt;", "\u202egnirts\u202c \u2066x", "__proto__ constructor"]  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text_is_text(live, text):
     page = live()
@@ -330,7 +321,6 @@ def test_hostile_text_is_text(live, text):
     assert page.earlier()
 
 
-@pytest.mark.slow
 def test_a_long_text_shows_how_far_it_is_and_gives_way(live, served, monkeypatch):
     import threading
 
@@ -364,7 +354,6 @@ def test_a_long_text_shows_how_far_it_is_and_gives_way(live, served, monkeypatch
     assert page.tab.is_hidden("#progress")
 
 
-@pytest.mark.slow
 def test_an_empty_field_empties_the_drawing_until_something_is_typed(live):
     page = live()
     page.type("A dog ran.", tokens=6)
@@ -375,14 +364,12 @@ def test_an_empty_field_empties_the_drawing_until_something_is_typed(live):
     assert page.tab.is_visible("main") and page.sentence()[1:4] == ["a", "dog", "ran"]
 
 
-@pytest.mark.slow
 def test_a_text_that_is_cut_says_so_beside_it(live):
     page = live()
     page.type("word " * 600, tokens=512)
     assert page.text("note") == "only the first 512 tokens: this model takes no more"
 
 
-@pytest.mark.slow
 def test_whoever_types_on_sees_the_same_place(live):
     page = live()
     page.type("the cat sat on it " * 20, tokens=102)
@@ -391,7 +378,6 @@ def test_whoever_types_on_sees_the_same_place(live):
     assert page.tab.evaluate("document.getElementById('chart').scrollTop") == 900
 
 
-@pytest.mark.slow
 def test_letters_in_the_field_are_no_keys_of_the_page_and_a_slash_goes_there(live):
     page = live()
     page.tab.focus("#chart")
@@ -403,7 +389,6 @@ def test_letters_in_the_field_are_no_keys_of_the_page_and_a_slash_goes_there(liv
     assert page.hash["view"] == "matrix"
 
 
-@pytest.mark.slow
 def test_a_server_that_was_started_anew_is_told_of(live, served, browser):
     page = live()
     page.tab.context.clear_cookies()
@@ -412,7 +397,6 @@ def test_a_server_that_was_started_anew_is_told_of(live, served, browser):
     assert "Open the address that it printed" in page.text("problem")
 
 
-@pytest.mark.slow
 def test_what_is_kept_is_bounded(live):
     page = live()
     for number in range(70):

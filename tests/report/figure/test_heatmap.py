@@ -28,6 +28,7 @@ def test_maps_are_the_weights_on_one_scale_with_one_bar(record):
     assert picture_texts(drawn).count("attention weight") == 1 and len(drawn.axes) == 2
 
 
+@pytest.mark.slow
 def test_layers_are_rows_and_heads_columns():
     drawn = random_record(12, 12, 5).figure()
     assert len(maps(drawn)) == 144

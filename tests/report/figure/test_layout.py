@@ -81,6 +81,7 @@ def test_a_picture_is_as_wide_as_it_should_be_and_its_letters_can_be_read(style,
     assert min(text.get_size() for text in drawn.findobj(Text) if text.get_text()) >= 6 - 1e-6
 
 
+@pytest.mark.slow
 def test_a_width_that_is_too_small_names_one_that_fits():
     record = random_record(6, 12, 8)
     with pytest.raises(RequestError, match=r"too narrow.*: use --width [\d.]+cm") as refused:

@@ -27,6 +27,7 @@ def test_dots_an_inch(tmp_path):
     np.testing.assert_allclose((width, height), drawn.get_size_inches() * 50, atol=1)
 
 
+@pytest.mark.slow
 def test_text_stays_text(tmp_path):
     drawn = random_record(1, 1, 6).figure()
     root = saved_svg(drawn, tmp_path)

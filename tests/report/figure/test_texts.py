@@ -33,6 +33,7 @@ def test_control_characters_are_written_as_escapes(tmp_path):
     assert {r"\x1b[31m", r"a\nb", r"\u202eabc", r"\t", r"\x00"} < written
 
 
+@pytest.mark.slow
 def test_a_character_without_a_font_is_noticed_once(monkeypatch):
     monkeypatch.setattr("attncli.report.figure.fonts.installed", dict)
     record = with_tokens(random_record(1, 3, 6), ["奖", "杯", "不", "a", "奖", "b"])

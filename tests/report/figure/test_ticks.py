@@ -25,6 +25,7 @@ def places(drawn, side):
     return found
 
 
+@pytest.mark.slow
 def test_128_tokens_in_a_column_have_numbers_at_their_places():
     drawn = random_record(1, 1, 128).figure(width="8cm")
     check_nothing_overlaps(drawn)
@@ -37,6 +38,7 @@ def test_128_tokens_in_a_column_have_numbers_at_their_places():
             assert at == pytest.approx(start + (number + 0.5) * length / 128, abs=0.12)  # the first and last are inside
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_text_where_not_all_of_it_is_drawn():
     """Leave out [CLS]: the first token drawn has number 1, the number that --query takes."""
     drawn = random_record(1, 1, 128).figure(width="8cm", special=False)
@@ -54,6 +56,7 @@ def test_thumbnails_say_what_they_leave_out(style):
     assert {f"{layer}.{head}" for layer in range(6) for head in range(12)} <= set(picture_texts(drawn))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", slow_except([None, 3.15, 6.7], [3.15]))
 def test_the_word_query_never_meets_a_title(width):
     """Draw maps of one or two rows, which are shorter than the word beside them."""
