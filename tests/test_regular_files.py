@@ -246,7 +246,7 @@ def test_an_address_of_this_machine_is_a_file_of_it(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", slow_except([["run", "-f"], ["stats"]], [["run", "-f"]]))
+@pytest.mark.parametrize("command", [["run", "-f"], ["stats"]])
 def test_texts_come_from_pipes_that_are_named(command, models, tmp_path):
     """A shell's <(...) is a pipe, and so is /dev/stdin: whoever names one means to read it."""
     model = ["-m", str(models / "safetensors"), "--json"]

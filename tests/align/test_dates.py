@@ -4,7 +4,6 @@ import random
 from datetime import date
 
 import pytest
-from slow import slow_except
 
 from attncli.align.characters import NONE, SOURCE, UNKNOWN
 from attncli.align.dates import (
@@ -93,7 +92,7 @@ def test_outputs_that_are_days_and_those_of_the_years_that_are_read(outputs, day
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", slow_except(EVERY_PART, ["test"]))
+@pytest.mark.parametrize("part", EVERY_PART)
 def test_texts_that_are_no_date_are_of_their_part_and_no_date(part):
     drawn = [draw_no_date(part, generator) for generator in [random.Random(0)] for _ in range(300)]
     assert drawn == [draw_no_date(part, generator) for generator in [random.Random(0)] for _ in range(300)]

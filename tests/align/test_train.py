@@ -4,7 +4,6 @@ import random
 
 import pytest
 import torch
-from slow import slow_except
 
 from attncli.align import checkpoint, train
 from attncli.align.characters import NONE, PAD, SOURCE, TARGET, UNKNOWN, targets
@@ -34,7 +33,7 @@ def same(one, other):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attention", slow_except(ATTENTIONS, ["dot", "transformer"]))
+@pytest.mark.parametrize("attention", ATTENTIONS)
 def test_training_lowers_the_loss_and_repeats_itself_by_seed(attention):
     networks = []
     for seed in (0, 0, 1):

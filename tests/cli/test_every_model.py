@@ -18,7 +18,6 @@ from cli.commands import LIVE, commands, is_flag
 from cli.test_every_option import GENERAL, VALUES
 from foreign_checkpoints import NO_TEXT, TEXT, make_foreign
 from own_attention import MINE
-from slow import slow_except
 
 from attncli.features.bench import measuring
 from attncli.models import loading
@@ -38,7 +37,6 @@ MAKE: dict[str, Any] = {
 }
 OWN = {*HEADS, "modernbert", "deberta-v2", "gpt2", "llama", "mistral", "gpt_neox"} - {LOOKS_BACK}
 WITH_OPTIONS = ("BertForMaskedLM", "BertForQuestionAnswering", "BertForMultipleChoice", "gpt2", "t5", "vit")
-QUICK = ("t5", "vit")
 
 MODEL = "MODEL"  # stands for the name of the model
 # What each argument is given, by its name. A new one has to be entered here.
@@ -224,12 +222,9 @@ def small_bench(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(measuring, "SHAPES", (measuring.SHAPES[0]._replace(texts=1, tokens=8),))
 
 
-def each(names: Any, quick: Any) -> list[Any]:
-    return slow_except(names, quick)
-
-
-@pytest.mark.parametrize("kind", each(MAKE, QUICK))
-@pytest.mark.parametrize("name", each(on_a_model(), set(on_a_model()) - {*LIVE, "bench", "check"}))
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.parametrize("name", on_a_model())
 def test_a_command_works_or_says_why_not(ends_well, kind, name):
     """transformers runs what attncli has no network for; no command reads a picture."""
     result = ends_well(kind, plain_call(name))

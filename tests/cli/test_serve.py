@@ -51,7 +51,7 @@ def answered(port, path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ending", "code"), [("SIGINT", 0), pytest.param("SIGTERM", 143, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("ending", "code"), [("SIGINT", 0), ("SIGTERM", 143)])
 def test_it_prints_its_address_as_soon_as_it_answers_and_ends_in_order(begun, model, ending, code):
     process, line = begun("-m", model, TEXT)
     port, token = ADDRESS.fullmatch(line).groups()

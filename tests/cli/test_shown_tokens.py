@@ -6,7 +6,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from slow import slow_except
 
 TEXT = "é the cat 🙂"
 PIECES = ["<s>", "Ã©", "Ġthe", "Ġcat", "Ġ", "ð", "Ł", "Ļ", "Ĥ", "</s>"]
@@ -46,7 +45,7 @@ def test_programs_get_the_pieces(attncli, roberta, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("query", slow_except(["cat", " cat", "Ġcat", "␣cat", "CAT", "3"], ["cat"]))
+@pytest.mark.parametrize("query", ["cat", " cat", "Ġcat", "␣cat", "CAT", "3"])
 def test_a_token_is_found_however_it_is_written(attncli, roberta, query, tmp_path):
     assert 'query 3 " cat"' in attncli("explain", *roberta, "--query", query, TEXT).out
     assert 'token 3 " cat"' in attncli("flow", *roberta, "--query", query, TEXT).out

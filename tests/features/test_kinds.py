@@ -331,7 +331,7 @@ def test_induction_heads_of_a_trained_decoder_agree_with_a_direct_computation(sm
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kept", [("--state", "sums"), pytest.param(("--workers", "2"), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kept", [("--state", "sums"), ("--workers", "2")])
 def test_shuffled_matrices_are_not_those_of_kept_sums_or_workers(attncli, tiny, tmp_path, monkeypatch, kept):
     """Sums are kept by the checkpoint, and workers open it: neither stands for the network with shuffled matrices."""
     monkeypatch.chdir(tmp_path)

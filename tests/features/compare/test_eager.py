@@ -32,7 +32,6 @@ CASES = {
     ("bart", "decoder"): {"hidden states"},
     ("bart", "cross"): CROSS,
 }
-QUICK = [("gpt2", None), ("t5", "cross")]
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +71,7 @@ def found_by(both):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case", [pytest.param(one, marks=[] if one in QUICK else pytest.mark.slow, id=str(one)) for one in CASES]
-)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_it_is_the_same_in_every_way(made, case):
     both = both_of(made(case[0]), case[1])
     agreement = compare_eager(both.reference, both.texts)

@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 from heads import made_up
-from slow import slow_except
 
 from attncli.attention import NORMALISERS, SCORES
 from attncli.attention.mistakes import MISTAKES
@@ -130,9 +129,7 @@ def test_what_can_not_be_measured(refused, options, line):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "more", slow_except([("opt",), ("gpt_oss",), ("t5",), ("t5", "--which", "encoder")], [("t5",)])
-)
+@pytest.mark.parametrize("more", [("opt",), ("gpt_oss",), ("t5",), ("t5", "--which", "encoder")])
 def test_a_network_of_transformers_has_what_needs_no_projections(attncli, foreign, tmp_path, more):
     family, *which = more
     where = ["-m", foreign(family).place.path, "-l", "1", "-H", "1", *which, "the cat sat on a mat"]

@@ -6,7 +6,6 @@ import pytest
 from browsers import Opened
 from checkpoints import edit_config, make_checkpoint
 from serving import TEXT, serving
-from slow import slow_except
 
 from attncli import load_model
 from attncli.base.printable import visible
@@ -94,7 +93,7 @@ def test_it_opens_as_view_does_and_the_token_is_gone(live, served):
     assert page.tab.evaluate("document.cookie") == ""
 
 
-@pytest.mark.parametrize("view", slow_except(VIEWS, ["matrix"]))
+@pytest.mark.parametrize("view", VIEWS)
 def test_every_view_follows_what_is_typed(live, view):
     page = live()
     page.click(f"[data-view={view}]")
