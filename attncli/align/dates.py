@@ -25,7 +25,6 @@ from typing import Literal
 from attncli.align.characters import NONE, SOURCE
 
 Part = Literal["train", "validation", "test"]
-Generator = random.Random
 
 FIRST, LAST = date(1950, 1, 1), date(2049, 12, 31)
 
@@ -101,7 +100,7 @@ def fields_of(year: int, month: int, day: int) -> dict[str, str]:
     return fields
 
 
-def draw_fields(part: Part, generator: Generator) -> dict[str, str]:
+def draw_fields(part: Part, generator: random.Random) -> dict[str, str]:
     """Draw a day of a part."""
     day = generator.choice(days(part))
     return fields_of(day.year, day.month, day.day)
@@ -139,13 +138,13 @@ FORMATS = {template: frozenset(re.findall(r"\{(\w+)\}", template)) for template 
 CASES = (str, str, str.upper, str.lower)  # half of them as a careful person writes
 
 
-def write(fields: dict[str, str], generator: Generator, names: Collection[str] = ()) -> str:
+def write(fields: dict[str, str], generator: random.Random, names: Collection[str] = ()) -> str:
     """Write a date in a random case and format; in one with a field of `names`, if names are given."""
     possible = [one for one, used in FORMATS.items() if used <= fields.keys() and (not names or used & set(names))]
     return generator.choice(CASES)(generator.choice(possible).format_map(fields))
 
 
-def draw_date(part: Part, generator: Generator) -> tuple[str, str]:
+def draw_date(part: Part, generator: random.Random) -> tuple[str, str]:
     """Draw a text of a day of a part, and its ISO date."""
     fields = draw_fields(part, generator)
     return write(fields, generator), fields["iso"]
@@ -170,7 +169,7 @@ YEARS = ("year", "yy", "zh_year", "zh_year0", "zh_yy")
 NAMES = ("month", "mon")
 
 
-def draw_no_date(part: Part, generator: Generator) -> tuple[str, str]:
+def draw_no_date(part: Part, generator: random.Random) -> tuple[str, str]:
     """Draw a text of a part that is no day of 1950 to 2049, and the output for it."""
     [kind] = generator.choices(list(KINDS), list(KINDS.values()) if part == "train" else None)
     while True:
@@ -192,7 +191,7 @@ def draw_no_date(part: Part, generator: Generator) -> tuple[str, str]:
             return text, output
 
 
-def draw_pieces(generator: Generator) -> list[str]:
+def draw_pieces(generator: random.Random) -> list[str]:
     """Draw 1 to 6 words, or numbers or times or letters."""
     draw_one = generator.choice([
         lambda: generator.choice(WORDS.split()),
@@ -204,7 +203,7 @@ def draw_pieces(generator: Generator) -> list[str]:
     return [draw_one() for _ in range(generator.choice([1, 2, 4, 5, 6]))]  # three numbers may be a date
 
 
-def spoiled_date(fields: dict[str, str], generator: Generator) -> str:
+def spoiled_date(fields: dict[str, str], generator: random.Random) -> str:
     """Write a date without its day or its year, or with a month that is none or a year of 3 or 5 digits."""
     made_up = generator.choice(MONTHS[:8])[:3] + generator.choice(["tember", "ober", "ember"])
     unknown = "".join(generator.choices(FOREIGN_LETTERS, k=generator.randint(3, 9)))
@@ -216,7 +215,7 @@ def spoiled_date(fields: dict[str, str], generator: Generator) -> str:
     return write(fields | dict.fromkeys(names, replacement), generator, names)
 
 
-def unreal_day(generator: Generator) -> dict[str, str]:
+def unreal_day(generator: random.Random) -> dict[str, str]:
     """Draw a day that does not exist, or one of another year than 1950 to 2049."""
     while True:
         month = generator.choice([generator.randint(1, 12), generator.randint(0, 31)])  # such as 12/25/2021

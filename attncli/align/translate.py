@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from attncli.align.characters import END, NONE, SOURCE, SPECIAL, START, TARGET, UNKNOWN, sources
 from attncli.align.dates import FIRST, LAST, is_date, is_day
-from attncli.align.networks import Decoded, Network
+from attncli.align.networks import Network
 from attncli.base.arrays import Floats
 from attncli.base.errors import Notice, RequestError
 
@@ -70,47 +69,29 @@ class Alignment:
 
 @torch.no_grad()
 def translate(network: Network, texts: Sequence[str]) -> Iterator[Alignment]:
-    """Translate each text by greedy decoding.
+    """Translate each text by greedy decoding: write the likeliest next character until the END, at most LIMIT of them.
 
-    Raises RequestError for a text that is empty or longer than LONGEST, before any is translated. A Notice names
-    the characters that no training saw: to the network they are all the same.
+    Every step runs the whole network: a date is short. Raises RequestError for a text that is empty or longer than
+    LONGEST, before any is translated. A Notice names the characters that no training saw: to the network they are
+    all the same.
     """
     texts = [text.strip() for text in texts]
     for text in texts:
-        _check_text(text)
+        if not 0 < len(text) <= LONGEST:
+            wanted = f"a date has 1 to {LONGEST} characters, and not {len(text)}"
+            raise RequestError(f"{wanted}: give one such as '3 March 2021'")
+        unknown = [one for one, number in zip(text, SOURCE.encode(text), strict=True) if number == UNKNOWN]
+        if unknown:
+            names = ", ".join(map(repr, dict.fromkeys(unknown)))
+            warnings.warn(f"characters that the model never saw, all the same to it: {names}", Notice, stacklevel=2)
     for text in texts:
-        decoded, written, probabilities = _decode_greedily(network, sources([text]))
-        yield Alignment(
-            text,
-            [*text, SPECIAL[END]],
-            [TARGET.names[number] for number in written],
-            probabilities,
-            {kind: weights[0].float().numpy().copy() for kind, weights in decoded.maps.items()},
-        )
-
-
-def _decode_greedily(network: Network, source: Tensor) -> tuple[Decoded, list[int], list[float]]:
-    """Write the likeliest next character until the END, at most LIMIT of them.
-
-    Every step runs the whole network: a date is short. Return the result of the last step, and the numbers and
-    probabilities of the characters.
-    """
-    written, probabilities = [START], []
-    while True:
-        decoded = network(source, torch.tensor([written]))
-        best = decoded.logits[0, -1].softmax(dim=-1).max(dim=-1)
-        written.append(int(best.indices))
-        probabilities.append(float(best.values))
-        if written[-1] == END or len(probabilities) == LIMIT:
-            return decoded, written[1:], probabilities
-
-
-def _check_text(text: str) -> None:
-    if not 0 < len(text) <= LONGEST:
-        raise RequestError(
-            f"a date has 1 to {LONGEST} characters, and not {len(text)}: give one such as '3 March 2021'"
-        )
-    unknown = [character for character, number in zip(text, SOURCE.encode(text), strict=True) if number == UNKNOWN]
-    if unknown:
-        names = ", ".join(repr(character) for character in dict.fromkeys(unknown))
-        warnings.warn(f"characters that the model never saw, all the same to it: {names}", Notice, stacklevel=2)
+        written = [START]
+        probabilities: list[float] = []
+        while written[-1] != END and len(probabilities) < LIMIT:
+            decoded = network(sources([text]), torch.tensor([written]))
+            probability, number = decoded.logits[0, -1].softmax(dim=-1).max(dim=-1)
+            written.append(int(number))
+            probabilities.append(float(probability))
+        emitted = [TARGET.names[number] for number in written[1:]]
+        maps = {kind: weights[0].float().numpy().copy() for kind, weights in decoded.maps.items()}
+        yield Alignment(text, [*text, SPECIAL[END]], emitted, probabilities, maps)

@@ -87,16 +87,13 @@ class Align(Feature):
         model = _describe_model(checkpoint)
         records = [record for one in alignments for record in records_of_alignment(one, model)]
         files = {suffix: partial(save_records, records) for suffix in SUFFIXES if suffix != ".json"}
-        transformer = {"attention": "transformer", "weights": None}
         return Report(
             [],
             [part for one in alignments for part in _parts(one, model)],
             lambda: _document(checkpoint, model, alignments, records),
             picture=[RecordPicture(records[0])],
             files={**files, PAGE: lambda path: save_page(page(records), path)},
-            next=NextCommand(
-                "align", {"output_path": "align.html"} if self.attention == "transformer" else transformer
-            ),
+            next=NextCommand("align", {"output_path": "align.html"}),
         )
 
 
