@@ -7,7 +7,7 @@ import torch
 import transformers
 from foreign_checkpoints import write_foreign_tokenizer
 
-from attncli.checks.behaviour.small import MORE, SMALL, small_config
+from attncli.checks.behaviour.opening import MORE, SMALL, small_config
 
 __all__ = ["MORE", "SMALL", "small_config"]
 

@@ -12,9 +12,8 @@ import torch
 import transformers
 
 from attncli.base.errors import RequestError
-from attncli.checks.behaviour.laws import AGREE, BACKENDS, LAWS, examine
+from attncli.checks.behaviour.laws import AGREE, BACKENDS, LAWS, NOT_PROMISED, Behaviour, Outcome, examine
 from attncli.checks.behaviour.opening import open_named
-from attncli.checks.behaviour.report import NOT_PROMISED, Behaviour, Outcome
 
 README = Path(__file__).parents[1] / "attncli" / "checks" / "README.md"
 MARKERS = "<!-- table of backends -->", "<!-- end of the table of backends -->"

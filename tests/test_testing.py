@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attncli.base.errors import RequestError
-from attncli.checks.behaviour.small import randomize, small_config
+from attncli.checks.behaviour.opening import randomize, small_config
 from attncli.testing import assert_attention, assert_no_leak
 
 HEADS = 4

@@ -43,7 +43,7 @@ from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
 from attncli.record.selection import Selection, name_of, number_list, select_token
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
-from attncli.report.numbers import signed
+from attncli.report.parts import signed
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from attncli.record import ModelInfo
 from attncli.record.display import model_name
 from attncli.record.selection import Selection, name_of, number_list, select
 from attncli.report import Axis, Column, HeadGrid, Maps, NextCommand, Panel, Part, Report, Sentence, Table
-from attncli.report.numbers import signed, three_digits
+from attncli.report.parts import signed, three_digits
 from attncli.text.tokens import Fed, Tokens
 
 if TYPE_CHECKING:

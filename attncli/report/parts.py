@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from attncli.report.canvas import Canvas
     from attncli.report.paper import Paper
 
+
 Style = Literal["", "strong", "faint", "wrong"]
 Kind = Literal["number", "name", "prose"]
 
@@ -167,3 +168,27 @@ class HeadGrid(Part):
     scale: str
     signed: bool = False
     most: float | None = None
+
+
+# --- numbers ------------------------------------------------------------------------------------------
+
+
+def in_cell(value: float) -> str:
+    """Write a number in a cell: two decimals, "<.01" if it rounds to 0, and "0" for 0."""
+    if value == 0:
+        return "0"
+    if abs(value) < 0.005:
+        return "<.01" if value > 0 else ">-.01"
+    return f"{value:.2f}"
+
+
+def three_digits(value: float) -> str:
+    """Write a number with three significant digits, or all digits of a larger whole part, and "0" for 0."""
+    if value == 0:
+        return "0"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
+
+
+def signed(value: float) -> str:
+    """Write a number with three significant digits and its sign."""
+    return f"+{three_digits(value)}" if value > 0 else three_digits(value)

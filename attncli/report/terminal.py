@@ -23,8 +23,7 @@ from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
 from attncli.record.display import ABOVE, BELOW, HIDDEN, hides, pool
 from attncli.report.canvas import Canvas, cut, to_width
-from attncli.report.numbers import in_cell
-from attncli.report.parts import Axis, Cell, HeadGrid, Maps, Part, Sentence, Style
+from attncli.report.parts import Axis, Cell, HeadGrid, Maps, Part, Sentence, Style, in_cell
 from attncli.report.parts import Table as ReportTable
 from attncli.text.tokens import Tokens, characters, unknown_name
 

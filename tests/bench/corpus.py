@@ -26,9 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.checks.machine import processor
-from attncli.checks.memory import process_peak
-from attncli.checks.timing import Run, median_seconds
+from attncli.checks.machine import Run, median_seconds, process_peak, processor
 from attncli.corpus.files import whole_files
 from attncli.corpus.finding import find_inputs
 from attncli.corpus.reducer import Reducer

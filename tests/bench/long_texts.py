@@ -16,9 +16,7 @@ from importlib.metadata import version
 import torch
 from torch import Tensor
 
-from attncli.checks.machine import processor
-from attncli.checks.memory import peak_added
-from attncli.checks.timing import Run, finish, one_thread
+from attncli.checks.machine import Run, finish, one_thread, peak_added, processor
 from attncli.features.bench import megabytes
 from attncli.features.bench.measuring import EAGER, Contestants, Shape, padded, random_texts, run_peer
 from attncli.models.block import Block, Tap

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attncli.checks.memory import peak_added
+from attncli.checks.machine import peak_added
 
 CPU = torch.device("cpu")
 MIB = 2**20

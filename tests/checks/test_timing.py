@@ -5,7 +5,7 @@ import time
 
 import torch
 
-from attncli.checks.timing import median_seconds
+from attncli.checks.machine import median_seconds
 
 CPU = torch.device("cpu")
 

@@ -23,8 +23,8 @@ from attncli.features.diff import difference_report, largest_cells
 from attncli.report import Table
 from attncli.report.figure.drawing import INK
 from attncli.report.figure.maps import COLOURS
-from attncli.report.numbers import in_cell, signed, three_digits
 from attncli.report.paper import Paper
+from attncli.report.parts import in_cell, signed, three_digits
 
 CAT, DOG = "The cat sat on the mat.", "The dog sat on the mat."
 

@@ -13,7 +13,7 @@ from attncli import load_model
 from attncli.effects.question import Asking, make_question
 from attncli.features.patch import patch
 from attncli.models.transformers_peer import load_reference
-from attncli.report.numbers import signed
+from attncli.report.parts import signed
 
 A, B = "the cat sat on it, too", "the big sat on a cat"
 

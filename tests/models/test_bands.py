@@ -13,7 +13,7 @@ from made_up_family import FAMILY, made_up_tensors
 from walks import CPU, loaded, made_up
 
 from attncli.attention import MASKS, Window
-from attncli.checks.memory import peak_added
+from attncli.checks.machine import peak_added
 from attncli.corpus.batch_sums import BlockSums, Memory, Units
 from attncli.corpus.sums import Counting
 from attncli.models import block, meeting

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from attncli import load_model
 from attncli.base.choices import MaskName, names
-from attncli.checks.memory import peak_added
+from attncli.checks.machine import peak_added
 from attncli.models import taps as blocks
 from attncli.record import Request, grouping
 from attncli.record.grouping import grouped

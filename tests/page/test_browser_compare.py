@@ -12,9 +12,8 @@ from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
 from attncli.analysis.difference import difference
 from attncli.features.diff import difference_report
 from attncli.record.display import SIGNED as CHANGES
-from attncli.report.numbers import in_cell
 from attncli.report.page import page_of
-from attncli.report.parts import HeadGrid, Panel
+from attncli.report.parts import HeadGrid, Panel, in_cell
 
 pytestmark = pytest.mark.slow
 

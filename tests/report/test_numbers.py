@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.report.numbers import in_cell, signed, three_digits
+from attncli.report.parts import in_cell, signed, three_digits
 
 
 @given(st.floats(-50, 50))

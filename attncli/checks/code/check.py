@@ -19,7 +19,7 @@ from attncli.checks.code.names import MASKS, NeedsAdapterError, Options, Sizes, 
 from attncli.checks.code.result import Check, Result, diagnosis_of
 from attncli.checks.code.subject import Subject, is_number, is_variadic
 from attncli.checks.code.transplant import RealLayers, check_with_layer
-from attncli.checks.timing import one_thread
+from attncli.checks.machine import one_thread
 
 
 def check(

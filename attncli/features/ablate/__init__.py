@@ -47,7 +47,7 @@ from attncli.record import ModelInfo
 from attncli.record.display import model_name
 from attncli.record.selection import Input, Selection, select
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
-from attncli.report.numbers import signed
+from attncli.report.parts import signed
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -23,9 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
-from attncli.checks.machine import processor
-from attncli.checks.memory import peak_added
-from attncli.checks.timing import Run, median_seconds
+from attncli.checks.machine import Run, median_seconds, peak_added, processor
 from attncli.models.config import ModelConfig
 from attncli.models.devices import pick_device
 from attncli.models.model import Model

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from attncli.checks.machine import one_thread
 from attncli.checks.passes import Lost, is_half, lost_rows
-from attncli.checks.timing import one_thread
 from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
 from attncli.features.compare.agreement import LARGEST, difference, precision_of, rows_that_count
 from attncli.models.block import LEAST_QUERIES

@@ -28,7 +28,7 @@ from attncli.record.display import model_name, record_size
 from attncli.record.record import READ
 from attncli.record.selection import number_list
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
-from attncli.report.numbers import signed, three_digits
+from attncli.report.parts import signed, three_digits
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from attncli.report.figure.drawing import (
 from attncli.report.figure.fonts import clean, cut, token_label, wrap_line
 from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, Wording, bar_length, step_note, tick_places
 from attncli.report.figure.maps import COLOURS
-from attncli.report.numbers import in_cell
 from attncli.report.paper import STANDARD, Paper, larger, too_narrow
+from attncli.report.parts import in_cell
 
 if TYPE_CHECKING:
     from attncli.features.diff import Cell

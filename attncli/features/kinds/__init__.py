@@ -24,7 +24,7 @@ from attncli.features.options import STDIN
 from attncli.models.opening import Opening
 from attncli.record.display import model_name
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
-from attncli.report.numbers import signed
+from attncli.report.parts import signed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

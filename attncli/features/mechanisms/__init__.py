@@ -21,7 +21,7 @@ from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import drawn_map, hide_masked, model_name, record_size
 from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
-from attncli.report.numbers import three_digits
+from attncli.report.parts import three_digits
 
 if TYPE_CHECKING:
     from attncli.features.mechanisms.claims import Claim

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from attncli.attention import Additive, dot
-from attncli.checks.timing import median_seconds, one_thread
+from attncli.checks.machine import median_seconds, one_thread
 
 TOKENS = (4, 16, 64, 256)  # with vectors of SIZE
 SIZES = (4, 16, 64, 256)  # with a text of LENGTH

@@ -29,7 +29,7 @@ from attncli.record import ModelInfo
 from attncli.record.display import model_name
 from attncli.record.selection import select
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
-from attncli.report.numbers import signed
+from attncli.report.parts import signed
 from attncli.text.tokens import Tokens, word_groups, word_tokens
 
 if TYPE_CHECKING:

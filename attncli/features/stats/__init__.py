@@ -35,7 +35,7 @@ from attncli.features.options import OUTPUT, TEXT, argument, choice, option
 from attncli.models.opening import Opening
 from attncli.record.display import model_name
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
-from attncli.report.numbers import in_cell
+from attncli.report.parts import in_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,8 +22,8 @@ from attncli.report.figure.drawing import FAINT, INK, drawing
 from attncli.report.figure.fonts import clean, wrap_line
 from attncli.report.figure.layout import LINE
 from attncli.report.figure.maps import COLOURS
-from attncli.report.numbers import in_cell
 from attncli.report.paper import Paper, larger, too_narrow
+from attncli.report.parts import in_cell
 
 WIDTH = 11.0  # inches
 BESIDE = 6.0  # inches: in a narrower picture the panels stand below each other

@@ -29,7 +29,7 @@ from attncli.features.inputs import check_one, read_inputs
 from attncli.record import ModelInfo
 from attncli.record.display import model_name, token_count
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
-from attncli.report.numbers import signed, three_digits
+from attncli.report.parts import signed, three_digits
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:

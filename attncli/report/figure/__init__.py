@@ -11,9 +11,8 @@ from attncli.report.figure.fonts import NO_BREAK
 from attncli.report.figure.layout import Grid, wrap_panels
 from attncli.report.figure.maps import COLOURS, MOST_BARS, panel_grid
 from attncli.report.figure.maps import Panel as DrawnPanel
-from attncli.report.numbers import three_digits
 from attncli.report.paper import Paper
-from attncli.report.parts import HeadGrid, Maps, Panel, Part, Sentence
+from attncli.report.parts import HeadGrid, Maps, Panel, Part, Sentence, three_digits
 
 UNBROKEN = 24  # characters of a title's piece in which no line breaks
 LONGEST_PIECE = 56  # characters: longer ones are prose, which the document has

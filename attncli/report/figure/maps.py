@@ -62,8 +62,8 @@ from attncli.report.figure.layout import (
     tick_room,
     ticks_note,
 )
-from attncli.report.numbers import in_cell
 from attncli.report.paper import STANDARD, Paper
+from attncli.report.parts import in_cell
 
 # --- colours ------------------------------------------------------------------------------------------
 

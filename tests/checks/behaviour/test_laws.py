@@ -20,10 +20,8 @@ from transformers.models.llama import modeling_llama
 
 from attncli.base.errors import RequestError
 from attncli.checks.behaviour import laws, opening
-from attncli.checks.behaviour.laws import AGREE, LAWS, examine, in_order
-from attncli.checks.behaviour.opening import make_subject, open_named
-from attncli.checks.behaviour.report import Behaviour, Outcome
-from attncli.checks.behaviour.small import randomize, small_config
+from attncli.checks.behaviour.laws import AGREE, LAWS, Behaviour, Outcome, examine, in_order
+from attncli.checks.behaviour.opening import make_subject, open_named, randomize, small_config
 
 Patch = pytest.MonkeyPatch
 README = (Path(laws.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
