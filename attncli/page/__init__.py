@@ -1,10 +1,9 @@
 """The page: one HTML file with every head of one text or many, that needs neither network nor notebook.
 
-`document` assembles the file from templates, style sheets, modules of JavaScript and the records, which `payload`
-describes and `packing` stores. `start` decides how it opens. Nothing of this imports torch or matplotlib.
+`document` says how it opens, and assembles the file from templates, style sheets, modules of JavaScript and the
+records, which `payload` describes and `packing` stores. Nothing of this imports torch or matplotlib.
 """
 
-from attncli.page.document import expected_size, page, save_page
-from attncli.page.start import MEAN, Start
+from attncli.page.document import MEAN, Start, expected_size, page, save_page
 
 __all__ = ["MEAN", "Start", "expected_size", "page", "save_page"]

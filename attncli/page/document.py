@@ -1,4 +1,4 @@
-"""Assemble the page as one file: the template with style, script, description and chunks in their places.
+"""Assemble the page as one file, and say how it opens: a template with style, script, description and chunks.
 
 Nothing in a record can become markup or script: words are JSON in which "<" is written as an escape, numbers are
 base64, and the page's policy lets no script run but its own, and nothing be requested from anywhere.
@@ -10,19 +10,89 @@ import html
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from attncli.analysis.patterns import row_shares
+from attncli.base import choices
+from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix, write_whole
 from attncli.base.printable import printable
 from attncli.page.advice import of_record
 from attncli.page.packing import pack_layers, pick_levels, some_rows
 from attncli.page.payload import VECTORS, FullHeads, payload
-from attncli.page.start import Start
 from attncli.page.vectors import LEAST, MOST, ROOM
 from attncli.record import AttentionRecord
+from attncli.record.selection import check_segments, number_list, select_token, selected_places
+
+# --- how a page opens ---------------------------------------------------------------------------------
+
+MEAN = -1  # as a layer: the mean of all layers; as a head: the mean of all heads
+
+
+@dataclass(frozen=True)
+class Start:
+    """The first state of a page. It is checked as far as possible before there is a record.
+
+    view: "heads", "model", "matrix" or "neuron". query: the token that is held, by its text ("it", "it#2") or its
+    number. segments: "AB" shows from the first text to the second, and so on; or "all". special: whether [CLS], [SEP]
+    and [PAD] are shown. words: whether pieces are put together to words. threshold: weights below it are not drawn.
+    head: (layer, head), each of which may be MEAN; by default the head that stands out most, with the query of its
+    strongest edge.
+
+    Raises RequestError for an unknown or impossible value.
+    """
+
+    view: str = "heads"
+    query: str | int | None = None
+    segments: str = "all"
+    special: bool = True
+    words: bool = False
+    threshold: float = 0.0
+    head: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        choices.check("view", self.view, choices.PageView)
+        check_segments(self.segments)
+        if not 0 <= self.threshold <= 1:
+            raise RequestError(f"threshold {self.threshold:g} is out of range: weights are between 0 and 1")
+
+    def state(self, record: AttentionRecord | None) -> dict[str, Any]:
+        """Return the state of the page's script (state.js), for the first of its records.
+
+        Raises RequestError when the record has no such token or segment, or nothing would be left of it.
+        """
+        found: dict[str, Any] = {
+            "view": self.view,
+            "segments": check_segments(self.segments),
+            "special": self.special,
+            "words": self.words,
+            "threshold": self.threshold,
+        }
+        if record is not None:
+            selected_places(record.tokens, self.special, self.segments, record.keys)
+            if self.query is not None:
+                found["token"] = select_token(str(self.query), record.tokens)
+        return found
+
+    def opening(self, record: AttentionRecord, findings: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """Return the state where an address says nothing: one head, and the query that makes it stand out.
+
+        findings: of the record, as the page lists them (`attncli.page.payload.findings_entry`). Where there are none it
+        is the first head of the last layer. Raises RequestError when the record does not have the head.
+        """
+        if self.head is None and findings:
+            layer, head, query, *_ = findings[0]
+            token = {"token": query} if self.query is None else {}
+            return {"layer": layer, "head": head, "heads": [head], **token}
+        layer, head = self.head or (record.layers[-1], record.heads[0])
+        if layer not in (MEAN, *record.layers) or head not in (MEAN, *record.heads):
+            here = f"layers are {number_list(record.layers)}, heads {number_list(record.heads)}"
+            raise RequestError(f"head {layer}.{head} is not in this record: {here}")
+        return {"layer": layer, "head": head, "heads": [head]}
+
 
 # --- scripts ------------------------------------------------------------------------------------------
 
@@ -218,3 +288,35 @@ def without_weights(record: AttentionRecord) -> float:
     layers, heads = record.weights.shape[:2]
     tokens = len(record.tokens) + (0 if record.key_tokens is None else len(record.key_tokens))
     return TOKEN * tokens + KIND * layers * heads + CHUNK * (layers + 2)
+
+
+# --- the live page ------------------------------------------------------------------------------------
+
+LIVE_MAIN = "liveMain"
+LIVE_BODIES = ("live.html", "template.html")
+LIVE_STYLES = ("style.css", "live.css")
+
+
+@dataclass(frozen=True)
+class LivePage:
+    """A live page. policy: the part of its policy that a server has to send: who may have the page in a frame."""
+
+    text: str
+    policy: str
+
+
+def live_page(records: Sequence[AttentionRecord], start: Start, advice: str, live: dict[str, Any]) -> LivePage:
+    """Return the page of `view` with a field to type in. It asks the server that it is from, and nobody else.
+
+    live.html stands above it, live.css after its style and liveMain.js around its modules. live: the facts about its
+    server, `{model, models, texts}`.
+
+    Raises RequestError as `page` does.
+    """
+    description, chunks = content(records, start, None, advice)
+    code = script(LIVE_MAIN)
+    allowed = f"{policy(style_of(LIVE_STYLES), code)}; connect-src 'self'"
+    settings = f'<script type="application/json" id="live">{as_json(live)}</script>'
+    title = f"{description['model']['name']}: {description['texts'][0]['title']}"
+    text = assembled(LIVE_BODIES, LIVE_STYLES, code, title, description, chunks, allowed, settings)
+    return LivePage(text, f"{allowed}; frame-ancestors 'none'")

@@ -4,11 +4,10 @@ import re
 
 import pytest
 
-from attncli.page import live
-from attncli.page.document import FOLDER, MAIN, script
+from attncli.page.document import FOLDER, LIVE_MAIN, MAIN, script
 from attncli.report import page as panels
 
-MAINS = (MAIN, panels.MAIN, live.MAIN)
+MAINS = (MAIN, panels.MAIN, LIVE_MAIN)
 FILES = sorted(path.stem for path in FOLDER.glob("*.js"))
 START = re.compile(r"^const \$(\w+) = \(\(\) => \{$", re.MULTILINE)
 
@@ -45,5 +44,5 @@ WAYS = ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "
 @pytest.mark.parametrize("word", WAYS)
 def test_no_script_has_a_way_to_make_markup_or_requests(word):
     scripts = {main: script(main).replace("http://www.w3.org/2000/svg", "") for main in MAINS}
-    scripts[live.MAIN] = scripts[live.MAIN].replace("  return fetch(where, {", "")  # of its own server
+    scripts[LIVE_MAIN] = scripts[LIVE_MAIN].replace("  return fetch(where, {", "")  # of its own server
     assert all(word not in one for one in scripts.values())

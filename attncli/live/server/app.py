@@ -34,7 +34,7 @@ from attncli.live.server.guard import POLICY, Guard, Lock, Receive, Scope, Send
 from attncli.live.session import WRITES, Newest, Session, SessionRequest, SupersededError, Watch
 from attncli.models.engine import SHORT
 from attncli.page import MEAN, Start, advice, document
-from attncli.page.live import LivePage
+from attncli.page.document import LivePage
 from attncli.page.payload import plain_payload
 from attncli.record import AttentionRecord
 from attncli.record.display import in_stretches

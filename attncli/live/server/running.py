@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from uvicorn import Server
 
     from attncli.live.server.guard import Lock
-    from attncli.page.live import LivePage
+    from attncli.page.document import LivePage
 
 BACKLOG = 128  # connections that the system queues
 LONGEST_HEAD = 2**14  # bytes of a request's head
@@ -114,7 +114,7 @@ def first_page(site: Site) -> "LivePage":
     from attncli.live.server import app as answers
     from attncli.live.server.app import Wish
     from attncli.page import Start
-    from attncli.page.live import live_page
+    from attncli.page.document import live_page
 
     shown, model = next(iter(site.names.items()))
     wish = Wish("", model, site.texts[0], None, True)
