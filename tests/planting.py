@@ -59,5 +59,5 @@ def module_of(linear: Linear | None) -> nn.Module:
 def wrong_formulas(mistake: Mistake) -> list[Formula]:
     """The formula with this mistake, in every way; dropout is drawn."""
     if mistake.name == DROPOUT:
-        return [replace(RIGHT, normalise=lambda scores: nn.functional.dropout(RIGHT.normalise(scores), 0.1))]
+        return [replace(RIGHT, normalise=lambda *scores: nn.functional.dropout(RIGHT.normalise(*scores), 0.1))]
     return list(with_mistakes(RIGHT, (mistake,)))

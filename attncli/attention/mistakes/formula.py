@@ -142,7 +142,7 @@ def hide(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask, -torch.inf)
 
 
-def normalise(scores: Tensor) -> Tensor:
+def normalise(scores: Tensor, sizes: Sizes) -> Tensor:
     wide = torch.float32 if scores.dtype in (torch.float16, torch.bfloat16) else scores.dtype
     return torch.softmax(scores, dim=-1, dtype=wide).to(scores.dtype)
 
@@ -178,7 +178,7 @@ class Formula:
     scale: Callable[[Tensor, Sizes], Tensor] = scale
     add: Callable[[Tensor], Tensor] = identity
     hide: Callable[[Tensor, Tensor], Tensor] = hide
-    normalise: Callable[[Tensor], Tensor] = normalise
+    normalise: Callable[[Tensor, Sizes], Tensor] = normalise
     forbid: Callable[[Tensor, Tensor], Tensor] = forbid
     weigh: Callable[[Tensor, Tensor, Tensor], Tensor] = weigh
     join: Callable[[Tensor], Tensor] = join
@@ -192,7 +192,7 @@ class Formula:
         query, key = self.place(query, self.first(queries, keys)), self.place(key, 0)
         scores = self.add(self.scale(self.score(query, key), sizes))
         mask = self.mask(inputs.seen, queries, keys)
-        weights = self.normalise(scores if mask is None else self.hide(scores, mask))
+        weights = self.normalise(scores if mask is None else self.hide(scores, mask), sizes)
         weights = weights if mask is None else self.forbid(weights, mask)
         output = self.weigh(weights, key, value)
         if inputs.projections is not None:

@@ -93,6 +93,25 @@ MISTAKES: tuple[Mistake, ...] = (
         ({"scale": lambda scores, sizes: scores / sizes.d_k},),
     ),
     Mistake(
+        "scale by tokens",
+        "divided by the root of the number of tokens, not by √d_k",
+        "q.size(1) or k.shape[-2] is asked, which was the size in a layout that q and k no longer have",
+        "divide by the square root of one head's size, d_k, the last axis of q and k",
+        "scale",
+        (
+            {"scale": lambda scores, sizes: scores / scores.shape[-1] ** 0.5},
+            {"scale": lambda scores, sizes: scores / scores.shape[-2] ** 0.5},
+        ),
+    ),
+    Mistake(
+        "scale after softmax",
+        "divided by √d_k after softmax, so that rows don't sum to 1",
+        "softmax(Q Kᵀ) / √d_k: the division stands outside of softmax",
+        "divide the scores by √d_k before softmax",
+        "scale",
+        ({"scale": steps.keep_scores, "normalise": steps.scaled_after},),
+    ),
+    Mistake(
         "softmax over queries",
         "with softmax over the queries, not over the keys",
         "dim=1 of [batch, query, key], or dim=-2: it was right in a layout that the scores no longer have",

@@ -5,18 +5,22 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from attncli.attention.mistakes.formula import Linear, Projections, Sizes, causal, join, scale
+from attncli.attention.mistakes.formula import Linear, Projections, Sizes, causal, join, normalise, scale
 
 
-def softmax_over(*dims: int, maximum: bool = True) -> Callable[[Tensor], Tensor]:
+def softmax_over(*dims: int, maximum: bool = True) -> Callable[[Tensor, Sizes], Tensor]:
     """Return softmax over these dimensions of `[batch, head, query, key]` together. maximum: subtract it first."""
 
-    def normalise(scores: Tensor) -> Tensor:
+    def normalise(scores: Tensor, sizes: Sizes) -> Tensor:
         most = scores.amax(dims, keepdim=True)
         powers = (scores - most.masked_fill(most == -torch.inf, 0.0)).exp() if maximum else scores.exp()
         return powers / powers.sum(dims, keepdim=True)
 
     return normalise
+
+
+def scaled_after(scores: Tensor, sizes: Sizes) -> Tensor:
+    return normalise(scores, sizes) / sizes.d_k**0.5
 
 
 def with_temperature(scores: Tensor, sizes: Sizes, temperature: float) -> Tensor:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.attention.mistakes import MISTAKES, RIGHT, Change, Formula, Mistake, change_steps, with_mistakes
+from attncli.attention.mistakes import MISTAKES, RIGHT, Change, Formula, Mistake, Sizes, change_steps, with_mistakes
 from attncli.attention.mistakes.known import TEMPERATURE
 from attncli.attention.mistakes.steps import (
     from_the_start,
@@ -228,7 +228,7 @@ def sinks_part(sinks: Tensor) -> Part:
     return Part({"each head has a sink": {"normalise": partial(with_sinks, sinks=sinks)}}, True, (forgotten,))
 
 
-def with_sinks(scores: Tensor, sinks: Tensor) -> Tensor:
+def with_sinks(scores: Tensor, sizes: Sizes, sinks: Tensor) -> Tensor:
     """Take softmax with one more score a head, which leads nowhere   (gpt-oss; Xiao et al. 2024, equation 2)."""
     column = sinks.to(scores)[:, None, None].expand(*scores.shape[:-1], 1)
     return torch.softmax(torch.cat([scores, column], dim=-1), dim=-1)[..., :-1]

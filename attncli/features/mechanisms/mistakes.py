@@ -146,7 +146,7 @@ def make(
 
 def _rotated(formula: Formula, turn: int) -> Formula:
     """Return the formula in which each head has the map of the head `turn` places before it."""
-    return replace(formula, normalise=lambda scores: formula.normalise(scores).roll(turn, dims=1))
+    return replace(formula, normalise=lambda *scores: formula.normalise(*scores).roll(turn, dims=1))
 
 
 def _how_far(made: Result, right: Result, inside: HeadInLayer) -> Moved:

@@ -11,7 +11,7 @@ import torch
 from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Linear, Masks, Projections, change_steps
 
 HALF, UNIFORM, DROPOUT = "-1e9 in half precision", "fully masked rows uniform", "dropout left on"
-HEADS, D = 6, 5  # of which no root is one of the temperatures
+HEADS, D = 6, 7  # of which no root is one of the temperatures
 CHANGES = [(mistake, change) for mistake in MISTAKES for change in mistake.changes]
 PAIRS = torch.tensor([[1, 0, 1, 1, 0], [0, 1, 1, 0, 1], [1, 1, 0, 1, 1], [0, 0, 0, 0, 0], [1, 0, 0, 0, 1]]).bool()
 PADDING = torch.arange(5) < torch.tensor([[5], [3], [2]])
