@@ -378,6 +378,8 @@ class Trial:
         batch, heads, pair = inputs.query.shape[0], inputs.heads, (inputs.query.shape[-2], inputs.key.shape[-2])
         for array in self.returned.arrays:
             array = array.mT if self.form.layout.columns and array.dim() > 1 else array
+            if self.form.layout.put_query is not None and array.shape in ((batch, pair[1]), (batch, pair[1], 1)):
+                array = array.reshape(batch, *pair)
             if array.shape == (batch, heads, *pair):
                 yield array
             elif array.shape == (batch, *pair):

@@ -254,14 +254,18 @@ class Examination:
         cotangent = torch.randn(expected.shape, generator=torch.Generator().manual_seed(31), dtype=torch.float64)
         by_role = calling.vectors_by_role(learned)
         ours = torch.autograd.grad((expected * cotangent).sum(), [by_role[role] for role in given])
-        trial = self.run(inputs, cotangent=layout.put(cotangent))
+        trial = self.run(inputs, cotangent=(layout.put_query or layout.put)(cotangent))
         if trial.returned.error is not None:
             return Check(name, None, note=f"it can't be differentiated: {trial.returned.error}")
         if not trial.returned.gradients:
             return Check(name, None, note="torch can't differentiate it")
         real = [role for _, role in self.roles.places if role in given or self.fit.form.takes_numbers(role)]
         pairs = zip(real, trial.returned.gradients, strict=True)
-        theirs = [layout.take(gradient) for role, gradient in pairs if role in given]
+        theirs = [
+            gradient if layout.put_query is not None and role != "query" else layout.take(gradient)
+            for role, gradient in pairs
+            if role in given
+        ]
         gap = max(difference(one, other) for one, other in zip(theirs, ours, strict=True))
         return Check(name, gap <= trial.tolerance * max(1.0, *(float(one.abs().max()) for one in ours)), gap)
 
@@ -309,7 +313,7 @@ class Examination:
     def compare_runs(self, name: str, one: Inputs, other: Inputs, tokens: slice | Tensor = slice(None)) -> Check:
         """Compare the outputs of these queries of one run with all outputs of another run."""
         if self.form_for(one) is None or self.form_for(other) is None:
-            return Check(name, None, note=NO_SUCH_MASK)
+            return Check(name, None, note=NO_SUCH_INPUT if one.seen == Masks() else NO_SUCH_MASK)
         first, second = self.run(one), self.run(other)
         if first.result is None or second.result is None:
             return Check(name, None, note="it can't be run so")

@@ -259,6 +259,28 @@ def test_tokens_in_columns_one_query_and_a_config_are_understood():
         assert found.right and any(one.startswith(convention) for one in found.conventions), found
 
 
+class OtherWeights(Additive):
+    def forward(self, query, values):
+        output, weights = super().forward(query, values)
+        return output, weights.roll(1, 1)
+
+
+class ValuesDetached(Additive):
+    def forward(self, query, values):
+        output, weights = super().forward(query, values)
+        return output - (weights.detach() * (values - values.detach())).sum(1), weights
+
+
+@pytest.mark.parametrize(
+    ("thing", "wrong"),
+    [(Additive, []), (OtherWeights, ["the weights that it gives"]), (ValuesDetached, ["gradients"])],
+)
+def test_weights_and_gradients_of_one_query_a_text_are_checked(thing, wrong):
+    checks = {one.name: one.holds for one in attncli.check(thing).checks}
+    assert [name for name, holds in checks.items() if holds is False] == wrong
+    assert all(checks[name] is not None for name in ("gradients", "weights sum to 1", "the weights that it gives"))
+
+
 def windowed_by_a_constant(query, key, value):
     return windowed(query, key, value, 4)
 
