@@ -99,13 +99,13 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
     from attncli.models.config import describe
     from attncli.models.hub import cached_sha256, check_sha256, weights_sha256
 
-    described = describe(place.path)
+    engine, why, config = describe(place.path)
     files = place.weights
     cached = {"cached_sha256": cached_sha256(files)} if verify else {}
     sha256 = weights_sha256(files, verify)
     check_sha256(place, sha256)
     known = find_alias(place.name)
-    sizes = {name: described.config.get(name) for name in ("layers", "heads", "hidden_size")}
+    sizes = {name: config.get(name) for name in ("layers", "heads", "hidden_size")}
     return {
         "model": {
             "name": place.name,
@@ -123,9 +123,9 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
         "sha256": sha256,
         **cached,
         "published": place.sha256 is not None,
-        "engine": described.engine,
-        "why": described.why,
-        "config": described.config,
+        "engine": engine,
+        "why": why,
+        "config": config,
     }
 
 

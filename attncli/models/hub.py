@@ -13,14 +13,14 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.base.addresses import convert_errors, filesystem, is_address, local_path
 from attncli.base.cache import DIGEST, cache_directory, keep_table, read_table
 from attncli.base.errors import Notice, RequestError, install_hint
-from attncli.base.files import making
+from attncli.base.files import keep_folder
 from attncli.base.printable import first_line, printable, quoted, shorten
 from attncli.base.untrusted import kind_of, open_regular, read_json
 from attncli.models.aliases import ALIASES, Alias, find_alias
@@ -133,11 +133,11 @@ def weight_files(directory: Path) -> list[Path]:
 
 def shards(index: Path) -> list[Path]:
     """Return the files that an index names. Raises RequestError as `weight_files` does."""
-    names = _shard_names(index)
-    for name in names:
-        if not (index.parent / name).is_file():
-            raise RequestError(f"{index.parent} lacks the shard {quoted(name)} that {index.name} names")
-    return [index.parent / name for name in names]
+    paths = [index.parent / name for name in _shard_names(index)]
+    for path in paths:
+        if not path.is_file():
+            raise RequestError(f"{index.parent} lacks the shard {quoted(path.name)} that {index.name} names")
+    return paths
 
 
 def _shard_names(index: Path) -> list[str]:
@@ -161,11 +161,10 @@ def _shard_names(index: Path) -> list[str]:
 def _is_complete(directory: Path) -> bool:
     """Return True if a configuration, a vocabulary, and all files of one format of the weights exist."""
     try:
-        weights = weight_files(directory)
+        weight_files(directory)
     except RequestError:
         return False
-    vocabulary = any((directory / name).is_file() for name in VOCABULARY_FILES)
-    return bool(weights) and vocabulary and (directory / CONFIG_FILE).is_file()
+    return (directory / CONFIG_FILE).is_file() and any((directory / name).is_file() for name in VOCABULARY_FILES)
 
 
 # --- files by address ----------------------------------------------------------------------------------
@@ -202,10 +201,6 @@ class _Folder(NamedTuple):
     files: dict[str, Listed]
     wanted: list[str]
 
-    @property
-    def digest(self) -> str:
-        return _short_digest(json.dumps(self.files, sort_keys=True))
-
 
 def fetch(address: str, cache: Path) -> Path:
     """Return the directory in `cache` with the files of this address, fetching them if necessary. It appears complete
@@ -215,13 +210,10 @@ def fetch(address: str, cache: Path) -> Path:
     """
     with convert_errors("can't fetch", address):
         folder = find(address)
-        path = _kept_in(cache, address) / folder.digest
-        if not _is_copy(path, folder):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with making(path.parent) as work:
-                made = work / path.name
-                copy(folder, made)
-                put(made, path, folder)
+        path = _kept_in(cache, address) / _short_digest(json.dumps(folder.files, sort_keys=True))
+        is_copy = partial(_is_copy, folder)
+        if not is_copy(path):
+            keep_folder(path, partial(copy, folder), is_copy)
         with suppress(OSError):  # a read-only place
             os.utime(path)
         return path
@@ -325,18 +317,7 @@ def _copy_files(folder: _Folder, names: list[str], target: Path, bar: "tqdm[Any]
             raise RequestError(f"received only {path.stat().st_size} bytes of {printable(folder.address)}/{name}")
 
 
-def put(made: Path, path: Path, folder: _Folder) -> None:
-    """Move a copy to its destination, unless another process was faster."""
-    if path.exists() and not _is_copy(path, folder):  # someone removed its files
-        path.rename(made.with_name("damaged"))
-    try:
-        made.rename(path)
-    except OSError:
-        if not _is_copy(path, folder):
-            raise
-
-
-def _is_copy(path: Path, folder: _Folder) -> bool:
+def _is_copy(folder: _Folder, path: Path) -> bool:
     """Return True if all files exist with the size that their store states."""
     try:
         names = {*folder.wanted, *(weights.name for weights in weight_files(path))}
@@ -483,9 +464,11 @@ def directory(name: str) -> Path | None:
 
 def _locate_repo(name: str, repo: str, download: bool, sha256: str | None = None) -> Place:
     """Find a repository's files in the cache, or download them from the Hub."""
-    path = _cached_directory(repo)
-    if path is not None:
-        return Place(name, path, "cache", sha256)
+    from huggingface_hub import try_to_load_from_cache
+
+    config = try_to_load_from_cache(repo, CONFIG_FILE)
+    if isinstance(config, str) and _is_complete(Path(config).parent):  # other programs may have fetched fewer files
+        return Place(name, Path(config).parent, "cache", sha256)
     if not download:
         raise NotOnThisMachine(
             f"model {name} ({repo}) is not on this machine: attncli run -m {name} fetches it if there is a network"
@@ -504,17 +487,6 @@ def find_in_wheel(entry: Alias) -> Path | None:
         if path is not None:
             return path
     return None
-
-
-def _cached_directory(repo: str) -> Path | None:
-    """Find a complete snapshot in the Hugging Face cache. Other programs may have fetched fewer files."""
-    from huggingface_hub import try_to_load_from_cache
-
-    config = try_to_load_from_cache(repo, CONFIG_FILE)
-    if not isinstance(config, str):
-        return None
-    path = Path(config).parent
-    return path if _is_complete(path) else None
 
 
 def _download_repo(name: str, repo: str) -> Path:
