@@ -361,8 +361,12 @@ class Engine(Walker):
             check_texts("pairs", pairs, "give a second segment, or None, for each text")
         vectors = vectors if not former else _renamed("attend_many", former)
         request = Request(layers, heads, mask, pad_to, measure, vectors, which, target, predict, grouping)
-        records = self.answer(inputs_of(texts, pairs), request)
-        yield from _with_bar(records, texts) if progress else records
+        records: Iterable[AttentionRecord] = self.answer(inputs_of(texts, pairs), request)
+        if progress:
+            from tqdm.auto import tqdm
+
+            records = tqdm(records, total=len(texts) if isinstance(texts, Sized) else None, unit=" texts")
+        yield from records
 
     def answer(
         self, inputs: Iterable[Input], request: Request, together: bool = False, copies: float = 0
@@ -384,25 +388,21 @@ class Engine(Walker):
         if request.measure == "norm" and request.vectors not in (None, "none"):
             raise RequestError("q and k belong to weights, not norms: omit --vectors, --terms or --measure norm")
         if self.silenced_heads:
-            self.of_part(request.which)._check_silenced(request)
+            part = self.of_part(request.which)
+            last = max(part.select_layers(request.layers))
+            if min(self.silenced_heads)[0] >= last and not (
+                request.predict and any(one.kind != "embedding" for one in part.outputs().values())
+            ):
+                nothing = f"{part.info.changes} nothing changes in layers up to {last}"
+                raise RequestError(f"{nothing}: request a later layer, or omit --without")
         if request.predict:
             self.warn_of_outputs()
 
     def warn_of_outputs(self) -> None:
         """Give a Notice for each prediction that is missing although config.json names its task."""
-        from attncli.models.outputs import notices
-
-        for notice in notices(self):
-            warnings.warn(notice, Notice, stacklevel=3)
-
-    def _check_silenced(self, request: Request) -> None:
-        """Raises RequestError if no requested result depends on the silenced heads."""
-        last = max(self.select_layers(request.layers))
-        if min(self.silenced_heads)[0] < last:
-            return
-        if not (request.predict and any(one.kind != "embedding" for one in self.outputs().values())):
-            nothing = f"{self.info.changes} nothing changes in layers up to {last}"
-            raise RequestError(f"{nothing}: request a later layer, or omit --without")
+        for name in ("heads", "classes", "tokens", "span"):
+            if name in self.available_outputs.refused:
+                warnings.warn(f"no prediction: {self.available_outputs.refused[name]}", Notice, stacklevel=3)
 
     def fitting(
         self, groups: Iterable[Iterable[Tokens]], request: Request, masks: int = 1, copies: float = 0
@@ -515,13 +515,6 @@ class Engine(Walker):
 def check_model(model: object) -> None:
     """Raises TypeError unless `model` is a model, for example if it is a name."""
     check_instance("model", model, Engine, "open one with attncli.load_model(name)")
-
-
-def _with_bar(records: Iterator[AttentionRecord], texts: Iterable[str]) -> Iterable[AttentionRecord]:
-    """Yield the records with a progress bar on stderr, one step per text."""
-    from tqdm.auto import tqdm
-
-    return tqdm(records, total=len(texts) if isinstance(texts, Sized) else None, unit=" texts")
 
 
 def _renamed(called: str, former: dict[str, Any]) -> NamedHeads:

@@ -28,7 +28,7 @@ from attncli.models.families.family import Head, Turned, tensors_of
 from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.own_model import OwnModel, find_heads, pairs, rates
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
-from attncli.models.weights import Checkpoint, read_parts
+from attncli.models.weights import Checkpoint, read_parameters
 from attncli.record import AttentionRecord, Request
 from attncli.record.parts import PredictionSummary
 from attncli.text.tokenizer import Tokenizer
@@ -401,7 +401,7 @@ def load_parameters(checkpoint: Checkpoint, network: Network, module: str) -> No
     """
     start = f"{module}."
     names = [name.removeprefix(start) for name in network.shapes() if name.startswith(start)]
-    read = read_parts(checkpoint, network.config, module, names, np.dtype("float32"))
+    read = read_parameters(checkpoint, network.config, module, names, np.dtype("float32"))
     network.stacked.update({start + name: some for name, some in read.items() if len(some) > 1})
     network.parameters.update({start + name: some[0] for name, some in read.items() if len(some) == 1})
 

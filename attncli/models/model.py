@@ -23,7 +23,6 @@ from attncli.models.output import CLS, MEAN, AvailableOutputs, Output
 from attncli.models.output import LAST as LAST_TOKEN
 from attncli.models.outputs import (
     HeadNetwork,
-    empty_head,
     function_of,
     labels_of,
     places_of,
@@ -154,7 +153,8 @@ def load_parameters(
     part = network.get_submodule(module)
     names = [name for name, _ in part.named_parameters()]
     read = read_parameters(checkpoint, network.config, module, names, dtype)
-    part.load_state_dict({name: value.to(device) for name, value in read.items()}, assign=True)
+    stacked = {name: some[0] if len(some) == 1 else torch.cat(some) for name, some in read.items()}
+    part.load_state_dict({name: value.to(device) for name, value in stacked.items()}, assign=True)
 
 
 def require_own(model: object) -> Model:
@@ -213,7 +213,8 @@ def _head_output(model: Model, head: Head, data: Mapping[str, Any]) -> Output:
     config = model.config
     named = None if head.kind in ("words", "next") else list(head.labels or labels_of(data))
     count = config.vocab_size if named is None else len(named)
-    network = empty_head(head, config, count)
+    with torch.device("meta"):
+        network = HeadNetwork(head, config, count)
     places = places_of(head, config, tied=data.get("tie_word_embeddings", True) is True)
     sources = sources_of(network, places, model.checkpoint)
     return Output(

@@ -100,11 +100,7 @@ class OwnModel(Engine):
         return mask
 
     def walk(
-        self,
-        rows: Rows,
-        taps: Sequence[Tap] = (),
-        ending: Ending | None = None,
-        beginning: Beginning | None = None,
+        self, rows: Rows, taps: Sequence[Tap] = (), ending: Ending | None = None, beginning: Beginning | None = None
     ) -> Iterator[Array]:
         """Walk through the network (`attncli.models.walk.walk`), whose layers have already been read (`need`).
 

@@ -149,22 +149,17 @@ def _grouped_masks(masks: Sequence[LayerMask | None], axes: Axes, place: int, de
 def _unit_mask(mask: LayerMask | None, axes: Axes, place: int, device: Any) -> Bools:
     if mask is None:
         return np.ones((len(axes.queries), len(axes.keys)), bool)
+    mask, every = mask.some_texts(slice(place, place + 1)), slice(0, axes.keys.text)
     counts = np.zeros((len(axes.queries), len(axes.keys)))
-    for queries, keys, rows in _mask_blocks(mask.some_texts(slice(place, place + 1)), axes, device):
-        units, key_units, sums = between_units(axes, queries, keys, rows)
-        counts[units, key_units] += sums
-    return counts > 0
-
-
-def _mask_blocks(mask: LayerMask, axes: Axes, device: Any) -> Iterable[tuple[slice, slice, Floats]]:
-    """Yield the queries of a text in steps, with the keys that they may see, and 1 for allowed cells, else 0."""
-    every = slice(0, axes.keys.text)
     for queries in query_steps(axes.queries.text, axes.keys.text):
         keys = every if mask.window is None else mask.window.visible_keys(queries, every)
         allowed = mask.of(queries, keys, device)
         assert allowed is not None  # a mask that hides nothing is None
         rows = as_numpy(allowed)[0, 0]
-        yield queries, keys, np.broadcast_to(rows, (queries.stop - queries.start, rows.shape[-1])).astype(np.float32)
+        rows = np.broadcast_to(rows, (queries.stop - queries.start, rows.shape[-1])).astype(np.float32)
+        units, key_units, sums = between_units(axes, queries, keys, rows)
+        counts[units, key_units] += sums
+    return counts > 0
 
 
 def as_record(model: Walker, taken: TextResult, request: Request) -> AttentionRecord:

@@ -312,11 +312,12 @@ class TransformersModel(InTorch):
         return self.ready(tokens, target)
 
     def decoder_input(self, read: Tokens, target: str | None) -> tuple[Tokens, list[int]]:
-        """Return the decoder's input for writing a target or its own greedy output, and the ids that it writes."""
-        return self.generated_input(self.inputs([read], "padding")) if target is None else self.target_input(target)
+        """Return the decoder's input for writing a target or its own greedy output, and the ids that it writes.
 
-    def target_input(self, target: str) -> tuple[Tokens, list[int]]:
-        """Return the decoder's input for a target: the start token, and all target tokens except the last."""
+        The input is the start token, and all written tokens except the last.
+        """
+        if target is None:
+            return self.generated_input(self.inputs([read], "padding"))
         wanted = self.fed.encode(target)
         return self.start_token().joined(wanted.take(range(len(wanted) - 1))), wanted.ids
 
@@ -339,10 +340,7 @@ class TransformersModel(InTorch):
         return Fed(**fed.lists, read=tokens, goal=list(ids))
 
     def generated_input(self, inputs: dict[str, Tensor]) -> tuple[Tokens, list[int]]:
-        """Return the decoder's input for its own greedy output: the start token, and all output tokens except the last.
-
-        The output is deterministic.
-        """
+        """Return the decoder's input for its own greedy output, which is deterministic, and the ids that it writes."""
         longest = min(LONGEST_ANSWER, self.fed.max_tokens)
         with self.running(), torch.inference_mode():
             ids = self.network.generate(
@@ -423,11 +421,7 @@ class TransformersModel(InTorch):
         return where.stop
 
     def walk(
-        self,
-        rows: Rows,
-        taps: Sequence[Tap] = (),
-        ending: Ending | None = None,
-        beginning: Beginning | None = None,
+        self, rows: Rows, taps: Sequence[Tap] = (), ending: Ending | None = None, beginning: Beginning | None = None
     ) -> Iterator[Tensor]:
         """Walk through the network run by run. Yields the input embeddings and, without an ending, the last layer's
         output.

@@ -225,11 +225,7 @@ class Walker(ABC):
 
     @abstractmethod
     def walk(
-        self,
-        rows: Rows,
-        taps: Sequence[Tap] = (),
-        ending: Ending | None = None,
-        beginning: Beginning | None = None,
+        self, rows: Rows, taps: Sequence[Tap] = (), ending: Ending | None = None, beginning: Beginning | None = None
     ) -> Iterator[Array]:
         """Walk through the network. Yields x `[row, hidden_size]`: first the input of the first layer, last the output
         of the last layer (`Rows.texts`, `Rows.last`). Arguments as for `attncli.models.walk.walk`.
