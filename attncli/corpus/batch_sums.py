@@ -6,7 +6,7 @@ The walk is that of `Model.take`. How texts become batches is in `attncli.corpus
 import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
+from itertools import product, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -97,7 +97,6 @@ class _Met(NamedTuple):
     lengths: Tensor | None
 
     def text(self, place: int) -> "_Met":
-        """Return the heads on one of the texts."""
         one = slice(place, place + 1)
         return _Met(self.block.some_texts(one), None if self.lengths is None else self.lengths[one])
 
@@ -150,7 +149,6 @@ class BlockSums(Tap):
                 yield part
 
     def room(self, part: Block) -> Tensor:
-        """Return the memory that every part uses again."""
         assert self.part is not None
         return self.part[1][0]
 
@@ -171,9 +169,7 @@ class BlockSums(Tap):
         units, made = self.units[run], self.blocks[run]
         if made is not None:
             return made
-        if reach is None or self.words or len(units.windows) > 1:
-            return units.counted()
-        return units.near(reach)
+        return units.counted(None if self.words or len(units.windows) > 1 else reach)
 
     def together(self, block: Block) -> Iterator[slice]:
         """Yield the heads in groups whose weights fit into memory."""
@@ -188,8 +184,8 @@ class BlockSums(Tap):
         if lengths is not None:
             weights = torch.mul(weights, lengths[..., None, :], out=spare[0])
         weights = units.merged(weights, queries)
-        if lengths is not None:
-            _divide_rows(weights)
+        if lengths is not None:  # a row of zeros stays one
+            weights.div_(weights.sum(dim=-1, keepdim=True).clamp_min_(torch.finfo(weights.dtype).tiny))
         return weights
 
     def uniform_sums(self) -> tuple[Doubles, Doubles]:
@@ -271,7 +267,6 @@ class Units:
 
     @property
     def is_one_block(self) -> bool:
-        """Return whether one block holds all queries."""
         return self.block >= self.length
 
     def blocks(self) -> Iterator[slice]:
@@ -284,15 +279,14 @@ class Units:
             yield slice(start, end)
             start = end
 
-    def counted(self) -> Iterator[_Queries]:
-        """Yield the blocks, and what their weights count for."""
-        for block in self.blocks():
-            yield _Queries(block, slice(0, self.length), self.factors(block), self.counts(block))
+    def counted(self, reach: Reach | None = None) -> Iterator[_Queries]:
+        """Yield the blocks, and what their weights count for.
 
-    def near(self, reach: Reach) -> Iterator[_Queries]:
-        """Yield the blocks of one long window in a layer with a `reach`, without keys that no query of a block sees."""
+        reach: of a layer, for one long window; keys that no query of a block sees are left out.
+        """
         every = slice(0, self.length)
-        for queries, keys in bands(reach, every, every):
+        blocks = zip(self.blocks(), repeat(every)) if reach is None else bands(reach, every, every)
+        for queries, keys in blocks:
             yield _Queries(queries, keys, self.factors(queries, keys), self.counts(queries))
 
     def rows(self, block: slice) -> slice:
@@ -370,11 +364,6 @@ class Units:
 
 
 # --- sums of weights ----------------------------------------------------------------------------------
-
-
-def _divide_rows(norms: Tensor) -> None:
-    """Divide each row `[..., key]` by its sum, in place; a row of zeros stays one."""
-    norms.div_(norms.sum(dim=-1, keepdim=True).clamp_min_(torch.finfo(norms.dtype).tiny))
 
 
 def reduced(weights: Tensor, logarithms: Tensor, factors: Tensor, counts: Tensor) -> Tensor:

@@ -86,7 +86,6 @@ class Local:
                 os.close(handle)
 
     def names(self) -> set[str]:
-        """Return the names of all files."""
         try:
             with os.scandir(self.path) as entries:
                 return {entry.name for entry in entries}
@@ -160,7 +159,6 @@ def _lock(handle: int) -> None:
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    """Return True if an open file is still the one at `path`."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:

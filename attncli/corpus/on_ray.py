@@ -66,7 +66,6 @@ def on_ray(address: str | None, workers: int | None = None, gpus: float = 0.0) -
 
 
 def _import_ray() -> Any:
-    """Return Ray. Raises RequestError if it is not installed."""
     for name, seconds in TRIED.items():
         os.environ.setdefault(name, seconds)
     try:

@@ -62,14 +62,12 @@ class Pace:
 
     @classmethod
     def on(cls, device: str, **changes: Any) -> "Pace":
-        """Return the pace for a device of this type, on this machine."""
         tokens = TOKENS_A_CORE if device == "cpu" else BATCH_TOKENS[device]
         weights = BLOCK_WEIGHTS.get(device, BLOCK_WEIGHTS["cpu"])
         return replace(cls(tokens, weights, min(MOST_THREADS, torch.get_num_threads())), **changes)
 
     @property
     def numbers(self) -> dict[str, int]:
-        """The sizes as whole numbers by name."""
         return {name: int(value) for name, value in asdict(self).items() if value is not None}
 
     @classmethod
@@ -112,20 +110,16 @@ class Reducer:
 
     @property
     def info(self) -> ModelInfo:
-        """The model with the layers and heads that are counted."""
         return self.model.info_of(self.which)
 
     @property
     def kind(self) -> str:
-        """The kind of attention that is counted, as in a record."""
         return self.model.kind(self.which)
 
     def nothing(self) -> Sums:
-        """Return the sums of no text."""
         return Sums.nothing(self.info.layers, self.info.heads, self.counting.distances)
 
     def statistics(self, sums: Sums, partial: bool = False) -> Statistics:
-        """Return the statistics of the sums of at least one text."""
         return Statistics.of(sums, self.info, self.counting, partial, self.kind)
 
     def reduce(self, texts: Iterable[Iterable[Window]]) -> Sums:
@@ -145,7 +139,9 @@ class Reducer:
             for group in groups(texts):
                 of = {window.text: window.of for window in group if window.of is not None}
                 cut = batches(group, self.batch_tokens)
-                self._prepare(len(cut))
+                laid_out = len(cut) >= OFTEN if self.pace.laid_out is None else self.pace.laid_out
+                if laid_out and isinstance(self.model, Model):
+                    lay_out(self.model.network)
                 for batch, parts in zip(cut, parts_of(cut), strict=True):
                     for window, part in zip(batch, parts, strict=True):
                         count, so_far = begun.pop(window.text, (0, None))
@@ -157,12 +153,6 @@ class Reducer:
                     yield sums
                 group.clear()  # before the next ones are read
                 cut.clear()
-
-    def _prepare(self, batches: int) -> None:
-        """Lay out the weights if there are enough batches."""
-        wanted = batches >= OFTEN if self.pace.laid_out is None else self.pace.laid_out
-        if wanted and isinstance(self.model, Model):
-            lay_out(self.model.network)
 
     @contextmanager
     def _workers(self) -> Iterator[Parts]:
@@ -250,7 +240,6 @@ class _RecordSums:
         return [self._part(window, record) for window, record in zip(batch, records, strict=True)]
 
     def _part(self, window: Window, record: AttentionRecord) -> Sums:
-        """Return the sums of one window."""
         if record.tokens is not window.tokens:
             # the text that was written takes the place of the window that was read
             window = Window.uncut(record.tokens, window.text, window.of)

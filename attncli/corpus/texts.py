@@ -197,14 +197,12 @@ class Choosing(ABC):
         return
 
     def takes(self, place: int, content: str) -> bool:
-        """Return whether the text at a place is in the sample."""
         if self.sample is None:
             return True
         drawn = blake2b(f"{self.seed} {place} ".encode() + content.encode("utf-8", "surrogatepass"), digest_size=8)
         return int.from_bytes(drawn.digest(), "big") < self.sample * 2**64
 
     def first(self, texts: Iterable[Text]) -> Iterator[Text]:
-        """Yield texts up to the limit."""
         return islice(texts, self.limit)
 
     @abstractmethod
@@ -294,7 +292,6 @@ class TextFormat(Choosing):
         return (line for line in self._all_texts(piece) if line.text and self.takes(line.at, line.text))
 
     def _all_texts(self, piece: Piece) -> Iterator[Line]:
-        """Yield all texts of a piece."""
         name, json = piece.input.name, self.json or is_json(piece.input.name)
         if self.paragraphs and (json or is_table(name)):
             raise RequestError(
@@ -307,7 +304,6 @@ class TextFormat(Choosing):
         return (text for line in lines(piece) if (text := self._text_of(line, line.at, json)))
 
     def _rows(self, piece: Piece) -> Iterator[Line]:
-        """Yield the texts of a table."""
         for row, text in rows(piece, self.field or FIELD):
             line = Line(_Spot(piece.input, 0, row + 1, "row"), row, "")
             if isinstance(text, Bad):
@@ -370,7 +366,6 @@ class TextFormat(Choosing):
 
 
 def _joined(parts: list[Line]) -> Iterator[Line]:
-    """Yield the lines of a paragraph as one text, if there are any."""
     if parts:
         yield parts[0]._replace(text=" ".join(part.text for part in parts))
 

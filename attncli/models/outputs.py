@@ -361,7 +361,6 @@ def _empty_dense(module: Module, size: int) -> Linear:
 
 
 def _load_dense(model: Walker, module: Module, made: Linear) -> Linear:
-    """Load the parameters. Raises RequestError if tensors are missing, damaged or misshapen."""
     checkpoint = open_checkpoint(module.folder)
     read = {}
     for name, parameter in made.named_parameters():

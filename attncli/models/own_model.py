@@ -53,7 +53,6 @@ class OwnModel(Engine):
 
     @property
     def silenced_heads(self) -> list[tuple[int, int]]:
-        """Return the heads, (layer, head), whose outputs are 0."""
         heads: list[tuple[int, int]] = self.network.silenced_heads
         return heads
 

@@ -182,7 +182,6 @@ class TransformersModel(InTorch):
 
     @property
     def tapped(self) -> Places:
-        """Return the places where our function is called. Call `of_part` first."""
         assert self.places is not None
         return self.places
 
@@ -295,7 +294,6 @@ class TransformersModel(InTorch):
 
     @cached_property
     def fed(self) -> Tokenizer:
-        """Return the tokenizer for the decoder's input."""
         return self.cutter("decoder")
 
     def ready(self, tokens: Tokens, target: str | None = None) -> Tokens:
@@ -382,8 +380,7 @@ class TransformersModel(InTorch):
         with on_text_alone("transformers can't run", self.place, self.network.config):
             yield
 
-    def need(self, layers: int) -> None:
-        """Do nothing: the network is already loaded."""
+    def need(self, layers: int) -> None: ...
 
     def rows(
         self,

@@ -124,7 +124,6 @@ class Trial:
 
     @contextmanager
     def watching(self, network: nn.Module) -> Iterator[None]:
-        """Watch the modules of a network that may be W_O."""
         from transformers.pytorch_utils import Conv1D
 
         linear = [module for module in network.modules() if isinstance(module, nn.Linear | Conv1D)]
@@ -431,7 +430,6 @@ class Places:
 
 
 def _looks_ahead(block: Block) -> bool:
-    """Return True if a token attends to later ones."""
     return block.mask is None or block.mask.shown is None or bool(block.mask.shown.triu(1).any())
 
 

@@ -194,8 +194,7 @@ class Walker(ABC):
 
     @property
     @abstractmethod
-    def info(self) -> ModelInfo:
-        """Return the model's description in records."""
+    def info(self) -> ModelInfo: ...
 
     @property
     @abstractmethod
@@ -236,8 +235,7 @@ class Walker(ABC):
         """Read the embeddings and the first `layers` layers if necessary."""
 
     @abstractmethod
-    def find_outputs(self) -> "AvailableOutputs":
-        """Find the checkpoint's outputs."""
+    def find_outputs(self) -> "AvailableOutputs": ...
 
     @abstractmethod
     def predicts(self, texts: Sequence[Tokens]) -> bool:
@@ -283,13 +281,11 @@ class Walker(ABC):
 
     @property
     @abstractmethod
-    def map_dtype(self) -> Any:
-        """Return the dtype of maps."""
+    def map_dtype(self) -> Any: ...
 
     @property
     @abstractmethod
-    def batch_tokens(self) -> int:
-        """Return the number of tokens in a batch."""
+    def batch_tokens(self) -> int: ...
 
     @abstractmethod
     def array(self, shape: Sequence[int], zeros: bool = False, maps: bool = False) -> Array:
