@@ -1,7 +1,7 @@
 """Instant: the network of an encoder or a decoder in NumPy, so that short texts are answered before torch is imported.
 
 Importing torch takes longer than everything else that a short text needs. The walk through the layers
-(`attncli.models.walk.walk`), the place where queries meet keys (`attncli.models.meeting.meet`) and the taps are the
+(`attncli.models.walk.walk`), the place where queries meet keys (`attncli.models.block.meet`) and the taps are the
 same as in torch. This file has what they call: embeddings, a layer's parts, the softmax. The weights are mapped from
 the checkpoint, by the same names (`attncli.models.families`).
 

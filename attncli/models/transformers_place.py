@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from attncli.attention import MASKS, self_mask
 from attncli.attention.masks import Rule
 from attncli.base.errors import RequestError
-from attncli.models.block import Block, Tap
-from attncli.models.meeting import meet
+from attncli.models.block import Block, Tap, meet
 from attncli.models.rows import LayerMask, Run
 from attncli.models.weighing import weigh
 

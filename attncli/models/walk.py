@@ -8,7 +8,7 @@
       │                                     ▼
       └── layer.after ◄── heads joined ◄── meet(block, taps)
 
-Queries meet keys in `attncli.models.meeting.meet`. Taps (`attncli.models.block.Tap`) read or change its results.
+Queries meet keys in `attncli.models.block.meet`. Taps (`attncli.models.block.Tap`) read or change its results.
 
 A `Walker` is a network with its tokenizer that can be walked: attncli's own, or one of transformers.
 """
@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.base.arrays import Array, Ints, empty, library, on_cpu
 from attncli.base.errors import RequestError
-from attncli.models.block import Block, Tap
+from attncli.models.block import Block, Tap, meet
 from attncli.models.hub import Place
-from attncli.models.meeting import meet
 from attncli.models.rows import OwnRows, Rows, every_text
 from attncli.models.taps import Gates
 from attncli.record import ModelInfo
