@@ -31,7 +31,7 @@ class OfModel(Work[Total]):
         return replace(self, model=None)
 
     def open_model(self) -> "Engine":
-        """Return the model. Raises RequestError as `Opening.again`."""
+        """Return the model. Raises RequestError as `Opening.reopen`."""
         return self.opening.reopen(self.model, self.options["model"])
 
 

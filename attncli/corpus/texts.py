@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count, islice, takewhile
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple
 
 from attncli.base.errors import Notice, RequestError, no_notices
 from attncli.base.printable import first_line, quoted
@@ -24,8 +24,6 @@ FIELD = "text"  # the field or column that holds the text, unless another is nam
 LONGEST = 2**26  # bytes of a line, or of a block of lines: all of it is in memory
 TOO_LONG = f"longer than {LONGEST >> 20} MB: put a text on each line, or cut it"
 REMEMBERED = 64  # files of which some line number is kept
-
-Text = TypeVar("Text")
 
 # --- lines, and blocks of lines between empty ones ------------------------------------------------------
 
@@ -202,9 +200,6 @@ class Choosing(ABC):
         drawn = blake2b(f"{self.seed} {place} ".encode() + content.encode("utf-8", "surrogatepass"), digest_size=8)
         return int.from_bytes(drawn.digest(), "big") < self.sample * 2**64
 
-    def first(self, texts: Iterable[Text]) -> Iterator[Text]:
-        return islice(texts, self.limit)
-
     @abstractmethod
     def places(self, piece: Piece) -> Iterator[int]:
         """Yield the place of each text of a piece that is taken, whatever the limit."""
@@ -282,7 +277,7 @@ class TextFormat(Choosing):
         Raises RequestError, with file and line, for a line that is not UTF-8 or longer than LONGEST, for one that is
         no JSON object with the field, and for a table without the column; BadFile for a file that can't be read.
         """
-        return self.first(line for piece in pieces for line in self.chosen_texts(piece))
+        return islice((line for piece in pieces for line in self.chosen_texts(piece)), self.limit)
 
     def places(self, piece: Piece) -> Iterator[int]:
         return (line.at for line in self.chosen_texts(piece))

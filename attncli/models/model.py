@@ -187,23 +187,17 @@ def find_outputs(model: Model) -> AvailableOutputs:
     except RequestError as error:
         found.refused["heads"] = str(error)
         heads = {}
-    for name, head in heads.items():
-        if not head.alone:
-            _add_output(found, name, partial(_head_output, model, head, data))
+    makers: list[tuple[str, Callable[[], Output]]]
+    makers = [(name, partial(_head_output, model, head, data)) for name, head in heads.items()]
     if (model.place.path / MODULES_FILE).is_file():
-        _add_output(found, "embedding", partial(sentence_embedding, model))
-    for name, head in heads.items():
-        if head.alone:
-            _add_output(found, name, partial(_head_output, model, head, data))
+        named = sum(not head.alone for head in heads.values())
+        makers.insert(named, ("embedding", partial(sentence_embedding, model)))
+    for name, make in makers:
+        try:
+            found.outputs[name] = make()
+        except RequestError as error:
+            found.refused[name] = str(error)
     return found
-
-
-def _add_output(found: AvailableOutputs, name: str, make: Callable[[], Output]) -> None:
-    """Add an output, or the reason why it is missing."""
-    try:
-        found.outputs[name] = make()
-    except RequestError as error:
-        found.refused[name] = str(error)
 
 
 def _head_output(model: Model, head: Head, data: Mapping[str, Any]) -> Output:

@@ -101,10 +101,6 @@ class OwnModel(Engine):
     def walk(
         self, rows: Rows, taps: Sequence[Tap] = (), ending: Ending | None = None, beginning: Beginning | None = None
     ) -> Iterator[Array]:
-        """Walk through the network (`attncli.models.walk.walk`), whose layers have already been read (`need`).
-
-        Yields x before the first layer and after every layer.
-        """
         assert isinstance(rows, OwnRows)
         return walk(self.network, rows, taps, ending, beginning)
 
@@ -113,9 +109,6 @@ class OwnModel(Engine):
         """Read one part of the network from the checkpoint: "embeddings", "layers.3"."""
 
     def need(self, layers: int) -> None:
-        """Read the embeddings and the first `layers` layers if necessary. With all layers, also read the modules after
-        them.
-        """
         for module in self.network.parts_of(layers):
             if not self.needed[module]:
                 self.read(module)

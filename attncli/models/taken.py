@@ -88,16 +88,13 @@ class _RequestTaps:
         self.maps: Maps | None = None
         self.grouped: GroupedMaps | None = None
         self.lengths: Lengths | None = None
-        self.vectors: QueriesAndKeys | None = None
-        self.terms: Terms | None = None
         if all(one.are_complete for one in axes):
             self.maps = Maps(rows.runs, asked.layers, asked.heads, empty_map)
             self.lengths = Lengths(rows.runs, asked.layers, asked.heads, empty_map) if norms else None
         else:
             self.grouped = GroupedMaps(axes, asked.layers, asked.heads, partial(zeros, maps=True), norms)
-        if asked.vectors:
-            self.vectors = QueriesAndKeys(rows.runs, asked.vectors, model.head_dim, model.array)
-            self.terms = Terms(rows.runs, asked.vectors, partial(zeros, maps=True))
+        self.vectors = QueriesAndKeys(rows.runs, asked.vectors, model.head_dim, model.array)
+        self.terms = Terms(rows.runs, asked.vectors, partial(zeros, maps=True))
 
     @property
     def taps(self) -> list[Tap]:
@@ -114,8 +111,6 @@ class _RequestTaps:
 
     def vectors_of(self, run: Run, place: int) -> tuple[tuple[Array, Array], Doubles, Floats, dict[str, Array]]:
         """Return the stored results of the text at a place: queries and keys, scales, sinks, and terms by name."""
-        if self.vectors is None or self.terms is None:
-            return (self.model.array((0, run.length, 0)),) * 2, np.empty(0), np.empty(0, np.float32), {}
         query, key = self.vectors.kept[run.number]
         terms = {name: term[place] for name, term in self.terms.kept[run.number].items()}
         sinks = np.array(self.vectors.sinks, np.float32)

@@ -225,13 +225,14 @@ class Walker(ABC):
     def walk(
         self, rows: Rows, taps: Sequence[Tap] = (), ending: Ending | None = None, beginning: Beginning | None = None
     ) -> Iterator[Array]:
-        """Walk through the network. Yields x `[row, hidden_size]`: first the input of the first layer, last the output
-        of the last layer (`Rows.texts`, `Rows.last`). Arguments as for `attncli.models.walk.walk`.
+        """Walk through the network, whose layers have been read (`need`). Yields x `[row, hidden_size]`: first the
+        input of the first layer, last the output of the last layer (`Rows.texts`, `Rows.last`). Arguments as for
+        `attncli.models.walk.walk`.
         """
 
     @abstractmethod
     def need(self, layers: int) -> None:
-        """Read the embeddings and the first `layers` layers if necessary."""
+        """Read the embeddings and the first `layers` layers if necessary; with all layers, also what follows them."""
 
     @abstractmethod
     def find_outputs(self) -> "AvailableOutputs": ...

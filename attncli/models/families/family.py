@@ -368,11 +368,6 @@ class Head:
 Heads = Mapping[str, Head]
 
 
-def no_heads(values: Values) -> Heads:
-    """Return no heads, for a family with only an encoder."""
-    return {}
-
-
 def classes(*parts: Dense | Norm, scores: str = "classifier", reads: str = FIRST) -> Head:
     """Return a head with classes of a text or a pair of texts."""
     return Head("classes", reads, parts, Scores(scores), "ForSequenceClassification")
@@ -393,18 +388,14 @@ def words(*parts: Dense | Norm, scores: Scores) -> Head:
     return Head("words", EACH, parts, scores, "ForMaskedLM", alone=True)
 
 
-def next_token(softcap: float | None = None, tied: bool = True) -> Head:
-    """Return a language model's head: the token after each token."""
-    return Head("next", EACH, (), Scores("lm_head", (), tied, softcap), ("ForCausalLM", "LMHeadModel"), alone=True)
-
-
 def decoder_heads(softcap: float | None = None, tied: bool = True) -> Heads:
-    """Return the heads that transformers has for decoders."""
+    """Return the heads that transformers has for decoders. "next" is the token after each token."""
+    scores = Scores("lm_head", (), tied, softcap)
     return {
         "classes": Head("classes", LAST, (), Scores("score", ()), "ForSequenceClassification"),
         "tokens": Head("tokens", EACH, (), Scores("score"), "ForTokenClassification"),
         "span": span(),
-        "next": next_token(softcap, tied),
+        "next": Head("next", EACH, (), scores, ("ForCausalLM", "LMHeadModel"), alone=True),
     }
 
 
@@ -502,11 +493,6 @@ def transpose(name: str) -> Source:
     return Source((name,), transposed=True)
 
 
-def unchanged(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a config.json that already has transformers' keys."""
-    return data
-
-
 class Published(NamedTuple):
     """The files of a family published before transformers had its network, described as in `Family`.
 
@@ -516,12 +502,7 @@ class Published(NamedTuple):
 
     tensors: Mapping[str, Source]
     prefix: str
-    native: Callable[[Mapping[str, Any]], Mapping[str, Any]] = unchanged
-
-
-def no_settings(values: Values) -> dict[str, Any]:
-    """Return no settings, for a family whose config.json has BERT's keys only."""
-    return {}
+    native: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda data: data
 
 
 @dataclass(frozen=True)
@@ -548,9 +529,9 @@ class Family:
     prefix: str
     body: tuple[str, ...] = ("embeddings.", "encoder.")
     keys: Mapping[str, str | None] = field(default_factory=dict)
-    settings: Callable[[Values], dict[str, Any]] = no_settings
+    settings: Callable[[Values], dict[str, Any]] = lambda values: {}
     tokenizer: str | None = None
-    heads: Callable[[Values], Heads] = no_heads
+    heads: Callable[[Values], Heads] = lambda values: {}
     published: Published | None = None
     other_prefix: str | None = None
 
