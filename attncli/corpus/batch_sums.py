@@ -163,9 +163,7 @@ class BlockSums(Tap):
         self.totals[np.ix_(part.text_numbers, [part.layer], part.numbers)] += sums[:, None]
 
     def blocks_of(self, run: int, reach: Reach | None) -> "Iterable[_Queries]":
-        """Return the queries of a run in blocks. One long window in a layer with a `reach` has only the keys that these
-        can see.
-        """
+        """Return the queries of a run in blocks; with a `reach`, those of one long window without keys out of it."""
         units, made = self.units[run], self.blocks[run]
         if made is not None:
             return made
@@ -189,9 +187,7 @@ class BlockSums(Tap):
         return weights
 
     def uniform_sums(self) -> tuple[Doubles, Doubles]:
-        """Return the entropy of uniform attention, `[window, layer]`, and its figures in LINEAR,
-        `[window, layer, figure]`.
-        """
+        """Return uniform attention's entropy, `[window, layer]`, and figures in LINEAR, `[window, layer, figure]`."""
         limits, linear = np.zeros(self.totals.shape[:2]), np.zeros((*self.totals.shape[:2], len(LINEAR)))
         for run, units in zip(self.rows.runs, self.units, strict=True):
             shared: dict[int, tuple[Doubles, Doubles]] = {}
@@ -298,9 +294,7 @@ class Units:
         return slice(int(self.word_of[0, block.start]), int(self.word_of[0, block.stop - 1]) + 1)
 
     def factors(self, block: slice, keys: slice = EVERY) -> Tensor:
-        """Return the factors of a block's weights in all windows, `[window, figure, query, key]`; `keys` only with a
-        single window.
-        """
+        """Return the factors of a block's weights, `[window, figure, query, key]`; `keys` only with a single window."""
         rows = self.rows(block)
         if len(self.windows) == 1:
             return torch.from_numpy(factors(self.windows[0], rows.start, rows.stop, keys))[None].to(self.device)

@@ -236,8 +236,7 @@ class _ByAddress:
     def content(self, file: Input) -> bytes:
         files, path = filesystem(file.at)
         with convert_errors("can't read", file.name):
-            content: bytes = files.cat_file(path)
-            return content
+            return files.cat_file(path)
 
 
 Store = Here | _ByAddress

@@ -110,9 +110,7 @@ class Where:
             check_cluster(self.address)
 
     def check(self, inputs: Sequence[Input]) -> None:
-        """Raises RequestError for an input that would have to be read again or elsewhere and can't be, and as
-        `check_cluster`.
-        """
+        """Raises RequestError for a stream that must be read twice or elsewhere, and as `check_cluster`."""
         apart = self.on_ray or self.workers is not None
         if (apart or self.state is not None) and any(one.is_stream for one in inputs):
             option = "--state" if self.state is not None else "--on" if self.on_ray else "--workers"

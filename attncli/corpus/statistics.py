@@ -149,13 +149,11 @@ class Statistics:
 
     def figure(self, name: str) -> Doubles:
         """Return one figure of all heads, `[layer, head]`."""
-        one: Doubles = self.figures[..., FIGURES.index(name)]
-        return one
+        return self.figures[..., FIGURES.index(name)]
 
     def spread_of(self, name: str) -> Doubles:
         """Return the spread of one figure of all heads, `[layer, head]`."""
-        one: Doubles = self.spread[..., FIGURES.index(name)]
-        return one
+        return self.spread[..., FIGURES.index(name)]
 
     def save(self, path: str | Path) -> None:
         """Save as .json, .csv (a row per head) or .npz. Raises RequestError for another suffix."""

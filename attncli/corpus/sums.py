@@ -219,8 +219,7 @@ def divergence_sums(weights: Floats) -> Doubles:
 def _entropies(weights: Floats) -> Doubles:
     """Return the sum over queries of each head's entropy, in single precision because there are many pairs."""
     logs = np.log(np.maximum(weights, LEAST))
-    sums: Doubles = -(weights * logs).sum(axis=-1).sum(axis=-1, dtype=np.float64)
-    return sums
+    return -(weights * logs).sum(axis=-1).sum(axis=-1, dtype=np.float64)
 
 
 def embedded(metric: Doubles) -> Doubles:

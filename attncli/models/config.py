@@ -183,9 +183,7 @@ class ModelConfig:
 
     @classmethod
     def from_file(cls, path: Path) -> "ModelConfig":
-        """Read a config.json. Raises RequestError if it is missing or garbled, and NoOwnNetwork if it belongs to no
-        supported family.
-        """
+        """Read a config.json. Raises RequestError if it is missing or garbled, and NoOwnNetwork for other families."""
         data = read_config(path)
         try:
             return cls.from_dict(data)

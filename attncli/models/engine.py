@@ -140,10 +140,7 @@ A_PART = {"encoder": "an encoder", "decoder": "a decoder"}
 
 
 def why_no_own_network(place: Place) -> str | None:
-    """Return why attncli has no network for a model; None if it has one.
-
-    Raises RequestError if its configuration can't be read.
-    """
+    """Return why attncli has no network for a model, if so. Raises RequestError if its configuration can't be read."""
     try:
         ModelConfig.from_file(place.path / CONFIG_FILE)
     except NoOwnNetwork as error:
@@ -295,10 +292,7 @@ class Engine(Walker):
         return tokens
 
     def with_answer(self, tokens: Tokens, target: str | None = None) -> Tokens:
-        """Return the query tokens of the part such that the last vectors are those of a decoder's output.
-
-        target: as for `ready`.
-        """
+        """Return the part's query tokens such that the last vectors are those of a decoder's output (see `ready`)."""
         return self.ready(tokens, target)
 
     def writes(self, request: Request) -> bool:
@@ -523,8 +517,7 @@ def _renamed(called: str, former: dict[str, Any]) -> NamedHeads:
         if name != FORMER:
             raise TypeError(f"{called}() got an unexpected keyword argument {name!r}")
     warnings.warn(f"{FORMER} is called vectors now", DeprecationWarning, stacklevel=3)
-    vectors: NamedHeads = former[FORMER]
-    return vectors
+    return former[FORMER]
 
 
 # --- models that taps can observe ------------------------------------------------------------------------

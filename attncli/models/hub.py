@@ -261,9 +261,7 @@ def find(address: str) -> _Folder:
 
 
 def _list_folder(store: "AbstractFileSystem", path: str) -> dict[str, dict[str, Any]]:
-    """Return the store's entries of a folder by name. Only the last part of each name counts, so that nothing can come
-    from elsewhere.
-    """
+    """Return a folder's entries by the last part of their names, so that nothing can come from elsewhere."""
     return {entry["name"].rstrip("/").rpartition("/")[2]: entry for entry in store.ls(path, detail=True)}
 
 
@@ -342,9 +340,7 @@ HUB_ID = re.compile(r"(?!.*(--|\.\.|\.git$))(?=.{3,96}$)[A-Za-z0-9_][\w.-]*/[A-Z
 
 @dataclass(frozen=True)
 class Place:
-    """The location of a model's files. path: of their directory. origin: "directory", "file", "wheel", "cache", "hub"
-    or "address".
-    """
+    """The directory of a model's files. origin: "directory", "file", "wheel", "cache", "hub" or "address"."""
 
     name: str
     path: Path
@@ -522,10 +518,7 @@ def _not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
 
 
 def reachable(repo: str) -> bool:
-    """Return True if the Hub answers within HUB_TIMEOUT.
-
-    Uses a thread, because resolving a host name has no time limit.
-    """
+    """Return True if the Hub answers in time. Uses a thread, because resolving a host name has no time limit."""
     from huggingface_hub import constants, get_session
     from huggingface_hub.utils import build_hf_headers
 

@@ -122,8 +122,7 @@ def named_mask(real: Bools, name: str) -> Bools:
 
         from attncli.attention import MASKS, self_mask
 
-        made: Bools = self_mask(torch.from_numpy(real), *MASKS[name]).numpy()
-        return made
+        return self_mask(torch.from_numpy(real), *MASKS[name]).numpy()
     shown = real[:, None, None, :] if HIDES_PADDING[name] else np.ones_like(real[:1, None, None, :])
     return shown & np.tri(real.shape[1], dtype=bool) if HIDES_FUTURE[name] else shown
 
@@ -409,10 +408,7 @@ MOST_TOKENS = 512  # in a request: with many more, torch is faster although it m
 
 
 class Instant(OwnModel):
-    """A model in NumPy. It answers short texts, and opens the model in torch for everything else.
-
-    awake: returns the model in torch.
-    """
+    """A model in NumPy for short texts. awake: returns the model in torch, which does everything else."""
 
     name = "instant"
     network: Network
@@ -462,9 +458,7 @@ class Instant(OwnModel):
     def attend_tokens(
         self, texts: Iterable[Tokens], request: Request = Request(), taps: Sequence[Tap] = ()
     ) -> Iterator[AttentionRecord]:
-        """Yield a record of each text. torch computes it if they have more than MOST_TOKENS, or if the model predicts
-        anything but the next token.
-        """
+        """Yield a record of each text, from torch for more than MOST_TOKENS or other predictions than a next token."""
         rest, few = iter(texts), list[Tokens]()
         while sum(map(len, few)) <= MOST_TOKENS and (text := next(rest, None)) is not None:
             few.append(text)
@@ -504,8 +498,7 @@ class Instant(OwnModel):
         name = self.scores_name(self.next_token)
         if name is None:
             return self.network.parameters[f"{TABLE}.weight"]
-        weight: Floats = self.checkpoint.read(name, tensors_of(name), self.dtype)
-        return weight
+        return self.checkpoint.read(name, tensors_of(name), self.dtype)
 
     def predicts(self, texts: Sequence[Tokens]) -> bool:
         return self.next_token is not None

@@ -85,9 +85,7 @@ class Model(OwnModel, InTorch):
             load_parameters(self.checkpoint, self.network, module, self.dtype, self.device)
 
     def need(self, layers: int) -> None:
-        """Read the parts for the first `layers` layers if necessary, and pack those that are used OFTEN
-        (`attncli.models.network`).
-        """
+        """Read the first `layers` layers if necessary, and pack those used OFTEN (`attncli.models.network`)."""
         super().need(layers)
         for module in self.network.parts_of(layers):
             if self.needed[module] == OFTEN:
@@ -201,9 +199,7 @@ def find_outputs(model: Model) -> AvailableOutputs:
 
 
 def _head_output(model: Model, head: Head, data: Mapping[str, Any]) -> Output:
-    """Return a head's output. Raises RequestError if tensors are missing or misshapen, or config.json lacks their
-    labels.
-    """
+    """Return a head's output. Raises RequestError if tensors are missing or misshapen, or labels are missing."""
     config = model.config
     named = None if head.kind in ("words", "next") else list(head.labels or labels_of(data))
     count = config.vocab_size if named is None else len(named)

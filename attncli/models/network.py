@@ -162,9 +162,7 @@ def layer_norm(config: ModelConfig, size: int) -> nn.Module:
 
 
 class _Embeddings(nn.Module):
-    """token + segment + position + first task embedding, normalised in most encoders, then projected to the hidden
-    size.
-    """
+    """token + segment + position + first task embedding, usually normalised, then projected to the hidden size."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -273,8 +271,7 @@ class Layer(nn.Module):
 
     def before(self, x: Tensor) -> Tensor:
         """Return the attention's input; x `[row, hidden_size]`."""
-        given: Tensor = self.attention_norm(x) if self.norm_first else x
-        return given
+        return self.attention_norm(x) if self.norm_first else x
 
     def after(self, x: Tensor, attended: Tensor) -> Tensor:
         """Return the layer's output from x and the concatenated outputs of the heads, `[row, hidden_size]`."""
@@ -352,8 +349,7 @@ class _NeighbourMix(nn.Module):
         shown: bool `[text, token, 1]`, False at hidden tokens, which count as 0.
         """
         x = x if shown is None else x * shown
-        mixed: Tensor = self.norm(y + self.function(self.conv(x.mT).mT))
-        return mixed
+        return self.norm(y + self.function(self.conv(x.mT).mT))
 
 
 class Network(nn.Module):

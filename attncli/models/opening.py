@@ -25,9 +25,7 @@ class Opening:
 
     @classmethod
     def of(cls, engine: "Engine") -> "Opening":
-        """Describe how to open an already open model again, also from another working directory. The path of a
-        directory or a file is absolute.
-        """
+        """Describe how to open an open model again, also from another directory: paths of files are absolute."""
         place = engine.place
         path = place.path if place.gguf is None else place.gguf
         name = str(path.absolute()) if place.origin in ("directory", "file") else place.name
@@ -60,9 +58,7 @@ class Opening:
         return engine if self.without is None else engine.without(self.without)
 
     def reopen(self, opened: "Engine | None", sha256: str) -> "Engine":
-        """Return the already open model, or open it. Raises RequestError as `open` does, and if the weights have
-        another digest.
-        """
+        """Return the open model, or open it. Raises RequestError as `open` does, and for weights of another digest."""
         found = self.open() if opened is None else opened
         if found.sha256 != sha256:
             raise RequestError(f"{self.name} is a different model on this machine")

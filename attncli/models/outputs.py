@@ -125,10 +125,7 @@ def places_of(head: Head, config: ModelConfig, tied: bool) -> dict[str, tuple[st
 
 
 def sources_of(network: HeadNetwork, places: dict[str, tuple[str, ...]], checkpoint: Checkpoint) -> dict[str, str]:
-    """Return the tensor to read for each parameter.
-
-    Raises RequestError if one is missing or has another shape than the network's.
-    """
+    """Return the tensor to read for each parameter. Raises RequestError if one is missing or has another shape."""
     sources = {}
     for parameter, names in places.items():
         existing = [name for name in names if name in checkpoint.shapes]
@@ -215,9 +212,7 @@ _LEAST = 3  # tokens: [CLS], a word and [SEP]
 
 
 class _Manner(NamedTuple):
-    """The preparation of texts. prompt: prepended to every text. lower: convert to lower case. most: tokens that are
-    read.
-    """
+    """The preparation of texts. prompt: prepended to each. lower: convert to lower case. most: tokens that are read."""
 
     prompt: str
     lower: bool
@@ -428,9 +423,7 @@ def find_answering(model: Walker, tokens: Tokens) -> tuple[str, Output, list[int
 
 
 def predict_texts(model: Walker, texts: Sequence[Tokens], hidden: Sequence[Tensor]) -> list[PredictionSummary | None]:
-    """Return the predictions for records of all texts from their last hidden states. Raises RequestError as `predict`
-    does.
-    """
+    """Return the predictions for records of texts from their last hidden states. Raises RequestError as `predict`."""
     made: list[PredictionSummary | None] = []
     for tokens, vectors in zip(texts, hidden, strict=True):
         found = find_answering(model, tokens)
@@ -461,5 +454,4 @@ def embed(model: Walker, texts: Sequence[str], mask: str | None = None) -> Numbe
 
 def _as_array(tensor: Tensor) -> Numbers:
     wide = tensor if tensor.dtype == torch.float64 else tensor.float()
-    array: Numbers = wide.detach().cpu().numpy()
-    return array
+    return wide.detach().cpu().numpy()

@@ -53,8 +53,7 @@ class OwnModel(Engine):
 
     @property
     def silenced_heads(self) -> list[tuple[int, int]]:
-        heads: list[tuple[int, int]] = self.network.silenced_heads
-        return heads
+        return self.network.silenced_heads
 
     def info_of(self, which: str | None) -> ModelInfo:
         return ModelInfo(

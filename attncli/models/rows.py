@@ -40,9 +40,7 @@ class LayerMask:
     causal: bool = False
 
     def of(self, queries: slice, keys: slice, device: Any = None) -> Array | None:
-        """Return the mask of some queries and keys: bool `[1 or text, 1 or head, 1 or query, key]`; None if nothing is
-        hidden.
-        """
+        """Return the mask of some queries and keys, bool `[1 or text, 1 or head, 1 or query, key]`; None for none."""
         shown = self.shown
         if shown is not None:
             shown = shown[..., slice(None) if shown.shape[2] == 1 else queries, keys]

@@ -202,10 +202,7 @@ def _check_finite(model: Walker, what: str, weights: Floats, asked: Selected) ->
 
 
 def _check_vectors_finite(model: Walker, arrays: Sequence[Floats], heads: Sequence[tuple[int, int]]) -> None:
-    """Raises RequestError if queries, keys or terms, `[head, ...]` each, are not finite.
-
-    At tokens that the mask hides, weights would not show it.
-    """
+    """Raises RequestError for vectors and terms, `[head, ...]` each, that are not finite, even where hidden."""
     for array in arrays:
         bad = np.flatnonzero(~np.isfinite(array).all(axis=(1, 2)))
         if len(bad):

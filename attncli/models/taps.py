@@ -179,10 +179,7 @@ class ProjectionInputs(Tap):
 
 
 class Outputs(Tap):
-    """Keeps the outputs of all heads.
-
-    kept: by layer and the number of the text `[head, token, head_dim]`.
-    """
+    """Keeps the outputs of all heads. kept: by layer and the number of the text `[head, token, head_dim]`."""
 
     def __init__(self) -> None:
         self.kept: dict[int, dict[int, Array]] = {}

@@ -213,9 +213,7 @@ class TransformersModel(InTorch):
         return len(self.term_names(layer)) * len(tokens) * len(tokens.read if isinstance(tokens, Fed) else tokens)
 
     def select_layers(self, layers: Selection) -> list[int]:
-        """Select layers that have attention. Layers without it, such as those with linear attention, keep their
-        numbers.
-        """
+        """Select layers that have attention. Layers without it, such as linear attention, keep their numbers."""
         there = self.tapped.numbers(self.part)
         chosen = there if layers == "all" else select(layers, self.layers, "layer")
         if absent := [layer for layer in chosen if layer not in there]:

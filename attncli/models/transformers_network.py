@@ -54,16 +54,13 @@ class Backend:
         return self.tokenizer.get_vocab().get(token)
 
     def get_vocab(self) -> dict[str, int]:
-        vocabulary: dict[str, int] = self.tokenizer.get_vocab()
-        return vocabulary
+        return self.tokenizer.get_vocab()
 
     def get_added_tokens_decoder(self) -> dict[int, Any]:
-        added: dict[int, Any] = self.tokenizer.added_tokens_decoder
-        return added
+        return self.tokenizer.added_tokens_decoder
 
     def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
-        text: str = self.tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)
-        return text
+        return self.tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)
 
     def encode(self, text: str, pair: str | None = None, add_special_tokens: bool = True) -> Any:
         texts = {"text_target": text} if self.target else {"text": text, "text_pair": pair}
@@ -220,9 +217,7 @@ def _check_reads_text(place: Place, config: Any) -> None:
 
 @contextmanager
 def on_text_alone(what: str, place: Place, config: Any) -> Iterator[None]:
-    """Convert errors of transformers to one line that begins with `what`, or says that the network also needs pictures
-    or audio.
-    """
+    """Convert errors of transformers to one line: `what`, or that the network also needs pictures or audio."""
     beside = [kind for name, kind in _BESIDE.items() if getattr(config, name, None) is not None]
     try:
         with quiet(), refusals(f"{what} {place.name}"):

@@ -154,13 +154,10 @@ class _TheirOutput(Output):
                 made = self.network(**inputs)
         if self.kind == "span":
             return torch.stack([made.start_logits[0], made.end_logits[0]], dim=-1)
-        logits: Tensor = made.logits[0]
-        return logits
+        return made.logits[0]
 
     def places(self, tokens: Tokens) -> list[int]:
-        """Return the tokens that the output depends on. For classes, gradients show which ones transformers' code
-        reads.
-        """
+        """Return the tokens that the output depends on. For classes, gradients show what transformers' code reads."""
         count = len(tokens.spoken)
         if not self.of_text:
             return list(range(count))

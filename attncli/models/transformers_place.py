@@ -152,8 +152,7 @@ class Trial:
 def by_head(module: Any, block: Block) -> Tensor:
     """Return W_O of a Linear, or of a Conv1D, whose weight is transposed: `[hidden_size, head, head_dim]`."""
     weight = module.weight if isinstance(module, nn.Linear) else module.weight.T
-    by: Tensor = weight.unflatten(1, (len(block.numbers), -1))
-    return by
+    return weight.unflatten(1, (len(block.numbers), -1))
 
 
 _CURRENT: ContextVar[Pass | Trial | None] = ContextVar("the current forward pass", default=None)

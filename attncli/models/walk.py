@@ -139,9 +139,7 @@ def with_idle(rows: Array, idle: int) -> Array:
 
 
 def terms(score: Any, block: Block) -> dict[str, Array]:
-    """Return the terms that a score adds for a block's positions, by name. Each broadcasts to `[text, head, query,
-    key]`.
-    """
+    """Return the terms of a score for a block's positions, by name: each broadcasts to `[text, head, query, key]`."""
     from attncli.attention import Where
 
     return score.terms(block.query, block.key, Where(block.numbers, block.queries, block.keys))
@@ -243,10 +241,7 @@ class Walker(ABC):
 
     @abstractmethod
     def predictions(self, texts: Sequence[Tokens], hidden: Sequence[Array]) -> list[PredictionSummary | None]:
-        """Return the predictions for records of texts from their last hidden states.
-
-        Raises RequestError if they are not finite.
-        """
+        """Return the predictions for records, from last hidden states. Raises RequestError if they are not finite."""
 
     @abstractmethod
     def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Array]:
@@ -261,9 +256,7 @@ class Walker(ABC):
         """Return the number of distinct elements in the terms of a head's scores."""
 
     def turning(self, heads: Sequence[tuple[int, int]], places: Ints) -> Turning | None:
-        """Return the rotation of the queries and keys of these heads, (layer, head), at these positions; None if
-        unknown.
-        """
+        """Return the rotation of the queries and keys of these heads, (layer, head), at these positions, if known."""
         return None
 
     def select_layers(self, layers: Selection) -> list[int]:

@@ -135,9 +135,7 @@ class Values:
         return number
 
     def activation(self, key: str) -> str:
-        """Return an activation. Raises NoOwnNetwork for another name than those of ACTIVATIONS, and RequestError for no
-        name.
-        """
+        """Return an activation. Raises NoOwnNetwork for a name not in ACTIVATIONS, and RequestError for no name."""
         name = self.value(key)
         if name not in ACTIVATIONS:
             refused = NoOwnNetwork if isinstance(name, str) else RequestError
@@ -226,10 +224,7 @@ LARGEST = 1e12
 
 
 def rotary_positions(values: Values) -> Turned:
-    """Return the rotary positions of all layers. By default, the base is the default of "rope_theta".
-
-    Raises as `turned_by` does.
-    """
+    """Return the rotary positions of all layers, whose base is "rope_theta". Raises as `turned_by` does."""
     stated = values.data.get("rope_scaling") or values.data.get("rope_parameters")
     return turned_by(values, stated, values.value("rope_theta"))
 
@@ -434,10 +429,7 @@ class Source(NamedTuple):
         return there[::-1] if self.transposed else there
 
     def cut(self, whole: Any, dim: int = 0) -> Any:
-        """Return the selected parts of the rows along this dimension; a view if it is one part.
-
-        whole: a torch tensor or a NumPy array.
-        """
+        """Return the selected parts of the rows of a tensor or array along a dimension; a view if it is one part."""
         before, after = whole.shape[:dim], whole.shape[dim + 1 :]
         parts = whole.reshape(*before, self.heads, self.parts, whole.shape[dim] // (self.heads * self.parts), *after)
         taken = self.taken[0] if len(self.taken) == 1 else list(self.taken)
