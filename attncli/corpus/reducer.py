@@ -6,8 +6,7 @@
 import copy
 import random
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import starmap
 from typing import Any
@@ -42,8 +41,6 @@ LARGE = 2**15  # bytes of a corpus for which weights are laid out: about eight b
 # Tokens of a window where an engine gives whole maps only: those of all layers and heads are in memory together.
 LONGEST_WINDOW = 1024
 TEXTS_SORTED, TOKENS_SORTED = 1024, 65536  # sorted by length together; all of them are in memory
-
-Parts = Callable[[Sequence[Sequence[Window]]], Iterable[list[Sums]]]
 
 
 @dataclass(frozen=True)
@@ -134,7 +131,10 @@ class Reducer:
         sums = self.nothing()
         if isinstance(self.model, Model):
             self.model.need(self.model.layers)
-        with self._workers() as parts_of:
+        # On a CPU every core takes its own batch: a batch has many small products, and cores that share one of them
+        # wait for each other most of the time. If there are fewer batches than cores, these share them all the same.
+        alone = not isinstance(self.model, Model) or self.model.device.type != "cpu"
+        with pool(self.cores, self.pace.threads) as each:
             begun: dict[int, tuple[int, Sums]] = {}  # by text: how many of its windows are counted, and their sums
             for group in groups(texts):
                 of = {window.text: window.of for window in group if window.of is not None}
@@ -142,7 +142,8 @@ class Reducer:
                 laid_out = len(cut) >= OFTEN if self.pace.laid_out is None else self.pace.laid_out
                 if laid_out and isinstance(self.model, Model):
                     lay_out(self.model.network)
-                for batch, parts in zip(cut, parts_of(cut), strict=True):
+                every = map if alone or len(cut) < self.pace.threads else each.map
+                for batch, parts in zip(cut, every(self.sums.parts, cut), strict=True):
                     for window, part in zip(batch, parts, strict=True):
                         count, so_far = begun.pop(window.text, (0, None))
                         count, so_far = count + 1, part if so_far is None else so_far + part
@@ -153,17 +154,6 @@ class Reducer:
                     yield sums
                 group.clear()  # before the next ones are read
                 cut.clear()
-
-    @contextmanager
-    def _workers(self) -> Iterator[Parts]:
-        """Start the threads that return the `parts` of batches in order.
-
-        On a CPU every core takes its own batch: a batch has many small products, and cores that share one of them wait
-        for each other most of the time. If there are fewer batches than cores, these share them all the same.
-        """
-        alone = not isinstance(self.model, Model) or self.model.device.type != "cpu"
-        with pool(self.cores, self.pace.threads) as each:
-            yield lambda cut: (map if alone or len(cut) < self.pace.threads else each.map)(self.sums.parts, cut)
 
 
 # --- windows as batches -------------------------------------------------------------------------------

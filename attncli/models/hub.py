@@ -549,10 +549,9 @@ def converted(place: Place) -> Path:
     from attncli.models.gguf.conversion import convert_once
 
     try:
-        sha256 = weights_sha256(place.weights)
+        sha256 = check_sha256(place)
     except OSError as error:
         raise RequestError(f"can't read {place.gguf}: {error.strerror or error}") from error
-    check_sha256(place, sha256)
     return convert_once(place.weights[0], sha256)
 
 
@@ -604,13 +603,15 @@ def _joint_sha256(paths: Sequence[Path], hashes: Sequence[str]) -> str:
     return hashlib.sha256("".join(f"{sha256}  {name}\n" for name, sha256 in lines).encode()).hexdigest()
 
 
-def check_sha256(place: Place, found: str) -> None:
-    """Raises RequestError if the published hash of a model is known and differs."""
+def check_sha256(place: Place, verify: bool = False) -> str:
+    """Return the SHA-256 of a model's weights (`weights_sha256`). Raises RequestError if it was published otherwise."""
+    found = weights_sha256(place.weights, verify)
     if place.sha256 is not None and found != place.sha256:
         raise RequestError(
             f"the weights of {place.name} in {place.path} are not the published ones: SHA-256 {found}, "
             f"expected {place.sha256}; install them again"
         )
+    return found
 
 
 def file_sha256(path: Path) -> str:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attncli.base.errors import RequestError
 from attncli.record.selection import heads_list
 
 if TYPE_CHECKING:
@@ -56,10 +55,3 @@ class Opening:
 
     def _without(self, engine: "Engine") -> "Engine":
         return engine if self.without is None else engine.without(self.without)
-
-    def reopen(self, opened: "Engine | None", sha256: str) -> "Engine":
-        """Return the open model, or open it. Raises RequestError as `open` does, and for weights of another digest."""
-        found = self.open() if opened is None else opened
-        if found.sha256 != sha256:
-            raise RequestError(f"{self.name} is a different model on this machine")
-        return found

@@ -23,7 +23,7 @@ from attncli.base.errors import RequestError
 from attncli.models.block import Tap
 from attncli.models.devices import InTorch, pick_device, pick_dtype
 from attncli.models.engine import A_PART, closed, why_no_own_network
-from attncli.models.hub import Place, check_sha256, weights_sha256
+from attncli.models.hub import Place, check_sha256
 from attncli.models.output import AvailableOutputs
 from attncli.models.rows import Rows, Run, every_text
 from attncli.models.taps import Gates
@@ -61,8 +61,7 @@ def load_with_transformers(place: Place, device: str, dtype: str) -> "Transforme
     device, dtype: as for `attncli.load_model`. Raises RequestError if transformers can't load the files.
     """
     chosen, number = pick_device(device), pick_dtype(dtype)
-    sha256 = weights_sha256(place.weights)
-    check_sha256(place, sha256)
+    sha256 = check_sha256(place)
     network, tokenizer = load_network(place, number)
     return TransformersModel(place, sha256, network.to(chosen).eval().requires_grad_(False), tokenizer)
 

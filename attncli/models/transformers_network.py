@@ -153,7 +153,9 @@ def read_network(place: Place, dtype: torch.dtype) -> Any:
                 break
         else:
             raise RequestError(f"transformers does not find {missing[0]} in {place.path}: the weights are incomplete")
-        surplus = sorted(name for name in found["unexpected_keys"] if _is_of_body(name, network))
+        prefix, parts = f"{network.base_model_prefix}.", dict(network.base_model.named_children())
+        unexpected = sorted(found["unexpected_keys"])  # of the network itself, not of its head:
+        surplus = [name for name in unexpected if name.removeprefix(prefix).split(".")[0] in parts]
         if surplus and code is not None:
             raise RequestError(f"transformers' {config.model_type} has no {surplus[0]}")
     return network
@@ -190,12 +192,6 @@ def _check_known(place: Place, data: dict[str, Any]) -> None:
         raise RequestError(f"{place.name}: {error}") from error
     except RequestError:
         pass  # transformers may run it even if attncli can't
-
-
-def _is_of_body(name: str, network: Any) -> bool:
-    """Return True if a tensor of a checkpoint belongs to the network itself, not to its head."""
-    parts = dict(network.base_model.named_children())
-    return name.removeprefix(f"{network.base_model_prefix}.").split(".")[0] in parts
 
 
 def _check_reads_text(place: Place, config: Any) -> None:

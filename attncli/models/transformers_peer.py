@@ -21,10 +21,8 @@ from attncli.models.hub import CONFIG_FILE
 from attncli.models.weights import BUFFERS
 from attncli.text.tokens import Tokens
 
-_SENTENCEPIECE_READERS = (
-    "sentencepiece",
-    "google.protobuf",
-)  # packages that transformers needs for sentencepiece models
+# Packages that transformers needs for sentencepiece models.
+_SENTENCEPIECE_READERS = ("sentencepiece", "google.protobuf")
 # Networks that compute some parts in float32 whatever the dtype: angles, their sines, a scale, norms, softmax.
 PARTLY_SINGLE = (
     "modernbert", "deberta", "deberta-v2", "roformer", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3",
@@ -77,10 +75,8 @@ class Reference:
 
     def __init__(self, network: Any, device: torch.device, dtype: torch.dtype) -> None:
         self.network = network.to(device=device).eval()
-        for (
-            parameter
-        ) in self.network.parameters():  # not the buffers of angles, which from_pretrained leaves in float32
-            parameter.data = parameter.data.to(dtype)
+        for one in self.network.parameters():  # not the buffers of angles, which from_pretrained leaves in float32
+            one.data = one.data.to(dtype)
         self.device = device
         self.dtype = dtype
 

@@ -386,7 +386,8 @@ class Places:
         found: dict[str, list[nn.Module]] = {part: [] for part in _PARTS}
         blocks: dict[str, Block] = {}
         sinks: set[str] = set()
-        only = "encoder" if any(_looks_ahead(block) for _, block, _ in trial.calls) else "decoder"
+        shown = [None if block.mask is None else block.mask.shown for _, block, _ in trial.calls]
+        only = "encoder" if any(one is None or bool(one.triu(1).any()) for one in shown) else "decoder"
         for module, block, _ in trial.calls:
             if encoder is None:
                 part = only
@@ -425,10 +426,6 @@ class Places:
     def numbers(self, part: str) -> list[int]:
         """Return the layers of a part that have attention, ascending."""
         return sorted(number for its, numbers in self.layers.values() if its == part for number in numbers)
-
-
-def _looks_ahead(block: Block) -> bool:
-    return block.mask is None or block.mask.shown is None or bool(block.mask.shown.triu(1).any())
 
 
 def numbers_of(names: Sequence[str]) -> list[int]:
