@@ -44,6 +44,9 @@ class Memory(threading.local):
         return [one[:count].view(shape) for one in self.all]
 
 
+_Met = tuple[Block, Tensor | None]  # the heads of a layer on a run, and their `transformed_lengths` for norms
+
+
 class BatchSums:
     """Sums the weights of batches on a network. Several threads may do so, each with its own batch.
 
@@ -90,17 +93,6 @@ class BatchSums:
             raise self.model.too_large("scores", int(bad[0][1]), int(bad[0][2]))
 
 
-class _Met(NamedTuple):
-    """The heads of a layer on a run of texts, and the lengths of their transformed values for norms."""
-
-    block: Block
-    lengths: Tensor | None
-
-    def text(self, place: int) -> "_Met":
-        one = slice(place, place + 1)
-        return _Met(self.block.some_texts(one), None if self.lengths is None else self.lengths[one])
-
-
 class BlockSums(Tap):
     """Sums the figures of the weights of a batch, one part of a block after the other.
 
@@ -120,7 +112,7 @@ class BlockSums(Tap):
         self.totals = np.zeros((len(batch), model.layers, model.heads, len(FIGURES)))
         self.units: list[Units] = []
         self.blocks: list[list[_Queries] | None] = []  # of runs whose weights exist together, made once
-        self.met: list[list[_Met]] = [[] for _ in rows.runs]  # of each run, if its maps are needed again
+        self.met: list[list[_Met]] = [[] for _ in rows.runs]  # of each run by layer, if its maps are needed again
         self.lengths: Tensor | None = None  # of the current block
         self.part: tuple[_Queries, list[Tensor]] | None = None  # the current part, and memory for it
         for run in rows.runs:
@@ -133,7 +125,7 @@ class BlockSums(Tap):
     def begin(self, block: Block) -> Block:
         self.lengths = transformed_lengths(block) if self.norm else None
         if self.distances:
-            self.met[block.run.number].append(_Met(block.bare, self.lengths))
+            self.met[block.run.number].append((block.bare, self.lengths))
         return block
 
     def places(self, block: Block) -> Sequence[int]:
@@ -204,22 +196,24 @@ class BlockSums(Tap):
         The maps are computed again from the queries and keys of each layer, never more than a block at a time.
         """
         return self.rows.in_order(
-            [self.divergence([one.text(place) for one in met], text) for place, text in enumerate(run.texts)]
+            [self.divergence(met, text, slice(place, place + 1)) for place, text in enumerate(run.texts)]
             for run, met in zip(self.rows.runs, self.met, strict=True)
         )
 
-    def divergence(self, met: Sequence[_Met], text: int) -> Doubles:
-        """Return the sums of one window, `[head of all layers, head of all layers]`."""
+    def divergence(self, met: Sequence[_Met], text: int, place: slice) -> Doubles:
+        """Return the sums of one window at a place of a run, `[head of all layers, head of all layers]`."""
         length, (layers, heads) = len(self.batch[text]), self.totals.shape[1:3]
         every = layers * heads
         units = Units([self.batch[text]], self.words, self.block_weights // (every * length), self.device)
         total = np.zeros((every, every))
         for block in units.blocks():
             made: dict[tuple[int, int], Tensor] = {}
-            for some, lengths in met:
+            for layer, lengths in met:
+                some = layer.some_texts(place)
                 room, _, *spare = self.memory.room(1, len(some.numbers), block.stop - block.start, length)
                 weigh(some.some_queries(block), room)
-                counted = self.counted(units, room, block, lengths, spare)[0].float().cpu().clone()
+                own_lengths = None if lengths is None else lengths[place]
+                counted = self.counted(units, room, block, own_lengths, spare)[0].float().cpu().clone()
                 made.update(zip(product([some.layer], some.numbers), counted, strict=True))
             maps = torch.stack([made[head] for head in product(range(layers), range(heads))])
             total += divergence_sums(maps.numpy()[:, units.counts(block)[0, 0].cpu().numpy()])

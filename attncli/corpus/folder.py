@@ -189,10 +189,9 @@ class Remote:
     def read(self, name: str) -> bytes | None:
         with convert_errors("can't read", f"{self.name}/{name}"):
             try:
-                content: bytes = self.files.cat_file(f"{self.path}/{name}")
+                return self.files.cat_file(f"{self.path}/{name}")
             except FileNotFoundError:
                 return None
-            return content
 
     def write(self, name: str, content: bytes) -> None:
         with convert_errors("can't write", f"{self.name}/{name}"):

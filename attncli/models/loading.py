@@ -77,8 +77,7 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
     except NoOwnNetwork as error:
         code = own_code(read_config(place.path / CONFIG_FILE))
         note = "" if code is None else f", if it can without the model's own code (auto_map: {code})"
-        why = f"{place.path / CONFIG_FILE}: {error.why}"
-        raise RequestError(f"{why}: omit --engine attncli, so that transformers runs it{note}") from error
+        raise RequestError(f"{error}: omit --engine attncli, so that transformers runs it{note}") from error
 
 
 def _tokenizer_of_transformers(directory: Path) -> Any:

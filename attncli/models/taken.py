@@ -164,9 +164,15 @@ def as_record(model: Walker, taken: TextResult, request: Request) -> AttentionRe
     query, key = map(as_floats, taken.vectors)
     terms = {name: as_floats(term) for name, term in taken.terms.items()}
     norms = request.measure == "norm"
-    _check_finite(model, "norms" if norms else "scores", weights, taken.selected)
-    if heads:
-        _check_vectors_finite(model, [query, key, *terms.values()], heads)
+    # A row of weights that contains NaN has NaN at its first key.
+    bad = np.argwhere(~np.isfinite(weights.max(axis=-1) if norms else weights[..., 0]))
+    if len(bad):
+        layer, head = taken.selected.layers[bad[0][0]], taken.selected.heads[bad[0][1]]
+        raise model.too_large("norms" if norms else "scores", layer, head)
+    for array in (query, key, *terms.values()):  # at tokens that the mask hides, weights would not show it
+        finite = np.isfinite(array).all(axis=(1, 2))
+        if not finite.all():
+            raise model.too_large("queries or keys", *heads[finite.argmin()])
     queries, keys, part = taken.axes
     turning = model.turning(heads, queries.positions)
     sinks = taken.sinks if np.isfinite(taken.sinks).any() else np.empty(0, np.float32)
@@ -191,19 +197,3 @@ def as_record(model: Walker, taken: TextResult, request: Request) -> AttentionRe
         part=part,
         sinks=model.has_sinks,
     )
-
-
-def _check_finite(model: Walker, what: str, weights: Floats, asked: Selected) -> None:
-    """Raises RequestError if weights are not finite. A row that contains NaN has NaN at its first key."""
-    bad = np.argwhere(~np.isfinite(weights[..., 0] if what == "scores" else weights.max(axis=-1)))
-    if len(bad):
-        layer, head, _ = bad[0]
-        raise model.too_large(what, asked.layers[layer], asked.heads[head])
-
-
-def _check_vectors_finite(model: Walker, arrays: Sequence[Floats], heads: Sequence[tuple[int, int]]) -> None:
-    """Raises RequestError for vectors and terms, `[head, ...]` each, that are not finite, even where hidden."""
-    for array in arrays:
-        bad = np.flatnonzero(~np.isfinite(array).all(axis=(1, 2)))
-        if len(bad):
-            raise model.too_large("queries or keys", *heads[bad[0]])

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -103,22 +103,15 @@ class Pass:
         return "encoder" if self.part == "encoder" else "decoder"
 
 
-class Call(NamedTuple):
-    """A call of our function: the module, its block, and the heads' joined outputs `[text, query, head * size]`."""
-
-    module: nn.Module
-    block: Block
-    joined: Tensor
-
-
 @dataclass
 class Trial:
     """A forward pass that finds which modules call our function, and which modules join their heads.
 
+    calls: of our function: the module, its block, and the heads' joined outputs `[text, query, head * size]`.
     projections: by module that calls, the module that multiplies its joined heads with W_O.
     """
 
-    calls: list[Call] = field(default_factory=list)
+    calls: list[tuple[nn.Module, Block, Tensor]] = field(default_factory=list)
     projections: dict[int, nn.Module] = field(default_factory=dict)
 
     @contextmanager
@@ -256,7 +249,7 @@ def _meet_theirs(
     if not isinstance(current, Pass) or layer is None:
         output = meet(block, (), weigh).transpose(1, 2).contiguous()
         if isinstance(current, Trial):
-            current.calls.append(Call(module, block, output.flatten(2)))
+            current.calls.append((module, block, output.flatten(2)))
         return output, None
     if id(attention_mask) not in current.masks:  # most layers receive the same mask
         current.masks[id(attention_mask)] = attention_mask, requested_mask(block.mask, current)
