@@ -22,11 +22,14 @@ from torch import Tensor, nn
 
 
 class LearnedPositions(nn.Module):
-    """One learned vector per position, as in BERT (Devlin et al. 2019, section 3; Gehring et al. 2017)."""
+    """One learned vector per position, as in BERT (Devlin et al. 2019, section 3; Gehring et al. 2017).
 
-    def __init__(self, positions: int, d_model: int) -> None:
+    `embedding` is the class of the table, for example one filled from a checkpoint.
+    """
+
+    def __init__(self, positions: int, d_model: int, embedding: type[nn.Embedding] = nn.Embedding) -> None:
         super().__init__()
-        self.table = nn.Embedding(positions, d_model)
+        self.table = embedding(positions, d_model)
 
     def forward(self, positions: Tensor) -> Tensor:
         """Position numbers `[..., token]` (int) -> vectors `[..., token, d_model]`."""
@@ -258,15 +261,17 @@ class RelativeBias(PositionalScore):
     """s(q_i, k_j) = q_i · k_j / sqrt(d_k) + b[bucket(j - i)]   (Raffel et al. 2020, section 2.1; T5 has no root).
 
     table is b, a number for each bucket and head, `[buckets, heads]`. furthest: the distance from which on all share a
-    bucket.
+    bucket. `embedding` is the table's class.
     """
 
     names = ("position",)
     by_offset = True
 
-    def __init__(self, heads: int, buckets: int = 32, furthest: int = 128) -> None:
+    def __init__(
+        self, heads: int, buckets: int = 32, furthest: int = 128, embedding: type[nn.Embedding] = nn.Embedding
+    ) -> None:
         super().__init__()
-        self.table = nn.Embedding(buckets, heads)
+        self.table = embedding(buckets, heads)
         self.furthest = furthest
         self.kept: dict[tuple[int, int, int, int], Tensor] = {}
 

@@ -12,10 +12,11 @@ With `output_norm` the outputs of both parts have a norm before they are added, 
 
 This module defines the parts; `attncli.models.walk` runs them layer by layer. Inference only: there is no dropout.
 
-First come the linear layers, which take nearly all of a network's time. They use oneDNN's matrix product if available.
-For float32 on a CPU, torch uses MKL, which reaches about half of oneDNN's rate on processors that are not Intel's
-(126 ms against 63 ms for 4096 x 768 x 3072 on an AMD EPYC 9005, and the same factor from 1 token to 4096). The numbers
-agree to the last bits.
+First come the linear layers and embeddings, whose values come from a checkpoint. They are not initialised: torch would
+import its decompositions for that, which takes a second. Linear layers take nearly all of a network's time. They use
+oneDNN's matrix product if available. For float32 on a CPU, torch uses MKL, which reaches about half of oneDNN's rate
+on processors that are not Intel's (126 ms against 63 ms for 4096 x 768 x 3072 on an AMD EPYC 9005, and the same factor
+from 1 token to 4096). The numbers agree to the last bits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -91,6 +92,9 @@ class Linear(nn.Linear):
             with torch.inference_mode():
                 self.packed = ONEDNN_PACK(self.weight, ROWS)
 
+    def reset_parameters(self) -> None:
+        pass
+
     def forward(self, input: Tensor) -> Tensor:
         function = _FUNCTIONS[self.activation]
         if (
@@ -113,6 +117,23 @@ def lay_out(module: nn.Module) -> None:
             part.pack()
 
 
+class _Convolution(nn.Conv1d):
+    """A convolution over each token and its neighbours, `[text, size, token]` -> the same. tokens: an odd number."""
+
+    def __init__(self, size: int, tokens: int, groups: int) -> None:
+        super().__init__(size, size, tokens, padding=(tokens - 1) // 2, groups=groups)
+
+    def reset_parameters(self) -> None:
+        pass
+
+
+class Embedding(nn.Embedding):
+    """A table of vectors: row numbers `[...]` -> `[..., embedding_dim]`."""
+
+    def reset_parameters(self) -> None:
+        pass
+
+
 def layer_scores(config: ModelConfig) -> list[PositionalScore]:
     """Return one score per layer. Layers of the same kind share one module.
 
@@ -126,7 +147,7 @@ def layer_scores(config: ModelConfig) -> list[PositionalScore]:
         if isinstance(positions, Disentangling):
             if positions not in tables:
                 norm = nn.LayerNorm(size, eps=config.layer_norm_eps) if positions.normed else None
-                tables[positions] = nn.Embedding(2 * positions.span, size), norm
+                tables[positions] = Embedding(2 * positions.span, size), norm
             names = [PROJECTIONS[kind] for kind in positions.kinds]
             own = None if positions.shared else {name: projection(config, name) for name in names}
             near, furthest = positions.near, positions.furthest
@@ -150,7 +171,7 @@ def _shared_score(config: ModelConfig, positions: Turned | Biased | None) -> Pos
         case Turned():
             return RotaryScore(Rotary(**asdict(positions)))
         case Biased():
-            return RelativeBias(config.heads, positions.buckets, positions.furthest)
+            return RelativeBias(config.heads, positions.buckets, positions.furthest, Embedding)
     return PositionalScore()
 
 
@@ -166,12 +187,12 @@ class _Embeddings(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.tokens = nn.Embedding(config.vocab_size, config.embedding_size)
+        self.tokens = Embedding(config.vocab_size, config.embedding_size)
         self.scale = config.embedding_scale
         size, rows = config.embedding_size, config.position_rows
-        self.positions = LearnedPositions(rows, size) if config.position_table else None
-        self.segments = nn.Embedding(config.segments, size) if config.segments else None
-        self.tasks = nn.Embedding(config.tasks, size) if config.tasks else None
+        self.positions = LearnedPositions(rows, size, Embedding) if config.position_table else None
+        self.segments = Embedding(config.segments, size) if config.segments else None
+        self.tasks = Embedding(config.tasks, size) if config.tasks else None
         self.norm = layer_norm(config, size) if config.embedding_norm else nn.Identity()
         self.project = Linear(size, config.hidden_size) if config.widens else None
 
@@ -337,8 +358,7 @@ class _NeighbourMix(nn.Module):
 
     def __init__(self, config: ModelConfig, conv: Conv) -> None:
         super().__init__()
-        size, beside = config.hidden_size, (conv.tokens - 1) // 2  # to either side of a token
-        self.conv = nn.Conv1d(size, size, conv.tokens, padding=beside, groups=conv.groups)
+        self.conv = _Convolution(config.hidden_size, conv.tokens, conv.groups)
         self.function = _FUNCTIONS[conv.activation]
         self.norm = layer_norm(config, config.hidden_size)
 
