@@ -233,8 +233,7 @@ class Engine(Walker):
         """Return the model with these heads silenced."""
 
     def without(self, heads: NamedHeads) -> "Engine":
-        """Return the model with these heads silenced, "3.1" or [(3, 1)]: their outputs are replaced with 0. It shares
-        this model's weights.
+        """Return the model with these heads silenced, "3.1" or [(3, 1)]: their outputs are 0. It shares the weights.
 
         Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 2.3.
 
@@ -600,8 +599,7 @@ def tokens_under_masks(
 
 
 def vectors_within(model: Engine, texts: Sequence[Tokens], request: Request, most: float, masks: int = 1) -> str:
-    """Return the first heads whose queries, keys and terms are at most `most` elements under all these masks, at least
-    one.
+    """Return the first heads, at least one, whose q, k and terms are at most `most` elements under all these masks.
 
     For texts of at most SHORT tokens, they may have as many elements as the weights plus ALWAYS, which allows all heads
     of BERT. The result is written as in `Request.vectors`.

@@ -80,8 +80,7 @@ _READ_FOLDERS = re.compile(rf"{_MODULE_FOLDER.pattern}|additional_chat_templates
 
 
 def check_directory(directory: Path) -> None:
-    """Raises RequestError if a file in a checkpoint's directory is not regular: a pipe, a socket, a device or a
-    directory.
+    """Raises RequestError if a file in a checkpoint's directory is not regular, such as a pipe or a directory.
 
     Libraries would wait for a pipe, or skip it and read another file. Broken links are ignored.
 
@@ -203,8 +202,7 @@ class _Folder(NamedTuple):
 
 
 def fetch(address: str, cache: Path) -> Path:
-    """Return the directory in `cache` with the files of this address, fetching them if necessary. It appears complete
-    or not at all.
+    """Return the directory in `cache` with the files of this address, fetched if necessary: complete or not at all.
 
     Raises RequestError for an address that can't be reached, holds no model, or has no version metadata.
     """

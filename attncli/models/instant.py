@@ -337,11 +337,7 @@ class Layer(NamedTuple):
     def project(
         self, x: Floats, heads: Sequence[int] | None = None, values: bool = True
     ) -> tuple[Floats, Floats, Floats]:
-        """Return query, key and value, `[1, head, row, head_dim]`, of some heads, by default all.
-
-        values: they are needed; else they have a width of 0. Groups of heads may share keys and values
-        (`attncli.attention.multihead`).
-        """
+        """Return query, key and value, `[1, head, row, head_dim]`, as `attncli.models.network.Layer.project`."""
         config = self.network.config
         own = np.arange(config.heads) if heads is None else np.array(heads)
         shared = own * config.key_heads // config.heads
@@ -391,10 +387,7 @@ class Layer(NamedTuple):
 
 
 def load_parameters(checkpoint: Checkpoint, network: Network, module: str) -> None:
-    """Read one part of the network ("embeddings", "layers.3") from the checkpoint.
-
-    Raises RequestError if a tensor has a number that is not finite.
-    """
+    """Read one part of the network ("embeddings", "layers.3"). Raises RequestError as `read_parameters`."""
     start = f"{module}."
     names = [name.removeprefix(start) for name in network.shapes() if name.startswith(start)]
     read = read_parameters(checkpoint, network.config, module, names, np.dtype("float32"))

@@ -144,10 +144,7 @@ def windows_of(config: ModelConfig, length: int) -> list[Window | None]:
 def load_parameters(
     checkpoint: Checkpoint, network: Network, module: str, dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Read one part of the network ("embeddings", "layers.3") from the checkpoint.
-
-    Raises RequestError if a tensor has a number that is not finite.
-    """
+    """Read one part of the network ("embeddings", "layers.3"). Raises RequestError as `read_parameters`."""
     part = network.get_submodule(module)
     names = [name for name, _ in part.named_parameters()]
     read = read_parameters(checkpoint, network.config, module, names, dtype)

@@ -363,8 +363,7 @@ class _NeighbourMix(nn.Module):
         self.norm = layer_norm(config, config.hidden_size)
 
     def forward(self, x: Tensor, y: Tensor, shown: Tensor | None) -> Tensor:
-        """Combine the first layer's input x and output y for texts of one length, `[text, token, hidden_size]` -> the
-        same shape.
+        """Combine the first layer's input x and output y for texts of one length, `[text, token, hidden_size]` each.
 
         shown: bool `[text, token, 1]`, False at hidden tokens, which count as 0.
         """

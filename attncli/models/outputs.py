@@ -69,8 +69,7 @@ def labels_of(data: Mapping[str, Any]) -> list[str]:
 def function_of(data: Mapping[str, Any], head: Head, count: int) -> str | None:
     """Return the function from `count` logits to probabilities. Raises RequestError for an unknown `problem_type`.
 
-    As in transformers, one label means a regression unless `problem_type` says otherwise; of several labels, one is
-    right.
+    As in transformers, one label means a regression, and of several one is right, unless `problem_type` differs.
     """
     if head.kind != "classes":
         return SIGMOID if count == 1 else SOFTMAX

@@ -91,7 +91,6 @@ class OwnModel(Engine):
         return Turning(found, of_pairs, places, places)
 
     def usual_mask(self, mask: str | None) -> str:
-        """Return the mask's name, by default the training mask: it hides [PAD], and in a decoder the future."""
         if mask is None:
             return "causal" if self.config.causal else "padding"
         choices.check("mask", mask, choices.MaskName)

@@ -300,7 +300,6 @@ class TransformersModel(InTorch):
         return Fed(**fed.lists, read=tokens, goal=goal)
 
     def with_answer(self, tokens: Tokens, target: str | None = None) -> Tokens:
-        """Return the query tokens of the part such that the last vectors are those of the decoder's input."""
         if self.paired and self.part == "encoder" and not isinstance(tokens, Read):
             fed, goal = self.decoder_input(tokens, target)
             return Read(**tokens.lists, fed=fed, goal=goal)

@@ -131,8 +131,7 @@ class Reference:
 
     @contextmanager
     def watched(self, modules: Iterable[str]) -> Iterator[dict[str, list[Tensor]]]:
-        """Record the outputs of modules, by name, for a text that runs inside the block: `[token, size]`, once per
-        call.
+        """Record the outputs of modules, by name, for a text that runs inside the block: `[token, size]` per call.
 
         Modules may be called several times if layers share them.
         """

@@ -215,8 +215,7 @@ class Walker(ABC):
     ) -> Rows:
         """Return a batch of texts. Raises RequestError as `usual_mask` does.
 
-        positions: the network receives the order of the tokens. together: the maximum number of texts in a run, by
-        length.
+        positions: the network receives the order of the tokens. together: the most texts of a length in a run.
         """
 
     @abstractmethod

@@ -467,8 +467,7 @@ def swap(name: str) -> Source:
 
 
 def split_by_head(name: str, part: int, parts: int, bias: str | None = None) -> Source:
-    """Return a part of each head's rows, in a matrix with the first head's query, key and value, then the second
-    head's, and so on.
+    """Return a part of each head's rows, in a matrix of the first head's query, key and value, then the second's ...
 
     split_by_head("in_proj", 1, 3) is the key.
     """
