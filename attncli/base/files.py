@@ -88,6 +88,21 @@ def lock(folder: Path) -> int:
     return handle
 
 
+def keep_folder(folder: Path, make: Callable[[Path], object], is_whole: Callable[[Path], bool]) -> None:
+    """Let `make` make a new folder, then move it to its place, unless another process was faster."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with making(folder.parent) as work:
+        made = work / "made"
+        make(made)
+        if folder.exists() and not is_whole(folder):  # someone removed its files
+            folder.rename(work / "damaged")
+        try:
+            made.rename(folder)
+        except OSError:
+            if not is_whole(folder):
+                raise
+
+
 LATEX = (".pgf", ".tex")  # deprecated: they go in 0.4
 PICTURES = (".png", ".svg", ".pdf", *LATEX)  # how pictures are saved
 PAGE = ".html"

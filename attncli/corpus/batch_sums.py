@@ -6,7 +6,7 @@ The walk is that of `Model.take`. How texts become batches is in `attncli.corpus
 import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
+from itertools import product, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +42,9 @@ class Memory(threading.local):
         if count > self.all.shape[1]:
             self.all = self.all.new_empty(len(self.all), count)
         return [one[:count].view(shape) for one in self.all]
+
+
+_Met = tuple[Block, Tensor | None]  # the heads of a layer on a run, and their `transformed_lengths` for norms
 
 
 class BatchSums:
@@ -90,18 +93,6 @@ class BatchSums:
             raise self.model.too_large("scores", int(bad[0][1]), int(bad[0][2]))
 
 
-class _Met(NamedTuple):
-    """The heads of a layer on a run of texts, and the lengths of their transformed values for norms."""
-
-    block: Block
-    lengths: Tensor | None
-
-    def text(self, place: int) -> "_Met":
-        """Return the heads on one of the texts."""
-        one = slice(place, place + 1)
-        return _Met(self.block.some_texts(one), None if self.lengths is None else self.lengths[one])
-
-
 class BlockSums(Tap):
     """Sums the figures of the weights of a batch, one part of a block after the other.
 
@@ -121,7 +112,7 @@ class BlockSums(Tap):
         self.totals = np.zeros((len(batch), model.layers, model.heads, len(FIGURES)))
         self.units: list[Units] = []
         self.blocks: list[list[_Queries] | None] = []  # of runs whose weights exist together, made once
-        self.met: list[list[_Met]] = [[] for _ in rows.runs]  # of each run, if its maps are needed again
+        self.met: list[list[_Met]] = [[] for _ in rows.runs]  # of each run by layer, if its maps are needed again
         self.lengths: Tensor | None = None  # of the current block
         self.part: tuple[_Queries, list[Tensor]] | None = None  # the current part, and memory for it
         for run in rows.runs:
@@ -134,7 +125,7 @@ class BlockSums(Tap):
     def begin(self, block: Block) -> Block:
         self.lengths = transformed_lengths(block) if self.norm else None
         if self.distances:
-            self.met[block.run.number].append(_Met(block.bare, self.lengths))
+            self.met[block.run.number].append((block.bare, self.lengths))
         return block
 
     def places(self, block: Block) -> Sequence[int]:
@@ -150,7 +141,6 @@ class BlockSums(Tap):
                 yield part
 
     def room(self, part: Block) -> Tensor:
-        """Return the memory that every part uses again."""
         assert self.part is not None
         return self.part[1][0]
 
@@ -165,15 +155,11 @@ class BlockSums(Tap):
         self.totals[np.ix_(part.text_numbers, [part.layer], part.numbers)] += sums[:, None]
 
     def blocks_of(self, run: int, reach: Reach | None) -> "Iterable[_Queries]":
-        """Return the queries of a run in blocks. One long window in a layer with a `reach` has only the keys that these
-        can see.
-        """
+        """Return the queries of a run in blocks; with a `reach`, those of one long window without keys out of it."""
         units, made = self.units[run], self.blocks[run]
         if made is not None:
             return made
-        if reach is None or self.words or len(units.windows) > 1:
-            return units.counted()
-        return units.near(reach)
+        return units.counted(None if self.words or len(units.windows) > 1 else reach)
 
     def together(self, block: Block) -> Iterator[slice]:
         """Yield the heads in groups whose weights fit into memory."""
@@ -188,14 +174,12 @@ class BlockSums(Tap):
         if lengths is not None:
             weights = torch.mul(weights, lengths[..., None, :], out=spare[0])
         weights = units.merged(weights, queries)
-        if lengths is not None:
-            _divide_rows(weights)
+        if lengths is not None:  # a row of zeros stays one
+            weights.div_(weights.sum(dim=-1, keepdim=True).clamp_min_(torch.finfo(weights.dtype).tiny))
         return weights
 
     def uniform_sums(self) -> tuple[Doubles, Doubles]:
-        """Return the entropy of uniform attention, `[window, layer]`, and its figures in LINEAR,
-        `[window, layer, figure]`.
-        """
+        """Return uniform attention's entropy, `[window, layer]`, and figures in LINEAR, `[window, layer, figure]`."""
         limits, linear = np.zeros(self.totals.shape[:2]), np.zeros((*self.totals.shape[:2], len(LINEAR)))
         for run, units in zip(self.rows.runs, self.units, strict=True):
             shared: dict[int, tuple[Doubles, Doubles]] = {}
@@ -212,22 +196,24 @@ class BlockSums(Tap):
         The maps are computed again from the queries and keys of each layer, never more than a block at a time.
         """
         return self.rows.in_order(
-            [self.divergence([one.text(place) for one in met], text) for place, text in enumerate(run.texts)]
+            [self.divergence(met, text, slice(place, place + 1)) for place, text in enumerate(run.texts)]
             for run, met in zip(self.rows.runs, self.met, strict=True)
         )
 
-    def divergence(self, met: Sequence[_Met], text: int) -> Doubles:
-        """Return the sums of one window, `[head of all layers, head of all layers]`."""
+    def divergence(self, met: Sequence[_Met], text: int, place: slice) -> Doubles:
+        """Return the sums of one window at a place of a run, `[head of all layers, head of all layers]`."""
         length, (layers, heads) = len(self.batch[text]), self.totals.shape[1:3]
         every = layers * heads
         units = Units([self.batch[text]], self.words, self.block_weights // (every * length), self.device)
         total = np.zeros((every, every))
         for block in units.blocks():
             made: dict[tuple[int, int], Tensor] = {}
-            for some, lengths in met:
+            for layer, lengths in met:
+                some = layer.some_texts(place)
                 room, _, *spare = self.memory.room(1, len(some.numbers), block.stop - block.start, length)
                 weigh(some.some_queries(block), room)
-                counted = self.counted(units, room, block, lengths, spare)[0].float().cpu().clone()
+                own_lengths = None if lengths is None else lengths[place]
+                counted = self.counted(units, room, block, own_lengths, spare)[0].float().cpu().clone()
                 made.update(zip(product([some.layer], some.numbers), counted, strict=True))
             maps = torch.stack([made[head] for head in product(range(layers), range(heads))])
             total += divergence_sums(maps.numpy()[:, units.counts(block)[0, 0].cpu().numpy()])
@@ -271,7 +257,6 @@ class Units:
 
     @property
     def is_one_block(self) -> bool:
-        """Return whether one block holds all queries."""
         return self.block >= self.length
 
     def blocks(self) -> Iterator[slice]:
@@ -284,15 +269,14 @@ class Units:
             yield slice(start, end)
             start = end
 
-    def counted(self) -> Iterator[_Queries]:
-        """Yield the blocks, and what their weights count for."""
-        for block in self.blocks():
-            yield _Queries(block, slice(0, self.length), self.factors(block), self.counts(block))
+    def counted(self, reach: Reach | None = None) -> Iterator[_Queries]:
+        """Yield the blocks, and what their weights count for.
 
-    def near(self, reach: Reach) -> Iterator[_Queries]:
-        """Yield the blocks of one long window in a layer with a `reach`, without keys that no query of a block sees."""
+        reach: of a layer, for one long window; keys that no query of a block sees are left out.
+        """
         every = slice(0, self.length)
-        for queries, keys in bands(reach, every, every):
+        blocks = zip(self.blocks(), repeat(every)) if reach is None else bands(reach, every, every)
+        for queries, keys in blocks:
             yield _Queries(queries, keys, self.factors(queries, keys), self.counts(queries))
 
     def rows(self, block: slice) -> slice:
@@ -304,9 +288,7 @@ class Units:
         return slice(int(self.word_of[0, block.start]), int(self.word_of[0, block.stop - 1]) + 1)
 
     def factors(self, block: slice, keys: slice = EVERY) -> Tensor:
-        """Return the factors of a block's weights in all windows, `[window, figure, query, key]`; `keys` only with a
-        single window.
-        """
+        """Return the factors of a block's weights, `[window, figure, query, key]`; `keys` only with a single window."""
         rows = self.rows(block)
         if len(self.windows) == 1:
             return torch.from_numpy(factors(self.windows[0], rows.start, rows.stop, keys))[None].to(self.device)
@@ -370,11 +352,6 @@ class Units:
 
 
 # --- sums of weights ----------------------------------------------------------------------------------
-
-
-def _divide_rows(norms: Tensor) -> None:
-    """Divide each row `[..., key]` by its sum, in place; a row of zeros stays one."""
-    norms.div_(norms.sum(dim=-1, keepdim=True).clamp_min_(torch.finfo(norms.dtype).tiny))
 
 
 def reduced(weights: Tensor, logarithms: Tensor, factors: Tensor, counts: Tensor) -> Tensor:

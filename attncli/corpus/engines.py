@@ -157,7 +157,6 @@ class _Crew:
         self.doing: dict[Future[Counted], _Doing] = {}
 
     def start(self) -> ProcessPoolExecutor:
-        """Start a worker."""
         needed = [type(self.work).__module__, *self.work.needs]
         return ProcessPoolExecutor(1, _starting(needed), _begin, (self.work, self.cores))
 

@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from operator import attrgetter
@@ -46,7 +46,13 @@ def find_inputs(names: Sequence[str], kinds: Kinds = TEXTS, skip_bad: bool = Fal
     found = [one for name in names for one in _named(name, kinds)]
     with ThreadPoolExecutor(TABLES) as pool:
         tables = pool.map(_with_parts, [one for one in found if kinds.is_table(one.name)])
-        return list(_readable((next(tables) if kinds.is_table(one.name) else one for one in found), skip_bad))
+        every = [next(tables) if kinds.is_table(one.name) else one for one in found]
+    for one in every:
+        if isinstance(one, BadFile):
+            if not skip_bad:
+                raise one
+            warnings.warn(f"skipped: {one}", Notice, stacklevel=2)
+    return [one for one in every if isinstance(one, Input)]
 
 
 def _named(name: str, kinds: Kinds) -> list[Input]:
@@ -102,7 +108,6 @@ def _check_no_pipes(files: list[Input]) -> list[Input]:
 
 
 def _data_files(top: dict[str, Input], store: "Store") -> list[Input]:
-    """Return the files of a dataset, in its order."""
     state = top[STATE]
     about = _read_json(state, store)
     if any(about.get(name) for name in CHOSEN):
@@ -114,7 +119,6 @@ def _data_files(top: dict[str, Input], store: "Store") -> list[Input]:
 
 
 def _read_json(file: Input, store: "Store") -> dict[str, Any]:
-    """Read a small JSON document."""
     try:
         found = parse_json(store.content(file))
     except ValueError as error:
@@ -130,16 +134,6 @@ def _with_parts(one: Input) -> Input | BadFile:
         return replace(one, parts=parts_of(one))
     except BadFile as error:
         return error
-
-
-def _readable(found: Iterable[Input | BadFile], skip_bad: bool) -> Iterator[Input]:
-    for one in found:
-        if isinstance(one, Input):
-            yield one
-        elif skip_bad:
-            warnings.warn(f"skipped: {one}", Notice, stacklevel=2)
-        else:
-            raise one
 
 
 # --- files on this machine, and by address --------------------------------------------------------------
@@ -196,7 +190,6 @@ class Here:
         return [file for name in names if (file := self.file(name)) is not None]
 
     def content(self, file: Input) -> bytes:
-        """Read a small file."""
         try:
             return read_regular(Path(file.at))
         except OSError as error:
@@ -243,8 +236,7 @@ class _ByAddress:
     def content(self, file: Input) -> bytes:
         files, path = filesystem(file.at)
         with convert_errors("can't read", file.name):
-            content: bytes = files.cat_file(path)
-            return content
+            return files.cat_file(path)
 
 
 Store = Here | _ByAddress

@@ -86,7 +86,6 @@ class Local:
                 os.close(handle)
 
     def names(self) -> set[str]:
-        """Return the names of all files."""
         try:
             with os.scandir(self.path) as entries:
                 return {entry.name for entry in entries}
@@ -160,7 +159,6 @@ def _lock(handle: int) -> None:
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    """Return True if an open file is still the one at `path`."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
@@ -191,10 +189,9 @@ class Remote:
     def read(self, name: str) -> bytes | None:
         with convert_errors("can't read", f"{self.name}/{name}"):
             try:
-                content: bytes = self.files.cat_file(f"{self.path}/{name}")
+                return self.files.cat_file(f"{self.path}/{name}")
             except FileNotFoundError:
                 return None
-            return content
 
     def write(self, name: str, content: bytes) -> None:
         with convert_errors("can't write", f"{self.name}/{name}"):

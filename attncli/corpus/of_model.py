@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from attncli.base.errors import RequestError
 from attncli.corpus.shards import Total, Work
 from attncli.models.opening import Opening
 
@@ -31,8 +32,11 @@ class OfModel(Work[Total]):
         return replace(self, model=None)
 
     def open_model(self) -> "Engine":
-        """Return the model. Raises RequestError as `Opening.again`."""
-        return self.opening.reopen(self.model, self.options["model"])
+        """Return the model. Raises RequestError as `Opening.open`, and for weights of another digest."""
+        found = self.opening.open() if self.model is None else self.model
+        if found.sha256 != self.options["model"]:
+            raise RequestError(f"{self.opening.name} is a different model on this machine")
+        return found
 
 
 def model_options(command: str, model: "Engine", which: str | None) -> dict[str, Any]:

@@ -31,8 +31,7 @@ TRIED = {"RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "2", "RAY_CLIENT_MAX_CONNECT
 
 
 def on_ray(address: str | None, workers: int | None = None, gpus: float = 0.0) -> Engine:
-    """Return the engine of so many actors, by default as many as there is room for, each with a core or that share of
-    a GPU.
+    """Return the engine of so many actors, by default as many as fit, each with a core or that share of a GPU.
 
     address: of a cluster; None is the one that RAY_ADDRESS names or that runs on this machine, else a new one here.
 
@@ -66,7 +65,6 @@ def on_ray(address: str | None, workers: int | None = None, gpus: float = 0.0) -
 
 
 def _import_ray() -> Any:
-    """Return Ray. Raises RequestError if it is not installed."""
     for name, seconds in TRIED.items():
         os.environ.setdefault(name, seconds)
     try:

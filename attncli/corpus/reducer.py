@@ -6,8 +6,7 @@
 import copy
 import random
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import starmap
 from typing import Any
@@ -43,8 +42,6 @@ LARGE = 2**15  # bytes of a corpus for which weights are laid out: about eight b
 LONGEST_WINDOW = 1024
 TEXTS_SORTED, TOKENS_SORTED = 1024, 65536  # sorted by length together; all of them are in memory
 
-Parts = Callable[[Sequence[Sequence[Window]]], Iterable[list[Sums]]]
-
 
 @dataclass(frozen=True)
 class Pace:
@@ -62,14 +59,12 @@ class Pace:
 
     @classmethod
     def on(cls, device: str, **changes: Any) -> "Pace":
-        """Return the pace for a device of this type, on this machine."""
         tokens = TOKENS_A_CORE if device == "cpu" else BATCH_TOKENS[device]
         weights = BLOCK_WEIGHTS.get(device, BLOCK_WEIGHTS["cpu"])
         return replace(cls(tokens, weights, min(MOST_THREADS, torch.get_num_threads())), **changes)
 
     @property
     def numbers(self) -> dict[str, int]:
-        """The sizes as whole numbers by name."""
         return {name: int(value) for name, value in asdict(self).items() if value is not None}
 
     @classmethod
@@ -112,20 +107,16 @@ class Reducer:
 
     @property
     def info(self) -> ModelInfo:
-        """The model with the layers and heads that are counted."""
         return self.model.info_of(self.which)
 
     @property
     def kind(self) -> str:
-        """The kind of attention that is counted, as in a record."""
         return self.model.kind(self.which)
 
     def nothing(self) -> Sums:
-        """Return the sums of no text."""
         return Sums.nothing(self.info.layers, self.info.heads, self.counting.distances)
 
     def statistics(self, sums: Sums, partial: bool = False) -> Statistics:
-        """Return the statistics of the sums of at least one text."""
         return Statistics.of(sums, self.info, self.counting, partial, self.kind)
 
     def reduce(self, texts: Iterable[Iterable[Window]]) -> Sums:
@@ -140,13 +131,19 @@ class Reducer:
         sums = self.nothing()
         if isinstance(self.model, Model):
             self.model.need(self.model.layers)
-        with self._workers() as parts_of:
+        # On a CPU every core takes its own batch: a batch has many small products, and cores that share one of them
+        # wait for each other most of the time. If there are fewer batches than cores, these share them all the same.
+        alone = not isinstance(self.model, Model) or self.model.device.type != "cpu"
+        with pool(self.cores, self.pace.threads) as each:
             begun: dict[int, tuple[int, Sums]] = {}  # by text: how many of its windows are counted, and their sums
             for group in groups(texts):
                 of = {window.text: window.of for window in group if window.of is not None}
                 cut = batches(group, self.batch_tokens)
-                self._prepare(len(cut))
-                for batch, parts in zip(cut, parts_of(cut), strict=True):
+                laid_out = len(cut) >= OFTEN if self.pace.laid_out is None else self.pace.laid_out
+                if laid_out and isinstance(self.model, Model):
+                    lay_out(self.model.network)
+                every = map if alone or len(cut) < self.pace.threads else each.map
+                for batch, parts in zip(cut, every(self.sums.parts, cut), strict=True):
                     for window, part in zip(batch, parts, strict=True):
                         count, so_far = begun.pop(window.text, (0, None))
                         count, so_far = count + 1, part if so_far is None else so_far + part
@@ -157,23 +154,6 @@ class Reducer:
                     yield sums
                 group.clear()  # before the next ones are read
                 cut.clear()
-
-    def _prepare(self, batches: int) -> None:
-        """Lay out the weights if there are enough batches."""
-        wanted = batches >= OFTEN if self.pace.laid_out is None else self.pace.laid_out
-        if wanted and isinstance(self.model, Model):
-            lay_out(self.model.network)
-
-    @contextmanager
-    def _workers(self) -> Iterator[Parts]:
-        """Start the threads that return the `parts` of batches in order.
-
-        On a CPU every core takes its own batch: a batch has many small products, and cores that share one of them wait
-        for each other most of the time. If there are fewer batches than cores, these share them all the same.
-        """
-        alone = not isinstance(self.model, Model) or self.model.device.type != "cpu"
-        with pool(self.cores, self.pace.threads) as each:
-            yield lambda cut: (map if alone or len(cut) < self.pace.threads else each.map)(self.sums.parts, cut)
 
 
 # --- windows as batches -------------------------------------------------------------------------------
@@ -250,7 +230,6 @@ class _RecordSums:
         return [self._part(window, record) for window, record in zip(batch, records, strict=True)]
 
     def _part(self, window: Window, record: AttentionRecord) -> Sums:
-        """Return the sums of one window."""
         if record.tokens is not window.tokens:
             # the text that was written takes the place of the window that was read
             window = Window.uncut(record.tokens, window.text, window.of)

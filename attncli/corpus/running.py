@@ -78,7 +78,6 @@ class Where:
 
     @property
     def address(self) -> str | None:
-        """The address of a Ray cluster, if one is named."""
         return None if self.on in (HERE, RAY) else self.on
 
     @property
@@ -95,7 +94,6 @@ class Where:
         return self if self.state is None else replace(self, state=f"{self.state.rstrip('/')}/{name}")
 
     def engine(self) -> Engine:
-        """Return the engine. Raises RequestError if it needs a library that is not installed."""
         if self.on_ray:
             from attncli.corpus.on_ray import on_ray
 
@@ -112,9 +110,7 @@ class Where:
             check_cluster(self.address)
 
     def check(self, inputs: Sequence[Input]) -> None:
-        """Raises RequestError for an input that would have to be read again or elsewhere and can't be, and as
-        `check_cluster`.
-        """
+        """Raises RequestError for a stream that must be read twice or elsewhere, and as `check_cluster`."""
         apart = self.on_ray or self.workers is not None
         if (apart or self.state is not None) and any(one.is_stream for one in inputs):
             option = "--state" if self.state is not None else "--on" if self.on_ray else "--workers"
@@ -123,7 +119,6 @@ class Where:
 
 
 def _cores() -> int:
-    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -305,7 +300,6 @@ class _Merging(Generic[Total]):
         return HowFar(self.before.plus(self.now).plus(counting), self.before, self.shards, of)
 
     def take(self, done: Counted) -> None:
-        """Add a shard that is done."""
         self.result.retried += done.tries - 1
         self.now = self.now.plus(done.seen)
         name = done.shard.name(self.request)

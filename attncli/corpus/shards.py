@@ -34,7 +34,6 @@ class Shard(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The place as messages name it."""
         first, more = self.pieces[0], len(self.pieces) - 1
         begin = f" from {first.start:,}" if first.start else ""
         return f"{first.input.display_name}{begin}{f' and {more} more' if more else ''}"
@@ -90,17 +89,14 @@ class Plan:
 
     @property
     def count(self) -> int:
-        """The number of shards."""
         return sum(1 for _ in self.shards())
 
     @property
     def bytes(self) -> int:
-        """The stored bytes of all inputs."""
         return sum(one.size for one in self.inputs)
 
 
 def _table_units(table: Input, stop: int | None) -> Iterator[tuple[Piece, int]]:
-    """Yield the parts of a table."""
     assert table.parts is not None
     start, rows = 0, max(1, sum(table.parts))
     for count in table.parts:
@@ -164,8 +160,7 @@ class Work(ABC, Generic[Total]):
         """
 
     @abstractmethod
-    def nothing(self) -> Total:
-        """Return the sums of no shard."""
+    def nothing(self) -> Total: ...
 
     @abstractmethod
     def corpus_size(self, total: Total) -> CorpusSize: ...
@@ -190,7 +185,6 @@ class Work(ABC, Generic[Total]):
         return self
 
     def without_model(self) -> "Work[Total]":
-        """Return the same work without anything that only this process has."""
         return self
 
     @property

@@ -149,13 +149,11 @@ class Statistics:
 
     def figure(self, name: str) -> Doubles:
         """Return one figure of all heads, `[layer, head]`."""
-        one: Doubles = self.figures[..., FIGURES.index(name)]
-        return one
+        return self.figures[..., FIGURES.index(name)]
 
     def spread_of(self, name: str) -> Doubles:
         """Return the spread of one figure of all heads, `[layer, head]`."""
-        one: Doubles = self.spread[..., FIGURES.index(name)]
-        return one
+        return self.spread[..., FIGURES.index(name)]
 
     def save(self, path: str | Path) -> None:
         """Save as .json, .csv (a row per head) or .npz. Raises RequestError for another suffix."""
@@ -263,13 +261,20 @@ def save_statistics(statistics: Statistics, path: Path) -> None:
     Raises RequestError for another suffix or an unwritable place.
     """
     suffix = check_suffix(path, SUFFIXES, "statistics")
-    write = {".json": _write_json, ".csv": _write_csv, ".npz": _write_npz}[suffix]
-    write_whole(path, lambda temporary: write(statistics, temporary))
+    if suffix == ".json":
+        write_whole(path, lambda temporary: temporary.write_text(as_text(document(statistics)), encoding="utf-8"))
+    elif suffix == ".csv":
+        rows = (
+            [one.layer, one.head, one.label, one.strength, *one.figures.values(), *one.spread.values()]
+            for one in statistics.heads
+        )
+        write_whole(path, lambda temporary: write_table(CSV_HEADER, rows, temporary))
+    else:
+        write_whole(path, lambda temporary: _write_npz(statistics, temporary))
 
 
 def document(statistics: Statistics) -> dict[str, Any]:
-    """Return the document of `stats --json`."""
-    uniform = statistics.alike
+    uniform, clearest = statistics.alike, {pattern: statistics.clearest(pattern) for pattern in PATTERNS}
     made: dict[str, Any] = {
         **_about(statistics),
         "heads": [
@@ -284,7 +289,13 @@ def document(statistics: Statistics) -> dict[str, Any]:
             for one in statistics.heads
         ],
         "alike": None if uniform is None else [dict(zip(LINEAR, one, strict=True)) for one in uniform.tolist()],
-        "patterns": {pattern: _pattern_entry(statistics, pattern) for pattern in PATTERNS},
+        "patterns": {
+            pattern: {
+                "clearest": None if one is None else {"layer": one.layer, "head": one.head},
+                "labelled": len(statistics.labelled(pattern)),
+            }
+            for pattern, one in clearest.items()
+        },
     }
     if statistics.distances is not None:
         made["distances"] = {
@@ -295,17 +306,7 @@ def document(statistics: Statistics) -> dict[str, Any]:
     return made
 
 
-def _pattern_entry(statistics: Statistics, pattern: str) -> dict[str, Any]:
-    """Return the clearest head of a pattern, null if there is none, and how many heads have it as their label."""
-    one = statistics.clearest(pattern)
-    return {
-        "clearest": None if one is None else {"layer": one.layer, "head": one.head},
-        "labelled": len(statistics.labelled(pattern)),
-    }
-
-
 def _about(statistics: Statistics) -> dict[str, Any]:
-    """Return the model, the request and the size of the texts."""
     limit: list[float] = statistics.entropy_limit.tolist()
     return {
         "model": statistics.model.document(),
@@ -318,18 +319,6 @@ def _about(statistics: Statistics) -> dict[str, Any]:
         "partial": statistics.partial,
         "entropy_limit": limit[0] if len(set(limit)) == 1 else limit,
     }
-
-
-def _write_json(statistics: Statistics, path: Path) -> None:
-    path.write_text(as_text(document(statistics)), encoding="utf-8")
-
-
-def _write_csv(statistics: Statistics, path: Path) -> None:
-    rows = (
-        [one.layer, one.head, one.label, one.strength, *one.figures.values(), *one.spread.values()]
-        for one in statistics.heads
-    )
-    write_table(CSV_HEADER, rows, path)
 
 
 def _write_npz(statistics: Statistics, path: Path) -> None:

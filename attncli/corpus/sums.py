@@ -115,7 +115,6 @@ class Sums(Brief):
     def of_part(
         cls, queries: int, limit: Doubles, totals: Doubles, divergence: Doubles | None, alike: Doubles | None
     ) -> "Sums":
-        """Return the sums over some queries of a text."""
         zero = np.zeros_like(totals)
         return cls(0, queries, limit, totals, zero, zero, divergence, alike)
 
@@ -134,7 +133,6 @@ class Sums(Brief):
 
     @property
     def figures(self) -> Doubles:
-        """The means over all queries of all texts, `[layer, head, figure]`."""
         return self.totals / self.queries
 
     @property
@@ -221,8 +219,7 @@ def divergence_sums(weights: Floats) -> Doubles:
 def _entropies(weights: Floats) -> Doubles:
     """Return the sum over queries of each head's entropy, in single precision because there are many pairs."""
     logs = np.log(np.maximum(weights, LEAST))
-    sums: Doubles = -(weights * logs).sum(axis=-1).sum(axis=-1, dtype=np.float64)
-    return sums
+    return -(weights * logs).sum(axis=-1).sum(axis=-1, dtype=np.float64)
 
 
 def embedded(metric: Doubles) -> Doubles:

@@ -52,7 +52,6 @@ def parts_of(table: Input) -> tuple[int, ...]:
 
 
 def _put_together(counts: Iterator[int]) -> Iterator[int]:
-    """Add up the rows of consecutive batches as far as TOGETHER."""
     so_far = 0
     for count in counts:
         if so_far and so_far + count > TOGETHER:

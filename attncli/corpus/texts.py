@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count, islice, takewhile
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple
 
 from attncli.base.errors import Notice, RequestError, no_notices
 from attncli.base.printable import first_line, quoted
@@ -24,8 +24,6 @@ FIELD = "text"  # the field or column that holds the text, unless another is nam
 LONGEST = 2**26  # bytes of a line, or of a block of lines: all of it is in memory
 TOO_LONG = f"longer than {LONGEST >> 20} MB: put a text on each line, or cut it"
 REMEMBERED = 64  # files of which some line number is kept
-
-Text = TypeVar("Text")
 
 # --- lines, and blocks of lines between empty ones ------------------------------------------------------
 
@@ -197,15 +195,10 @@ class Choosing(ABC):
         return
 
     def takes(self, place: int, content: str) -> bool:
-        """Return whether the text at a place is in the sample."""
         if self.sample is None:
             return True
         drawn = blake2b(f"{self.seed} {place} ".encode() + content.encode("utf-8", "surrogatepass"), digest_size=8)
         return int.from_bytes(drawn.digest(), "big") < self.sample * 2**64
-
-    def first(self, texts: Iterable[Text]) -> Iterator[Text]:
-        """Yield texts up to the limit."""
-        return islice(texts, self.limit)
 
     @abstractmethod
     def places(self, piece: Piece) -> Iterator[int]:
@@ -284,7 +277,7 @@ class TextFormat(Choosing):
         Raises RequestError, with file and line, for a line that is not UTF-8 or longer than LONGEST, for one that is
         no JSON object with the field, and for a table without the column; BadFile for a file that can't be read.
         """
-        return self.first(line for piece in pieces for line in self.chosen_texts(piece))
+        return islice((line for piece in pieces for line in self.chosen_texts(piece)), self.limit)
 
     def places(self, piece: Piece) -> Iterator[int]:
         return (line.at for line in self.chosen_texts(piece))
@@ -294,7 +287,6 @@ class TextFormat(Choosing):
         return (line for line in self._all_texts(piece) if line.text and self.takes(line.at, line.text))
 
     def _all_texts(self, piece: Piece) -> Iterator[Line]:
-        """Yield all texts of a piece."""
         name, json = piece.input.name, self.json or is_json(piece.input.name)
         if self.paragraphs and (json or is_table(name)):
             raise RequestError(
@@ -307,7 +299,6 @@ class TextFormat(Choosing):
         return (text for line in lines(piece) if (text := self._text_of(line, line.at, json)))
 
     def _rows(self, piece: Piece) -> Iterator[Line]:
-        """Yield the texts of a table."""
         for row, text in rows(piece, self.field or FIELD):
             line = Line(_Spot(piece.input, 0, row + 1, "row"), row, "")
             if isinstance(text, Bad):
@@ -370,7 +361,6 @@ class TextFormat(Choosing):
 
 
 def _joined(parts: list[Line]) -> Iterator[Line]:
-    """Yield the lines of a paragraph as one text, if there are any."""
     if parts:
         yield parts[0]._replace(text=" ".join(part.text for part in parts))
 

@@ -7,7 +7,7 @@ Format: https://universaldependencies.org/format.html
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from sys import intern
 from typing import Any
@@ -83,7 +83,7 @@ class TreebankFormat(Choosing):
         Raises RequestError, with the line, for anything that is no CoNLL-U or no tree, and BadFile for a file that
         can't be read.
         """
-        return self.first(sentence for piece in pieces for _, sentence in self.chosen_sentences(piece))
+        return islice((sentence for piece in pieces for _, sentence in self.chosen_sentences(piece)), self.limit)
 
     def places(self, piece: Piece) -> Iterator[int]:
         return (place for place, _ in self.chosen_sentences(piece))

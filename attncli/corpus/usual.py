@@ -60,7 +60,8 @@ def usual_of(
     if found is None:
         found = _compute(engine, complete, words, tell)
         if key is not None:
-            _write(key, found)
+            made = found._asdict()
+            keep_newest(_path(key), lambda path: np.savez(path, key=np.array(key), **made))
     of_texts = [placed_tokens(word_tokens(text) if words else text) for text in texts]
     usual = Usual([TextSums(*one) for one in zip(of_texts, found.sums, found.counts, strict=True)])
     return usual.select([layers.index(layer) for layer in rows], [heads.index(head) for head in columns])
@@ -84,18 +85,17 @@ def _selected(engine: "Engine", request: Request) -> tuple[list[int], list[int]]
 
 def _compute(engine: "Engine", request: Request, words: bool, tell: Callable[[float], None]) -> _Sums:
     """Run the model on the sample texts. Arguments as for `usual_of`."""
+
+    def inputs() -> Iterator[Input]:
+        texts = lines()
+        for number, text in enumerate(texts):
+            tell(number / len(texts))
+            yield Input(text)
+
     with no_notices():
-        records = map(row_shares, engine.answer(map(Input, lines_with_progress(tell)), request))
+        records = map(row_shares, engine.answer(inputs(), request))
         each = list(map(text_sums, map(merge_words, records) if words else records))
     return _Sums(np.stack([one.sums for one in each]), np.stack([one.counts for one in each]))
-
-
-def lines_with_progress(tell: Callable[[float], None]) -> Iterator[str]:
-    """Yield the sample texts, after calling `tell` with the share of texts before each."""
-    texts = lines()
-    for number, text in enumerate(texts):
-        tell(number / len(texts))
-        yield text
 
 
 def lines() -> list[str]:
@@ -135,10 +135,6 @@ def _key(engine: "Engine", request: Request, words: bool, texts: Sequence[Tokens
 
 def _path(key: str) -> Path:
     return cache_directory() / "usual" / f"{hashlib.sha256(key.encode()).hexdigest()}.npz"
-
-
-def _write(key: str, found: _Sums) -> None:
-    keep_newest(_path(key), lambda path: np.savez(path, key=np.array(key), **found._asdict()))
 
 
 def _read(key: str, texts: Sequence[Tokens], layers: int, heads: int) -> _Sums | None:

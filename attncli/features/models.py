@@ -91,21 +91,20 @@ def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
 
 
 def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
-    """Return the facts of a model that are known without running it. verify: as for `weights_sha256`.
+    """Return the facts of a model that are known without running it. verify: as for `check_sha256`.
 
     Raises RequestError when its files are not those of a model, or the default model's are not the published ones.
     """
     from attncli.models.aliases import find_alias
     from attncli.models.config import describe
-    from attncli.models.hub import cached_sha256, check_sha256, weights_sha256
+    from attncli.models.hub import cached_sha256, check_sha256
 
-    described = describe(place.path)
+    engine, why, config = describe(place.path)
     files = place.weights
     cached = {"cached_sha256": cached_sha256(files)} if verify else {}
-    sha256 = weights_sha256(files, verify)
-    check_sha256(place, sha256)
+    sha256 = check_sha256(place, verify)
     known = find_alias(place.name)
-    sizes = {name: described.config.get(name) for name in ("layers", "heads", "hidden_size")}
+    sizes = {name: config.get(name) for name in ("layers", "heads", "hidden_size")}
     return {
         "model": {
             "name": place.name,
@@ -123,9 +122,9 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
         "sha256": sha256,
         **cached,
         "published": place.sha256 is not None,
-        "engine": described.engine,
-        "why": described.why,
-        "config": described.config,
+        "engine": engine,
+        "why": why,
+        "config": config,
     }
 
 

@@ -43,17 +43,13 @@ def answers_of(made: Prediction, rows: Sequence[int], tokens: Tokens, notation: 
     match made.kind:
         case "words" | "next":
             return words(made, rows, notation)
-        case "tokens":
-            return _token_labels(made, tokens)
+        case "tokens":  # the best label for every token of the text
+            places = [place for place, special in enumerate(tokens.special) if not special]
+            return [_label_of(made, (place, made.values[place].argmax()), None, place, place + 1) for place in places]
         case "span":
             return spans(made, tokens)
-        case _:
-            return classes(made)
-
-
-def classes(made: Prediction) -> list[Answer]:
-    """Return all labels of the text, the best first."""
-    return [_label_of(made, (number,)) for number in np.argsort(-made.values, kind="stable")[:MOST]]
+        case _:  # all labels of the text, the best first
+            return [_label_of(made, (number,)) for number in np.argsort(-made.values, kind="stable")[:MOST]]
 
 
 def words(made: Prediction, rows: Sequence[int], notation: Notation) -> list[Answer]:
@@ -65,12 +61,6 @@ def words(made: Prediction, rows: Sequence[int], notation: Notation) -> list[Ans
             label = word if made.kind == "next" else word.strip() or word
             found.append(_label_of(made, (row, number), label, place, place + 1))
     return found
-
-
-def _token_labels(made: Prediction, tokens: Tokens) -> list[Answer]:
-    """Return the best label for every token of the text."""
-    places = [place for place, special in enumerate(tokens.special) if not special]
-    return [_label_of(made, (place, made.values[place].argmax()), None, place, place + 1) for place in places]
 
 
 def spans(made: Prediction, tokens: Tokens) -> list[Answer]:
@@ -95,11 +85,7 @@ def spans(made: Prediction, tokens: Tokens) -> list[Answer]:
 
 
 def _label_of(
-    made: Prediction,
-    place: tuple[int, ...],
-    label: str | None = None,
-    start: int | None = None,
-    end: int | None = None,
+    made: Prediction, place: tuple[int, ...], label: str | None = None, start: int | None = None, end: int | None = None
 ) -> Answer:
     """Return the answer at a place of the values, by default named by its label."""
     probability = None if made.probabilities is None else float(made.probabilities[place])

@@ -9,7 +9,7 @@ import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, shorten
@@ -33,7 +33,7 @@ TABLE = "embeddings.tokens"  # the token embeddings in our network
 _WORDS: dict[type[Positions], str] = {Turned: "rotary", Biased: "relative biases", Disentangling: "disentangled"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """The architecture of an encoder, or of a decoder.
 
@@ -70,35 +70,35 @@ class ModelConfig:
     hidden_size: int
     intermediate_size: int
     embedding_size: int
-    widens: bool
+    widens: bool = False
     vocab_size: int
     position_rows: int
-    padding_position: int | None
+    padding_position: int | None = None
     segments: int
-    tells_segments: bool
-    tasks: int
+    tells_segments: bool = True
+    tasks: int = 0
     activation: str
     layer_norm_eps: float
-    norm_first: bool
-    rms_norm: bool
-    embedding_norm: bool
+    norm_first: bool = False
+    rms_norm: bool = False
+    embedding_norm: bool = True
     key_heads: int
-    gated: bool
+    gated: bool = False
     pad_id: int | None
-    position_table: bool
+    position_table: bool = True
     positions: tuple[Positions | None, ...]
     reach: tuple[int | None, ...]
     biases: Biases
     head_dim: int
-    causal: bool
-    output_norm: bool
-    parallel: bool
-    query_key_norm: str | None
-    embedding_scale: float
-    score_scale: float | None
-    softcap: float | None
-    first_norm: bool
-    conv: Conv | None
+    causal: bool = False
+    output_norm: bool = False
+    parallel: bool = False
+    query_key_norm: str | None = None
+    embedding_scale: float = 1.0
+    score_scale: float | None = None
+    softcap: float | None = None
+    first_norm: bool = True
+    conv: Conv | None = None
     layer_names: tuple[str, ...]
 
     @property
@@ -183,9 +183,7 @@ class ModelConfig:
 
     @classmethod
     def from_file(cls, path: Path) -> "ModelConfig":
-        """Read a config.json. Raises RequestError if it is missing or garbled, and NoOwnNetwork if it belongs to no
-        supported family.
-        """
+        """Read a config.json. Raises RequestError if it is missing or garbled, and NoOwnNetwork for other families."""
         data = read_config(path)
         try:
             return cls.from_dict(data)
@@ -206,38 +204,20 @@ class ModelConfig:
             "hidden_size": hidden_size,
             "intermediate_size": 4 * hidden_size if unstated else values.count("intermediate_size"),
             "embedding_size": hidden_size,
-            "widens": False,
             "vocab_size": values.count("vocab_size"),
             "position_rows": values.count("max_position_embeddings"),
-            "padding_position": None,
             "segments": values.count("type_vocab_size"),
-            "tells_segments": True,
-            "tasks": 0,
             "activation": values.activation("hidden_act"),
             "layer_norm_eps": values.small("layer_norm_eps"),
-            "norm_first": False,
-            "rms_norm": False,
-            "embedding_norm": True,
             "key_heads": heads,
-            "gated": False,
             "pad_id": values.pad_id,
-            "position_table": True,
             "biases": Biases(),
             "head_dim": hidden_size // heads,
-            "causal": False,
-            "output_norm": False,
-            "parallel": False,
-            "query_key_norm": None,
-            "embedding_scale": 1.0,
-            "score_scale": None,
-            "softcap": None,
-            "first_norm": True,
-            "conv": None,
         }
         fields.update(family.settings(values))
         nothing = (None,) * fields["layers"]
         of_layers = {"positions": nothing, "reach": nothing, "layer_names": tuple(map(str, range(fields["layers"])))}
-        config = cls(data["model_type"], family, **{**of_layers, **fields})
+        config = cls(model_type=data["model_type"], family=family, **{**of_layers, **fields})
         if data.get("is_decoder") and not config.causal:
             raise NoOwnNetwork(f"is_decoder is set, but attncli runs {family.name} only as an encoder")
         if hidden_size % heads != 0 and config.head_dim == hidden_size // heads:
@@ -313,27 +293,17 @@ _HEADS = ("heads", "decoder_heads")
 AUDIO, PICTURES = ("num_mel_bins", "feat_extract_norm"), ("image_size", "patch_size", "num_channels")
 
 
-class _Description(NamedTuple):
-    """The summary of a checkpoint.
+def describe(directory: Path) -> tuple[str | None, str | None, dict[str, Any]]:
+    """Return the engine of the checkpoint in a directory, why it is not attncli's, and `describe_config`.
 
-    engine: "attncli" or "transformers", judged by its files; None if neither can run it. why: the reason if it is not
-    attncli, and a note if the checkpoint's own code is ignored. config: the main values of the configuration under
-    attncli's names.
+    The engine is "attncli" or "transformers", judged by its files; None if neither can run it. The reason includes a
+    note if the checkpoint's own code is ignored. Raises RequestError if config.json is missing or not a JSON object.
     """
-
-    engine: str | None
-    why: str | None
-    config: dict[str, Any]
-
-
-def describe(directory: Path) -> _Description:
-    """Describe the checkpoint in a directory. Raises RequestError if config.json is missing or not a JSON object."""
-    path = directory / CONFIG_FILE
-    data = read_config(path)
+    data = read_config(directory / CONFIG_FILE)
     engine, why = choose_engine(data)
     if engine is not None and not any((directory / name).is_file() for name in TOKENIZER_FILES):
         engine, why = None, "there is no tokenizer beside it"
-    return _Description(engine, why, describe_config(data))
+    return engine, why, describe_config(data)
 
 
 def describe_config(data: dict[str, Any]) -> dict[str, Any]:

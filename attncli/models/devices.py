@@ -81,19 +81,13 @@ class _Lease:
 
 
 class Storage:
-    """Reusable CPU memory, safe for several threads.
-
-    waiting: the free pieces, in the order of their return.
-    """
+    """Reusable CPU memory, safe for several threads. waiting: the free pieces, in the order of their return."""
 
     def __init__(self) -> None:
         self.waiting: list[Piece] = []
 
     def empty(self, shape: Sequence[int], like: Tensor) -> Tensor:
-        """Return an uninitialised tensor of this shape with the dtype and device of `like`.
-
-        Raises MemoryError if there is no memory left.
-        """
+        """Return an uninitialised tensor of this shape, like `like`. Raises MemoryError if no memory is left."""
         size = math.prod(shape) * like.element_size()
         if like.device.type != "cpu" or size < LARGE:
             return like.new_empty(*shape)
@@ -103,9 +97,7 @@ class Storage:
         return from_numpy(np.asarray(lease)[:size]).view(like.dtype).view(*shape)
 
     def take(self, size: int) -> Piece:
-        """Return a piece of at least this size: the most recently returned one that is not much too large, or a new
-        one.
-        """
+        """Return a piece of at least this size: the one returned last that is not much too large, or a new one."""
         for piece in reversed(self.waiting.copy()):
             if size <= len(piece) <= _SPARE * size:
                 with suppress(ValueError):  # another thread took it
@@ -146,7 +138,6 @@ class InTorch(Engine):
 
     @property
     def map_dtype(self) -> torch.dtype:
-        """Return the dtype of maps."""
         return map_dtype(torch.empty(0, dtype=self.dtype, device=self.device))
 
     @property

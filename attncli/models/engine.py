@@ -140,10 +140,7 @@ A_PART = {"encoder": "an encoder", "decoder": "a decoder"}
 
 
 def why_no_own_network(place: Place) -> str | None:
-    """Return why attncli has no network for a model; None if it has one.
-
-    Raises RequestError if its configuration can't be read.
-    """
+    """Return why attncli has no network for a model, if so. Raises RequestError if its configuration can't be read."""
     try:
         ModelConfig.from_file(place.path / CONFIG_FILE)
     except NoOwnNetwork as error:
@@ -236,8 +233,7 @@ class Engine(Walker):
         """Return the model with these heads silenced."""
 
     def without(self, heads: NamedHeads) -> "Engine":
-        """Return the model with these heads silenced, "3.1" or [(3, 1)]: their outputs are replaced with 0. It shares
-        this model's weights.
+        """Return the model with these heads silenced, "3.1" or [(3, 1)]: their outputs are 0. It shares the weights.
 
         Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 2.3.
 
@@ -295,10 +291,7 @@ class Engine(Walker):
         return tokens
 
     def with_answer(self, tokens: Tokens, target: str | None = None) -> Tokens:
-        """Return the query tokens of the part such that the last vectors are those of a decoder's output.
-
-        target: as for `ready`.
-        """
+        """Return the part's query tokens such that the last vectors are those of a decoder's output (see `ready`)."""
         return self.ready(tokens, target)
 
     def writes(self, request: Request) -> bool:
@@ -361,8 +354,12 @@ class Engine(Walker):
             check_texts("pairs", pairs, "give a second segment, or None, for each text")
         vectors = vectors if not former else _renamed("attend_many", former)
         request = Request(layers, heads, mask, pad_to, measure, vectors, which, target, predict, grouping)
-        records = self.answer(inputs_of(texts, pairs), request)
-        yield from _with_bar(records, texts) if progress else records
+        records: Iterable[AttentionRecord] = self.answer(inputs_of(texts, pairs), request)
+        if progress:
+            from tqdm.auto import tqdm
+
+            records = tqdm(records, total=len(texts) if isinstance(texts, Sized) else None, unit=" texts")
+        yield from records
 
     def answer(
         self, inputs: Iterable[Input], request: Request, together: bool = False, copies: float = 0
@@ -384,25 +381,21 @@ class Engine(Walker):
         if request.measure == "norm" and request.vectors not in (None, "none"):
             raise RequestError("q and k belong to weights, not norms: omit --vectors, --terms or --measure norm")
         if self.silenced_heads:
-            self.of_part(request.which)._check_silenced(request)
+            part = self.of_part(request.which)
+            last = max(part.select_layers(request.layers))
+            if min(self.silenced_heads)[0] >= last and not (
+                request.predict and any(one.kind != "embedding" for one in part.outputs().values())
+            ):
+                nothing = f"{part.info.changes} nothing changes in layers up to {last}"
+                raise RequestError(f"{nothing}: request a later layer, or omit --without")
         if request.predict:
             self.warn_of_outputs()
 
     def warn_of_outputs(self) -> None:
         """Give a Notice for each prediction that is missing although config.json names its task."""
-        from attncli.models.outputs import notices
-
-        for notice in notices(self):
-            warnings.warn(notice, Notice, stacklevel=3)
-
-    def _check_silenced(self, request: Request) -> None:
-        """Raises RequestError if no requested result depends on the silenced heads."""
-        last = max(self.select_layers(request.layers))
-        if min(self.silenced_heads)[0] < last:
-            return
-        if not (request.predict and any(one.kind != "embedding" for one in self.outputs().values())):
-            nothing = f"{self.info.changes} nothing changes in layers up to {last}"
-            raise RequestError(f"{nothing}: request a later layer, or omit --without")
+        for name in ("heads", "classes", "tokens", "span"):
+            if name in self.available_outputs.refused:
+                warnings.warn(f"no prediction: {self.available_outputs.refused[name]}", Notice, stacklevel=3)
 
     def fitting(
         self, groups: Iterable[Iterable[Tokens]], request: Request, masks: int = 1, copies: float = 0
@@ -517,21 +510,13 @@ def check_model(model: object) -> None:
     check_instance("model", model, Engine, "open one with attncli.load_model(name)")
 
 
-def _with_bar(records: Iterator[AttentionRecord], texts: Iterable[str]) -> Iterable[AttentionRecord]:
-    """Yield the records with a progress bar on stderr, one step per text."""
-    from tqdm.auto import tqdm
-
-    return tqdm(records, total=len(texts) if isinstance(texts, Sized) else None, unit=" texts")
-
-
 def _renamed(called: str, former: dict[str, Any]) -> NamedHeads:
     """Return `vectors` passed under its former name. Raises TypeError for any other name."""
     for name in former:
         if name != FORMER:
             raise TypeError(f"{called}() got an unexpected keyword argument {name!r}")
     warnings.warn(f"{FORMER} is called vectors now", DeprecationWarning, stacklevel=3)
-    vectors: NamedHeads = former[FORMER]
-    return vectors
+    return former[FORMER]
 
 
 # --- models that taps can observe ------------------------------------------------------------------------
@@ -614,8 +599,7 @@ def tokens_under_masks(
 
 
 def vectors_within(model: Engine, texts: Sequence[Tokens], request: Request, most: float, masks: int = 1) -> str:
-    """Return the first heads whose queries, keys and terms are at most `most` elements under all these masks, at least
-    one.
+    """Return the first heads, at least one, whose q, k and terms are at most `most` elements under all these masks.
 
     For texts of at most SHORT tokens, they may have as many elements as the weights plus ALWAYS, which allows all heads
     of BERT. The result is written as in `Request.vectors`.

@@ -117,5 +117,4 @@ def _table_rows(score: "PositionalScore", count: int) -> Ints | None:
             rows = score.rows(behind)
         case _:
             return None
-    made: Ints = rows.numpy()
-    return made
+    return rows.numpy()

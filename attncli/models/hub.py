@@ -13,14 +13,14 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.base.addresses import convert_errors, filesystem, is_address, local_path
 from attncli.base.cache import DIGEST, cache_directory, keep_table, read_table
 from attncli.base.errors import Notice, RequestError, install_hint
-from attncli.base.files import making
+from attncli.base.files import keep_folder
 from attncli.base.printable import first_line, printable, quoted, shorten
 from attncli.base.untrusted import kind_of, open_regular, read_json
 from attncli.models.aliases import ALIASES, Alias, find_alias
@@ -80,8 +80,7 @@ _READ_FOLDERS = re.compile(rf"{_MODULE_FOLDER.pattern}|additional_chat_templates
 
 
 def check_directory(directory: Path) -> None:
-    """Raises RequestError if a file in a checkpoint's directory is not regular: a pipe, a socket, a device or a
-    directory.
+    """Raises RequestError if a file in a checkpoint's directory is not regular, such as a pipe or a directory.
 
     Libraries would wait for a pipe, or skip it and read another file. Broken links are ignored.
 
@@ -133,11 +132,11 @@ def weight_files(directory: Path) -> list[Path]:
 
 def shards(index: Path) -> list[Path]:
     """Return the files that an index names. Raises RequestError as `weight_files` does."""
-    names = _shard_names(index)
-    for name in names:
-        if not (index.parent / name).is_file():
-            raise RequestError(f"{index.parent} lacks the shard {quoted(name)} that {index.name} names")
-    return [index.parent / name for name in names]
+    paths = [index.parent / name for name in _shard_names(index)]
+    for path in paths:
+        if not path.is_file():
+            raise RequestError(f"{index.parent} lacks the shard {quoted(path.name)} that {index.name} names")
+    return paths
 
 
 def _shard_names(index: Path) -> list[str]:
@@ -161,11 +160,10 @@ def _shard_names(index: Path) -> list[str]:
 def _is_complete(directory: Path) -> bool:
     """Return True if a configuration, a vocabulary, and all files of one format of the weights exist."""
     try:
-        weights = weight_files(directory)
+        weight_files(directory)
     except RequestError:
         return False
-    vocabulary = any((directory / name).is_file() for name in VOCABULARY_FILES)
-    return bool(weights) and vocabulary and (directory / CONFIG_FILE).is_file()
+    return (directory / CONFIG_FILE).is_file() and any((directory / name).is_file() for name in VOCABULARY_FILES)
 
 
 # --- files by address ----------------------------------------------------------------------------------
@@ -202,26 +200,18 @@ class _Folder(NamedTuple):
     files: dict[str, Listed]
     wanted: list[str]
 
-    @property
-    def digest(self) -> str:
-        return _short_digest(json.dumps(self.files, sort_keys=True))
-
 
 def fetch(address: str, cache: Path) -> Path:
-    """Return the directory in `cache` with the files of this address, fetching them if necessary. It appears complete
-    or not at all.
+    """Return the directory in `cache` with the files of this address, fetched if necessary: complete or not at all.
 
     Raises RequestError for an address that can't be reached, holds no model, or has no version metadata.
     """
     with convert_errors("can't fetch", address):
         folder = find(address)
-        path = _kept_in(cache, address) / folder.digest
-        if not _is_copy(path, folder):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with making(path.parent) as work:
-                made = work / path.name
-                copy(folder, made)
-                put(made, path, folder)
+        path = _kept_in(cache, address) / _short_digest(json.dumps(folder.files, sort_keys=True))
+        is_copy = partial(_is_copy, folder)
+        if not is_copy(path):
+            keep_folder(path, partial(copy, folder), is_copy)
         with suppress(OSError):  # a read-only place
             os.utime(path)
         return path
@@ -269,9 +259,7 @@ def find(address: str) -> _Folder:
 
 
 def _list_folder(store: "AbstractFileSystem", path: str) -> dict[str, dict[str, Any]]:
-    """Return the store's entries of a folder by name. Only the last part of each name counts, so that nothing can come
-    from elsewhere.
-    """
+    """Return a folder's entries by the last part of their names, so that nothing can come from elsewhere."""
     return {entry["name"].rstrip("/").rpartition("/")[2]: entry for entry in store.ls(path, detail=True)}
 
 
@@ -325,18 +313,7 @@ def _copy_files(folder: _Folder, names: list[str], target: Path, bar: "tqdm[Any]
             raise RequestError(f"received only {path.stat().st_size} bytes of {printable(folder.address)}/{name}")
 
 
-def put(made: Path, path: Path, folder: _Folder) -> None:
-    """Move a copy to its destination, unless another process was faster."""
-    if path.exists() and not _is_copy(path, folder):  # someone removed its files
-        path.rename(made.with_name("damaged"))
-    try:
-        made.rename(path)
-    except OSError:
-        if not _is_copy(path, folder):
-            raise
-
-
-def _is_copy(path: Path, folder: _Folder) -> bool:
+def _is_copy(folder: _Folder, path: Path) -> bool:
     """Return True if all files exist with the size that their store states."""
     try:
         names = {*folder.wanted, *(weights.name for weights in weight_files(path))}
@@ -361,9 +338,7 @@ HUB_ID = re.compile(r"(?!.*(--|\.\.|\.git$))(?=.{3,96}$)[A-Za-z0-9_][\w.-]*/[A-Z
 
 @dataclass(frozen=True)
 class Place:
-    """The location of a model's files. path: of their directory. origin: "directory", "file", "wheel", "cache", "hub"
-    or "address".
-    """
+    """The directory of a model's files. origin: "directory", "file", "wheel", "cache", "hub" or "address"."""
 
     name: str
     path: Path
@@ -483,9 +458,11 @@ def directory(name: str) -> Path | None:
 
 def _locate_repo(name: str, repo: str, download: bool, sha256: str | None = None) -> Place:
     """Find a repository's files in the cache, or download them from the Hub."""
-    path = _cached_directory(repo)
-    if path is not None:
-        return Place(name, path, "cache", sha256)
+    from huggingface_hub import try_to_load_from_cache
+
+    config = try_to_load_from_cache(repo, CONFIG_FILE)
+    if isinstance(config, str) and _is_complete(Path(config).parent):  # other programs may have fetched fewer files
+        return Place(name, Path(config).parent, "cache", sha256)
     if not download:
         raise NotOnThisMachine(
             f"model {name} ({repo}) is not on this machine: attncli run -m {name} fetches it if there is a network"
@@ -504,17 +481,6 @@ def find_in_wheel(entry: Alias) -> Path | None:
         if path is not None:
             return path
     return None
-
-
-def _cached_directory(repo: str) -> Path | None:
-    """Find a complete snapshot in the Hugging Face cache. Other programs may have fetched fewer files."""
-    from huggingface_hub import try_to_load_from_cache
-
-    config = try_to_load_from_cache(repo, CONFIG_FILE)
-    if not isinstance(config, str):
-        return None
-    path = Path(config).parent
-    return path if _is_complete(path) else None
 
 
 def _download_repo(name: str, repo: str) -> Path:
@@ -550,10 +516,7 @@ def _not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
 
 
 def reachable(repo: str) -> bool:
-    """Return True if the Hub answers within HUB_TIMEOUT.
-
-    Uses a thread, because resolving a host name has no time limit.
-    """
+    """Return True if the Hub answers in time. Uses a thread, because resolving a host name has no time limit."""
     from huggingface_hub import constants, get_session
     from huggingface_hub.utils import build_hf_headers
 
@@ -584,10 +547,9 @@ def converted(place: Place) -> Path:
     from attncli.models.gguf.conversion import convert_once
 
     try:
-        sha256 = weights_sha256(place.weights)
+        sha256 = check_sha256(place)
     except OSError as error:
         raise RequestError(f"can't read {place.gguf}: {error.strerror or error}") from error
-    check_sha256(place, sha256)
     return convert_once(place.weights[0], sha256)
 
 
@@ -639,13 +601,15 @@ def _joint_sha256(paths: Sequence[Path], hashes: Sequence[str]) -> str:
     return hashlib.sha256("".join(f"{sha256}  {name}\n" for name, sha256 in lines).encode()).hexdigest()
 
 
-def check_sha256(place: Place, found: str) -> None:
-    """Raises RequestError if the published hash of a model is known and differs."""
+def check_sha256(place: Place, verify: bool = False) -> str:
+    """Return the SHA-256 of a model's weights (`weights_sha256`). Raises RequestError if it was published otherwise."""
+    found = weights_sha256(place.weights, verify)
     if place.sha256 is not None and found != place.sha256:
         raise RequestError(
             f"the weights of {place.name} in {place.path} are not the published ones: SHA-256 {found}, "
             f"expected {place.sha256}; install them again"
         )
+    return found
 
 
 def file_sha256(path: Path) -> str:

@@ -1,7 +1,7 @@
 """Instant: the network of an encoder or a decoder in NumPy, so that short texts are answered before torch is imported.
 
 Importing torch takes longer than everything else that a short text needs. The walk through the layers
-(`attncli.models.walk.walk`), the place where queries meet keys (`attncli.models.meeting.meet`) and the taps are the
+(`attncli.models.walk.walk`), the place where queries meet keys (`attncli.models.block.meet`) and the taps are the
 same as in torch. This file has what they call: embeddings, a layer's parts, the softmax. The weights are mapped from
 the checkpoint, by the same names (`attncli.models.families`).
 
@@ -28,7 +28,7 @@ from attncli.models.families.family import Head, Turned, tensors_of
 from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.own_model import OwnModel, find_heads, pairs, rates
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
-from attncli.models.weights import Checkpoint, read_parts
+from attncli.models.weights import Checkpoint, read_parameters
 from attncli.record import AttentionRecord, Request
 from attncli.record.parts import PredictionSummary
 from attncli.text.tokenizer import Tokenizer
@@ -122,8 +122,7 @@ def named_mask(real: Bools, name: str) -> Bools:
 
         from attncli.attention import MASKS, self_mask
 
-        made: Bools = self_mask(torch.from_numpy(real), *MASKS[name]).numpy()
-        return made
+        return self_mask(torch.from_numpy(real), *MASKS[name]).numpy()
     shown = real[:, None, None, :] if HIDES_PADDING[name] else np.ones_like(real[:1, None, None, :])
     return shown & np.tri(real.shape[1], dtype=bool) if HIDES_FUTURE[name] else shown
 
@@ -222,7 +221,6 @@ class Network:
         return ["embeddings", *dict.fromkeys(f"layers.{number}" for number in self.layers[:layers]), *last]
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the parameters, by name."""
         config = self.config
         made: dict[str, tuple[int, ...]] = {}
 
@@ -329,7 +327,6 @@ class Layer(NamedTuple):
     score: Score
 
     def before(self, x: Floats) -> Floats:
-        """Return the attention's input; x `[row, hidden_size]`."""
         return self.norm("attention_norm", x) if self.network.config.norm_first else x
 
     def norm(self, name: str, x: Floats) -> Floats:
@@ -340,11 +337,7 @@ class Layer(NamedTuple):
     def project(
         self, x: Floats, heads: Sequence[int] | None = None, values: bool = True
     ) -> tuple[Floats, Floats, Floats]:
-        """Return query, key and value, `[1, head, row, head_dim]`, of some heads, by default all.
-
-        values: they are needed; else they have a width of 0. Groups of heads may share keys and values
-        (`attncli.attention.multihead`).
-        """
+        """Return query, key and value, `[1, head, row, head_dim]`, as `attncli.models.network.Layer.project`."""
         config = self.network.config
         own = np.arange(config.heads) if heads is None else np.array(heads)
         shared = own * config.key_heads // config.heads
@@ -367,7 +360,6 @@ class Layer(NamedTuple):
         return parameters[f"{name}.weight"], parameters.get(f"{name}.bias")
 
     def output_by_head(self) -> Floats:
-        """Return the output projection divided by head, `[hidden_size, head, head_dim]`."""
         weight = self.network.parameters[f"{self.name}.attention.output.weight"]
         return weight.reshape(len(weight), -1, self.network.config.head_dim)
 
@@ -395,13 +387,10 @@ class Layer(NamedTuple):
 
 
 def load_parameters(checkpoint: Checkpoint, network: Network, module: str) -> None:
-    """Read one part of the network ("embeddings", "layers.3") from the checkpoint.
-
-    Raises RequestError if a tensor has a number that is not finite.
-    """
+    """Read one part of the network ("embeddings", "layers.3"). Raises RequestError as `read_parameters`."""
     start = f"{module}."
     names = [name.removeprefix(start) for name in network.shapes() if name.startswith(start)]
-    read = read_parts(checkpoint, network.config, module, names, np.dtype("float32"))
+    read = read_parameters(checkpoint, network.config, module, names, np.dtype("float32"))
     network.stacked.update({start + name: some for name, some in read.items() if len(some) > 1})
     network.parameters.update({start + name: some[0] for name, some in read.items() if len(some) == 1})
 
@@ -412,10 +401,7 @@ MOST_TOKENS = 512  # in a request: with many more, torch is faster although it m
 
 
 class Instant(OwnModel):
-    """A model in NumPy. It answers short texts, and opens the model in torch for everything else.
-
-    awake: returns the model in torch.
-    """
+    """A model in NumPy for short texts. awake: returns the model in torch, which does everything else."""
 
     name = "instant"
     network: Network
@@ -465,9 +451,7 @@ class Instant(OwnModel):
     def attend_tokens(
         self, texts: Iterable[Tokens], request: Request = Request(), taps: Sequence[Tap] = ()
     ) -> Iterator[AttentionRecord]:
-        """Yield a record of each text. torch computes it if they have more than MOST_TOKENS, or if the model predicts
-        anything but the next token.
-        """
+        """Yield a record of each text, from torch for more than MOST_TOKENS or other predictions than a next token."""
         rest, few = iter(texts), list[Tokens]()
         while sum(map(len, few)) <= MOST_TOKENS and (text := next(rest, None)) is not None:
             few.append(text)
@@ -507,8 +491,7 @@ class Instant(OwnModel):
         name = self.scores_name(self.next_token)
         if name is None:
             return self.network.parameters[f"{TABLE}.weight"]
-        weight: Floats = self.checkpoint.read(name, tensors_of(name), self.dtype)
-        return weight
+        return self.checkpoint.read(name, tensors_of(name), self.dtype)
 
     def predicts(self, texts: Sequence[Tokens]) -> bool:
         return self.next_token is not None

@@ -13,16 +13,7 @@ from attncli.base.errors import Notice, RequestError
 from attncli.models.config import ModelConfig, native, read_config
 from attncli.models.engine import Engine, why_no_own_network
 from attncli.models.families.family import NoOwnNetwork
-from attncli.models.hub import (
-    CONFIG_FILE,
-    Place,
-    check_sha256,
-    left_aside,
-    locate,
-    own_code,
-    weight_files,
-    weights_sha256,
-)
+from attncli.models.hub import CONFIG_FILE, Place, check_sha256, left_aside, locate, own_code, weight_files
 from attncli.models.own_model import OwnModel
 from attncli.models.weights import open_checkpoint, some_of
 from attncli.text.tokenizer import Tokenizer
@@ -86,8 +77,7 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
     except NoOwnNetwork as error:
         code = own_code(read_config(place.path / CONFIG_FILE))
         note = "" if code is None else f", if it can without the model's own code (auto_map: {code})"
-        why = f"{place.path / CONFIG_FILE}: {error.why}"
-        raise RequestError(f"{why}: omit --engine attncli, so that transformers runs it{note}") from error
+        raise RequestError(f"{error}: omit --engine attncli, so that transformers runs it{note}") from error
 
 
 def _tokenizer_of_transformers(directory: Path) -> Any:
@@ -140,8 +130,7 @@ def _load_own(
     """Load a model with attncli's own network. make: the model's class. framework: as for `open_checkpoint`. notified:
     its notices have been given.
     """
-    sha256 = weights_sha256(place.weights)
-    check_sha256(place, sha256)
+    sha256 = check_sha256(place)
     tokenizer = Tokenizer.from_directory(
         place.path,
         config.max_tokens,

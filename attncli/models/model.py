@@ -23,7 +23,6 @@ from attncli.models.output import CLS, MEAN, AvailableOutputs, Output
 from attncli.models.output import LAST as LAST_TOKEN
 from attncli.models.outputs import (
     HeadNetwork,
-    empty_head,
     function_of,
     labels_of,
     places_of,
@@ -86,9 +85,7 @@ class Model(OwnModel, InTorch):
             load_parameters(self.checkpoint, self.network, module, self.dtype, self.device)
 
     def need(self, layers: int) -> None:
-        """Read the parts for the first `layers` layers if necessary, and pack those that are used OFTEN
-        (`attncli.models.network`).
-        """
+        """Read the first `layers` layers if necessary, and pack those used OFTEN (`attncli.models.network`)."""
         super().need(layers)
         for module in self.network.parts_of(layers):
             if self.needed[module] == OFTEN:
@@ -147,14 +144,12 @@ def windows_of(config: ModelConfig, length: int) -> list[Window | None]:
 def load_parameters(
     checkpoint: Checkpoint, network: Network, module: str, dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Read one part of the network ("embeddings", "layers.3") from the checkpoint.
-
-    Raises RequestError if a tensor has a number that is not finite.
-    """
+    """Read one part of the network ("embeddings", "layers.3"). Raises RequestError as `read_parameters`."""
     part = network.get_submodule(module)
     names = [name for name, _ in part.named_parameters()]
     read = read_parameters(checkpoint, network.config, module, names, dtype)
-    part.load_state_dict({name: value.to(device) for name, value in read.items()}, assign=True)
+    stacked = {name: some[0] if len(some) == 1 else torch.cat(some) for name, some in read.items()}
+    part.load_state_dict({name: value.to(device) for name, value in stacked.items()}, assign=True)
 
 
 def require_own(model: object) -> Model:
@@ -187,33 +182,26 @@ def find_outputs(model: Model) -> AvailableOutputs:
     except RequestError as error:
         found.refused["heads"] = str(error)
         heads = {}
-    for name, head in heads.items():
-        if not head.alone:
-            _add_output(found, name, partial(_head_output, model, head, data))
+    makers: list[tuple[str, Callable[[], Output]]]
+    makers = [(name, partial(_head_output, model, head, data)) for name, head in heads.items()]
     if (model.place.path / MODULES_FILE).is_file():
-        _add_output(found, "embedding", partial(sentence_embedding, model))
-    for name, head in heads.items():
-        if head.alone:
-            _add_output(found, name, partial(_head_output, model, head, data))
+        named = sum(not head.alone for head in heads.values())
+        makers.insert(named, ("embedding", partial(sentence_embedding, model)))
+    for name, make in makers:
+        try:
+            found.outputs[name] = make()
+        except RequestError as error:
+            found.refused[name] = str(error)
     return found
 
 
-def _add_output(found: AvailableOutputs, name: str, make: Callable[[], Output]) -> None:
-    """Add an output, or the reason why it is missing."""
-    try:
-        found.outputs[name] = make()
-    except RequestError as error:
-        found.refused[name] = str(error)
-
-
 def _head_output(model: Model, head: Head, data: Mapping[str, Any]) -> Output:
-    """Return a head's output. Raises RequestError if tensors are missing or misshapen, or config.json lacks their
-    labels.
-    """
+    """Return a head's output. Raises RequestError if tensors are missing or misshapen, or labels are missing."""
     config = model.config
     named = None if head.kind in ("words", "next") else list(head.labels or labels_of(data))
     count = config.vocab_size if named is None else len(named)
-    network = empty_head(head, config, count)
+    with torch.device("meta"):
+        network = HeadNetwork(head, config, count)
     places = places_of(head, config, tied=data.get("tie_word_embeddings", True) is True)
     sources = sources_of(network, places, model.checkpoint)
     return Output(

@@ -12,10 +12,11 @@ With `output_norm` the outputs of both parts have a norm before they are added, 
 
 This module defines the parts; `attncli.models.walk` runs them layer by layer. Inference only: there is no dropout.
 
-First come the linear layers and embeddings, whose values come from a checkpoint and are not initialised. They take
-nearly all of a network's time. They use oneDNN's matrix product if available. For float32 on a CPU, torch uses MKL,
-which reaches about half of oneDNN's rate on processors that are not Intel's (126 ms against 63 ms for
-4096 x 768 x 3072 on an AMD EPYC 9005, and the same factor from 1 token to 4096). The numbers agree to the last bits.
+First come the linear layers and embeddings, whose values come from a checkpoint. They are not initialised: torch would
+import its decompositions for that, which takes a second. Linear layers take nearly all of a network's time. They use
+oneDNN's matrix product if available. For float32 on a CPU, torch uses MKL, which reaches about half of oneDNN's rate
+on processors that are not Intel's (126 ms against 63 ms for 4096 x 768 x 3072 on an AMD EPYC 9005, and the same factor
+from 1 token to 4096). The numbers agree to the last bits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -104,11 +105,9 @@ class Linear(nn.Linear):
         ):
             return function(F.linear(input, self.weight, self.bias))
         weight = self.weight if self.packed is None else self.packed
-        if self.activation in _ONEDNN_NAMES:
-            name, algorithm = _ONEDNN_NAMES[self.activation]
-            product: Tensor = ONEDNN_LINEAR(input, weight, self.bias, name, [], algorithm)
-            return product
-        return function(ONEDNN_LINEAR(input, weight, self.bias, "none", [], None))
+        name, algorithm = _ONEDNN_NAMES.get(self.activation, ("none", None))
+        product: Tensor = ONEDNN_LINEAR(input, weight, self.bias, name, [], algorithm)
+        return product if self.activation in _ONEDNN_NAMES else function(product)
 
 
 def lay_out(module: nn.Module) -> None:
@@ -184,9 +183,7 @@ def layer_norm(config: ModelConfig, size: int) -> nn.Module:
 
 
 class _Embeddings(nn.Module):
-    """token + segment + position + first task embedding, normalised in most encoders, then projected to the hidden
-    size.
-    """
+    """token + segment + position + first task embedding, usually normalised, then projected to the hidden size."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -266,7 +263,6 @@ class Layer(nn.Module):
 
     @property
     def score(self) -> PositionalScore:
-        """Return the positional score of the attention."""
         score = self.attention.score
         assert isinstance(score, PositionalScore)
         return score
@@ -296,8 +292,7 @@ class Layer(nn.Module):
 
     def before(self, x: Tensor) -> Tensor:
         """Return the attention's input; x `[row, hidden_size]`."""
-        given: Tensor = self.attention_norm(x) if self.norm_first else x
-        return given
+        return self.attention_norm(x) if self.norm_first else x
 
     def after(self, x: Tensor, attended: Tensor) -> Tensor:
         """Return the layer's output from x and the concatenated outputs of the heads, `[row, hidden_size]`."""
@@ -368,14 +363,12 @@ class _NeighbourMix(nn.Module):
         self.norm = layer_norm(config, config.hidden_size)
 
     def forward(self, x: Tensor, y: Tensor, shown: Tensor | None) -> Tensor:
-        """Combine the first layer's input x and output y for texts of one length, `[text, token, hidden_size]` -> the
-        same shape.
+        """Combine the first layer's input x and output y for texts of one length, `[text, token, hidden_size]` each.
 
         shown: bool `[text, token, 1]`, False at hidden tokens, which count as 0.
         """
         x = x if shown is None else x * shown
-        mixed: Tensor = self.norm(y + self.function(self.conv(x.mT).mT))
-        return mixed
+        return self.norm(y + self.function(self.conv(x.mT).mT))
 
 
 class Network(nn.Module):
@@ -390,7 +383,12 @@ class Network(nn.Module):
         super().__init__()
         self.config = config
         self.embeddings = _Embeddings(config)
-        self.layers = nn.ModuleList(_layers_of(config))
+        made: dict[tuple[str, Positions | None], Layer] = {}  # layers of one name and the same positions are one module
+        keys = list(zip(config.layer_names, config.positions, strict=True))
+        for number, (key, score) in enumerate(zip(keys, layer_scores(config), strict=True)):
+            if key not in made:
+                made[key] = Layer(config, number, score)
+        self.layers = nn.ModuleList([made[key] for key in keys])
         self.neighbours = None if config.conv is None else _NeighbourMix(config, config.conv)
         self.final_norm = layer_norm(config, config.hidden_size) if config.final_norm else None
         self.silenced_heads: list[tuple[int, int]] = []
@@ -401,7 +399,6 @@ class Network(nn.Module):
         return layer
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the parameters, by name."""
         return {name: tuple(parameter.shape) for name, parameter in self.named_parameters()}
 
     def parts_of(self, layers: int) -> list[str]:
@@ -411,16 +408,6 @@ class Network(nn.Module):
         every = list(self.layers)
         own = [f"layers.{number}" for number in range(layers) if every.index(every[number]) == number]
         return ["embeddings", *mixed, *own, *last]
-
-
-def _layers_of(config: ModelConfig) -> list[Layer]:
-    """Build all layers. Layers with the same checkpoint name and the same positions are one module."""
-    made: dict[tuple[str, Positions | None], Layer] = {}
-    keys = list(zip(config.layer_names, config.positions, strict=True))
-    for number, (key, score) in enumerate(zip(keys, layer_scores(config), strict=True)):
-        if key not in made:
-            made[key] = Layer(config, number, score)
-    return [made[key] for key in keys]
 
 
 def empty_network(config: ModelConfig) -> Network:

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attncli.base.errors import RequestError
 from attncli.record.selection import heads_list
 
 if TYPE_CHECKING:
     from attncli.models.engine import Engine
-    from attncli.models.hub import Place
 
 
 @dataclass(frozen=True)
@@ -26,9 +24,7 @@ class Opening:
 
     @classmethod
     def of(cls, engine: "Engine") -> "Opening":
-        """Describe how to open an already open model again, also from another working directory. The path of a
-        directory or a file is absolute.
-        """
+        """Describe how to open an open model again, also from another directory: paths of files are absolute."""
         place = engine.place
         path = place.path if place.gguf is None else place.gguf
         name = str(path.absolute()) if place.origin in ("directory", "file") else place.name
@@ -37,8 +33,10 @@ class Opening:
     def open(self) -> "Engine":
         """Open the model. Raises RequestError as `load_model` and `Engine.without` do."""
         from attncli.models.hub import locate
+        from attncli.models.loading import load_from
 
-        return self._without(self._load(locate(self.name)))  # a wrong name is reported before torch is imported
+        # a wrong name is reported before torch is imported
+        return self._without(load_from(locate(self.name), self.device, self.dtype, self.engine))
 
     def open_for_answers(self) -> "Engine":
         """Open the model for records of short texts: in NumPy, without importing torch, if it can be.
@@ -46,28 +44,14 @@ class Opening:
         What else is asked of it opens the model in torch then. Raises RequestError as `open` does.
         """
         from attncli.models.hub import locate
-        from attncli.models.loading import load_instant
+        from attncli.models.loading import load_from, load_instant
 
         place = locate(self.name)
         if (self.engine, self.dtype) == ("auto", "float32") and self.device in ("auto", "cpu"):
             instant = load_instant(place, self.device)
             if instant is not None:
                 return self._without(instant)
-        return self._without(self._load(place))
-
-    def _load(self, place: "Place") -> "Engine":
-        from attncli.models.loading import load_from
-
-        return load_from(place, self.device, self.dtype, self.engine)
+        return self._without(load_from(place, self.device, self.dtype, self.engine))
 
     def _without(self, engine: "Engine") -> "Engine":
         return engine if self.without is None else engine.without(self.without)
-
-    def reopen(self, opened: "Engine | None", sha256: str) -> "Engine":
-        """Return the already open model, or open it. Raises RequestError as `open` does, and if the weights have
-        another digest.
-        """
-        found = self.open() if opened is None else opened
-        if found.sha256 != sha256:
-            raise RequestError(f"{self.name} is a different model on this machine")
-        return found

@@ -116,9 +116,7 @@ class Output:
         return torch.cat([POOLINGS[name](vectors) for name in self.pooling])[None]
 
     def probabilities(self, logits: Tensor) -> Tensor | None:
-        """Return the probabilities of the labels; for a span, of each token as its start and as its end. None if
-        undefined.
-        """
+        """Return the labels' probabilities, for a span each token's as its start and end; None if undefined."""
         if self.function is None:
             return None
         if self.function == SIGMOID:

@@ -5,7 +5,7 @@ embedding in sentence-transformers. Outputs are found from a checkpoint's tensor
 """
 
 import reprlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,8 +69,7 @@ def labels_of(data: Mapping[str, Any]) -> list[str]:
 def function_of(data: Mapping[str, Any], head: Head, count: int) -> str | None:
     """Return the function from `count` logits to probabilities. Raises RequestError for an unknown `problem_type`.
 
-    As in transformers, one label means a regression unless `problem_type` says otherwise; of several labels, one is
-    right.
+    As in transformers, one label means a regression, and of several one is right, unless `problem_type` differs.
     """
     if head.kind != "classes":
         return SIGMOID if count == 1 else SOFTMAX
@@ -105,13 +104,6 @@ class HeadNetwork(nn.Module):
         return scores if self.softcap is None else self.softcap * torch.tanh(scores / self.softcap)
 
 
-def empty_head(head: Head, config: ModelConfig, labels: int) -> HeadNetwork:
-    """Build a head that takes no memory until its parameters are loaded."""
-    with torch.device("meta"):
-        network = HeadNetwork(head, config, labels)
-    return network.requires_grad_(False)
-
-
 def places_of(head: Head, config: ModelConfig, tied: bool) -> dict[str, tuple[str, ...]]:
     """Return the possible tensors of each parameter of a head's network. The first existing one is read.
 
@@ -132,10 +124,7 @@ def places_of(head: Head, config: ModelConfig, tied: bool) -> dict[str, tuple[st
 
 
 def sources_of(network: HeadNetwork, places: dict[str, tuple[str, ...]], checkpoint: Checkpoint) -> dict[str, str]:
-    """Return the tensor to read for each parameter.
-
-    Raises RequestError if one is missing or has another shape than the network's.
-    """
+    """Return the tensor to read for each parameter. Raises RequestError if one is missing or has another shape."""
     sources = {}
     for parameter, names in places.items():
         existing = [name for name in names if name in checkpoint.shapes]
@@ -222,9 +211,7 @@ _LEAST = 3  # tokens: [CLS], a word and [SEP]
 
 
 class _Manner(NamedTuple):
-    """The preparation of texts. prompt: prepended to every text. lower: convert to lower case. most: tokens that are
-    read.
-    """
+    """The preparation of texts. prompt: prepended to each. lower: convert to lower case. most: tokens that are read."""
 
     prompt: str
     lower: bool
@@ -248,19 +235,12 @@ def manner_of(directory: Path, max_tokens: int) -> _Manner:
         _setting(directory / "tokenizer_config.json", "model_max_length", length),  # version 6 writes it there
     ]
     most = next((one for one in lengths if one is not None), max_tokens)
-    prompt = _default_prompt(directory)
+    name = _setting(directory / PROMPTS_FILE, "default_prompt_name", maybe(text()))
+    prompt = "" if name is None else _setting(directory / PROMPTS_FILE, "prompts", _prompt_named(name))[name] or ""
     if prompt and not modules_of(directory)[1].flag("include_prompt", True):
         what = f"it excludes its prompt {reprlib.repr(prompt)} from the pooling"
         raise RequestError(f"{directory}: {what}, which attncli does not support")
     return _Manner(prompt, lower, int(min(most, max_tokens)))
-
-
-def _default_prompt(directory: Path) -> str:
-    """Return the prompt for texts without a stated purpose."""
-    name = _setting(directory / PROMPTS_FILE, "default_prompt_name", maybe(text()))
-    if name is None:
-        return ""
-    return _setting(directory / PROMPTS_FILE, "prompts", _prompt_named(name))[name] or ""
 
 
 def _prompt_named(name: str) -> Check:
@@ -328,16 +308,21 @@ def sentence_embedding(model: Walker) -> Output:
     size *= len(poolings)
     loaders: list[Callable[[], nn.Module]] = []
     for module in modules[1:]:
-        if module.name in ("Dense", "Normalize"):
-            _check_given(module)
-        if module.name == "Dense":
+        if module.name == "Dropout":  # only active in training
+            continue
+        if module.name not in ("Dense", "Normalize"):
+            raise module.refused(f"attncli does not support the module {reprlib.repr(module.name)}")
+        for key in ("module_input_name", "module_output_name"):
+            if (given := module.settings.get(key)) not in (None, _VECTOR):
+                raise module.refused(f"{key} is {reprlib.repr(given)}, but attncli only supports {_VECTOR}")
+        if module.flag("use_residual"):
+            raise module.refused("use_residual is set, which attncli does not support")
+        if module.name == "Normalize":
+            loaders.append(Normalize)
+        else:
             made = _empty_dense(module, size)
             loaders.append(partial(_load_dense, model, module, made))
             size = made.out_features
-        elif module.name == "Normalize":
-            loaders.append(Normalize)
-        elif module.name != "Dropout":  # only active in training
-            raise module.refused(f"attncli does not support the module {reprlib.repr(module.name)}")
     return Output("embedding", poolings, None, list, lambda: nn.Sequential(*(load() for load in loaders)))
 
 
@@ -357,15 +342,6 @@ def _poolings_of(module: Module) -> list[str]:
     return named
 
 
-def _check_given(module: Module) -> None:
-    """Raises RequestError unless a module reads the embedding and replaces it."""
-    for key in ("module_input_name", "module_output_name"):
-        if module.settings.get(key) not in (None, _VECTOR):
-            raise module.refused(f"{key} is {reprlib.repr(module.settings[key])}, but attncli only supports {_VECTOR}")
-    if module.flag("use_residual"):
-        raise module.refused("use_residual is set, which attncli does not support")
-
-
 def _empty_dense(module: Module, size: int) -> Linear:
     """Build f(x W + b) without parameters. Raises RequestError for another input size or an unknown f."""
     if (given := module.size("in_features")) != size:
@@ -379,7 +355,6 @@ def _empty_dense(module: Module, size: int) -> Linear:
 
 
 def _load_dense(model: Walker, module: Module, made: Linear) -> Linear:
-    """Load the parameters. Raises RequestError if tensors are missing, damaged or misshapen."""
     checkpoint = open_checkpoint(module.folder)
     read = {}
     for name, parameter in made.named_parameters():
@@ -390,9 +365,6 @@ def _load_dense(model: Walker, module: Module, made: Linear) -> Linear:
     made.load_state_dict(read, assign=True)
     made.requires_grad_(False)
     return made
-
-
-_TASKS = ("heads", "classes", "tokens", "span")  # tasks that config.json names, not only the tensors
 
 
 def output_of(model: Walker, name: str | None, texts: Sequence[Tokens] = ()) -> tuple[str, Output]:
@@ -430,13 +402,6 @@ def prediction(model: Walker, name: str, output: Output, values: Tensor) -> Pred
     return Prediction(name, output.kind, output.labels, _as_array(values), None if found is None else _as_array(found))
 
 
-def notices(model: Walker) -> Iterator[str]:
-    """Yield the reasons why a prediction is missing for a task that config.json names."""
-    for name in _TASKS:
-        if name in model.available_outputs.refused:
-            yield f"no prediction: {model.available_outputs.refused[name]}"
-
-
 def find_answering(model: Walker, tokens: Tokens) -> tuple[str, Output, list[int]] | None:
     """Return the output that a record's prediction comes from, and the tokens it is about.
 
@@ -457,21 +422,18 @@ def find_answering(model: Walker, tokens: Tokens) -> tuple[str, Output, list[int
 
 
 def predict_texts(model: Walker, texts: Sequence[Tokens], hidden: Sequence[Tensor]) -> list[PredictionSummary | None]:
-    """Return the predictions for records of all texts from their last hidden states. Raises RequestError as `predict`
-    does.
-    """
-    return [_predict_text(model, *one) for one in zip(texts, hidden, strict=True)]
-
-
-def _predict_text(model: Walker, tokens: Tokens, hidden: Tensor) -> PredictionSummary | None:
-    """Return the prediction for the record of one text. Raises RequestError as `predict` does."""
-    found = find_answering(model, tokens)
-    if found is None:
-        return None
-    name, output, rows = found
-    [values] = output([hidden], [tokens], None if output.of_text else [rows])
-    answers = answers_of(prediction(model, name, output, values), rows, tokens, model.tokenizer.notation)
-    return PredictionSummary(name, output.kind, output.function == SOFTMAX, answers)
+    """Return the predictions for records of texts from their last hidden states. Raises RequestError as `predict`."""
+    made: list[PredictionSummary | None] = []
+    for tokens, vectors in zip(texts, hidden, strict=True):
+        found = find_answering(model, tokens)
+        if found is None:
+            made.append(None)
+            continue
+        name, output, rows = found
+        [values] = output([vectors], [tokens], None if output.of_text else [rows])
+        answers = answers_of(prediction(model, name, output, values), rows, tokens, model.tokenizer.notation)
+        made.append(PredictionSummary(name, output.kind, output.function == SOFTMAX, answers))
+    return made
 
 
 def embed(model: Walker, texts: Sequence[str], mask: str | None = None) -> Numbers:
@@ -491,5 +453,4 @@ def embed(model: Walker, texts: Sequence[str], mask: str | None = None) -> Numbe
 
 def _as_array(tensor: Tensor) -> Numbers:
     wide = tensor if tensor.dtype == torch.float64 else tensor.float()
-    array: Numbers = wide.detach().cpu().numpy()
-    return array
+    return wide.detach().cpu().numpy()

@@ -3,7 +3,6 @@
 Its attention means nothing. But two correct implementations return the same numbers.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping
@@ -38,7 +37,7 @@ def random_model(name: str, device: str = "auto", dtype: str = "float32", seed: 
     written.
 
     The name is an alias, or a model whose config.json is on this machine. transformers names the tensors,
-    `_peaked_tensors` draws them, and our encoder loads them as from a checkpoint. The tokenizer is the architecture's
+    `peaked_tensors` draws them, and our encoder loads them as from a checkpoint. The tokenizer is the architecture's
     own if it is on this machine. Otherwise it is minilm's if the vocabulary is the same, else one token per byte.
 
     Raises RequestError for an unknown name or an architecture that attncli has no network for.
@@ -47,37 +46,18 @@ def random_model(name: str, device: str = "auto", dtype: str = "float32", seed: 
     place, data = architecture(name)
     config = ModelConfig.from_dict(data)
     with quiet(), refusals(f"transformers can't build the architecture of {name}"):
-        tensors = _peaked_tensors(tensor_shapes(data), config, seed)
+        tensors = peaked_tensors(tensor_shapes(data), config, seed)
         network = peer(data, tensors, "eager")
     model = Model(
         place,
         config,
-        _random_tokenizer(place, config),
+        random_tokenizer(place, config),
         Checkpoint([StateDict(tensors)], f"the random weights of {name}", config.family.prefixes),
         sha256="",
         device=chosen,
         dtype=number,
     )
     return model, Reference(network, chosen, number)
-
-
-def write_random_checkpoint(name: str, directory: Path, changes: Mapping[str, Any] | None = None) -> Path:
-    """Write the files of `random_model`'s checkpoint (seed 0) to a directory and return it. `changes` apply to its
-    config.json.
-
-    Raises RequestError as `random_model` does.
-    """
-    from safetensors.torch import save_file
-
-    place, data = architecture(name)
-    data = {**data, **(changes or {})}
-    config = ModelConfig.from_dict(data)
-    tensors = _peaked_tensors(tensor_shapes(data), config)
-    directory.mkdir(parents=True)
-    (directory / CONFIG_FILE).write_text(json.dumps(data), encoding="utf-8")
-    save_file(tensors, str(directory / "model.safetensors"))
-    _random_tokenizer(place, config).backend.save(str(directory / "tokenizer.json"))
-    return directory
 
 
 def architecture(name: str) -> tuple[Place, dict[str, Any]]:
@@ -95,7 +75,7 @@ def architecture(name: str) -> tuple[Place, dict[str, Any]]:
     return place, read_config(path)
 
 
-def _random_tokenizer(place: Place, config: ModelConfig) -> Tokenizer:
+def random_tokenizer(place: Place, config: ModelConfig) -> Tokenizer:
     """Return a tokenizer. Raises RequestError if the architecture's own tokenizer can't be read."""
 
     def spare(_: Path) -> "Backend":
@@ -114,7 +94,7 @@ def _random_tokenizer(place: Place, config: ModelConfig) -> Tokenizer:
     return Tokenizer.from_directory(place.path, *sizes, last_resort=spare, kind=kind, pads_left=config.causal)
 
 
-def _peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: int = 0) -> dict[str, Tensor]:
+def peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: int = 0) -> dict[str, Tensor]:
     """Draw weights from normal distributions that reveal mistakes.
 
     Training starts with a standard deviation of 0.02 and biases of 0. Then every score is near 0 and every map nearly

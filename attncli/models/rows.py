@@ -40,9 +40,7 @@ class LayerMask:
     causal: bool = False
 
     def of(self, queries: slice, keys: slice, device: Any = None) -> Array | None:
-        """Return the mask of some queries and keys: bool `[1 or text, 1 or head, 1 or query, key]`; None if nothing is
-        hidden.
-        """
+        """Return the mask of some queries and keys, bool `[1 or text, 1 or head, 1 or query, key]`; None for none."""
         shown = self.shown
         if shown is not None:
             shown = shown[..., slice(None) if shown.shape[2] == 1 else queries, keys]
@@ -52,13 +50,11 @@ class LayerMask:
         return near if shown is None else shown & near
 
     def some_texts(self, texts: slice) -> "LayerMask":
-        """Return the mask of some of the texts."""
         if self.shown is None or len(self.shown) == 1:
             return self
         return LayerMask(self.shown[texts], self.window)
 
     def some_heads(self, places: Sequence[int] | slice) -> "LayerMask":
-        """Return the mask of some of the heads."""
         if self.shown is None or self.shown.shape[1] == 1:
             return self
         return LayerMask(self.shown[:, places], self.window)

@@ -88,16 +88,13 @@ class _RequestTaps:
         self.maps: Maps | None = None
         self.grouped: GroupedMaps | None = None
         self.lengths: Lengths | None = None
-        self.vectors: QueriesAndKeys | None = None
-        self.terms: Terms | None = None
         if all(one.are_complete for one in axes):
             self.maps = Maps(rows.runs, asked.layers, asked.heads, empty_map)
             self.lengths = Lengths(rows.runs, asked.layers, asked.heads, empty_map) if norms else None
         else:
             self.grouped = GroupedMaps(axes, asked.layers, asked.heads, partial(zeros, maps=True), norms)
-        if asked.vectors:
-            self.vectors = QueriesAndKeys(rows.runs, asked.vectors, model.head_dim, model.array)
-            self.terms = Terms(rows.runs, asked.vectors, partial(zeros, maps=True))
+        self.vectors = QueriesAndKeys(rows.runs, asked.vectors, model.head_dim, model.array)
+        self.terms = Terms(rows.runs, asked.vectors, partial(zeros, maps=True))
 
     @property
     def taps(self) -> list[Tap]:
@@ -114,8 +111,6 @@ class _RequestTaps:
 
     def vectors_of(self, run: Run, place: int) -> tuple[tuple[Array, Array], Doubles, Floats, dict[str, Array]]:
         """Return the stored results of the text at a place: queries and keys, scales, sinks, and terms by name."""
-        if self.vectors is None or self.terms is None:
-            return (self.model.array((0, run.length, 0)),) * 2, np.empty(0), np.empty(0, np.float32), {}
         query, key = self.vectors.kept[run.number]
         terms = {name: term[place] for name, term in self.terms.kept[run.number].items()}
         sinks = np.array(self.vectors.sinks, np.float32)
@@ -149,22 +144,17 @@ def _grouped_masks(masks: Sequence[LayerMask | None], axes: Axes, place: int, de
 def _unit_mask(mask: LayerMask | None, axes: Axes, place: int, device: Any) -> Bools:
     if mask is None:
         return np.ones((len(axes.queries), len(axes.keys)), bool)
+    mask, every = mask.some_texts(slice(place, place + 1)), slice(0, axes.keys.text)
     counts = np.zeros((len(axes.queries), len(axes.keys)))
-    for queries, keys, rows in _mask_blocks(mask.some_texts(slice(place, place + 1)), axes, device):
-        units, key_units, sums = between_units(axes, queries, keys, rows)
-        counts[units, key_units] += sums
-    return counts > 0
-
-
-def _mask_blocks(mask: LayerMask, axes: Axes, device: Any) -> Iterable[tuple[slice, slice, Floats]]:
-    """Yield the queries of a text in steps, with the keys that they may see, and 1 for allowed cells, else 0."""
-    every = slice(0, axes.keys.text)
     for queries in query_steps(axes.queries.text, axes.keys.text):
         keys = every if mask.window is None else mask.window.visible_keys(queries, every)
         allowed = mask.of(queries, keys, device)
         assert allowed is not None  # a mask that hides nothing is None
         rows = as_numpy(allowed)[0, 0]
-        yield queries, keys, np.broadcast_to(rows, (queries.stop - queries.start, rows.shape[-1])).astype(np.float32)
+        rows = np.broadcast_to(rows, (queries.stop - queries.start, rows.shape[-1])).astype(np.float32)
+        units, key_units, sums = between_units(axes, queries, keys, rows)
+        counts[units, key_units] += sums
+    return counts > 0
 
 
 def as_record(model: Walker, taken: TextResult, request: Request) -> AttentionRecord:
@@ -174,9 +164,15 @@ def as_record(model: Walker, taken: TextResult, request: Request) -> AttentionRe
     query, key = map(as_floats, taken.vectors)
     terms = {name: as_floats(term) for name, term in taken.terms.items()}
     norms = request.measure == "norm"
-    _check_finite(model, "norms" if norms else "scores", weights, taken.selected)
-    if heads:
-        _check_vectors_finite(model, [query, key, *terms.values()], heads)
+    # A row of weights that contains NaN has NaN at its first key.
+    bad = np.argwhere(~np.isfinite(weights.max(axis=-1) if norms else weights[..., 0]))
+    if len(bad):
+        layer, head = taken.selected.layers[bad[0][0]], taken.selected.heads[bad[0][1]]
+        raise model.too_large("norms" if norms else "scores", layer, head)
+    for array in (query, key, *terms.values()):  # at tokens that the mask hides, weights would not show it
+        finite = np.isfinite(array).all(axis=(1, 2))
+        if not finite.all():
+            raise model.too_large("queries or keys", *heads[finite.argmin()])
     queries, keys, part = taken.axes
     turning = model.turning(heads, queries.positions)
     sinks = taken.sinks if np.isfinite(taken.sinks).any() else np.empty(0, np.float32)
@@ -201,22 +197,3 @@ def as_record(model: Walker, taken: TextResult, request: Request) -> AttentionRe
         part=part,
         sinks=model.has_sinks,
     )
-
-
-def _check_finite(model: Walker, what: str, weights: Floats, asked: Selected) -> None:
-    """Raises RequestError if weights are not finite. A row that contains NaN has NaN at its first key."""
-    bad = np.argwhere(~np.isfinite(weights[..., 0] if what == "scores" else weights.max(axis=-1)))
-    if len(bad):
-        layer, head, _ = bad[0]
-        raise model.too_large(what, asked.layers[layer], asked.heads[head])
-
-
-def _check_vectors_finite(model: Walker, arrays: Sequence[Floats], heads: Sequence[tuple[int, int]]) -> None:
-    """Raises RequestError if queries, keys or terms, `[head, ...]` each, are not finite.
-
-    At tokens that the mask hides, weights would not show it.
-    """
-    for array in arrays:
-        bad = np.flatnonzero(~np.isfinite(array).all(axis=(1, 2)))
-        if len(bad):
-            raise model.too_large("queries or keys", *heads[bad[0]])

@@ -35,13 +35,7 @@ class Maps(Tap):
 
     needs_values = False
 
-    def __init__(
-        self,
-        runs: "Sequence[Run]",
-        layers: Sequence[int],
-        heads: Sequence[int],
-        empty: _Empty,
-    ) -> None:
+    def __init__(self, runs: "Sequence[Run]", layers: Sequence[int], heads: Sequence[int], empty: _Empty) -> None:
         self.layers = list(layers)
         self.heads = list(heads)
         self.kept = [empty((len(run.texts), len(layers), len(heads), run.length, run.keys)) for run in runs]
@@ -82,19 +76,10 @@ class QueriesAndKeys(Tap):
 
     needs_values = False
 
-    def __init__(
-        self,
-        runs: "Sequence[Run]",
-        heads: Sequence[tuple[int, int]],
-        head_dim: int,
-        empty: _Empty,
-    ) -> None:
+    def __init__(self, runs: "Sequence[Run]", heads: Sequence[tuple[int, int]], head_dim: int, empty: _Empty) -> None:
         self.heads = list(heads)
         self.kept = [
-            (
-                empty((len(run.texts), len(heads), run.length, head_dim)),
-                empty((len(run.texts), len(heads), run.keys, head_dim)),
-            )
+            tuple(empty((len(run.texts), len(heads), count, head_dim)) for count in (run.length, run.keys))
             for run in runs
         ]
         self.scales = [0.0] * len(self.heads)
@@ -147,13 +132,7 @@ class Lengths(Tap):
     Source: Kobayashi et al. 2020, "Attention is Not Only a Weight", section 2.2.
     """
 
-    def __init__(
-        self,
-        runs: "Sequence[Run]",
-        layers: Sequence[int],
-        heads: Sequence[int],
-        empty: _Empty,
-    ) -> None:
+    def __init__(self, runs: "Sequence[Run]", layers: Sequence[int], heads: Sequence[int], empty: _Empty) -> None:
         self.layers = list(layers)
         self.heads = list(heads)
         self.kept = [empty((len(run.texts), len(layers), len(heads), run.keys)) for run in runs]
@@ -200,10 +179,7 @@ class ProjectionInputs(Tap):
 
 
 class Outputs(Tap):
-    """Keeps the outputs of all heads.
-
-    kept: by layer and the number of the text `[head, token, head_dim]`.
-    """
+    """Keeps the outputs of all heads. kept: by layer and the number of the text `[head, token, head_dim]`."""
 
     def __init__(self) -> None:
         self.kept: dict[int, dict[int, Array]] = {}
@@ -278,7 +254,7 @@ class GroupedMaps(Tap):
         axes: Sequence[Axes],
         layers: Sequence[int],
         heads: Sequence[int],
-        zeros: Callable[[Sequence[int]], Array],
+        zeros: _Empty,
         norms: bool = False,
     ) -> None:
         self.axes = axes

@@ -23,7 +23,7 @@ from attncli.base.errors import RequestError
 from attncli.models.block import Tap
 from attncli.models.devices import InTorch, pick_device, pick_dtype
 from attncli.models.engine import A_PART, closed, why_no_own_network
-from attncli.models.hub import Place, check_sha256, weights_sha256
+from attncli.models.hub import Place, check_sha256
 from attncli.models.output import AvailableOutputs
 from attncli.models.rows import Rows, Run, every_text
 from attncli.models.taps import Gates
@@ -61,8 +61,7 @@ def load_with_transformers(place: Place, device: str, dtype: str) -> "Transforme
     device, dtype: as for `attncli.load_model`. Raises RequestError if transformers can't load the files.
     """
     chosen, number = pick_device(device), pick_dtype(dtype)
-    sha256 = weights_sha256(place.weights)
-    check_sha256(place, sha256)
+    sha256 = check_sha256(place)
     network, tokenizer = load_network(place, number)
     return TransformersModel(place, sha256, network.to(chosen).eval().requires_grad_(False), tokenizer)
 
@@ -182,7 +181,6 @@ class TransformersModel(InTorch):
 
     @property
     def tapped(self) -> Places:
-        """Return the places where our function is called. Call `of_part` first."""
         assert self.places is not None
         return self.places
 
@@ -214,9 +212,7 @@ class TransformersModel(InTorch):
         return len(self.term_names(layer)) * len(tokens) * len(tokens.read if isinstance(tokens, Fed) else tokens)
 
     def select_layers(self, layers: Selection) -> list[int]:
-        """Select layers that have attention. Layers without it, such as those with linear attention, keep their
-        numbers.
-        """
+        """Select layers that have attention. Layers without it, such as linear attention, keep their numbers."""
         there = self.tapped.numbers(self.part)
         chosen = there if layers == "all" else select(layers, self.layers, "layer")
         if absent := [layer for layer in chosen if layer not in there]:
@@ -295,7 +291,6 @@ class TransformersModel(InTorch):
 
     @cached_property
     def fed(self) -> Tokenizer:
-        """Return the tokenizer for the decoder's input."""
         return self.cutter("decoder")
 
     def ready(self, tokens: Tokens, target: str | None = None) -> Tokens:
@@ -305,18 +300,18 @@ class TransformersModel(InTorch):
         return Fed(**fed.lists, read=tokens, goal=goal)
 
     def with_answer(self, tokens: Tokens, target: str | None = None) -> Tokens:
-        """Return the query tokens of the part such that the last vectors are those of the decoder's input."""
         if self.paired and self.part == "encoder" and not isinstance(tokens, Read):
             fed, goal = self.decoder_input(tokens, target)
             return Read(**tokens.lists, fed=fed, goal=goal)
         return self.ready(tokens, target)
 
     def decoder_input(self, read: Tokens, target: str | None) -> tuple[Tokens, list[int]]:
-        """Return the decoder's input for writing a target or its own greedy output, and the ids that it writes."""
-        return self.generated_input(self.inputs([read], "padding")) if target is None else self.target_input(target)
+        """Return the decoder's input for writing a target or its own greedy output, and the ids that it writes.
 
-    def target_input(self, target: str) -> tuple[Tokens, list[int]]:
-        """Return the decoder's input for a target: the start token, and all target tokens except the last."""
+        The input is the start token, and all written tokens except the last.
+        """
+        if target is None:
+            return self.generated_input(self.inputs([read], "padding"))
         wanted = self.fed.encode(target)
         return self.start_token().joined(wanted.take(range(len(wanted) - 1))), wanted.ids
 
@@ -339,10 +334,7 @@ class TransformersModel(InTorch):
         return Fed(**fed.lists, read=tokens, goal=list(ids))
 
     def generated_input(self, inputs: dict[str, Tensor]) -> tuple[Tokens, list[int]]:
-        """Return the decoder's input for its own greedy output: the start token, and all output tokens except the last.
-
-        The output is deterministic.
-        """
+        """Return the decoder's input for its own greedy output, which is deterministic, and the ids that it writes."""
         longest = min(LONGEST_ANSWER, self.fed.max_tokens)
         with self.running(), torch.inference_mode():
             ids = self.network.generate(
@@ -384,8 +376,7 @@ class TransformersModel(InTorch):
         with on_text_alone("transformers can't run", self.place, self.network.config):
             yield
 
-    def need(self, layers: int) -> None:
-        """Do nothing: the network is already loaded."""
+    def need(self, layers: int) -> None: ...
 
     def rows(
         self,
@@ -423,11 +414,7 @@ class TransformersModel(InTorch):
         return where.stop
 
     def walk(
-        self,
-        rows: Rows,
-        taps: Sequence[Tap] = (),
-        ending: Ending | None = None,
-        beginning: Beginning | None = None,
+        self, rows: Rows, taps: Sequence[Tap] = (), ending: Ending | None = None, beginning: Beginning | None = None
     ) -> Iterator[Tensor]:
         """Walk through the network run by run. Yields the input embeddings and, without an ending, the last layer's
         output.

@@ -54,16 +54,13 @@ class Backend:
         return self.tokenizer.get_vocab().get(token)
 
     def get_vocab(self) -> dict[str, int]:
-        vocabulary: dict[str, int] = self.tokenizer.get_vocab()
-        return vocabulary
+        return self.tokenizer.get_vocab()
 
     def get_added_tokens_decoder(self) -> dict[int, Any]:
-        added: dict[int, Any] = self.tokenizer.added_tokens_decoder
-        return added
+        return self.tokenizer.added_tokens_decoder
 
     def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
-        text: str = self.tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)
-        return text
+        return self.tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)
 
     def encode(self, text: str, pair: str | None = None, add_special_tokens: bool = True) -> Any:
         texts = {"text_target": text} if self.target else {"text": text, "text_pair": pair}
@@ -156,7 +153,9 @@ def read_network(place: Place, dtype: torch.dtype) -> Any:
                 break
         else:
             raise RequestError(f"transformers does not find {missing[0]} in {place.path}: the weights are incomplete")
-        surplus = sorted(name for name in found["unexpected_keys"] if _is_of_body(name, network))
+        prefix, parts = f"{network.base_model_prefix}.", dict(network.base_model.named_children())
+        unexpected = sorted(found["unexpected_keys"])  # of the network itself, not of its head:
+        surplus = [name for name in unexpected if name.removeprefix(prefix).split(".")[0] in parts]
         if surplus and code is not None:
             raise RequestError(f"transformers' {config.model_type} has no {surplus[0]}")
     return network
@@ -195,12 +194,6 @@ def _check_known(place: Place, data: dict[str, Any]) -> None:
         pass  # transformers may run it even if attncli can't
 
 
-def _is_of_body(name: str, network: Any) -> bool:
-    """Return True if a tensor of a checkpoint belongs to the network itself, not to its head."""
-    parts = dict(network.base_model.named_children())
-    return name.removeprefix(f"{network.base_model_prefix}.").split(".")[0] in parts
-
-
 def _check_reads_text(place: Place, config: Any) -> None:
     """Raises RequestError if the network of this configuration, or its encoder, does not read text."""
     from transformers import MODEL_MAPPING
@@ -220,9 +213,7 @@ def _check_reads_text(place: Place, config: Any) -> None:
 
 @contextmanager
 def on_text_alone(what: str, place: Place, config: Any) -> Iterator[None]:
-    """Convert errors of transformers to one line that begins with `what`, or says that the network also needs pictures
-    or audio.
-    """
+    """Convert errors of transformers to one line: `what`, or that the network also needs pictures or audio."""
     beside = [kind for name, kind in _BESIDE.items() if getattr(config, name, None) is not None]
     try:
         with quiet(), refusals(f"{what} {place.name}"):

@@ -109,9 +109,8 @@ class Headed(NamedTuple):
 class _TheirOutput(Output):
     """A head of transformers."""
 
-    def __init__(
-        self, model: Walker, headed: Headed, kind: Kind, labels: list[str] | None, function: str | None
-    ) -> None:
+    def __init__(self, model: Walker, headed: Headed, kind: Kind) -> None:
+        labels, function = _labels_and_function(model, kind)
         names = (lambda: self.vocabulary) if labels is None else (lambda: labels)
         super().__init__(kind, (), function, names, lambda: _head_of(headed.network, headed.stack))
         self.model = model
@@ -143,11 +142,10 @@ class _TheirOutput(Output):
 
     def logits_of(self, vectors: Tensor, tokens: Tokens) -> Tensor:
         """Return the logits of one text. vectors: after the last layer, for the selected tokens."""
-        ids = torch.tensor([tokens.spoken.ids], device=vectors.device)
-        inputs = {"input_ids": ids, "attention_mask": ~torch.tensor([tokens.spoken.padding], device=vectors.device)}
-        inputs["attention_mask"] = inputs["attention_mask"].long()
+        ids, real = torch.tensor([tokens.spoken.ids]), ~torch.tensor([tokens.spoken.padding])
+        inputs = {"input_ids": ids.to(vectors.device), "attention_mask": real.long().to(vectors.device)}
         if not self.of_text:  # other kinds do not depend on positions, so only the selected vectors are passed
-            inputs = {"input_ids": ids[:, :1].expand(1, len(vectors))}
+            inputs = {"input_ids": inputs["input_ids"][:, :1].expand(1, len(vectors))}
         with self.headed.running(), _standing_in(vectors[None]):
             if self.headed.paired:
                 inputs = {"decoder_input_ids": inputs["input_ids"]}
@@ -156,13 +154,10 @@ class _TheirOutput(Output):
                 made = self.network(**inputs)
         if self.kind == "span":
             return torch.stack([made.start_logits[0], made.end_logits[0]], dim=-1)
-        logits: Tensor = made.logits[0]
-        return logits
+        return made.logits[0]
 
     def places(self, tokens: Tokens) -> list[int]:
-        """Return the tokens that the output depends on. For classes, gradients show which ones transformers' code
-        reads.
-        """
+        """Return the tokens that the output depends on. For classes, gradients show what transformers' code reads."""
         count = len(tokens.spoken)
         if not self.of_text:
             return list(range(count))
@@ -182,8 +177,7 @@ def find_outputs(model: Walker, headed: Headed) -> AvailableOutputs:
     if headed.paired:
         kind = "next"
     if kind is not None:
-        labels, function = _labels_and_function(model, kind)
-        found.outputs[kind] = _TheirOutput(model, headed, kind, labels, function)
+        found.outputs[kind] = _TheirOutput(model, headed, kind)
     if (model.place.path / MODULES_FILE).is_file():
         found.outputs["embedding"] = sentence_embedding(model)
     return found

@@ -21,10 +21,8 @@ from attncli.models.hub import CONFIG_FILE
 from attncli.models.weights import BUFFERS
 from attncli.text.tokens import Tokens
 
-_SENTENCEPIECE_READERS = (
-    "sentencepiece",
-    "google.protobuf",
-)  # packages that transformers needs for sentencepiece models
+# Packages that transformers needs for sentencepiece models.
+_SENTENCEPIECE_READERS = ("sentencepiece", "google.protobuf")
 # Networks that compute some parts in float32 whatever the dtype: angles, their sines, a scale, norms, softmax.
 PARTLY_SINGLE = (
     "modernbert", "deberta", "deberta-v2", "roformer", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3",
@@ -77,10 +75,8 @@ class Reference:
 
     def __init__(self, network: Any, device: torch.device, dtype: torch.dtype) -> None:
         self.network = network.to(device=device).eval()
-        for (
-            parameter
-        ) in self.network.parameters():  # not the buffers of angles, which from_pretrained leaves in float32
-            parameter.data = parameter.data.to(dtype)
+        for one in self.network.parameters():  # not the buffers of angles, which from_pretrained leaves in float32
+            one.data = one.data.to(dtype)
         self.device = device
         self.dtype = dtype
 
@@ -135,8 +131,7 @@ class Reference:
 
     @contextmanager
     def watched(self, modules: Iterable[str]) -> Iterator[dict[str, list[Tensor]]]:
-        """Record the outputs of modules, by name, for a text that runs inside the block: `[token, size]`, once per
-        call.
+        """Record the outputs of modules, by name, for a text that runs inside the block: `[token, size]` per call.
 
         Modules may be called several times if layers share them.
         """
@@ -162,7 +157,6 @@ class Reference:
 
     @cached_property
     def config(self) -> ModelConfig:
-        """Return the configuration as attncli reads it."""
         return ModelConfig.from_dict(self.network.config.to_dict())
 
     @property

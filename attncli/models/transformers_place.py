@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from attncli.attention import MASKS, self_mask
 from attncli.attention.masks import Rule
 from attncli.base.errors import RequestError
-from attncli.models.block import Block, Tap
-from attncli.models.meeting import meet
+from attncli.models.block import Block, Tap, meet
 from attncli.models.rows import LayerMask, Run
 from attncli.models.weighing import weigh
 
@@ -104,27 +103,19 @@ class Pass:
         return "encoder" if self.part == "encoder" else "decoder"
 
 
-class Call(NamedTuple):
-    """A call of our function: the module, its block, and the heads' joined outputs `[text, query, head * size]`."""
-
-    module: nn.Module
-    block: Block
-    joined: Tensor
-
-
 @dataclass
 class Trial:
     """A forward pass that finds which modules call our function, and which modules join their heads.
 
+    calls: of our function: the module, its block, and the heads' joined outputs `[text, query, head * size]`.
     projections: by module that calls, the module that multiplies its joined heads with W_O.
     """
 
-    calls: list[Call] = field(default_factory=list)
+    calls: list[tuple[nn.Module, Block, Tensor]] = field(default_factory=list)
     projections: dict[int, nn.Module] = field(default_factory=dict)
 
     @contextmanager
     def watching(self, network: nn.Module) -> Iterator[None]:
-        """Watch the modules of a network that may be W_O."""
         from transformers.pytorch_utils import Conv1D
 
         linear = [module for module in network.modules() if isinstance(module, nn.Linear | Conv1D)]
@@ -154,8 +145,7 @@ class Trial:
 def by_head(module: Any, block: Block) -> Tensor:
     """Return W_O of a Linear, or of a Conv1D, whose weight is transposed: `[hidden_size, head, head_dim]`."""
     weight = module.weight if isinstance(module, nn.Linear) else module.weight.T
-    by: Tensor = weight.unflatten(1, (len(block.numbers), -1))
-    return by
+    return weight.unflatten(1, (len(block.numbers), -1))
 
 
 _CURRENT: ContextVar[Pass | Trial | None] = ContextVar("the current forward pass", default=None)
@@ -259,7 +249,7 @@ def _meet_theirs(
     if not isinstance(current, Pass) or layer is None:
         output = meet(block, (), weigh).transpose(1, 2).contiguous()
         if isinstance(current, Trial):
-            current.calls.append(Call(module, block, output.flatten(2)))
+            current.calls.append((module, block, output.flatten(2)))
         return output, None
     if id(attention_mask) not in current.masks:  # most layers receive the same mask
         current.masks[id(attention_mask)] = attention_mask, requested_mask(block.mask, current)
@@ -389,7 +379,8 @@ class Places:
         found: dict[str, list[nn.Module]] = {part: [] for part in _PARTS}
         blocks: dict[str, Block] = {}
         sinks: set[str] = set()
-        only = "encoder" if any(_looks_ahead(block) for _, block, _ in trial.calls) else "decoder"
+        shown = [None if block.mask is None else block.mask.shown for _, block, _ in trial.calls]
+        only = "encoder" if any(one is None or bool(one.triu(1).any()) for one in shown) else "decoder"
         for module, block, _ in trial.calls:
             if encoder is None:
                 part = only
@@ -428,11 +419,6 @@ class Places:
     def numbers(self, part: str) -> list[int]:
         """Return the layers of a part that have attention, ascending."""
         return sorted(number for its, numbers in self.layers.values() if its == part for number in numbers)
-
-
-def _looks_ahead(block: Block) -> bool:
-    """Return True if a token attends to later ones."""
-    return block.mask is None or block.mask.shown is None or bool(block.mask.shown.triu(1).any())
 
 
 def numbers_of(names: Sequence[str]) -> list[int]:

@@ -8,7 +8,7 @@
       │                                     ▼
       └── layer.after ◄── heads joined ◄── meet(block, taps)
 
-Queries meet keys in `attncli.models.meeting.meet`. Taps (`attncli.models.block.Tap`) read or change its results.
+Queries meet keys in `attncli.models.block.meet`. Taps (`attncli.models.block.Tap`) read or change its results.
 
 A `Walker` is a network with its tokenizer that can be walked: attncli's own, or one of transformers.
 """
@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.base.arrays import Array, Ints, empty, library, on_cpu
 from attncli.base.errors import RequestError
-from attncli.models.block import Block, Tap
+from attncli.models.block import Block, Tap, meet
 from attncli.models.hub import Place
-from attncli.models.meeting import meet
 from attncli.models.rows import OwnRows, Rows, every_text
 from attncli.models.taps import Gates
 from attncli.record import ModelInfo
@@ -140,9 +139,7 @@ def with_idle(rows: Array, idle: int) -> Array:
 
 
 def terms(score: Any, block: Block) -> dict[str, Array]:
-    """Return the terms that a score adds for a block's positions, by name. Each broadcasts to `[text, head, query,
-    key]`.
-    """
+    """Return the terms of a score for a block's positions, by name: each broadcasts to `[text, head, query, key]`."""
     from attncli.attention import Where
 
     return score.terms(block.query, block.key, Where(block.numbers, block.queries, block.keys))
@@ -194,8 +191,7 @@ class Walker(ABC):
 
     @property
     @abstractmethod
-    def info(self) -> ModelInfo:
-        """Return the model's description in records."""
+    def info(self) -> ModelInfo: ...
 
     @property
     @abstractmethod
@@ -219,29 +215,24 @@ class Walker(ABC):
     ) -> Rows:
         """Return a batch of texts. Raises RequestError as `usual_mask` does.
 
-        positions: the network receives the order of the tokens. together: the maximum number of texts in a run, by
-        length.
+        positions: the network receives the order of the tokens. together: the most texts of a length in a run.
         """
 
     @abstractmethod
     def walk(
-        self,
-        rows: Rows,
-        taps: Sequence[Tap] = (),
-        ending: Ending | None = None,
-        beginning: Beginning | None = None,
+        self, rows: Rows, taps: Sequence[Tap] = (), ending: Ending | None = None, beginning: Beginning | None = None
     ) -> Iterator[Array]:
-        """Walk through the network. Yields x `[row, hidden_size]`: first the input of the first layer, last the output
-        of the last layer (`Rows.texts`, `Rows.last`). Arguments as for `attncli.models.walk.walk`.
+        """Walk through the network, whose layers have been read (`need`). Yields x `[row, hidden_size]`: first the
+        input of the first layer, last the output of the last layer (`Rows.texts`, `Rows.last`). Arguments as for
+        `attncli.models.walk.walk`.
         """
 
     @abstractmethod
     def need(self, layers: int) -> None:
-        """Read the embeddings and the first `layers` layers if necessary."""
+        """Read the embeddings and the first `layers` layers if necessary; with all layers, also what follows them."""
 
     @abstractmethod
-    def find_outputs(self) -> "AvailableOutputs":
-        """Find the checkpoint's outputs."""
+    def find_outputs(self) -> "AvailableOutputs": ...
 
     @abstractmethod
     def predicts(self, texts: Sequence[Tokens]) -> bool:
@@ -249,10 +240,7 @@ class Walker(ABC):
 
     @abstractmethod
     def predictions(self, texts: Sequence[Tokens], hidden: Sequence[Array]) -> list[PredictionSummary | None]:
-        """Return the predictions for records of texts from their last hidden states.
-
-        Raises RequestError if they are not finite.
-        """
+        """Return the predictions for records, from last hidden states. Raises RequestError if they are not finite."""
 
     @abstractmethod
     def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Array]:
@@ -267,9 +255,7 @@ class Walker(ABC):
         """Return the number of distinct elements in the terms of a head's scores."""
 
     def turning(self, heads: Sequence[tuple[int, int]], places: Ints) -> Turning | None:
-        """Return the rotation of the queries and keys of these heads, (layer, head), at these positions; None if
-        unknown.
-        """
+        """Return the rotation of the queries and keys of these heads, (layer, head), at these positions, if known."""
         return None
 
     def select_layers(self, layers: Selection) -> list[int]:
@@ -287,13 +273,11 @@ class Walker(ABC):
 
     @property
     @abstractmethod
-    def map_dtype(self) -> Any:
-        """Return the dtype of maps."""
+    def map_dtype(self) -> Any: ...
 
     @property
     @abstractmethod
-    def batch_tokens(self) -> int:
-        """Return the number of tokens in a batch."""
+    def batch_tokens(self) -> int: ...
 
     @abstractmethod
     def array(self, shape: Sequence[int], zeros: bool = False, maps: bool = False) -> Array:

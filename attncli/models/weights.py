@@ -164,16 +164,10 @@ class Checkpoint:
         if source.plus:  # in float32 at least: near 1, half precision would round away what is stored
             tensor = (tensor if tensor.dtype.itemsize >= 4 else widened(part)) + source.plus
         if not _all_finite(tensor):
-            raise RequestError(f"{self.where}: {own_name} has a number that is {_describe_flaw(part, dtype)}")
+            xp, flaw = library(part), f"too large for {str(dtype).removeprefix('torch.')}"
+            flaw = "NaN" if xp.isnan(part).any() else "infinite" if xp.isinf(part).any() else flaw
+            raise RequestError(f"{self.where}: {own_name} has a number that is {flaw}")
         return tensor
-
-
-def _describe_flaw(stored: Array, dtype: Any) -> str:
-    """Return why a tensor of a file is not finite in this dtype."""
-    xp = library(stored)
-    if xp.isnan(stored).any():
-        return "NaN"
-    return "infinite" if xp.isinf(stored).any() else f"too large for {str(dtype).removeprefix('torch.')}"
 
 
 def open_checkpoint(directory: Path, prefixes: Collection[str] = (), framework: str = "pt") -> Checkpoint:
@@ -233,19 +227,11 @@ def check_shapes(checkpoint: Checkpoint, network: Network) -> list[str]:
 
 def read_parameters(
     checkpoint: Checkpoint, config: ModelConfig, module: str, names: Iterable[str], dtype: Any
-) -> dict[str, Array]:
+) -> dict[str, list[Array]]:
     """Read the parameters of these names of one part of the network ("embeddings", "layers.3") from the checkpoint.
 
-    Raises RequestError if a tensor has a number that is not finite.
+    Returns the tensors whose rows are stacked for each. Raises RequestError if a number is not finite.
     """
-    parts = read_parts(checkpoint, config, module, names, dtype)
-    return {name: some[0] if len(some) == 1 else library(some[0]).concatenate(some) for name, some in parts.items()}
-
-
-def read_parts(
-    checkpoint: Checkpoint, config: ModelConfig, module: str, names: Iterable[str], dtype: Any
-) -> dict[str, list[Array]]:
-    """Read the tensors of parameters as `read_parameters` does, without stacking those of one parameter."""
     config = _as_stored(checkpoint, config)
     sources = {name: _source_of(f"{module}.{name}", config) for name in names}
     return {name: [checkpoint.read(one, source, dtype) for one in source.names] for name, source in sources.items()}

@@ -16,7 +16,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -34,17 +34,37 @@ from attncli.corpus.sums import FIGURES, Sums, plain_part
 from attncli.corpus.texts import TextFormat
 from attncli.features.bench import megabytes
 from attncli.features.bench.measuring import BATCH, padded, run_peer
-from attncli.models.hub import NotOnThisMachine, locate
+from attncli.models.config import ModelConfig
+from attncli.models.hub import CONFIG_FILE, NotOnThisMachine, locate
 from attncli.models.loading import load_model
 from attncli.models.model import Model
-from attncli.models.random import architecture, write_random_checkpoint
-from attncli.models.transformers_peer import Reference, load_reference
+from attncli.models.random import architecture, peaked_tensors, random_tokenizer
+from attncli.models.transformers_peer import Reference, load_reference, tensor_shapes
 from attncli.text.windows import Window
 
 SHORTEST, LONGEST = 5, 200  # tokens of a text
 HALF = "bfloat16"
 FREQUENT = 2000  # words that a corpus is made of
 MARK = 0.1  # of the words have a comma or a full stop after them
+
+
+def write_random_checkpoint(name: str, directory: Path, changes: Mapping[str, Any] | None = None) -> Path:
+    """Write the files of `random_model`'s checkpoint (seed 0) to a directory and return it. `changes` apply to its
+    config.json.
+
+    Raises RequestError as `random_model` does.
+    """
+    from safetensors.torch import save_file
+
+    place, data = architecture(name)
+    data = {**data, **(changes or {})}
+    config = ModelConfig.from_dict(data)
+    tensors = peaked_tensors(tensor_shapes(data), config)
+    directory.mkdir(parents=True)
+    (directory / CONFIG_FILE).write_text(json.dumps(data), encoding="utf-8")
+    save_file(tensors, str(directory / "model.safetensors"))
+    random_tokenizer(place, config).backend.save(str(directory / "tokenizer.json"))
+    return directory
 
 
 def make_corpus(model: Model, path: Path, lines: int) -> Path:

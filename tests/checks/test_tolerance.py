@@ -11,7 +11,7 @@ from attncli import load_model
 from attncli.checks.tolerance import STEPS, TOLERANCES, scaled_tolerance, vector_size, weight_size
 from attncli.features.compare.agreement import compare
 from attncli.models import walk
-from attncli.models.meeting import meet
+from attncli.models.block import meet
 from attncli.models.transformers_peer import load_reference
 
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."

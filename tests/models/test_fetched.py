@@ -134,15 +134,15 @@ def test_what_breaks_off_leaves_nothing(store, tmp_path, monkeypatch, breaks):
 
 
 def test_who_comes_second_uses_what_the_first_has_put_there(store, tmp_path, monkeypatch):
-    paths, original = [], fetched.put
+    paths, original = [], fetched.copy
 
-    def put(*others):
-        monkeypatch.setattr(fetched, "put", original)
+    def copy(*others):
+        monkeypatch.setattr(fetched, "copy", original)
+        original(*others)
         paths.append(fetch(ADDRESS, tmp_path))  # another process, while this one has all and put nothing in its place
         (paths[0] / "mark").touch()
-        original(*others)
 
-    monkeypatch.setattr(fetched, "put", put)
+    monkeypatch.setattr(fetched, "copy", copy)
     assert [fetch(ADDRESS, tmp_path)] == paths and (paths[0] / "mark").exists()
     assert left_in(tmp_path) == [paths[0].name]
 

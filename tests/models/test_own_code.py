@@ -131,7 +131,7 @@ def test_positions_that_transformers_passes_over_are_refused_with_or_without_cod
         RequestError, match=f"position_embedding_type '{kind}' is not 'absolute', which is not supported"
     ):
         load_model(str(tmp_path), "cpu", engine=engine)
-    assert describe(tmp_path).engine is None
+    assert describe(tmp_path)[0] is None
 
 
 def test_what_is_said_of_it_without_loading(tmp_path):

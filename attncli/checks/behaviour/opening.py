@@ -12,7 +12,7 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, quoted
 from attncli.checks.behaviour.laws import runs_to_compare
 from attncli.checks.behaviour.subject import Subject, TransformersSubject
-from attncli.models.hub import check_sha256, locate, weights_sha256
+from attncli.models.hub import check_sha256, locate
 from attncli.models.transformers_network import read_network
 from attncli.models.transformers_peer import quiet, refusals
 
@@ -170,7 +170,7 @@ def open_checkpoint(name: str) -> Opened:
     Raises RequestError for files that are missing or not complete, and for a network that reads no text.
     """
     place = locate(name)
-    check_sha256(place, weights_sha256(place.weights))
+    check_sha256(place)
     network = read_network(place, torch.float32).base_model
     config = deepcopy(network.config)
     text = config.get_text_config()

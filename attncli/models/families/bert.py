@@ -83,8 +83,7 @@ FAMILY = Family(
 
 
 def ernie_settings(values: Values) -> dict[str, Any]:
-    values.check_positions()
-    return {"tasks": values.count("task_type_vocab_size") if values.flag("use_task_id") else 0}
+    return {**settings(values), "tasks": values.count("task_type_vocab_size") if values.flag("use_task_id") else 0}
 
 
 ERNIE = replace(
@@ -99,11 +98,6 @@ ERNIE = replace(
 # --- Megatron-BERT (Shoeybi et al. 2019, figure 7, right), and GatorTron --------------------------------
 
 # Norms are before the attention, before the feed-forward part and after the last layer; none is before the first.
-
-
-def megatron_settings(values: Values) -> dict[str, Any]:
-    values.check_positions()
-    return {"norm_first": True, "embedding_norm": False}
 
 
 MEGATRON = replace(
@@ -124,5 +118,5 @@ MEGATRON = replace(
         "layers.{n}.feed_forward_norm": tensors_of("encoder.layer.{n}.ln"),
         "final_norm": tensors_of("encoder.ln"),
     },
-    settings=megatron_settings,
+    settings=lambda values: {**settings(values), "norm_first": True, "embedding_norm": False},
 )

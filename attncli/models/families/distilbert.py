@@ -1,7 +1,5 @@
 """DistilBERT (Sanh et al. 2019): BERT without segments, and with its own tensor names."""
 
-from typing import Any
-
 from attncli.models.families.family import (
     Dense,
     Family,
@@ -15,10 +13,6 @@ from attncli.models.families.family import (
     tokens,
     words,
 )
-
-
-def settings(values: Values) -> dict[str, Any]:
-    return {"segments": 0}
 
 
 def heads(values: Values) -> Heads:
@@ -61,6 +55,6 @@ FAMILY = Family(
         "layer_norm_eps": None,
         "type_vocab_size": None,
     },
-    settings=settings,
+    settings=lambda values: {"segments": 0},
     heads=heads,
 )

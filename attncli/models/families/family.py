@@ -135,9 +135,7 @@ class Values:
         return number
 
     def activation(self, key: str) -> str:
-        """Return an activation. Raises NoOwnNetwork for another name than those of ACTIVATIONS, and RequestError for no
-        name.
-        """
+        """Return an activation. Raises NoOwnNetwork for a name not in ACTIVATIONS, and RequestError for no name."""
         name = self.value(key)
         if name not in ACTIVATIONS:
             refused = NoOwnNetwork if isinstance(name, str) else RequestError
@@ -226,10 +224,7 @@ LARGEST = 1e12
 
 
 def rotary_positions(values: Values) -> Turned:
-    """Return the rotary positions of all layers. By default, the base is the default of "rope_theta".
-
-    Raises as `turned_by` does.
-    """
+    """Return the rotary positions of all layers, whose base is "rope_theta". Raises as `turned_by` does."""
     stated = values.data.get("rope_scaling") or values.data.get("rope_parameters")
     return turned_by(values, stated, values.value("rope_theta"))
 
@@ -368,11 +363,6 @@ class Head:
 Heads = Mapping[str, Head]
 
 
-def no_heads(values: Values) -> Heads:
-    """Return no heads, for a family with only an encoder."""
-    return {}
-
-
 def classes(*parts: Dense | Norm, scores: str = "classifier", reads: str = FIRST) -> Head:
     """Return a head with classes of a text or a pair of texts."""
     return Head("classes", reads, parts, Scores(scores), "ForSequenceClassification")
@@ -393,18 +383,14 @@ def words(*parts: Dense | Norm, scores: Scores) -> Head:
     return Head("words", EACH, parts, scores, "ForMaskedLM", alone=True)
 
 
-def next_token(softcap: float | None = None, tied: bool = True) -> Head:
-    """Return a language model's head: the token after each token."""
-    return Head("next", EACH, (), Scores("lm_head", (), tied, softcap), ("ForCausalLM", "LMHeadModel"), alone=True)
-
-
 def decoder_heads(softcap: float | None = None, tied: bool = True) -> Heads:
-    """Return the heads that transformers has for decoders."""
+    """Return the heads that transformers has for decoders. "next" is the token after each token."""
+    scores = Scores("lm_head", (), tied, softcap)
     return {
         "classes": Head("classes", LAST, (), Scores("score", ()), "ForSequenceClassification"),
         "tokens": Head("tokens", EACH, (), Scores("score"), "ForTokenClassification"),
         "span": span(),
-        "next": next_token(softcap, tied),
+        "next": Head("next", EACH, (), scores, ("ForCausalLM", "LMHeadModel"), alone=True),
     }
 
 
@@ -443,10 +429,7 @@ class Source(NamedTuple):
         return there[::-1] if self.transposed else there
 
     def cut(self, whole: Any, dim: int = 0) -> Any:
-        """Return the selected parts of the rows along this dimension; a view if it is one part.
-
-        whole: a torch tensor or a NumPy array.
-        """
+        """Return the selected parts of the rows of a tensor or array along a dimension; a view if it is one part."""
         before, after = whole.shape[:dim], whole.shape[dim + 1 :]
         parts = whole.reshape(*before, self.heads, self.parts, whole.shape[dim] // (self.heads * self.parts), *after)
         taken = self.taken[0] if len(self.taken) == 1 else list(self.taken)
@@ -484,8 +467,7 @@ def swap(name: str) -> Source:
 
 
 def split_by_head(name: str, part: int, parts: int, bias: str | None = None) -> Source:
-    """Return a part of each head's rows, in a matrix with the first head's query, key and value, then the second
-    head's, and so on.
+    """Return a part of each head's rows, in a matrix of the first head's query, key and value, then the second's ...
 
     split_by_head("in_proj", 1, 3) is the key.
     """
@@ -502,11 +484,6 @@ def transpose(name: str) -> Source:
     return Source((name,), transposed=True)
 
 
-def unchanged(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a config.json that already has transformers' keys."""
-    return data
-
-
 class Published(NamedTuple):
     """The files of a family published before transformers had its network, described as in `Family`.
 
@@ -516,12 +493,7 @@ class Published(NamedTuple):
 
     tensors: Mapping[str, Source]
     prefix: str
-    native: Callable[[Mapping[str, Any]], Mapping[str, Any]] = unchanged
-
-
-def no_settings(values: Values) -> dict[str, Any]:
-    """Return no settings, for a family whose config.json has BERT's keys only."""
-    return {}
+    native: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda data: data
 
 
 @dataclass(frozen=True)
@@ -548,9 +520,9 @@ class Family:
     prefix: str
     body: tuple[str, ...] = ("embeddings.", "encoder.")
     keys: Mapping[str, str | None] = field(default_factory=dict)
-    settings: Callable[[Values], dict[str, Any]] = no_settings
+    settings: Callable[[Values], dict[str, Any]] = lambda values: {}
     tokenizer: str | None = None
-    heads: Callable[[Values], Heads] = no_heads
+    heads: Callable[[Values], Heads] = lambda values: {}
     published: Published | None = None
     other_prefix: str | None = None
 

@@ -23,9 +23,7 @@ def settings(values: Values) -> dict[str, Any]:
 
 
 def turned_in(values: Values, kind: str) -> Turned:
-    """Return the rotation in layers of this kind. In configurations older than transformers 5 only full layers are
-    stretched.
-    """
+    """Return the rotation in layers of this kind. Configurations older than transformers 5 stretch only full layers."""
     key, base = BASES[kind]
     every = values.value("rope_parameters") or {}
     stated = every.get(kind) if kind in every else values.value("rope_scaling") if kind == llama.FULL else None

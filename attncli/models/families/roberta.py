@@ -58,10 +58,6 @@ FAMILY = Family(
 # (fairseq, Ott et al. 2019) have one, and normalise the input of the first layer once more.
 
 
-def xl_settings(values: Values) -> dict[str, Any]:
-    return {**settings(values), "norm_first": True, "embedding_norm": False}
-
-
 XL = replace(
     FAMILY,
     name="xlm-roberta-xl",
@@ -84,12 +80,8 @@ XL = replace(
         "layers.{n}.feed_forward_norm": tensors_of("encoder.layer.{n}.LayerNorm"),
         "final_norm": tensors_of("encoder.LayerNorm"),
     },
-    settings=xl_settings,
+    settings=lambda values: {**settings(values), "norm_first": True, "embedding_norm": False},
 )
-
-
-def pre_norm_settings(values: Values) -> dict[str, Any]:
-    return {**settings(values), "norm_first": True}
 
 
 PRE_NORM = replace(
@@ -104,5 +96,5 @@ PRE_NORM = replace(
     },
     prefix="roberta_prelayernorm.",
     body=("embeddings.", "encoder.", "LayerNorm."),
-    settings=pre_norm_settings,
+    settings=lambda values: {**settings(values), "norm_first": True},
 )

@@ -43,29 +43,17 @@ class Facts:
 
     def positive(self, name: str, default: int | None = None) -> int:
         """Return a whole number of at least 1."""
-        found = self._find(name, default)
-        if type(found) is not int or not 1 <= found < 2**31:
-            raise self._refusal(name, found)
-        return found
+        return self._find(name, default, lambda found: type(found) is int and 1 <= found < 2**31)
 
     def real(self, name: str, default: float | None = None) -> float:
         """Return a positive number."""
-        found = self._find(name, default)
-        if type(found) not in (int, float) or not 0 < found < math.inf:
-            raise self._refusal(name, found)
-        return shortest(found)
+        return shortest(self._find(name, default, lambda found: type(found) in (int, float) and 0 < found < math.inf))
 
     def text(self, name: str, default: str) -> str:
-        found = self._find(name, default)
-        if not isinstance(found, str):
-            raise self._refusal(name, found)
-        return found
+        return self._find(name, default, lambda found: isinstance(found, str))
 
     def flag(self, name: str, default: bool) -> bool:
-        found = self._find(name, default)
-        if not isinstance(found, bool):
-            raise self._refusal(name, found)
-        return found
+        return self._find(name, default, lambda found: isinstance(found, bool))
 
     def has(self, name: str) -> bool:
         return name in self.entries
@@ -77,15 +65,15 @@ class Facts:
             name = f"{self.architecture}.{left[0]}"
             raise RequestError(f"{self.file.path}: attncli does not know the setting {quoted(name)}")
 
-    def _find(self, name: str, default: Any) -> Any:
+    def _find(self, name: str, default: Any, fits: Callable[[Any], bool]) -> Any:
         self.read.add(name)
+        entry = quoted(f"{self.architecture}.{name}")
         if name not in self.entries and default is None:
-            raise RequestError(f"{self.file.path} lacks the entry {quoted(f'{self.architecture}.{name}')}")
-        return self.entries.get(name, default)
-
-    def _refusal(self, name: str, found: Any) -> RequestError:
-        name = f"{self.architecture}.{name}"
-        return RequestError(f"{self.file.path}: {quoted(name)} is {shorten(repr(found), 60)}")
+            raise RequestError(f"{self.file.path} lacks the entry {entry}")
+        found = self.entries.get(name, default)
+        if not fits(found):
+            raise RequestError(f"{self.file.path}: {entry} is {shorten(repr(found), 60)}")
+        return found
 
     # --- what several architectures say in the same way -------------------------------------------------------
 

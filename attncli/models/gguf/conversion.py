@@ -10,12 +10,13 @@ import os
 import shutil
 import tempfile
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attncli.base.cache import cache_directory
 from attncli.base.errors import Notice, RequestError
-from attncli.base.files import UNDER_WAY, making
+from attncli.base.files import UNDER_WAY, keep_folder
 from attncli.base.printable import printable
 
 if TYPE_CHECKING:  # a file that has been converted is not opened
@@ -40,28 +41,14 @@ def convert_once(source: Path, sha256: str) -> Path:
     try:
         if name not in _TEMPORARY:
             try:
-                _convert_into(source, kept)
+                keep_folder(kept, partial(convert, source), is_whole)
+                _notify(source, kept, ", once")
                 return kept
             except OSError:  # the cache can't be written
                 _convert_for_now(source, name)
         return _TEMPORARY[name]
     except OSError as error:
         raise RequestError(f"can't convert {source}: {error.strerror or error}") from error
-
-
-def _convert_into(source: Path, directory: Path) -> None:
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with making(directory.parent) as work:
-        made = work / "made"
-        convert(source, made)
-        if directory.exists() and not is_whole(directory):  # someone removed its files
-            directory.rename(work / "damaged")
-        try:
-            made.rename(directory)
-        except OSError:
-            if not is_whole(directory):  # else another process was faster
-                raise
-    _notify(source, directory, ", once")
 
 
 def _convert_for_now(source: Path, name: str) -> None:
@@ -82,7 +69,7 @@ def _remove(folder: Path, process: int) -> None:
 def _notify(source: Path, directory: Path, what: str) -> None:
     size = sum(path.stat().st_size for path in directory.rglob("*"))
     text = f"converted {printable(source.name)} to float32{what}: {size / 1e6:,.0f} MB in {printable(str(directory))}"
-    warnings.warn(text, Notice, stacklevel=4)
+    warnings.warn(text, Notice, stacklevel=3)
 
 
 def convert(source: Path, directory: Path) -> None:

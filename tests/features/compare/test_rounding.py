@@ -10,7 +10,7 @@ from slow import slow_except
 from attncli import load_model
 from attncli.features.compare.agreement import Errors, Scores, compare
 from attncli.models import walk
-from attncli.models.meeting import meet
+from attncli.models.block import meet
 from attncli.models.transformers_peer import load_reference
 
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."
