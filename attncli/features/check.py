@@ -21,6 +21,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import completion, options
 from attncli.features.feature import Feature
 from attncli.features.inputs import notify, read_inputs
+from attncli.features.options import MODEL, MORE, SELECTION, argument, choice, option
 from attncli.report import Axis, Column, Maps, Panel, Part, Report, Sentence, Table
 from attncli.report.parts import Cell
 
@@ -56,40 +57,31 @@ class Check(Feature):
     group = "Understand"
     saves: ClassVar[tuple[str, ...]] = ()
 
-    what: Annotated[str | None, options.argument("WHAT", "FILE.py:NAME, MODULE:NAME or transformers:TYPE.")] = None
-    text: Annotated[str | None, options.argument("TEXT", "With -m: the sentence. Without it: a sample.")] = None
+    what: Annotated[str | None, argument("WHAT", "FILE.py:NAME, MODULE:NAME or transformers:TYPE.")] = None
+    text: Annotated[str | None, argument("TEXT", "With -m: the sentence. Without it: a sample.")] = None
     means: Annotated[
-        choices.MaskMeans | None,
-        options.choice(options.SELECTION, choices.MaskMeans, "--mask-means", help="The meaning of True: "),
+        choices.MaskMeans | None, choice(SELECTION, choices.MaskMeans, "--mask-means", help="The meaning of True: ")
     ] = None
     layout: Annotated[
         str | None,
-        options.option(
-            options.SELECTION, "--layout", metavar="DIMS", help='The dimensions of arrays, as "batch token head d".'
-        ),
+        option(SELECTION, "--layout", metavar="DIMS", help='The dimensions of arrays, as "batch token head d".'),
     ] = None
     map: Annotated[
         list[str] | None,
-        options.option(
-            options.SELECTION, "--map", metavar="NAME=ROLE", help="W_q=query, src=x, ...; may be given again."
-        ),
+        option(SELECTION, "--map", metavar="NAME=ROLE", help="W_q=query, src=x, ...; may be given again."),
     ] = None
     give: Annotated[
         list[str] | None,
-        options.option(
-            options.SELECTION, "--give", metavar="NAME=VALUE", help="For its constructor; may be given again."
-        ),
+        option(SELECTION, "--give", metavar="NAME=VALUE", help="For its constructor; may be given again."),
     ] = None
     nowhere: Annotated[
         choices.Nowhere,
-        options.choice(
-            options.SELECTION, choices.Nowhere, "--nowhere", rare=True, help="A query that may see nothing gives: "
-        ),
+        choice(SELECTION, choices.Nowhere, "--nowhere", rare=True, help="A query that may see nothing gives: "),
     ] = "any"
     model: Annotated[
         str | None,
-        options.option(
-            options.MODEL,
+        option(
+            MODEL,
             "--model",
             "-m",
             metavar="NAME",
@@ -100,14 +92,10 @@ class Check(Feature):
     layer: options.OneLayer = "-1"
     head: options.OneHead = "0"
     seconds: Annotated[
-        float,
-        options.option(options.MORE, "--time-limit", rare=True, metavar="SECONDS", help="End it after this time."),
+        float, option(MORE, "--time-limit", rare=True, metavar="SECONDS", help="End it after this time.")
     ] = 60.0
     gigabytes: Annotated[
-        float,
-        options.option(
-            options.MORE, "--memory-limit", rare=True, metavar="GB", help="The memory it may take besides torch's."
-        ),
+        float, option(MORE, "--memory-limit", rare=True, metavar="GB", help="The memory it may take besides torch's.")
     ] = 4.0
 
     def report(self, progress: Progress = silent) -> Report:

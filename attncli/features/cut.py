@@ -39,6 +39,7 @@ from attncli.effects.asking import (
 from attncli.features import options
 from attncli.features.asking import AskingFeature
 from attncli.features.inputs import check_one, read_inputs
+from attncli.features.options import MODEL, SELECTION, option
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
 from attncli.record.selection import Selection, name_of, number_list, select_token
@@ -84,20 +85,16 @@ class Cut(AskingFeature):
     file: options.File = None
     edges: options.Edges = None
     into: Annotated[
-        str | None,
-        options.option(options.SELECTION, "--into", metavar="TOKEN", help="Cut each edge to this key by itself."),
+        str | None, option(SELECTION, "--into", metavar="TOKEN", help="Cut each edge to this key by itself.")
     ] = None
     out_of: Annotated[
-        str | None,
-        options.option(options.SELECTION, "--out-of", metavar="TOKEN", help="Cut each edge from this query by itself."),
+        str | None, option(SELECTION, "--out-of", metavar="TOKEN", help="Cut each edge from this query by itself.")
     ] = None
     layer: options.Layer = None
     head: options.Head = None
     keep_rest: Annotated[
         bool,
-        options.option(
-            options.MODEL, "--keep-rest", rare=True, help="Leave the row's other weights as they are, not to sum to 1."
-        ),
+        option(MODEL, "--keep-rest", rare=True, help="Leave the row's other weights as they are, not to sum to 1."),
     ] = False
     top: Annotated[int, options.top("List the N edges with the largest effects.", rare=True)] = 10
 

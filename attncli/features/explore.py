@@ -11,6 +11,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import completion, options
 from attncli.features.feature import Feature
 from attncli.features.inputs import SAMPLE, names_of
+from attncli.features.options import SELECTION, option
 from attncli.models.opening import Opening
 from attncli.record.selection import Input
 from attncli.report import Report
@@ -45,8 +46,8 @@ class Explore(Feature):
     model: options.ModelNames = "minilm"
     layer: Annotated[
         str | None,
-        options.option(
-            options.SELECTION,
+        option(
+            SELECTION,
             "--layer",
             "-l",
             metavar="N",
@@ -57,8 +58,8 @@ class Explore(Feature):
     ] = None
     head: Annotated[
         str | None,
-        options.option(
-            options.SELECTION,
+        option(
+            SELECTION,
             "--head",
             "-H",
             metavar="N",

@@ -20,6 +20,7 @@ from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.feature import as_function
 from attncli.features.inputs import SAVED, RecordFeature, Saved, Texts, notify_about, notify_sinks
+from attncli.features.options import SELECTION, argument, option
 from attncli.record import AttentionRecord
 from attncli.record.display import model_shown
 from attncli.record.grouping import merge_words
@@ -36,8 +37,8 @@ FIGURES = choices.names(choices.Figure)
 class _Ends:
     """The ends of the edge, which stand before the text."""
 
-    query: Annotated[str | None, options.argument("QUERY", "The token or word that looks; * is any.")] = None
-    key: Annotated[str | None, options.argument("KEY", "The token or word that is looked at; * is any.")] = None
+    query: Annotated[str | None, argument("QUERY", "The token or word that looks; * is any.")] = None
+    key: Annotated[str | None, argument("KEY", "The token or word that is looked at; * is any.")] = None
 
 
 @dataclass(eq=False)
@@ -61,8 +62,8 @@ class Find(RecordFeature, _Ends):
 
     by: Annotated[
         choices.By,
-        options.option(
-            options.SELECTION,
+        option(
+            SELECTION,
             "--by",
             metavar="NAME",
             help="weight, content (above the usual), or without QUERY and KEY a figure of stats.",

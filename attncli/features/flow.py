@@ -27,6 +27,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import as_function
 from attncli.features.inputs import RecordFeature, Saved, Texts, notify, read_inputs
+from attncli.features.options import MODEL, some_of
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import hide_masked, model_name, record_size
@@ -70,7 +71,7 @@ class Flow(RecordFeature):
     saved_as = "the flow"
 
     query: options.Query = None
-    method: Annotated[str, options.some_of(options.MODEL, choices.Method, "--method")] = "raw,rollout,flow"
+    method: Annotated[str, some_of(MODEL, choices.Method, "--method")] = "raw,rollout,flow"
     words: options.Words = False
     mask: options.MaskOption = None
 

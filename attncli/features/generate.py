@@ -21,6 +21,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import SAMPLE, check_one, notify, open_tapped, read_inputs
+from attncli.features.options import MODEL, TEXT, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
@@ -63,32 +64,19 @@ class Generate(Feature):
 
     text: options.Text = None
     file: options.File = None
-    chat: Annotated[
-        bool, options.option(options.TEXT, "--chat", help="Put the text into the model's own chat template.")
-    ] = False
+    chat: Annotated[bool, option(TEXT, "--chat", help="Put the text into the model's own chat template.")] = False
     edges: options.Edges = None
     model: options.ModelName = "smollm2"
-    max_tokens: Annotated[
-        int, options.option(options.MODEL, "--max-tokens", metavar="N", min=1, help="Write at most N tokens.")
-    ] = 40
-    sample: Annotated[
-        bool, options.option(options.MODEL, "--sample", help="Draw each token, instead of the likeliest.")
-    ] = False
+    max_tokens: Annotated[int, option(MODEL, "--max-tokens", metavar="N", min=1, help="Write at most N tokens.")] = 40
+    sample: Annotated[bool, option(MODEL, "--sample", help="Draw each token, instead of the likeliest.")] = False
     temperature: Annotated[
         float,
-        options.option(
-            options.MODEL,
-            "--temperature",
-            metavar="X",
-            min=0.01,
-            max=100,
-            help="With --sample: divide the logits by X.",
-        ),
+        option(MODEL, "--temperature", metavar="X", min=0.01, max=100, help="With --sample: divide the logits by X."),
     ] = 1.0
     top_p: Annotated[
         float,
-        options.option(
-            options.MODEL,
+        option(
+            MODEL,
             "--top-p",
             metavar="P",
             min=0.0,
@@ -96,9 +84,7 @@ class Generate(Feature):
             help="With --sample: draw from the likeliest tokens that sum to P.",
         ),
     ] = 1.0
-    seed: Annotated[
-        int, options.option(options.MODEL, "--seed", metavar="N", min=0, help="With --sample: the seed of the draws.")
-    ] = 0
+    seed: Annotated[int, option(MODEL, "--seed", metavar="N", min=0, help="With --sample: the seed of the draws.")] = 0
     without: options.Without = None
     which: options.Which = None
     engine: options.Engine = "auto"

@@ -9,6 +9,7 @@ from attncli.base.files import PICTURES
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.inputs import RecordFeature, notify, notify_about
+from attncli.features.options import OUTPUT, SELECTION, choice, option
 from attncli.record import AttentionRecord
 from attncli.record.display import SIGNED, WEIGHTS_NAME, title_of_record
 from attncli.record.record import document_text
@@ -48,13 +49,8 @@ class Heatmap(RecordFeature):
     output = "attention.png"
 
     mask: options.MaskOption = None
-    style: Annotated[
-        choices.Style,
-        options.choice(options.OUTPUT, choices.Style, "--style", help="Drawn as "),
-    ] = "matrix"
-    mean: Annotated[bool, options.option(options.SELECTION, "--mean", help="Draw the mean over the heads chosen.")] = (
-        False
-    )
+    style: Annotated[choices.Style, choice(OUTPUT, choices.Style, "--style", help="Drawn as ")] = "matrix"
+    mean: Annotated[bool, option(SELECTION, "--mean", help="Draw the mean over the heads chosen.")] = False
     query: options.Query = None
     segments: options.Segments = "all"
     no_special: options.NoSpecial = False
@@ -63,8 +59,8 @@ class Heatmap(RecordFeature):
     terms: options.Terms = False
     vmax: Annotated[
         float | None,
-        options.option(
-            options.OUTPUT,
+        option(
+            OUTPUT,
             "--vmax",
             rare=True,
             metavar="X",
@@ -74,8 +70,8 @@ class Heatmap(RecordFeature):
     ] = None
     scale: Annotated[
         choices.Scale | None,
-        options.choice(
-            options.OUTPUT,
+        choice(
+            OUTPUT,
             choices.Scale,
             "--scale",
             rare=True,
@@ -83,10 +79,7 @@ class Heatmap(RecordFeature):
         ),
     ] = None
     cmap: Annotated[
-        str,
-        options.option(
-            options.OUTPUT, "--cmap", rare=True, metavar="NAME", help="A colour map of matplotlib, or violets."
-        ),
+        str, option(OUTPUT, "--cmap", rare=True, metavar="NAME", help="A colour map of matplotlib, or violets.")
     ] = WEIGHTS_NAME
 
     def report(self, progress: Progress = silent) -> Report:

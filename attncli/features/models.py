@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, silent
-from attncli.features import completion, options
+from attncli.features import completion
 from attncli.features.feature import Feature
+from attncli.features.options import MODEL, argument, option
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -37,17 +38,14 @@ class Models(Feature):
     group = "The program itself"
     saves = ()
 
-    action: Annotated[
-        Literal["show"] | None, options.argument("show", "show NAME: one model in place of the list.")
-    ] = None
+    action: Annotated[Literal["show"] | None, argument("show", "show NAME: one model in place of the list.")] = None
     name: Annotated[
         str | None,
-        options.argument("NAME", "An alias, a repository, a directory, a .gguf file or an address.", completion.model),
+        argument("NAME", "An alias, a repository, a directory, a .gguf file or an address.", completion.model),
     ] = None
-    verify: Annotated[
-        bool,
-        options.option(options.MODEL, "--verify", help="show: read the weights again, and compare their hash."),
-    ] = False
+    verify: Annotated[bool, option(MODEL, "--verify", help="show: read the weights again, and compare their hash.")] = (
+        False
+    )
 
     def report(self, progress: Progress = silent) -> Report:
         if self.action is None:

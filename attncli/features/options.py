@@ -138,8 +138,7 @@ OneHead = Annotated[
     ),
 ]
 Query = Annotated[
-    str | None,
-    option(SELECTION, "--query", metavar="TOKEN", help="The query: it, it#2 (the second it), or a number."),
+    str | None, option(SELECTION, "--query", metavar="TOKEN", help="The query: it, it#2 (the second it), or a number.")
 ]
 Terms = Annotated[
     bool, option(SELECTION, "--terms", rare=True, help="One head's scores, and what positions add to them.")

@@ -30,6 +30,7 @@ from attncli.base.progress import Progress, silent
 from attncli.effects.asking import Asking, MeasuredOutput, layers_and_heads, merge_asking, takes_fields
 from attncli.features import options
 from attncli.features.asking import AskingFeature
+from attncli.features.options import SELECTION, argument, choice
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
 from attncli.record.selection import Selection, name_of, number_list, select
@@ -74,11 +75,11 @@ class Patch(AskingFeature):
     group = "Does it matter"
     saved_as = "patches"
 
-    first: Annotated[str | None, options.argument("A", "The text whose run is patched.")] = None
-    second: Annotated[str | None, options.argument("B", "The text whose outputs are put there.")] = None
-    by: Annotated[
-        choices.Patched, options.choice(options.SELECTION, choices.Patched, "--by", help="What is patched by itself: ")
-    ] = "head"
+    first: Annotated[str | None, argument("A", "The text whose run is patched.")] = None
+    second: Annotated[str | None, argument("B", "The text whose outputs are put there.")] = None
+    by: Annotated[choices.Patched, choice(SELECTION, choices.Patched, "--by", help="What is patched by itself: ")] = (
+        "head"
+    )
     layer: options.Layer = None
     head: options.Head = None
     top: Annotated[int, options.top("List the N patches with the largest shares.", rare=True)] = 10

@@ -12,6 +12,7 @@ from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.inputs import SAVED, RecordFeature, Source, Texts, notify, notify_about
+from attncli.features.options import OUTPUT, choice, option
 from attncli.record import AttentionRecord
 from attncli.record.display import in_stretches, title_of_record
 from attncli.record.record import document_text
@@ -52,27 +53,20 @@ class View(RecordFeature):
             "Heads with q and k: 4.7, or 4.0-3, or 4.all; all; none. Without it all up to 128 tokens, then a few."
         ),
     ] = None
-    start: Annotated[choices.PageView, options.choice(options.OUTPUT, choices.PageView, "--view")] = "heads"
+    start: Annotated[choices.PageView, choice(OUTPUT, choices.PageView, "--view")] = "heads"
     query: options.Query = None
     segments: options.Segments = "all"
     no_special: options.NoSpecial = False
     tokens: options.SomeTokens = None
     words: options.Words = False
     threshold: Annotated[
-        float, options.option(options.OUTPUT, "--threshold", rare=True, metavar="X", help="Draw no weight below X.")
+        float, option(OUTPUT, "--threshold", rare=True, metavar="X", help="Draw no weight below X.")
     ] = 0.0
     title: Annotated[
         str | None,
-        options.option(
-            options.OUTPUT,
-            "--title",
-            rare=True,
-            metavar="TEXT",
-            help="The page's title.",
-            show_default="model and text",
-        ),
+        option(OUTPUT, "--title", rare=True, metavar="TEXT", help="The page's title.", show_default="model and text"),
     ] = None
-    open_it: Annotated[bool, options.option(options.OUTPUT, "--open", help="Open the page in the browser.")] = False
+    open_it: Annotated[bool, option(OUTPUT, "--open", help="Open the page in the browser.")] = False
 
     def report(self, progress: Progress = silent) -> Report:
         from attncli.analysis.edges import with_usual

@@ -43,6 +43,7 @@ from attncli.features import corpora, options
 from attncli.features.asking import AskingFeature
 from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, check_either, read_inputs, read_lines
+from attncli.features.options import MODEL, TEXT, option, some_of
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
 from attncli.record.selection import Input, Selection, select
@@ -87,25 +88,18 @@ class Ablate(AskingFeature, CorpusFeature):
     text: options.Text = None
     file: Annotated[
         list[str] | None,
-        options.option(
-            options.TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line; or several -f.", use="record"
-        ),
+        option(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line; or several -f.", use="record"),
     ] = None
     field: corpora.Field = None
     skip_bad: corpora.SkipBad = False
     limit: corpora.Limit = None
     sample: corpora.Sample = None
     seed: corpora.Seed = 0
-    way: Annotated[str, options.some_of(options.MODEL, choices.Way, "--way")] = "zero"
+    way: Annotated[str, some_of(MODEL, choices.Way, "--way")] = "zero"
     reference: Annotated[
         str | None,
-        options.option(
-            options.MODEL,
-            "--reference",
-            rare=True,
-            metavar="PATH",
-            help="Texts for mean and resample.",
-            show_default="samples",
+        option(
+            MODEL, "--reference", rare=True, metavar="PATH", help="Texts for mean and resample.", show_default="samples"
         ),
     ] = None
     layer: options.Layer = None

@@ -12,6 +12,7 @@ from attncli.base.printable import quoted
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature
+from attncli.features.options import MODEL, argument, option
 from attncli.report import Cell, Column, Report, Sentence, Table
 
 MOVED = {"stats": "tests/bench/corpus.py", "long": "tests/bench/long_texts.py"}  # former subjects, now scripts
@@ -34,11 +35,9 @@ class Bench(Feature):
     group = "The program itself"
     saves = ()
 
-    subject: Annotated[str, options.argument("SUBJECT", "maps, the only one.")] = "maps"
+    subject: Annotated[str, argument("SUBJECT", "maps, the only one.")] = "maps"
     model: options.ModelName = "minilm"
-    quick: Annotated[
-        bool, options.option(options.MODEL, "--quick", help="Fewer rounds, not the largest: about a minute.")
-    ] = False
+    quick: Annotated[bool, option(MODEL, "--quick", help="Fewer rounds, not the largest: about a minute.")] = False
     device: options.Device = "auto"
 
     def report(self, progress: Progress = silent) -> Report:

@@ -17,6 +17,7 @@ from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import notify, open_tapped, read_inputs
+from attncli.features.options import MODEL, option
 from attncli.models.opening import Opening
 from attncli.record import Input, Request
 from attncli.report import Cell, Column, NextCommand, Part, Report, Table
@@ -67,18 +68,12 @@ class Compare(Feature):
     pad_to: options.PadTo = None
     against: Annotated[
         choices.Against,
-        options.option(
-            options.MODEL, "--against", metavar="NAME", help="transformers, or torch: each layer's attention alone."
-        ),
+        option(MODEL, "--against", metavar="NAME", help="transformers, or torch: each layer's attention alone."),
     ] = "transformers"
     weights: Annotated[
         choices.Weights,
-        options.option(
-            options.MODEL,
-            "--weights",
-            rare=True,
-            metavar="NAME",
-            help="pretrained, random, auto (its own if they are here).",
+        option(
+            MODEL, "--weights", rare=True, metavar="NAME", help="pretrained, random, auto (its own if they are here)."
         ),
     ] = "auto"
     engine: options.Engine = "auto"

@@ -22,6 +22,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import completion, options
 from attncli.features.feature import as_function
 from attncli.features.inputs import ModelFeature, Saved, Texts, check_one, notify, read_inputs
+from attncli.features.options import MODEL, OUTPUT, argument, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
 from attncli.record.display import model_name, record_size
@@ -46,12 +47,12 @@ WAYS = "two saved records, two texts, or one text with --models A,B, --masks A,B
 class _Sides:
     """The options that name the two things to compare."""
 
-    first: Annotated[str | None, options.argument("A", "A saved record or a text.")] = None
-    second: Annotated[str | None, options.argument("B", "The other one, of the same kind.")] = None
+    first: Annotated[str | None, argument("A", "A saved record or a text.")] = None
+    second: Annotated[str | None, argument("B", "The other one, of the same kind.")] = None
     models: Annotated[
         str | None,
-        options.option(
-            options.MODEL,
+        option(
+            MODEL,
             "--models",
             metavar="A,B",
             help="Compare two models on the one text.",
@@ -61,8 +62,8 @@ class _Sides:
     ] = None
     masks: Annotated[
         str | None,
-        options.option(
-            options.MODEL,
+        option(
+            MODEL,
             "--masks",
             metavar="A,B",
             help="Compare two masks on the one text.",
@@ -72,8 +73,8 @@ class _Sides:
     ] = None
     measures: Annotated[
         str | None,
-        options.option(
-            options.MODEL,
+        option(
+            MODEL,
             "--measures",
             metavar="A,B",
             help="Compare two measures on the one text: weight,norm.",
@@ -105,10 +106,7 @@ class Diff(ModelFeature, _Sides):
 
     mask: options.MaskOption = None
     words: options.Words = False
-    top: Annotated[
-        int,
-        options.option(options.OUTPUT, "--top", rare=True, metavar="N", min=1, help="Show the N largest cells."),
-    ] = 10
+    top: Annotated[int, option(OUTPUT, "--top", rare=True, metavar="N", min=1, help="Show the N largest cells.")] = 10
 
     def report(self, progress: Progress = silent) -> Report:
         suffix = "" if self.path is None else self.path.suffix.lower()

@@ -26,6 +26,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, check_one, notify, open_tapped, read_inputs
+from attncli.features.options import OUTPUT, SELECTION, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_shown
@@ -70,15 +71,11 @@ class Explain(Feature):
     layer: options.OneLayer = "-1"
     head: options.OneHead = "0"
     query: Annotated[
-        str,
-        options.option(
-            options.SELECTION, "--query", metavar="TOKEN", help="Whose row: it, it#2 (the second one), a number."
-        ),
+        str, option(SELECTION, "--query", metavar="TOKEN", help="Whose row: it, it#2 (the second one), a number.")
     ] = "1"
-    block: Annotated[
-        bool,
-        options.option(options.OUTPUT, "--block", help="Then residual, norm and feed-forward: the whole layer."),
-    ] = False
+    block: Annotated[bool, option(OUTPUT, "--block", help="Then residual, norm and feed-forward: the whole layer.")] = (
+        False
+    )
     which: options.Which = None
     target: options.Target = None
     mask: options.MaskOption = None

@@ -20,7 +20,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.feature import as_function
-from attncli.features.options import STDIN
+from attncli.features.options import STDIN, TEXT, argument, option
 from attncli.models.opening import Opening
 from attncli.record.display import model_name
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
@@ -68,7 +68,7 @@ class Kinds(CorpusFeature):
     group = "Corpora and comparisons"
     saved_as = "kinds of heads"
 
-    files: Annotated[list[str] | None, options.argument("FILES", "Texts: files, folders, patterns, addresses.")] = None
+    files: Annotated[list[str] | None, argument("FILES", "Texts: files, folders, patterns, addresses.")] = None
     field: corpora.Field = None
     skip_bad: corpora.SkipBad = False
     limit: corpora.Limit = None
@@ -76,8 +76,7 @@ class Kinds(CorpusFeature):
     seed: corpora.Seed = 0
     model: options.ModelName = "minilm"
     treebank: Annotated[
-        str | None,
-        options.option(options.TEXT, "--treebank", metavar="FILE", help="Find syntactic heads in this CoNLL-U file."),
+        str | None, option(TEXT, "--treebank", metavar="FILE", help="Find syntactic heads in this CoNLL-U file.")
     ] = None
     top: Annotated[int, options.top("Name N heads of a kind.")] = 3
     state: corpora.State = None

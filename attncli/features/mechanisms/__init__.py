@@ -17,6 +17,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, open_tapped, read_inputs
+from attncli.features.options import MODEL, OUTPUT, choice, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import drawn_map, hide_masked, model_name, record_size
@@ -62,33 +63,23 @@ class Mechanisms(Feature):
     head: options.OneHead = "0"
     model: options.ModelName = "minilm"
     temperature: Annotated[
-        float,
-        options.option(
-            options.MODEL, "--temperature", metavar="T", help="Of softmax: below 1 is sharper, above 1 softer."
-        ),
+        float, option(MODEL, "--temperature", metavar="T", help="Of softmax: below 1 is sharper, above 1 softer.")
     ] = 1.0
     design: Annotated[
-        choices.Design | None,
-        options.choice(options.MODEL, choices.Design, "--design", help="Only one design, with its map: "),
+        choices.Design | None, choice(MODEL, choices.Design, "--design", help="Only one design, with its map: ")
     ] = None
-    mistakes: Annotated[
-        bool, options.option(options.MODEL, "--mistakes", help="Only the effects of known mistakes on the head.")
-    ] = False
+    mistakes: Annotated[bool, option(MODEL, "--mistakes", help="Only the effects of known mistakes on the head.")] = (
+        False
+    )
     everything: Annotated[
-        bool,
-        options.option(options.OUTPUT, "--all", help="Show all figures, scores, designs and costs.", use="terminal"),
+        bool, option(OUTPUT, "--all", help="Show all figures, scores, designs and costs.", use="terminal")
     ] = False
     reach: Annotated[
-        int,
-        options.option(
-            options.MODEL, "--reach", rare=True, metavar="N", min=0, help="Tokens to each side of a window."
-        ),
+        int, option(MODEL, "--reach", rare=True, metavar="N", min=0, help="Tokens to each side of a window.")
     ] = REACH
     seed: Annotated[
         int,
-        options.option(
-            options.MODEL, "--seed", rare=True, metavar="N", min=0, max=2**63 - 1, help="The seed of random parameters."
-        ),
+        option(MODEL, "--seed", rare=True, metavar="N", min=0, max=2**63 - 1, help="The seed of random parameters."),
     ] = 0
     which: options.Which = None
     target: options.Target = None

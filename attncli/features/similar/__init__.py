@@ -24,6 +24,7 @@ from attncli.features import options
 from attncli.features.ablate import Ablation, ablation, heads_table
 from attncli.features.feature import Feature
 from attncli.features.inputs import notify, read_lines
+from attncli.features.options import MODEL, SELECTION, TEXT, argument, option
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
@@ -58,21 +59,15 @@ class Similar(Feature):
     group = "Does it matter"
     saved_as = "similarity"
 
-    first: Annotated[str | None, options.argument("A", "A text. Without both: two samples.")] = None
-    second: Annotated[str | None, options.argument("B", "The other text.")] = None
+    first: Annotated[str | None, argument("A", "A text. Without both: two samples.")] = None
+    second: Annotated[str | None, argument("B", "The other text.")] = None
     file: options.File = None
     apart: Annotated[
-        str | None,
-        options.option(options.TEXT, "--apart", metavar="N,N", help="Take these two texts of a file apart, from 0."),
+        str | None, option(TEXT, "--apart", metavar="N,N", help="Take these two texts of a file apart, from 0.")
     ] = None
-    inputs: Annotated[
-        bool, options.option(options.SELECTION, "--inputs", help="Credit input tokens, by integrated Jacobians.")
-    ] = False
+    inputs: Annotated[bool, option(SELECTION, "--inputs", help="Credit input tokens, by integrated Jacobians.")] = False
     steps: Annotated[
-        int,
-        options.option(
-            options.MODEL, "--steps", rare=True, metavar="N", min=1, help="Steps of --inputs, a multiple of 4."
-        ),
+        int, option(MODEL, "--steps", rare=True, metavar="N", min=1, help="Steps of --inputs, a multiple of 4.")
     ] = STEPS
     words: options.Words = False
     top: Annotated[int, options.top("List N pairs and N heads.")] = 5
@@ -80,8 +75,8 @@ class Similar(Feature):
     mask: options.MaskOption = None
     pool: Annotated[
         choices.Pool | None,
-        options.option(
-            options.MODEL,
+        option(
+            MODEL,
             "--pool",
             metavar="NAME",
             help="mean of all tokens or last token, for a model whose files name no pooling.",

@@ -26,6 +26,7 @@ from attncli.effects.asking import Asking, MeasuredOutput, describe_output, merg
 from attncli.features import options
 from attncli.features.asking import AskingFeature
 from attncli.features.inputs import check_one, read_inputs
+from attncli.features.options import MODEL, option
 from attncli.record import ModelInfo
 from attncli.record.display import model_name, token_count
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
@@ -63,25 +64,18 @@ class Trust(AskingFeature):
     text: options.Text = None
     file: options.File = None
     permutations: Annotated[
-        int,
-        options.option(
-            options.MODEL, "--permutations", metavar="N", min=1, help="Permutations of the weights, and of the tokens."
-        ),
+        int, option(MODEL, "--permutations", metavar="N", min=1, help="Permutations of the weights, and of the tokens.")
     ] = 100
     rankings: Annotated[
         int,
-        options.option(
-            options.MODEL,
-            "--rankings",
-            metavar="N",
-            min=120,
-            help="Random rankings as a control. An open verdict draws more.",
+        option(
+            MODEL, "--rankings", metavar="N", min=120, help="Random rankings as a control. An open verdict draws more."
         ),
     ] = 200
     beam: Annotated[
         int | None,
-        options.option(
-            options.MODEL,
+        option(
+            MODEL,
             "--beam",
             rare=True,
             metavar="N",
@@ -90,9 +84,7 @@ class Trust(AskingFeature):
             show_default="0 up to 12 tokens, 5 up to 24, else no search",
         ),
     ] = None
-    seed: Annotated[
-        int, options.option(options.MODEL, "--seed", rare=True, metavar="N", min=0, help="The seed of all draws.")
-    ] = 0
+    seed: Annotated[int, option(MODEL, "--seed", rare=True, metavar="N", min=0, help="The seed of all draws.")] = 0
     which: options.OwnWhich = None
 
     def report(self, progress: Progress = silent) -> Report:
