@@ -225,16 +225,14 @@ class WordPairs:
         sums = np.where(few, sums.sum(axis=-1, keepdims=True), sums)
         counts = np.where(few, counts.sum(), counts)
         at_distance = (sums[:, self.bins] - weights) / np.maximum(counts[self.bins] - 1, 1)
-        usual: Doubles = np.maximum(at_distance, others_give(weights, allowed))
-        return usual
+        return np.maximum(at_distance, others_give(weights, allowed))
 
 
 def others_give(weights: Floats, counted: Bools) -> Floats:
     """Return the mean weight that a key gets from the other queries, `[head, query, key]`. counted: `[query, key]`."""
     real = np.where(counted, weights, 0.0)
     others = np.maximum(counted.sum(axis=0) - counted.astype(int), 1)
-    mean: Floats = (real.sum(axis=1, keepdims=True) - real) / others
-    return mean
+    return (real.sum(axis=1, keepdims=True) - real) / others
 
 
 def edges(record: AttentionRecord, over: Usual) -> list[list[Edge]]:
@@ -376,3 +374,47 @@ def by_content(record: AttentionRecord) -> list[tuple[int, int]]:
     ranks = ranking([strongest_edges(record, Usual.of_text(record), content=True)], content=True)
     first = [(rank.layer, rank.head) for rank in ranks]
     return list(dict.fromkeys([*first, *((layer, head) for layer in record.layers for head in record.heads)]))
+
+
+# --- the tokens that a model wrote ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WrittenToken:
+    """A token that a model wrote.
+
+    query: the row that it was chosen from. likely: the most likely tokens there with their probabilities, the best
+    first. probability: its own, if it is one of them. edges: of its row, those far above their usual weight, the
+    farthest above first.
+    """
+
+    query: int
+    likely: dict[str, float]
+    probability: float | None
+    edges: Sequence[Edge]
+
+    @property
+    def place(self) -> int:
+        """Return its place in the text."""
+        return self.query + 1
+
+
+def written_tokens(record: AttentionRecord, found: Sequence[Sequence[Edge]]) -> list[WrittenToken]:
+    """Return the tokens that the model wrote, in order. found: the strong edges of each head."""
+    assert record.written is not None
+    of_rows: dict[int, list[Edge]] = defaultdict(list)
+    for of_head in found:
+        for edge in of_head:
+            of_rows[edge.query].append(edge)
+    likely: dict[int, dict[str, float]] = defaultdict(dict)
+    for answer in record.prediction.answers if record.prediction is not None else ():
+        if answer.start is not None and answer.probability is not None:
+            likely[answer.start].setdefault(answer.label, answer.probability)
+    tokens = []
+    for place in range(record.written, len(record.tokens)):
+        query = place - 1
+        probability = likely[query].get(record.tokens.shown[place])
+        tokens.append(
+            WrittenToken(query, likely[query], probability, sorted(of_rows[query], key=lambda edge: -edge.above))
+        )
+    return tokens

@@ -37,8 +37,7 @@ from attncli.effects.asking import (
     takes_fields,
 )
 from attncli.features import options
-from attncli.features.asking import AskingFeature
-from attncli.features.inputs import check_one, read_inputs
+from attncli.features.inputs import AskingFeature, check_one, read_inputs
 from attncli.features.options import MODEL, SELECTION, option
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name

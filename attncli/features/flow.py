@@ -280,8 +280,7 @@ def flow_shares(flows: Doubles) -> Doubles:
 
     The paper does not say so; its authors' program does. There is always a flow: the residual connection's.
     """
-    shares: Doubles = flows / flows.sum(axis=-1, keepdims=True)
-    return shares
+    return flows / flows.sum(axis=-1, keepdims=True)
 
 
 def reachable(masks: Sequence[Bools]) -> Bools:

@@ -31,8 +31,7 @@ from attncli.report import Column, NextCommand, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from attncli.analysis.edges import Edge
-    from attncli.analysis.written import WrittenToken
+    from attncli.analysis.edges import Edge, WrittenToken
     from attncli.models.block import Tap
     from attncli.models.devices import InTorch
     from attncli.models.generation import Manner, Step
@@ -115,7 +114,9 @@ class Generate(Feature):
         how = f"drawn with seed {self.seed}" if self.sample else "the likeliest tokens"
         named = f"{engine.part} attention" if engine.part != "decoder" else ""
         title = " · ".join([model_name(engine.info.full_name), *filter(None, [named]), how])
-        changes = [one for one in (_name(self.without), _cut_name(self.edges)) if one]
+        changes = [] if self.without is None else [f"without {self.without}"]
+        if self.edges:
+            changes.append(f"with {', '.join(f'{query} → {key}' for query, key in self.edges)} cut")
         plain, changed = _Writing(engine, tokens, manner), None
         if changes:
             other = engine if self.without is None else engine.without(self.without)
@@ -170,14 +171,6 @@ def _cutting(engine: "InTorch", tokens: Tokens, edges: Sequence[tuple[str, str]]
     return [Changed([Hide(every, cut)])]
 
 
-def _name(without: str | None) -> str:
-    return "" if without is None else f"without {without}"
-
-
-def _cut_name(edges: Sequence[tuple[str, str]] | None) -> str:
-    return "" if not edges else "with " + ", ".join(f"{query} → {key}" for query, key in edges) + " cut"
-
-
 # --- writing --------------------------------------------------------------------------------------------
 
 
@@ -221,8 +214,7 @@ class _Writing:
         """The text with what was written."""
         from attncli.models.generation import extend
 
-        made: Tokens = extend(self.engine, self.tokens, self.ids)
-        return made
+        return extend(self.engine, self.tokens, self.ids)
 
     def record(self) -> AttentionRecord:
         """Return the record of the whole, from one pass. Its rows are those of every step."""
@@ -262,8 +254,7 @@ def _sink_share(record: AttentionRecord, token: "WrittenToken") -> float | None:
 
 def _report(text: str, plain: _Writing, changed: _Writing | None) -> Report:
     """Report what was written, with the change if there is one."""
-    from attncli.analysis.edges import Usual, edges, with_usual
-    from attncli.analysis.written import written_tokens
+    from attncli.analysis.edges import Usual, edges, with_usual, written_tokens
     from attncli.corpus.usual import usual_of
 
     shown = changed or plain
@@ -272,20 +263,19 @@ def _report(text: str, plain: _Writing, changed: _Writing | None) -> Report:
     looks = written_tokens(record, edges(record, Usual.of_text(record)))
     difference = None if changed is None else _difference(plain, changed)
     parts = [*_difference_lines(difference, changed), _steps_table(shown, record, looks), *_heads_parts(record, looks)]
-    files = {suffix: (lambda path: record.save(path)) for suffix in SUFFIXES}
 
-    def document() -> dict[str, Any]:
-        return _document(text, plain, changed, record, looks, difference)
+    def save_as_page(path: Path) -> None:
+        from attncli.page import page, save_page
 
-    seen = NextCommand("generate", {"output_path": Path("written.html")})
-    return Report([], parts, document, files={**files, PAGE: lambda path: _save_page(record, path)}, next=seen)
+        save_page(page([record]), path)
 
-
-def _save_page(record: AttentionRecord, path: Path) -> None:
-    from attncli.page import document
-    from attncli.page.document import save_page
-
-    save_page(document.page([record]), path)
+    return Report(
+        [],
+        parts,
+        lambda: _document(text, plain, changed, record, looks, difference),
+        files={**dict.fromkeys(SUFFIXES, record.save), PAGE: save_as_page},
+        next=NextCommand("generate", {"output_path": Path("written.html")}),
+    )
 
 
 def _steps_table(writing: _Writing, record: AttentionRecord, looks: "Sequence[WrittenToken]") -> Table:
@@ -347,49 +337,31 @@ def _heads_parts(record: AttentionRecord, looks: "Sequence[WrittenToken]") -> li
 # --- with a change --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Difference:
-    """The first place where two texts differ, counted from the first written token.
-
-    tokens: the one written as it is, and the one with the change; "" where a text ends. probabilities: of both tokens
-    as it is, then with the change.
-    """
-
-    place: int
-    tokens: tuple[str, str]
-    probabilities: tuple[tuple[float, float], tuple[float, float]]
-
-
-def _difference(plain: _Writing, changed: _Writing) -> _Difference | None:
-    """Return where two texts first differ; None if they don't."""
-    from attncli.models.generation import writer
+def _difference(plain: _Writing, changed: _Writing) -> dict[str, Any] | None:
+    """Return the first place where two texts differ, as the document has it; None if they don't."""
+    from attncli.models.generation import next_probabilities, writer
 
     pairs = zip(plain.ids, changed.ids, strict=False)
     same = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
     if same is None:
         return None  # greedy: one of them ends where the other does
     ids = plain.ids[same], changed.ids[same]
-    probabilities = [_probabilities(one, plain.ids[:same], ids) for one in (plain, changed)]
-    names = [visible(writer(plain.engine).extend(plain.tokens.take([]), [one]).shown[0]) for one in ids]
-    return _Difference(same, (names[0], names[1]), (probabilities[0], probabilities[1]))
+    probabilities = []
+    for one in (plain, changed):
+        *_, found = next_probabilities(one.engine, one.tokens, plain.ids[:same], taps=one.taps)
+        probabilities.append([float(found[token]) for token in ids])
+    names = [visible(writer(plain.engine).extend(plain.tokens.take([]), [token]).shown[0]) for token in ids]
+    return {"place": same, "tokens": names, "probabilities": probabilities}
 
 
-def _probabilities(writing: _Writing, before: Sequence[int], ids: tuple[int, int]) -> tuple[float, float]:
-    """Return the probabilities of two tokens after the text and what was written before."""
-    from attncli.models.generation import next_probabilities
-
-    *_, found = next_probabilities(writing.engine, writing.tokens, before, taps=writing.taps)
-    return float(found[ids[0]]), float(found[ids[1]])
-
-
-def _difference_lines(difference: _Difference | None, changed: _Writing | None) -> list[Sentence]:
+def _difference_lines(difference: dict[str, Any] | None, changed: _Writing | None) -> list[Sentence]:
     if changed is None:
         return []
     if difference is None:
         return [Sentence(f"{changed.name}: the same {len(changed.steps)} tokens", "strong"), Sentence("")]
-    (one, other), (plain, altered) = difference.tokens, difference.probabilities
+    (one, other), (plain, altered) = difference["tokens"], difference["probabilities"]
     line = (
-        f"{changed.name} the text differs from token {difference.place + 1} on: {other} ({altered[1]:.1%}; as it is "
+        f"{changed.name} the text differs from token {difference['place'] + 1} on: {other} ({altered[1]:.1%}; as it is "
         f"{plain[1]:.1%}) instead of {one} ({plain[0]:.1%}; with the change {altered[0]:.1%})"
     )
     return [Sentence(line, "strong"), Sentence("")]
@@ -401,7 +373,7 @@ def _document(
     changed: _Writing | None,
     record: AttentionRecord,
     looks: "Sequence[WrittenToken]",
-    difference: _Difference | None,
+    difference: dict[str, Any] | None,
 ) -> dict[str, Any]:
     shown = changed or plain
     tokens = []
@@ -429,8 +401,7 @@ def _document(
     if changed is not None:
         made["changes"] = changed.name
         made["unchanged"] = {"text": plain.text, "ended": bool(plain.steps) and plain.steps[-1].ends}
-    made["difference"] = None if difference is None else asdict(difference)
-    return made
+    return made | {"difference": difference}
 
 
 # The fields of its document (`attncli.features.document`).

@@ -25,6 +25,7 @@ from attncli.record.selection import TOKENS, Grouping, Input, Request
 
 if TYPE_CHECKING:
     from attncli.analysis.edges import Usual
+    from attncli.effects.asking import Asking
     from attncli.models.engine import Engine
     from attncli.record import AttentionRecord
 
@@ -259,7 +260,7 @@ class Saved(Source):
         return load_records(self.path)
 
 
-# --- features on records --------------------------------------------------------------------------------
+# --- features on a model -------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -326,3 +327,31 @@ class RecordFeature(ModelFeature, _TextOptions):
         )
         opening = Opening(self.model, self.device, self.dtype, self.engine, self.without)
         return Texts(read_inputs(self.text, self.pair, self.file, stdin), opening, made)
+
+
+@dataclass(eq=False, kw_only=True)
+class AskingFeature(Feature):
+    """A feature that changes attention and measures an output: which output, and of which model."""
+
+    pair: options.Pair = None
+    similar_to: options.SimilarTo = None
+    ask: options.Ask = None
+    target: options.Label = None
+    at: options.At = None
+    task: options.Task = None
+    model: options.ModelName = "minilm"
+    mask: options.MaskOption = None
+    which: options.Which = None
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    @property
+    def asking(self) -> "Asking":
+        """The output to measure."""
+        from attncli.effects.asking import Asking
+
+        return Asking(self.pair, self.similar_to, self.target, self.at, self.ask, self.task, self.mask, self.which)
+
+    def open_model(self) -> "Engine":
+        """Open the model. Raises RequestError as `open_tapped` does."""
+        return open_tapped(Opening(self.model, self.device, self.dtype), self.which)

@@ -14,7 +14,7 @@ row of local layers one token's vector is changed, and the network runs on. Toke
 must keep their vectors.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -170,7 +170,6 @@ class Masked:
 
 def compare_masks(engine: "Engine", one: Input, request: Request | None = None) -> Masked:
     """Run a text under every mask, with [PAD] up to `request.pad_to` tokens; without that, with four.
-
 
     A decoder has one map, under the mask that is built into it; `missing` has the masks that the engine can't apply.
 
@@ -375,8 +374,7 @@ def _shuffled(tokens: Tokens, seed: int = 0) -> list[int]:
     """Return the places of the tokens in random order."""
     import torch
 
-    order: list[int] = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed)).tolist()
-    return order
+    return torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed)).tolist()
 
 
 def _order_with_positions(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
@@ -560,8 +558,7 @@ class _TurnAround(Tap):
     """Changes the sign of the output of one layer's attention at one token, in all heads."""
 
     def __init__(self, layer: int, token: int) -> None:
-        self.layer = layer
-        self.token = token
+        self.layer, self.token = layer, token
 
     def output(self, block: Block, output: Any) -> Any:
         if block.layer == self.layer:
@@ -579,11 +576,10 @@ def measure_windows(engine: "Engine", tokens: Tokens) -> Windows | None:
 
     if not isinstance(engine, Model):
         return None
-    own = engine.config.reach
-    narrow = [reach for reach in own if reach is not None]
+    narrow = [reach for reach in engine.config.reach if reach is not None]
     if not narrow:
         return None
-    found = reaches(own)
+    found = reaches(engine.config.reach)
     states = engine.hidden_states(tokens)
     for local, some in groupby(found, key=lambda one: one.reach is not None):
         row = list(some)
@@ -669,15 +665,12 @@ def _report(found: Sequence[Masked], model: Mapping[str, Any], heads_chosen: boo
         [model_name(some.model.full_name), "what masks do", *one],
         parts,
         lambda: {"model": model, "texts": [one.document() for one in found]},
-        _rows,
+        lambda document: (
+            {"text": number, **head} for number, one in enumerate(document["texts"]) for head in one["heads"]
+        ),
         holds=all(one.lawful for one in found),
         next=NextCommand("view", {"masks": "none,causal,padding", "layer": None, "head": None}),
     )
-
-
-def _rows(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the heads of all texts, each with the number of its text."""
-    return ({"text": number, **head} for number, one in enumerate(document["texts"]) for head in one["heads"])
 
 
 def _maps(found: Masked, heads: Sequence[tuple[int, int]]) -> Maps:
@@ -761,15 +754,11 @@ def _windows(windows: Windows) -> list[Part]:
         "largest change of a vector further away than the layers reach together, which must be 0 up to rounding. "
         "within: the largest change of the other vectors."
     )
-    parts: list[Part] = [Table(columns, rows), Sentence(legend)]
-    if windows.tokens < windows.shortest:
-        parts.append(
-            Sentence(
-                f"On this text the windows hide nothing: it has {windows.tokens} tokens, and they hide something from "
-                f"{windows.shortest} tokens on."
-            )
-        )
-    return parts
+    short = (
+        f"On this text the windows hide nothing: it has {windows.tokens} tokens, and they hide something from "
+        f"{windows.shortest} tokens on."
+    )
+    return [Table(columns, rows), Sentence(legend), *[Sentence(short)] * (windows.tokens < windows.shortest)]
 
 
 mask = as_function(Mask)

@@ -29,7 +29,7 @@ from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
 from attncli.effects.asking import Asking, MeasuredOutput, layers_and_heads, merge_asking, takes_fields
 from attncli.features import options
-from attncli.features.asking import AskingFeature
+from attncli.features.inputs import AskingFeature
 from attncli.features.options import SELECTION, argument, choice
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
@@ -204,9 +204,8 @@ def patch(
     Raises RequestError for texts of different lengths, for outputs too close to divide by their difference, for a layer
     or head that does not exist, and as `make_question` does.
     """
-    from attncli.effects.change import Unchanged, put
+    from attncli.effects.change import Unchanged, of_batch, put, usual_reference
     from attncli.effects.question import make_question
-    from attncli.effects.reference import of_batch, usual_reference
     from attncli.models.engine import require_tapped
 
     asking = merge_asking(asking, fields)

@@ -40,9 +40,8 @@ from attncli.effects.asking import (
     takes_fields,
 )
 from attncli.features import corpora, options
-from attncli.features.asking import AskingFeature
 from attncli.features.corpora import CorpusFeature
-from attncli.features.inputs import STDIN, check_either, read_inputs, read_lines
+from attncli.features.inputs import STDIN, AskingFeature, check_either, read_inputs, read_lines
 from attncli.features.options import MODEL, TEXT, option, some_of
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
@@ -51,13 +50,11 @@ from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, S
 from attncli.report.numbers import signed
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from typing_extensions import Unpack
 
     from attncli.effects.asking import AskingFields
-    from attncli.effects.change import Head
+    from attncli.effects.change import Head, Reference
     from attncli.effects.question import Question
-    from attncli.effects.reference import Reference
     from attncli.models.engine import Engine
 
 DRAWS = 5  # of a resampled head; the effect is their mean
@@ -171,7 +168,7 @@ class Ways:
         """Run the other texts; None for "zero" alone."""
         if set(self.names) <= {"zero"}:
             return None
-        from attncli.effects.reference import reference, usual_reference
+        from attncli.effects.change import reference, usual_reference
 
         if self.texts is None:
             return usual_reference(model, mask)
@@ -266,33 +263,31 @@ class Ablation:
             if self.importance is not None:
                 entry["importance"] = float(self.importance[layer, head])
             entries.append(entry)
-        layers = [
-            {"layer": self.layers[layer], "way": way, "effect": float(self.of_layers[:, place, layer].mean())}
-            for place, way in enumerate(self.ways)
-            for layer in range(len(self.layers))
+        curves = [
+            {
+                "by": curve.by,
+                "heads": [[layer, head] for layer, head in curve.heads],
+                "removed": curve.removed,
+                "effects": curve.effects.tolist(),
+            }
+            for curve in self.curves
         ]
-        together = [
-            {"way": way, "effect": float(self.together[:, place].mean())} for place, way in enumerate(self.ways)
-        ]
-        document: dict[str, Any] = {
+        return {
             "model": self.model.document(),
             "output": self.answer.document(),
             "texts": self.texts,
+            **({"partial": True} if self.partial else {}),
+            "effects": entries,
+            "layers": [
+                {"layer": number, "way": way, "effect": float(self.of_layers[:, place, layer].mean())}
+                for place, way in enumerate(self.ways)
+                for layer, number in enumerate(self.layers)
+            ],
+            "together": [
+                {"way": way, "effect": float(self.together[:, place].mean())} for place, way in enumerate(self.ways)
+            ],
+            **({"curves": curves} if curves else {}),
         }
-        if self.partial:
-            document["partial"] = True
-        document |= {"effects": entries, "layers": layers, "together": together}
-        if self.curves:
-            document["curves"] = [
-                {
-                    "by": curve.by,
-                    "heads": [[layer, head] for layer, head in curve.heads],
-                    "removed": curve.removed,
-                    "effects": curve.effects.tolist(),
-                }
-                for curve in self.curves
-            ]
-        return document
 
 
 # --- what is computed -----------------------------------------------------------------------------------
@@ -365,9 +360,8 @@ def ablation(
     if len(measured) == 1:
         return found
     orders = removal_orders(found, mean_slope(texts["slopes"][ORDERING]))
-    return replace(
-        found, curves=curves_of(orders, np.array([effects_in_order(one, orders) for one in measured[MEASURING]]))
-    )
+    steps = np.array([effects_in_order(one, orders) for one in measured[MEASURING]])
+    return replace(found, curves=curves_of(orders, steps))
 
 
 @dataclass(frozen=True)
@@ -461,17 +455,14 @@ def _effects_of(question: "Question", way: str, other: "Reference | None", sets:
     """Measure the effect of each set of heads together, `[set]`."""
     from attncli.effects.change import put, silence
 
-    sources = _replacements(way, other, max(len(text.tokens) for text in question.texts))
-    changes = [silence(some) if source is None else put(some, source) for some in sets for source in sources]
-    return question.effects(changes).reshape(len(sets), -1).mean(axis=1)
-
-
-def _replacements(way: str, other: "Reference | None", tokens: int) -> "list[Tensor | None]":
-    """Return the outputs that replace those of heads, for at most so many tokens, in each draw; None for 0."""
     if way == "zero":
-        return [None]
-    assert other is not None
-    return [other.means] if way == "mean" else [other.draw(tokens, draw) for draw in range(DRAWS)]
+        changes = [silence(some) for some in sets]
+    else:
+        assert other is not None
+        tokens = max(len(text.tokens) for text in question.texts)
+        sources = [other.means] if way == "mean" else [other.draw(tokens, draw) for draw in range(DRAWS)]
+        changes = [put(some, source) for some in sets for source in sources]
+    return question.effects(changes).reshape(len(sets), -1).mean(axis=1)
 
 
 def importance(question: "Question", layers: Sequence[int], heads: Sequence[int]) -> Doubles | None:
@@ -551,8 +542,7 @@ NO_INTERVAL = "no interval of the mean: it needs at least 3 texts"
 def _report(found: Ablation, top: int, files: list[str]) -> Report:
     """Report a number per head and way, the `top` heads with the largest effects, whole layers, and the curves."""
     title = [model_name(found.model.full_name), describe_output(found.answer), f"mask {found.answer.mask}"]
-    title += ["PARTIAL"] if found.partial else []
-    title += [] if found.texts == 1 else [f"mean of {found.texts} texts"]
+    title += ["PARTIAL"] * found.partial + [f"mean of {found.texts} texts"] * (found.texts > 1)
     panels = [Panel(way, effects, REPLACED[way]) for way, effects in zip(found.ways, found.mean, strict=True)]
     scale = SCALES[found.answer.kind]
     grid = HeadGrid(panels, found.layers, found.heads, scale, signed=found.answer.kind not in FROM_NOTHING)
@@ -573,15 +563,8 @@ def _report(found: Ablation, top: int, files: list[str]) -> Report:
     if not files or _can_run(files):
         texts = {"file": files[0]} if files else {}
         next_command = NextCommand("run", {"layer": layer, "head": head, **texts})
-    return Report(
-        title,
-        parts,
-        found.document,
-        itemgetter("effects"),
-        picture=[grid],
-        partial=found.partial,
-        next=next_command,
-    )
+    rows = itemgetter("effects")
+    return Report(title, parts, found.document, rows, picture=[grid], partial=found.partial, next=next_command)
 
 
 def heads_table(found: Ablation, top: int) -> Table:

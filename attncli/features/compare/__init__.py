@@ -176,15 +176,13 @@ class Compare(Feature):
     ) -> "Agreement":
         """Compare our place inside a network of transformers with its own eager attention, and then in every way."""
         from attncli.features.compare.eager import BesideEager, Eager, compare_eager
-        from attncli.features.compare.ways import WAYS_OF_EAGER, by_every_way_of_eager
+        from attncli.features.compare.ways import WAYS_OF_EAGER, by_every_way
 
         eager = Eager(model)
         texts = [eager.ready(one, self.target) for one in model.tokenize(inputs, self.pad_to)]
         found = compare_eager(eager, counted(texts, len(texts), "texts", progress), self.mask, layers)
         with progress(len(WAYS_OF_EAGER), "ways") as advance:
-            return replace(
-                found, ways=tuple(by_every_way_of_eager(BesideEager(eager, texts, self.mask, layers), advance))
-            )
+            return replace(found, ways=tuple(by_every_way(BesideEager(eager, texts, self.mask, layers), advance)))
 
 
 # --- the report -----------------------------------------------------------------------------------------

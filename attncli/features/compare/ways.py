@@ -250,11 +250,6 @@ def instant(both: Both) -> float:
     return worst(differences)
 
 
-def instant_norms(both: Both) -> float:
-    """Compare `--measure norm` in NumPy."""
-    return norms(in_numpy(both))
-
-
 def taken_apart(both: Both) -> float:
     """Compare one head with what goes into it, its projections and its vectors: x W + b."""
     text, differences = both.texts[0], []
@@ -526,12 +521,6 @@ def grouped(both: BesideEager, grouping: Grouping) -> float:
     return worst(differences)
 
 
-def some_tokens(both: BesideEager) -> float:
-    """Compare the first token and the last one alone."""
-    last = min(len(one) for one in both.plain) - 1
-    return grouped(both, Grouping(tokens=sorted({0, last})))
-
-
 def cuts(both: BesideEager) -> float:
     """Hide edges of one head, in the first layer and in the last one, side by side, as `cut` does."""
     text, heads = both.plain[0], both.model.heads
@@ -670,7 +659,7 @@ WAYS: dict[str, Check[Both]] = {
     "half precision": Check("--dtype bfloat16: maps of its q and k", half_precision, "own vectors", single=True),
     "norms": Check("--measure norm", norms, "norms"),
     "instant": Check("short texts, in NumPy", instant, "hidden", single=True),
-    "instant norms": Check("--measure norm, in NumPy", instant_norms, "norms", single=True),
+    "instant norms": Check("--measure norm, in NumPy", lambda both: norms(in_numpy(both)), "norms", single=True),
     "one head apart": Check("explain, mechanisms", taken_apart, "vectors", single=True),
     "gradients": Check("ablate, trust: by gates, inputs and weights", gradients, "hidden"),
     "sums": Check("stats", sums, "sums"),
@@ -687,7 +676,9 @@ WAYS_OF_EAGER: dict[str, Check[BesideEager]] = {
     "[PAD]": Check("--pad-to: as without [PAD]", padding_alone),
     **{f"mask {name}": Check(f"--mask {name}, with [PAD]", partial(under_mask, mask=name), "last") for name in MASKS},
     "words": Check("--words", partial(grouped, grouping=Grouping(words=True))),
-    "some tokens": Check("--tokens", some_tokens),
+    "some tokens": Check(
+        "--tokens", lambda both: grouped(both, Grouping(tokens=sorted({0, min(map(len, both.plain)) - 1})))
+    ),
     "without": Check("--without", without, "last"),
     "vectors": Check("--vectors, --terms: softmax(scale q·k + terms)", explained),
     "norms": Check("--measure norm", norms, "norms"),
@@ -700,21 +691,15 @@ WAYS_OF_EAGER: dict[str, Check[BesideEager]] = {
 }
 
 
-def by_every_way(both: Both, done: Callable[[], None] = lambda: None) -> list[Comparison]:
-    """Go all of WAYS, in their order; `done` is called after each."""
-    return each_way(WAYS, both, done)
+def by_every_way(both: Sides, done: Callable[[], None] = lambda: None) -> list[Comparison]:
+    """Go all of WAYS or of WAYS_OF_EAGER, in their order; `done` is called after each.
 
-
-def by_every_way_of_eager(both: BesideEager, done: Callable[[], None] = lambda: None) -> list[Comparison]:
-    """Go all of WAYS_OF_EAGER, in their order; `done` is called after each. In half precision nothing is compared."""
-    if not is_half(both.model.dtype):
-        return each_way(WAYS_OF_EAGER, both, done)
-    note = f"in {both.model.dtype_name} differences are mostly rounding: --dtype float32 compares them"
-    return [Comparison(name, check.of, None, 0.0, note) for name, check in WAYS_OF_EAGER.items()]
-
-
-def each_way(ways: Mapping[str, Check[S]], both: S, done: Callable[[], None]) -> list[Comparison]:
-    """Go some ways, in their order; `done` is called after each."""
+    In half precision a network that transformers runs is not compared.
+    """
+    ways: Mapping[str, Check[Any]] = WAYS_OF_EAGER if isinstance(both, BesideEager) else WAYS
+    if isinstance(both, BesideEager) and is_half(both.model.dtype):
+        note = f"in {both.model.dtype_name} differences are mostly rounding: --dtype float32 compares them"
+        return [Comparison(name, check.of, None, 0.0, note) for name, check in ways.items()]
     found = []
     for name, check in ways.items():
         with no_notices():  # the one who asked has read them
@@ -725,7 +710,6 @@ def each_way(ways: Mapping[str, Check[S]], both: S, done: Callable[[], None]) ->
                 note = str(error)
             except RequestError as error:
                 difference, note = math.nan, str(error)
-        way = Comparison(name, check.of, difference, both.allowed(check.kind, check.single), note)
-        found.append(way)
+        found.append(Comparison(name, check.of, difference, both.allowed(check.kind, check.single), note))
         done()
     return found

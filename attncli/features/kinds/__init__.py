@@ -1,8 +1,7 @@
 """Label the heads of a model by what they do, where measures say so, with chance beside every score.
 
 `attncli.analysis.kinds` defines the kinds and the rule for a label. `measuring` measures on random tokens, on texts and
-on needles; `silencing` asks whether the heads of a kind matter. The texts of a corpus are counted as `stats` counts
-them.
+on needles, and asks whether the heads of a kind matter. The texts of a corpus are counted as `stats` counts them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 
     from attncli.corpus.running import Where
     from attncli.corpus.statistics import Statistics
-    from attncli.features.kinds.measuring import Draws, Mentions, Needle
-    from attncli.features.kinds.silencing import Matter
+    from attncli.features.kinds.measuring import Draws, Matter, Mentions, Needle
     from attncli.models.devices import InTorch
     from attncli.models.engine import Engine
     from attncli.report.canvas import Canvas
@@ -186,8 +184,15 @@ def measure_kinds(
     An encoder-decoder is measured by its encoder. Raises RequestError for a network that taps can't look into.
     """
     from attncli.corpus.running import Where
-    from attncli.features.kinds.measuring import Draws, mentions, needles, retrieval, shuffle_matrices, syntactic
-    from attncli.features.kinds.silencing import feeding
+    from attncli.features.kinds.measuring import (
+        Draws,
+        feeding,
+        mentions,
+        needles,
+        retrieval,
+        shuffle_matrices,
+        syntactic,
+    )
     from attncli.features.probe.counting import probe_treebank
     from attncli.models.devices import InTorch
     from attncli.models.engine import require_tapped
@@ -326,7 +331,7 @@ def _matter(
     progress: Progress,
 ) -> "dict[str, Matter]":
     """Measure what silencing the heads of each kind does, compared with random heads."""
-    from attncli.features.kinds.silencing import RANDOM, matters, outputs_for
+    from attncli.features.kinds.measuring import RANDOM, matters, outputs_for
 
     there = [one for one in judged if one.heads and one.kind.name not in OTHERWISE]
     outputs = outputs_for(model, draws, found)

@@ -97,12 +97,8 @@ class Mechanisms(Feature):
             self.refuse(f"with --design {self.design}, which is no window", "reach")
         if self.design in SHARED:
             self.refuse(f"with --design {self.design}, where nothing is random", "seed")
-        if (
-            self.path is not None
-            and self.design is None
-            and not self.for_program
-            and self.path.suffix.lower() != ".json"
-        ):
+        scores_only = self.path is not None and self.path.suffix.lower() != ".json" and not self.for_program
+        if self.path is not None and scores_only and self.design is None:
             self.refuse(f"with -o {self.path.suffix}, which has scores and no designs", "reach")
         inputs = read_inputs(self.text, self.pair, self.file)
         check_one(len(inputs), "give the one to measure as TEXT")
@@ -117,7 +113,11 @@ class Mechanisms(Feature):
             return _report(measure_mistakes(model, taken))
         found = measure(model, taken, self.temperature, self.seed, self.reach, self.design)
         everything = self.everything or any(map(self.is_set, ("temperature", "seed", "reach")))
-        return _report(found, everything, _costs(taken) if self.everything else [])
+        if not self.everything:
+            return _report(found, everything)
+        from attncli.features.mechanisms.costs import costs
+
+        return _report(found, everything, cost_parts(costs(*taken.query.shape)))
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -310,14 +310,7 @@ def _report(found: Measured, everything: bool = False, costs: Sequence[Part] = (
         ]
         parts = every if everything else parts
         picture = [*captions, maps]
-    return Report(
-        title,
-        parts,
-        found.document,
-        _rows,
-        picture,
-        next=NextCommand("explain", {}),
-    )
+    return Report(title, parts, found.document, _rows, picture, next=NextCommand("explain", {}))
 
 
 def _rows(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -449,15 +442,8 @@ def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
 # --- costs ----------------------------------------------------------------------------------------------
 
 
-def _costs(head: "OneHead") -> list[Part]:
-    """Measure what additive and dot-product scores cost, and say whether dot products are faster in practice."""
-    from attncli.features.mechanisms.costs import costs
-
-    return cost_parts(costs(*head.query.shape))
-
-
 def cost_parts(series: "Sequence[Sequence[Cost]]") -> list[Part]:
-    """Report costs at the head's own size, for growing texts, and for growing vectors."""
+    """Report costs at the head's own size, for growing texts and for growing vectors; are dot products faster?"""
     from attncli.features.mechanisms.costs import crossover
 
     rows: list[list[str] | None] = []

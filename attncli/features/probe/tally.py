@@ -253,8 +253,7 @@ def spanning_trees(maps: Floats) -> Ints:
 
 def shared_edges(trees: Ints, gold: Bools) -> Ints:
     """Count the edges of each of the `[..., word]` trees that are in `gold`, bool `[word, word]`."""
-    shared: Ints = gold[np.arange(1, len(gold)), trees[..., 1:]].sum(axis=-1)
-    return shared
+    return gold[np.arange(1, len(gold)), trees[..., 1:]].sum(axis=-1)
 
 
 # --- the best heads, and whether they are luck ----------------------------------------------------------

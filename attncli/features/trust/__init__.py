@@ -17,15 +17,13 @@ import numpy as np
 
 from attncli.analysis.luck import LEVEL, fewest_draws, is_at_most, sign_test
 from attncli.base.arrays import Brief, Doubles, Floats, titled
-from attncli.base.choices import check_instance
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
 from attncli.effects.asking import Asking, MeasuredOutput, describe_output, merge_asking, takes_fields
 from attncli.features import options
-from attncli.features.asking import AskingFeature
-from attncli.features.inputs import check_one, read_inputs
+from attncli.features.inputs import AskingFeature, check_one, read_inputs
 from attncli.features.options import MODEL, option
 from attncli.record import ModelInfo
 from attncli.record.display import model_name, token_count
@@ -93,11 +91,17 @@ class Trust(AskingFeature):
             self.refuse(why, "permutations", "rankings", "beam", "seed")
         inputs = read_inputs(self.text, self.pair, self.file)
         check_one(len(inputs), "give the one to ask about as TEXT")
-        controls = Controls(self.permutations, self.rankings, self.beam, self.seed)
-        found = trust(self.open_model(), inputs[0].text, self.asking, controls, progress)
-        same = {
-            "similar_to": self.similar_to, "ask": self.ask, "target": self.target, "at": self.at, "task": self.task,
-        }  # fmt: skip
+        found = trust(
+            self.open_model(),
+            inputs[0].text,
+            self.asking,
+            progress,
+            permutations=self.permutations,
+            rankings=self.rankings,
+            beam=self.beam,
+            seed=self.seed,
+        )
+        same = {name: getattr(self, name) for name in ("similar_to", "ask", "target", "at", "task")}
         return _report(found, NextCommand("ablate", same))
 
 
@@ -127,8 +131,7 @@ class Shuffles(Brief):
     @property
     def medians(self) -> Doubles:
         """The median size of the effects of permuted weights, `[1 + layer]`."""
-        found: Doubles = np.median(np.abs(self.permuted), axis=1)
-        return found
+        return np.median(np.abs(self.permuted), axis=1)
 
     @property
     def larger(self) -> tuple[int, int]:
@@ -230,8 +233,7 @@ class TrustResult:
 
         It is large where the output depends on the first tokens of the ranking.
         """
-        found: Doubles = np.mean([one.aopc[MEASURES[0]] - one.aopc[MEASURES[1]] for one in self.erased], axis=0)
-        return found
+        return np.mean([one.aopc[MEASURES[0]] - one.aopc[MEASURES[1]] for one in self.erased], axis=0)
 
     @property
     def as_good(self) -> Doubles:
@@ -251,8 +253,7 @@ class TrustResult:
     def hits(self) -> Doubles:
         """The number of random rankings with as large a gap, up to rounding, `[method]`."""
         count, gaps = len(self.methods), self.gaps
-        found: Doubles = (gaps[count:] >= gaps[:count, None] - self.rounding).sum(axis=1).astype(np.float64)
-        return found
+        return (gaps[count:] >= gaps[:count, None] - self.rounding).sum(axis=1).astype(np.float64)
 
     @property
     def rounding(self) -> float:
@@ -404,27 +405,23 @@ def _describe_rankings(found: TrustResult) -> str:
     shares = dict(zip(found.methods, found.as_good, strict=True))
     better, still_open = found.better, found.open
     rest = [name for name in shares if name not in (*better, *still_open)]
+    named = {name: f"{name} ({_percent(share)})" for name, share in shares.items()}
     sentences = [
         f"A ranking beats random rankings if at most {found.level:.1%} of them are as good (5% over all {len(shares)})."
     ]
     if better:
-        sentences.append(f"Rankings by {_name_shares(shares, better)} do.")
+        sentences.append(f"Rankings by {_join_names([named[name] for name in better])} do.")
     if still_open:
         sentences.append(
-            f"{found.random} random rankings leave it open for {_name_shares(shares, still_open)}. "
+            f"{found.random} random rankings leave it open for {_join_names([named[name] for name in still_open])}. "
             "More --rankings may settle it."
         )
     if rest and len(sentences) > 1:
         sentences.append(f"Rankings by {_join_names(rest)} do not.")
     if len(sentences) == 1:
         lowest = min(shares, key=shares.__getitem__)
-        sentences.append(f"None does. The best is {_name_shares(shares, [lowest])}.")
+        sentences.append(f"None does. The best is {named[lowest]}.")
     return " ".join(sentences)
-
-
-def _name_shares(shares: Mapping[str, float], names: Sequence[str]) -> str:
-    """Return the shares of these methods: "norms (0.2%) and ALTI (0.5%)"."""
-    return _join_names([f"{name} ({_percent(shares[name])})" for name in names])
 
 
 def _percent(share: float) -> str:
@@ -448,32 +445,17 @@ def _size(change: float) -> str:
 LEAST_TOKENS = 2  # that have an order
 
 
-@dataclass(frozen=True)
-class Controls:
-    """The sizes of the controls.
-
-    permutations: of the weights, and of the tokens; rankings: random ones, of which more are drawn where they leave a
-    verdict open; beam: chains that the search for limits keeps, 0 for all sets; seed: of all draws.
-    """
-
-    permutations: int = 100
-    rankings: int = 200
-    beam: int | None = None
-    seed: int = 0
-
-
 @takes_fields
 def trust(
     model: "Engine",
     text: str,
     asking: Asking | None = None,
-    controls: Controls | None = None,
     progress: Progress = silent,
     *,
-    permutations: int = Controls.permutations,
-    rankings: int = Controls.rankings,
-    beam: int | None = Controls.beam,
-    seed: int = Controls.seed,
+    permutations: int = 100,
+    rankings: int = 200,
+    beam: int | None = None,
+    seed: int = 0,
     **fields: "Unpack[AskingFields]",
 ) -> TrustResult:
     """Put other weights in, erase tokens, and compare rankings of them with random ones (`attncli/features/README.md`).
@@ -481,7 +463,8 @@ def trust(
     Without a question, the output is the probability of the likeliest label, if the text has one prediction. With two
     texts (a cosine) both get other weights, and tokens of the first are ranked and erased.
     asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
-    permutations, rankings, beam, seed: the fields of `Controls`, which may be given as such instead.
+    permutations: of the weights, and of the tokens; rankings: random ones, of which more are drawn where they leave a
+    verdict open; beam: chains that the search for limits keeps, 0 for all sets; seed: of all draws.
     progress: advances with every layer with other weights, every way of erasing, and every step of a search.
 
     Raises RequestError as `make_question` does, and for a text with fewer than two tokens that can be erased.
@@ -495,12 +478,6 @@ def trust(
     asking = merge_asking(asking, fields)
     check_model(model)
     model = require_tapped(model, model.to_itself(asking.which))
-    named = Controls(permutations, rankings, beam, seed)
-    if controls is None:
-        controls = named
-    check_instance("controls", controls, Controls, "give attncli's Controls, or its fields by name, as in seed=1")
-    if named not in (Controls(), controls):
-        raise TypeError("permutations, rankings, beam and seed are fields of controls too: give one of both")
     question = likeliest(make_question(model, text, asking), asking)
     erasings = [erase.Erasing(question, way) for way in erase.ways(model)]
     places = erasings[0].erasable
@@ -509,20 +486,20 @@ def trust(
             f"a ranking needs {LEAST_TOKENS} tokens that can be erased, this text has {len(places)}: give a longer one"
         )
     counts = erase.sizes(len(places))
-    width = erase.width(len(places), counts, controls.beam)
+    width = erase.width(len(places), counts, beam)
     searches = 0 if width is None else len(MEASURES) * erase.steps(counts, width)
     found = {name: values[places] for name, values in importances(question).items()}
-    most = max(controls.rankings, fewest_draws(LEVEL / len(found)))
-    random = draw_rankings(len(places), most, controls.seed)
+    most = max(rankings, fewest_draws(LEVEL / len(found)))
+    random = draw_rankings(len(places), most, seed)
     layers = model.select_layers("all")
     with progress(3 + len(layers) + len(erasings) * (1 + searches), "steps") as advance:
         shuffles = Shuffles(
             layers,
-            *shuffled(question, controls.permutations, controls.seed, advance),
-            reordered(question, places, controls.permutations, controls.seed),
+            *shuffled(question, permutations, seed, advance),
+            reordered(question, places, permutations, seed),
         )
         advance()
-        ranked = [*found.values(), *random[: controls.rankings]]
+        ranked = [*found.values(), *random[:rankings]]
         erased = [_erased(one, ranked, width, advance) for one in erasings]
         made = TrustResult(
             model=model.info,
@@ -611,8 +588,7 @@ def tau(one: Doubles, others: Doubles) -> Doubles:
     ours = np.sign(one[first] - one[second])
     theirs = np.sign(others[:, first] - others[:, second])
     ranked = np.sqrt(np.count_nonzero(ours) * np.count_nonzero(theirs, axis=1).astype(np.float64))
-    found: Doubles = np.divide(theirs @ ours, ranked, out=np.full(len(others), np.nan), where=ranked > 0)
-    return found
+    return np.divide(theirs @ ours, ranked, out=np.full(len(others), np.nan), where=ranked > 0)
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -678,7 +654,10 @@ def _rankings_table(found: TrustResult, document: dict[str, Any]) -> Table:
     ]
 
     def row(name: str, entry: dict[str, Any], *rest: str) -> list[str]:
-        cells = [_score(entry[way], measure) for way, measure in scores.values()]
+        cells = []
+        for way, measure in scores.values():
+            normal = entry[way].get(f"normalised_{measure}")
+            cells.append(three_digits(entry[way][measure]) + ("" if normal is None else f" {normal:4.0%}"))
         cells += [f"{entry['tau'][tau]:.2f}" if tau in entry["tau"] else "" for tau in found.taus]
         return [name, *cells, *rest]
 
@@ -689,12 +668,6 @@ def _rankings_table(found: TrustResult, document: dict[str, Any]) -> Table:
         rows.append(row(entry["by"], entry, _percent(entry["as_good"]), tokens))
     rows += [None, *(row(label, document["random"][name], "", "") for name, label in RANDOM.items())]
     return Table(columns, rows)
-
-
-def _score(scores: dict[str, float], measure: str) -> str:
-    """Return a score, and in % where it is normalised."""
-    normal = scores.get(f"normalised_{measure}")
-    return three_digits(scores[measure]) + ("" if normal is None else f" {normal:4.0%}")
 
 
 def _ranks_map(found: TrustResult) -> Maps:

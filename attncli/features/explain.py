@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from attncli.models.engine import Engine
     from attncli.models.head import OneHead
+    from attncli.models.model import Model
     from attncli.report.paper import Paper
 
 APART = 0.02  # a larger difference means that weights are not made of q and k alone, in any dtype
@@ -100,8 +103,6 @@ class Explain(Feature):
         query = select_token(self.query, head.record.tokens)
         explained = explain_row(head.record, query, head)
         if self.block:
-            from attncli.features.explain.block import explain_block
-
             explained["block"] = explain_block(model, head.record, query)
         return explained
 
@@ -231,6 +232,88 @@ def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = No
         "total": total,
         **more,
     }
+
+
+# --- one block -----------------------------------------------------------------------------------------
+
+
+def explain_block(model: "Engine", record: AttentionRecord, query: int) -> list[dict[str, Any]]:
+    """Return the stations of a query's vector in the layer of a record of one head, from its input to its output.
+
+    A station is the vector after a step: attention, residual, norm, feed-forward. Post-norm (Vaswani et al. 2017,
+    section 5.4) and pre-norm differ in the places of the norms (`Layer.stations` of `attncli.models.network`).
+
+    Per station: "vector"; "length"; "cosine" with x, the block's input; "share" of what was added, its length divided
+    by that of the vector it is added to. The same of the other real tokens, as means: "others".
+
+    Raises RequestError for a network that transformers runs, whose steps are not known.
+    """
+    from attncli.models.model import Model
+
+    model = model.awake()
+    if not isinstance(model, Model):
+        raise RequestError(
+            "--block needs the steps of a layer, which are not known where transformers runs the network"
+        )
+    [layer], [head] = record.layers, record.heads
+    stations = stations_of(model, record, layer, head)
+    others = [place for place in record.tokens.real if place != query]
+    found, x, stream = [], stations[0][1], stations[0][1]
+    tiny = np.finfo(float).tiny
+    for name, vectors, into in stations:
+        cosines = (vectors * x).sum(axis=-1) / np.maximum(_lengths(vectors) * _lengths(x), tiny)
+        figures = {"length": _lengths(vectors), "cosine": cosines}
+        if into == "added":
+            figures["share"] = _lengths(vectors) / np.maximum(_lengths(stream), tiny)
+        elif into == "stream":
+            stream = vectors
+        found.append(
+            {
+                "name": name,
+                "kind": into,
+                "vector": vectors[query].tolist(),
+                **{name: float(values[query]) for name, values in figures.items()},
+                "others": {name: float(values[others].mean()) for name, values in figures.items()} if others else None,
+            }
+        )
+    return found
+
+
+def stations_of(model: "Model", record: AttentionRecord, layer: int, head: int) -> list[tuple[str, Doubles, str]]:
+    """Return every station of a layer, with the vectors of all tokens `[token, hidden_size]`, and its kind.
+
+    Kinds: "stream", what goes on; "added", what is added to it; "read", what attention or feed-forward read of it;
+    "part", what the head alone gives to the attention's output.
+    """
+    import torch
+
+    from attncli.models.taps import Outputs
+
+    outputs = Outputs()
+    model.need(model.layers)
+    with torch.inference_mode():
+        rows = model.rows([record.tokens], record.mask_name)
+        states = list(model.walk(rows, [outputs]))
+        x, after, of_layer = states[layer], states[layer + 1], model.network.layer(layer)
+        heads = outputs.kept[layer][0]  # [head, token, head_dim]
+        joined = heads.transpose(0, 1).flatten(1)
+        part = heads[head] @ of_layer.output_by_head()[:, head].T
+        found = [("x", x, "stream")]
+        if of_layer.norm_first:
+            found.append(("norm", of_layer.before(x), "read"))
+        attention, *more = of_layer.stations(x, joined)
+        found.append(attention)
+        if isinstance(of_layer.attention_output_norm, torch.nn.Identity):  # else no head's part is added as it is
+            found.append((f"head {head}", part, "part"))
+        found += more
+        if not torch.equal(after, found[-1][1]):  # a convolution beside the first layer, or the network's last norm
+            found.append(("end of the layer", after, "stream"))
+        return [(name, vectors.double().cpu().numpy(), kind) for name, vectors, kind in found]
+
+
+def _lengths(vectors: Doubles) -> Doubles:
+    """Return the length of each vector, `[token]`."""
+    return np.linalg.norm(vectors, axis=-1)
 
 
 # --- the report -----------------------------------------------------------------------------------------
