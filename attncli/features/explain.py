@@ -35,7 +35,6 @@ from attncli.record.selection import select_one, select_token
 from attncli.report import Cell, Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from attncli.models.engine import Engine
@@ -430,21 +429,18 @@ def _steps(document: Mapping[str, Any]) -> list[_Step]:
     """Return the columns: from q·k to the scores, then exp, the weights, and where values are known what they bring."""
     keys = document["keys"]
 
-    def format_values(values: list[float], digits: int = 3) -> tuple[list[float], list[str]]:
-        return values, [f"{value:.{digits}f}" for value in values]
+    def step(heading: str, values: list[float], kind: int = SCORES, total: str = "", leaves: int = 0) -> _Step:
+        return _Step(heading, values, [f"{value:.3f}" for value in values], kind, total, leaves=leaves)
 
-    before = (
-        [_Step("q·k not turned", *format_values([key["unturned"] for key in keys]))] if "unturned" in keys[0] else []
-    )
-    scores = [*before, _Step("q·k", *format_values([key["score"] for key in keys]))]
-    scores.append(_Step(_scaling(document), *format_values([key["scaled"] for key in keys]), leaves=3))
+    scores = [step("q·k not turned", [key["unturned"] for key in keys])] if "unturned" in keys[0] else []
+    scores.append(step("q·k", [key["score"] for key in keys]))
+    scores.append(step(_scaling(document), [key["scaled"] for key in keys], leaves=3))
     if "terms" in keys[0]:
         if "row" in keys[0]:
-            scores.append(_Step("row of table", *format_values([key["row"] for key in keys], digits=0)))
-        scores += [
-            _Step(f"+ {name}", *format_values([key["terms"][name] for key in keys])) for name in keys[0]["terms"]
-        ]
-        scores.append(_Step("= score", *format_values([key["added"] for key in keys])))
+            rows = [key["row"] for key in keys]
+            scores.append(_Step("row of table", rows, list(map(str, rows))))
+        scores += [step(f"+ {name}", [key["terms"][name] for key in keys]) for name in keys[0]["terms"]]
+        scores.append(step("= score", [key["added"] for key in keys]))
     largest, total = document["largest"], document["total"]
     heading = f"exp(· {'+' if largest < 0 else '-'} {abs(largest):.2f})"
     raised = _Step(
@@ -456,21 +452,16 @@ def _steps(document: Mapping[str, Any]) -> list[_Step]:
         leaves=2,
     )
     weights = [key["weight"] for key in keys]
-    weight = _Step("/ sum = weight", *format_values(weights), WEIGHTS, f"{sum(weights):.3f}")
+    weight = step("/ sum = weight", weights, WEIGHTS, f"{sum(weights):.3f}")
     if "sink" in document:
         score, sink = document["sink"]["score"], document["sink"]["raised"]
         scores[-1] = scores[-1]._replace(sink=f"{score:.3f}")
         raised, weight = raised._replace(sink=f"{sink:.4f}"), weight._replace(sink=f"{sink / total:.3f}")
     if "output" not in document:
         return [*scores, raised, weight]
+    values = step("|v|", [key["value_norm"] for key in keys], VALUES, leaves=1)
     norm = f"|Σ| = {document['output_norm']:.3f}"
-    return [
-        *scores,
-        raised,
-        weight,
-        _Step("|v|", *format_values([key["value_norm"] for key in keys]), VALUES, leaves=1),
-        _Step("|weight v|", *format_values([key["contribution"] for key in keys]), VALUES, norm),
-    ]
+    return [*scores, raised, weight, values, step("|weight v|", [key["contribution"] for key in keys], VALUES, norm)]
 
 
 def _scaling(document: Mapping[str, Any]) -> str:
@@ -546,6 +537,9 @@ class _Bars(Part):
     document: Mapping[str, Any]
 
     def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
+        from matplotlib.patches import Rectangle
+
+        from attncli.record.display import HEAD_COLOURS
         from attncli.report.figure import fonts, title_of
         from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
         from attncli.report.figure.fonts import clean, token_label, wrap_line
@@ -596,77 +590,34 @@ class _Bars(Part):
         headings = margin + LINE * (paper.heading * len(titles) + size * len(notes)) + GAP
         top = headings + LINE * size + LABEL_GAP
         bottom = top + row * len(shown)
+        middles, drawn = [top + row * (place + 0.5) for place in range(len(shown))], [keys[place] for place in shown]
+        query = None if self.document.get("kind") == "cross" else self.document["query"]["index"]
 
         with drawing(families):
             figure, canvas = blank(width, bottom + row + margin)
             draw_lines(canvas, margin, margin, titles, paper.heading, INK)
             draw_lines(canvas, margin, margin + LINE * paper.heading * len(titles), notes, size, FAINT)
-            self.draw_keys(canvas, shown, labels, size, (margin, rows), top)
+            for y, label, key in zip(middles, labels, drawn, strict=True):
+                if key["index"] == query:
+                    band = Rectangle((margin / 2, y - row / 2), width - margin, row, facecolor=BAND, linewidth=0)
+                    canvas.add_patch(band)
+                write(canvas, rows, y, label, size, ha="right", color=INK if key["allowed"] else FAINT)
+            write(canvas, rows, bottom + row / 2, "sum", size, ha="right", color=FAINT)
             canvas.plot([margin, width - margin], [bottom, bottom], color=FAINT, linewidth=0.6)
             for step, left, wide in zip(steps, lefts, widths, strict=True):
                 write(canvas, left, headings + LINE * size / 2, clean(step.heading), size, ha="left")
-                self.draw_step(canvas, step, shown, size, longest, (left, left + wide), top)
+                values = [step.values[place] for place in shown]
+                least, most = min(0.0, *values), max(0.0, *values)
+                scale = longest / ((most - least) or 1.0)
+                zero = left - least * scale
+                colours = [HEAD_COLOURS[step.kind] if key["allowed"] else HIDDEN_BAR for key in drawn]
+                canvas.barh(middles, [value * scale for value in values], BAR * row, left=zero, color=colours)
+                canvas.plot([zero, zero], [top, bottom], color=FAINT, linewidth=0.6)
+                for y, place, key in zip(middles, shown, drawn, strict=True):
+                    ink = INK if key["allowed"] else FAINT
+                    write(canvas, left + wide, y, step.texts[place], size, ha="right", color=ink)
+                write(canvas, left + wide, bottom + row / 2, step.total, size, ha="right")
         return figure
-
-    def draw_keys(
-        self,
-        canvas: "Axes",
-        shown: Sequence[int],
-        labels: Sequence[str],
-        size: float,
-        sides: tuple[float, float],
-        top: float,
-    ) -> None:
-        """Draw the keys' labels, and a band of colour along the row of the query's own key."""
-        from matplotlib.patches import Rectangle
-
-        from attncli.report.figure.drawing import FAINT, INK, write
-        from attncli.report.figure.layout import LINE
-
-        query = None if self.document.get("kind") == "cross" else self.document["query"]["index"]
-        left, right = sides
-        high, wide = ROW * LINE * size, canvas.get_xlim()[1] - left
-        for row, (place, label) in enumerate(zip(shown, labels, strict=True)):
-            y = top + high * row
-            if place == query:
-                canvas.add_patch(Rectangle((left / 2, y), wide, high, facecolor=BAND, linewidth=0))
-            may = self.document["keys"][place]["allowed"]
-            write(canvas, right, y + high / 2, label, size, ha="right", color=INK if may else FAINT)
-        write(canvas, right, top + high * (len(shown) + 0.5), "sum", size, ha="right", color=FAINT)
-
-    def draw_step(
-        self,
-        canvas: "Axes",
-        step: _Step,
-        shown: Sequence[int],
-        size: float,
-        longest: float,
-        sides: tuple[float, float],
-        top: float,
-    ) -> None:
-        """Draw the bars of one step from a line at 0, and right of them their numbers."""
-        from attncli.record.display import HEAD_COLOURS
-        from attncli.report.figure.drawing import FAINT, INK, write
-        from attncli.report.figure.layout import LINE
-
-        left, right = sides
-        values = [step.values[place] for place in shown]
-        allowed = [self.document["keys"][place]["allowed"] for place in shown]
-        least, most = min(0.0, *values), max(0.0, *values)
-        unit, high = longest / ((most - least) or 1.0), ROW * LINE * size
-        zero = left - least * unit
-        middles = [top + high * (row + 0.5) for row in range(len(shown))]
-        canvas.barh(
-            middles,
-            [value * unit for value in values],
-            BAR * high,
-            left=zero,
-            color=[HEAD_COLOURS[step.kind] if may else HIDDEN_BAR for may in allowed],
-        )
-        canvas.plot([zero, zero], [top, top + high * len(shown)], color=FAINT, linewidth=0.6)
-        for y, place, may in zip(middles, shown, allowed, strict=True):
-            write(canvas, right, y, step.texts[place], size, ha="right", color=INK if may else FAINT)
-        write(canvas, right, middles[-1] + high, step.total, size, ha="right")
 
 
 explain = as_function(Explain)

@@ -266,8 +266,9 @@ def check_laws(engine: "Engine", tokens: Tokens, padded: Tokens) -> list[Law]:
     """Check all laws on one text, as it is and with [PAD] appended. A law that can't be tested says why."""
     laws = []
     for name, statement, changes, measure in laws_for(engine):
+        texts = (tokens, padded) if measure in OF_PADDING else (tokens,)
         try:
-            found = (measure if changes else partial(measure_exactly, measure))(engine, tokens, padded)
+            found = measure(engine, *texts) if changes else measure_exactly(measure, engine, *texts)
         except RequestError as error:
             laws.append(Law(name, statement, None, None, str(error)))
             continue
@@ -377,7 +378,7 @@ def _shuffled(tokens: Tokens, seed: int = 0) -> list[int]:
     return torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed)).tolist()
 
 
-def _order_with_positions(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
+def _order_with_positions(engine: "Engine", tokens: Tokens) -> Measured:
     """Measure the control of the law of permutations, and show the shuffled words."""
     order = _shuffled(tokens)
     words = " ".join(tokens.shown[place] for place in order[:SHOWN]) + (" ..." if len(order) > SHOWN else "")
@@ -434,41 +435,32 @@ def measure_others(engine: "Engine", tokens: Tokens, alone: bool) -> Measured:
 
 # name, statement, whether it asks for a change (and not for equal vectors), and how it is measured
 KEPT = "kept keys and values"
-LawMeasure = tuple[str, str, bool, Callable[["Engine", Tokens, Tokens], Measured]]
+OF_PADDING = (_padding, _forgotten_padding)  # take the text with [PAD] too
+LawMeasure = tuple[str, str, bool, Callable[..., Measured]]
 LAWS: Sequence[LawMeasure] = (
     ("padding", "[PAD] that the mask hides changes no real token's vector", False, _padding),
     ("forgotten padding mask", "forgetting the padding mask changes them", True, _forgotten_padding),
-    (
-        "causal",
-        "under the causal mask a prefix's vectors do not depend on what follows",
-        False,
-        lambda engine, tokens, padded: measure_prefixes(engine, tokens),
-    ),
+    ("causal", "under the causal mask a prefix's vectors do not depend on what follows", False, measure_prefixes),
     (
         KEPT,
         "a text read token by token, with kept keys and values, has the vectors of one pass",
         False,
-        lambda engine, tokens, padded: measure_with_cache(engine, tokens),
+        measure_with_cache,
     ),
     (
         "permutation",
         "without positions in the input, permuting the tokens permutes the vectors and does no more",
         False,
-        lambda engine, tokens, padded: measure_permutation(engine, tokens),
+        measure_permutation,
     ),
     ("permutation with positions", "with positions in the input it does more", True, _order_with_positions),
     (
         "alone",
         "if every token attends to itself only, a token's vectors do not depend on the other tokens",
         False,
-        lambda engine, tokens, padded: measure_others(engine, tokens, alone=True),
+        partial(measure_others, alone=True),
     ),
-    (
-        "together",
-        "with self-attention as usual they do",
-        True,
-        lambda engine, tokens, padded: measure_others(engine, tokens, alone=False),
-    ),
+    ("together", "with self-attention as usual they do", True, partial(measure_others, alone=False)),
 )
 
 

@@ -89,6 +89,8 @@ def _shape(row: dict[str, Any]) -> str:
 def _legend(document: dict[str, Any]) -> list[Sentence]:
     """Say what the columns mean, and what it was measured on."""
     mixed = any(row["shortest"] < row["tokens"] for row in document["rows"])
+    machine = document["machine"]
+    instructions = f" ({', '.join(machine['instructions'])})" if machine["instructions"] else ""
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
     return [
         Sentence(
@@ -100,15 +102,9 @@ def _legend(document: dict[str, Any]) -> list[Sentence]:
         *([Sentence("Texts of mixed lengths are in random order; transformers takes padded batches.")] * mixed),
         Sentence(
             f"Random weights, float32 unless said, {document['device']}, {document['threads']} threads; "
-            f"{machine_text(document['machine'])}; {versions}."
+            f"{machine['processor']}{instructions}; {versions}."
         ),
     ]
-
-
-def machine_text(machine: dict[str, Any]) -> str:
-    """Describe the machine of a measurement."""
-    instructions = f" ({', '.join(machine['instructions'])})" if machine["instructions"] else ""
-    return f"{machine['processor']}{instructions}"
 
 
 def three_digits(value: float) -> str:

@@ -10,12 +10,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attncli.features.probe import (
-    FEW,
-    SAME,
-    percent,
-    relation_cells,
-)
+from attncli.features.probe import FEW, SAME, percent, relation_cells
 from attncli.record.display import HEAD_COLOURS
 from attncli.report.figure import fonts, title_of
 from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
@@ -76,7 +71,9 @@ def draw_bars(document: dict[str, Any], title: Sequence[str], paper: Paper) -> F
     """
     blocks = [_relation_block(document), _tree_block(document)]
     heading = clean(title_of(title))
-    notes = [MEANING, *([SAME] if document["test"] is None else []), *_left_out(document["relations"])]
+    count = len(document["relations"])
+    notes = [MEANING, *[SAME] * (document["test"] is None)]
+    notes += [f"the {MOST_ROWS} most frequent of {count} rows"] * (count > MOST_ROWS)
     labels = [text for block in blocks for text in (block.label, *(row.label for row in block.rows))]
     columns = [[text for block in blocks for text in block.column(place)] for place in range(len(blocks[0].columns))]
     families = fonts.families([heading, *notes, *labels, *(text for column in columns for text in column)], paper.font)
@@ -120,53 +117,24 @@ def draw_bars(document: dict[str, Any], title: Sequence[str], paper: Paper) -> F
 
 
 def _relation_block(document: dict[str, Any]) -> Block:
-    rows = [
-        Row(
-            token_label(row["relation"]),
-            row["accuracy"],
-            row["offset_accuracy"],
-            _words_of(row),
-            None if row["interval"]["low"] is None else [row["interval"]["low"], row["interval"]["high"]],
-            row["verdict"] != FEW,
-        )
-        for row in document["relations"][:MOST_ROWS]
-    ]
+    rows = []
+    for row in document["relations"][:MOST_ROWS]:
+        head, direction, *rest = relation_cells(row)  # head and direction share a column
+        words = [f"{head} {direction.replace('->', ' → ')}", *rest]
+        interval = None if row["interval"]["low"] is None else list(row["interval"].values())
+        label, sure = token_label(row["relation"]), row["verdict"] != FEW
+        rows.append(Row(label, row["accuracy"], row["offset_accuracy"], words, interval, sure))
     columns = ["best head", "accuracy", "interval", "best offset", "accuracy", "words", "verdict"]
     return Block("relation", columns, rows)
 
 
-def _words_of(row: dict[str, Any]) -> list[str]:
-    """Return the words of a relation; its head and direction share a column."""
-    head, direction, *rest = relation_cells(row)
-    return [f"{head} {direction.replace('->', ' → ')}", *rest]
-
-
 def _tree_block(document: dict[str, Any]) -> Block:
-    rows = [
-        Row(
-            f"layer {row['layer']}",
-            row["best_head_uuas"],
-            row["uuas"],
-            [
-                f"{row['layer']}.{row['best_head']}",
-                percent(row["best_head_uuas"]),
-                "",
-                "",
-                percent(row["uuas"]),
-                "",
-                "",
-            ],
-        )
-        for row in document["trees"]["layers"]
-    ]
+    rows = []
+    for row in document["trees"]["layers"]:
+        best, mean = percent(row["best_head_uuas"]), percent(row["uuas"])
+        words = [f"{row['layer']}.{row['best_head']}", best, "", "", mean, "", ""]
+        rows.append(Row(f"layer {row['layer']}", row["best_head_uuas"], row["uuas"], words))
     return Block("trees", ["best head", "its tree", "", "mean map", "its tree", "", ""], rows)
-
-
-def _left_out(relations: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the note for relations that are not drawn."""
-    if len(relations) <= MOST_ROWS:
-        return []
-    return [f"the {MOST_ROWS} most frequent of {len(relations)} rows"]
 
 
 def _draw_block(

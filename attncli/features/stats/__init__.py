@@ -48,6 +48,12 @@ if TYPE_CHECKING:
 SAVED = "with --from, which takes what was saved"
 OPEN_ENDED = ("entropy", "distance")  # the figures that are no shares of 1
 NONE = "none"
+LEGEND = (
+    f"clearest head: it gives the pattern at least {BROAD_BELOW:g} of its weight, more than any other pattern, and "
+    f"{CLEARLY} times the uniform share, that of a head that attends to all tokens equally. {NONE}: no head does; "
+    "the largest share of any head is in brackets. Spread: the standard deviation over texts. So labelled: the "
+    f"number of heads whose largest share is this one, and at least {BROAD_BELOW:g}."
+)
 
 
 @dataclass(eq=False)
@@ -151,7 +157,9 @@ class Stats(CorpusFeature):
         )
         counting = Counting(self.mask, self.distances, self.measure, self.words, self.which)
         where = self.where()
-        files = self.files or _piped()
+        if not self.files and not stdin_is_piped():
+            raise RequestError("no corpus: name files with one text a line, or pipe texts in")
+        files = self.files or [STDIN]
         opened = open_part(Opening(self.model, self.device, self.dtype, self.engine, self.without), self.which)
         from attncli.corpus.reducer import count_files
 
@@ -185,13 +193,6 @@ class Stats(CorpusFeature):
         return record_statistics(records, self.words, self.distances)
 
 
-def _piped() -> list[str]:
-    """Return stdin if no file is given. Raises RequestError if nothing is piped in."""
-    if not stdin_is_piped():
-        raise RequestError("no corpus: name files with one text a line, or pipe texts in")
-    return [STDIN]
-
-
 # --- the report -----------------------------------------------------------------------------------------
 
 
@@ -201,7 +202,7 @@ def _report(statistics: Statistics, by: choices.Figure, loaded: bool) -> Report:
     next = {"layer": strongest.layer, "head": strongest.head, **other}
     return Report(
         [model_name(statistics.model.full_name), *statistics.parts],
-        [Heads(statistics, by), _clearest_table(statistics), Sentence(_legend())],
+        [Heads(statistics, by), _clearest_table(statistics), Sentence(LEGEND)],
         lambda: document(statistics),
         files={suffix: partial(save_statistics, statistics) for suffix in SUFFIXES},
         partial=statistics.partial and not loaded,
@@ -240,15 +241,6 @@ def _clearest_table(statistics: Statistics) -> Table:
         Column("so labelled", leaves=3),
     ]
     return Table(columns, rows)
-
-
-def _legend() -> str:
-    return (
-        f"clearest head: it gives the pattern at least {BROAD_BELOW:g} of its weight, more than any other pattern, and "
-        f"{CLEARLY} times the uniform share, that of a head that attends to all tokens equally. {NONE}: no head does; "
-        "the largest share of any head is in brackets. Spread: the standard deviation over texts. So labelled: the "
-        f"number of heads whose largest share is this one, and at least {BROAD_BELOW:g}."
-    )
 
 
 @dataclass(frozen=True)
