@@ -353,9 +353,9 @@ class _Both(Part):
         return [title([f"{name}  {model_name(one.model.full_name)}", *_about(one)], canvas) for name, one in both]
 
     def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
-        from attncli.features.diff.picture import difference_figure
+        from attncli.features.diff.picture import Picture
 
-        return difference_figure(self.found, self.cells, title, *_token_pairs(self.found), paper)
+        return Picture(self.found, self.cells, title, *_token_pairs(self.found), paper).draw()
 
     def page(self) -> str:
         """Return a page with all heads that both have, opened at the one that differs most.
