@@ -18,10 +18,10 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, quoted
 from attncli.base.progress import Progress, silent
-from attncli.features import completion, options
+from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import notify, read_inputs
-from attncli.features.options import MODEL, MORE, SELECTION, argument, choice, option
+from attncli.features.options import MORE, SELECTION, argument, choice, option
 from attncli.report import Axis, Column, Maps, Panel, Part, Report, Sentence, Table
 from attncli.report.parts import Cell
 
@@ -78,17 +78,7 @@ class Check(Feature):
         choices.Nowhere,
         choice(SELECTION, choices.Nowhere, "--nowhere", rare=True, help="A query that may see nothing gives: "),
     ] = "any"
-    model: Annotated[
-        str | None,
-        option(
-            MODEL,
-            "--model",
-            "-m",
-            metavar="NAME",
-            help="Put the weights of a layer into it.",
-            complete=completion.model,
-        ),
-    ] = None
+    model: Annotated[str | None, options.model("Put the weights of a layer into it.")] = None
     layer: options.OneLayer = "-1"
     head: options.OneHead = "0"
     seconds: Annotated[

@@ -476,8 +476,6 @@ def _places(name: str, tokens: Tokens) -> list[int]:
 
 # --- the report -----------------------------------------------------------------------------------------
 
-EDGE, EDGES = "the edge", "the edges"
-
 
 def _joint_report(found: JointCut) -> Report:
     """Report the edges with their weights, and the effect of cutting them, in all of these layers and in each alone."""
@@ -501,10 +499,6 @@ def _joint_report(found: JointCut) -> Report:
         [Column("cut in"), *(Column(name) for name, _ in columns)],
         [(name, *(signed(float(values[row])) for _, values in columns)) for row, name in enumerate(cut_in)],
     )
-    captions: list[Part] = [
-        *_captions(found, EDGE if len(names) == 1 else EDGES),
-        Sentence(control, caption=True),
-    ]
     picture = Maps(
         [[Panel("", np.stack([values for _, values in columns[:2]], axis=1))]],
         Axis("cut in", cut_in),
@@ -517,7 +511,13 @@ def _joint_report(found: JointCut) -> Report:
     others = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return Report(
         _title(found, f"cut: {', '.join(listed)}{others}"),
-        [*captions[:2], edges, *more, effects, captions[2]],
+        [
+            *_captions(found, "the edge" if len(names) == 1 else "the edges"),
+            edges,
+            *more,
+            effects,
+            Sentence(control, caption=True),
+        ],
         found.document,
         itemgetter("effects"),
         picture=[picture],
@@ -549,7 +549,7 @@ def _single_report(found: EdgeEffects, top: int) -> Report:
     )
     return Report(
         _title(found),
-        [*_captions(found, EDGE), maps, *([table] if can else []), Sentence(_correlated(found), caption=True)],
+        [*_captions(found, "the edge"), maps, *([table] if can else []), Sentence(_correlated(found), caption=True)],
         found.document,
         itemgetter("edges"),
         picture=[maps],

@@ -11,7 +11,6 @@ from attncli.base.progress import Progress, silent
 from attncli.features import completion, options
 from attncli.features.feature import Feature
 from attncli.features.inputs import SAMPLE, names_of
-from attncli.features.options import SELECTION, option
 from attncli.models.opening import Opening
 from attncli.record.selection import Input
 from attncli.report import Report
@@ -45,28 +44,10 @@ class Explore(Feature):
     pair: options.Pair = None
     model: options.ModelNames = "minilm"
     layer: Annotated[
-        str | None,
-        option(
-            SELECTION,
-            "--layer",
-            "-l",
-            metavar="N",
-            help="The layer to begin with, from 0.",
-            show_default="a head that stands out",
-            complete=completion.one_layer,
-        ),
+        str | None, options.layer("The layer to begin with, from 0.", completion.one_layer, "a head that stands out")
     ] = None
     head: Annotated[
-        str | None,
-        option(
-            SELECTION,
-            "--head",
-            "-H",
-            metavar="N",
-            help="The head to begin with, from 0.",
-            show_default="a head that stands out",
-            complete=completion.one_head,
-        ),
+        str | None, options.head("The head to begin with, from 0.", completion.one_head, "a head that stands out")
     ] = None
     mask: options.MaskOption = None
     pad_to: options.PadTo = None

@@ -309,9 +309,11 @@ LEAVING = ("raw", "flow", "rollout")  # the methods that a narrow terminal does 
 def _every_report(found: Followed, words: bool) -> Report:
     """Report the maps of every layer, and the strongest tokens of every query."""
     meanings, maps = _meanings(found), _maps(found)
+    one_layer = len(found.layers) == 1
+    tables = [_Strongest(found)] if one_layer else [_by_layer(found, method) for method in found.shares]
     return Report(
         _title(found, words),
-        [*meanings, maps, *_strongest_tables(found)],
+        [*meanings, maps, *tables],
         found.document,
         picture=[maps],
         files=dict.fromkeys(RECORDS, found.as_record().save),
@@ -381,13 +383,6 @@ class _QueryPicture(Part):
 
         found = self.every()
         return maps_figure(title, _maps(found, self.query), [], paper)
-
-
-def _strongest_tables(found: Followed) -> list[Part]:
-    """Return the strongest tokens: a column a method for one layer, a table a method for several."""
-    if len(found.layers) == 1:
-        return [_Strongest(found)]
-    return [_by_layer(found, method) for method in found.shares]
 
 
 def _by_layer(found: Followed, method: str) -> Table:

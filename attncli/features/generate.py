@@ -102,14 +102,18 @@ class Generate(Feature):
             yield self.report(progress)
 
     def _reports(self) -> Iterator[Report]:
-        from attncli.models.generation import Manner, next_output
+        from attncli.models.generation import Manner, next_output, prompt_tokens
+        from attncli.text.chat import chat_prompt
 
         if not self.sample:
             self.refuse("without --sample, which draws tokens", "temperature", "top_p", "seed")
         text = self._text()
         engine: Any = open_tapped(Opening(self.model, self.device, self.dtype, self.engine), self.which)
         next_output(engine)  # refuses a model that writes no text before anything is printed
-        tokens = self._tokens(engine, text)
+        if self.chat:
+            tokens = engine.tokenizer.encode_marked(chat_prompt(engine.place.path, text))
+        else:
+            tokens = prompt_tokens(engine, text)
         manner = Manner(self.max_tokens, self.sample, self.temperature, self.top_p, self.seed)
         how = f"drawn with seed {self.seed}" if self.sample else "the likeliest tokens"
         named = f"{engine.part} attention" if engine.part != "decoder" else ""
@@ -139,16 +143,6 @@ class Generate(Feature):
         inputs = read_inputs(self.text, None, self.file)
         check_one(len(inputs), "give the one to write on from")
         return inputs[0].text
-
-    def _tokens(self, engine: "InTorch", text: str) -> Tokens:
-        """Return the tokens of the text, or of the chat that it begins."""
-        if not self.chat:
-            from attncli.models.generation import prompt_tokens
-
-            return prompt_tokens(engine, text)
-        from attncli.text.chat import chat_prompt
-
-        return engine.tokenizer.encode_marked(chat_prompt(engine.place.path, text))
 
 
 generate = as_function(Generate)

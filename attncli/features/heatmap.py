@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from attncli.base import choices
 from attncli.base.files import PICTURES
@@ -91,7 +91,10 @@ class Heatmap(RecordFeature):
         what = What(self.mean, not self.no_special, self.words, self.segments, self.query, self.terms)
         grouping = Grouping(self.tokens, self.words, stretches=not self.terms)
         source = self.source(self.mask, "-1", grouping, vectors="all" if self.terms else None)
-        record = notify_about(source.single_record(self._otherwise(), COPIES))
+        otherwise = "save the one to draw by itself (attncli run -o one.safetensors TEXT)"
+        if self.saved is None:
+            otherwise = "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"
+        record = notify_about(source.single_record(otherwise, COPIES))
         if self.saved is not None and self.layer is None:
             record = record.select(layers=[max(record.layers)])
         if len(record.heads) == 1:
@@ -100,11 +103,12 @@ class Heatmap(RecordFeature):
         if note:
             notify(note)
         title = title_of_record(record, f"layers {number_list(record.layers)}, heads {number_list(record.heads)}")
-
-        def document() -> dict[str, Any]:
-            return json.loads("".join(document_text([record])))
-
-        return Report(title, [RecordPicture(record, what, look)], document, next=self._next(record))
+        return Report(
+            title,
+            [RecordPicture(record, what, look)],
+            lambda: json.loads("".join(document_text([record]))),
+            next=self._next(record),
+        )
 
     def _check(self) -> None:
         """Raises RequestError for options that have no effect together."""
@@ -115,12 +119,6 @@ class Heatmap(RecordFeature):
             self.refuse("with --style lines, which are drawn in the colours of their heads", "cmap", "scale")
         if self.scale is not None:
             self.refuse("with --scale, which says what has the full colour", "vmax")
-
-    def _otherwise(self) -> str:
-        """Return the advice for several texts."""
-        if self.saved is None:
-            return "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"
-        return "save the one to draw by itself (attncli run -o one.safetensors TEXT)"
 
     def _next(self, record: AttentionRecord) -> NextCommand:
         if self.terms:

@@ -67,7 +67,11 @@ def read_lines(name: str) -> list[str]:
     """
     shown = "stdin" if name == STDIN else name
     try:
-        content = read_stdin() if name == STDIN else read_file(Path(name))
+        if name == STDIN:
+            content = read_stdin()
+        else:
+            with Path(name).open("rb") as file:
+                content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise RequestError(
                 f"{shown} has more than {MOST_BYTES // 10**6} MB of text: give some of its lines (head -n 1000); "
@@ -86,12 +90,6 @@ def read_lines(name: str) -> list[str]:
     if not lines:
         raise RequestError(f"{shown} has no text in it: put one text on a line")
     return lines
-
-
-def read_file(path: Path) -> bytes:
-    """Read a file, up to one byte more than MOST_BYTES."""
-    with path.open("rb") as file:
-        return file.read(MOST_BYTES + 1)
 
 
 def read_stdin() -> bytes:

@@ -95,6 +95,7 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
     """
     from attncli.models.aliases import find_alias
     from attncli.models.config import describe
+    from attncli.models.gguf.conversion import types
     from attncli.models.hub import cached_sha256, check_sha256, weights_sha256
 
     described = describe(place.path)
@@ -115,7 +116,7 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
         "repo": known[1].repo if known else None,
         "origin": place.origin,
         "path": str(place.path),
-        **_about_conversion(place),
+        **({} if place.gguf is None else {"gguf": {"path": str(place.gguf), "types": types(place.path)}}),
         "files": [{"name": file.name, "bytes": file.stat().st_size} for file in files],
         "bytes": _total_bytes(files),
         "sha256": sha256,
@@ -125,13 +126,6 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
         "why": described.why,
         "config": described.config,
     }
-
-
-def _about_conversion(place: "Place") -> dict[str, Any]:
-    """Return the .gguf file from which a model is converted, and the types of its tensors; nothing for other models."""
-    from attncli.models.gguf.conversion import types
-
-    return {} if place.gguf is None else {"gguf": {"path": str(place.gguf), "types": types(place.path)}}
 
 
 def _total_bytes(files: Sequence[Path]) -> int:

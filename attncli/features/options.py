@@ -52,15 +52,30 @@ def option(
     return Option(group, names, help, least=min, most=most, **more)
 
 
-def choice(group: str, kind: Any, *names: str, help: str = "", rare: bool = False, use: Use = "") -> Option:
+def choice(group: str, kind: Any, *names: str, help: str = "", **more: Any) -> Option:
     """Return an option that takes one of the names of a choice in `attncli.base.choices`, with which its help ends."""
-    return option(group, *names, rare=rare, metavar="NAME", help=f"{help}{choices.one_of(kind)}.", use=use)
+    return option(group, *names, metavar="NAME", help=f"{help}{choices.one_of(kind)}.", **more)
 
 
 def some_of(group: str, kind: Any, *names: str, show_default: bool | str = True) -> Option:
     """Return an option that takes several names of a choice, with commas."""
     help, complete = f"Some of {', '.join(choices.names(kind))}.", completion.several(kind)
     return option(group, *names, metavar="NAMES", help=help, show_default=show_default, complete=complete)
+
+
+def layer(help: str, complete: Callable[..., Any], show_default: bool | str = True) -> Option:
+    """Return the option that names layers, or one."""
+    return option(SELECTION, "--layer", "-l", metavar="N", help=help, complete=complete, show_default=show_default)
+
+
+def head(help: str, complete: Callable[..., Any], show_default: bool | str = True) -> Option:
+    """Return the option that names heads, or one."""
+    return option(SELECTION, "--head", "-H", metavar="N", help=help, complete=complete, show_default=show_default)
+
+
+def model(help: str, metavar: str = "NAME", complete: Callable[..., Any] = completion.model, **more: Any) -> Option:
+    """Return the option that names a model, or several."""
+    return option(MODEL, "--model", "-m", metavar=metavar, help=help, complete=complete, **more)
 
 
 def top(help: str, rare: bool = False) -> Option:
@@ -105,38 +120,10 @@ Target = Annotated[
         use="record",
     ),
 ]
-Layer = Annotated[
-    str | None,
-    option(
-        SELECTION,
-        "--layer",
-        "-l",
-        metavar="N",
-        help="Layers, from 0: 3; 0,3; 0-3; -1, the last; all.",
-        complete=completion.layers,
-    ),
-]
-Head = Annotated[
-    str | None,
-    option(SELECTION, "--head", "-H", metavar="N", help="Heads, from 0, likewise.", complete=completion.heads),
-]
-OneLayer = Annotated[
-    str,
-    option(
-        SELECTION,
-        "--layer",
-        "-l",
-        metavar="N",
-        help="The layer, from 0; -1 is the last.",
-        complete=completion.one_layer,
-    ),
-]
-OneHead = Annotated[
-    str,
-    option(
-        SELECTION, "--head", "-H", metavar="N", help="The head, from 0; -1 is the last.", complete=completion.one_head
-    ),
-]
+Layer = Annotated[str | None, layer("Layers, from 0: 3; 0,3; 0-3; -1, the last; all.", completion.layers)]
+Head = Annotated[str | None, head("Heads, from 0, likewise.", completion.heads)]
+OneLayer = Annotated[str, layer("The layer, from 0; -1 is the last.", completion.one_layer)]
+OneHead = Annotated[str, head("The head, from 0; -1 is the last.", completion.one_head)]
 Query = Annotated[
     str | None, option(SELECTION, "--query", metavar="TOKEN", help="The query: it, it#2 (the second it), or a number.")
 ]
@@ -177,52 +164,31 @@ Segments = Annotated[
 ]
 Which = Annotated[
     choices.Kind | None,
-    option(
+    choice(
         SELECTION,
+        choices.Kind,
         "--which",
         rare=True,
-        metavar="NAME",
-        help=f"For an encoder-decoder: {choices.one_of(choices.Kind)}.",
+        help="For an encoder-decoder: ",
         show_default="cross",
         use="record",
     ),
 ]
 OwnWhich = Annotated[
     choices.Itself | None,
-    option(
+    choice(
         SELECTION,
+        choices.Itself,
         "--which",
         rare=True,
-        metavar="NAME",
-        help=f"For an encoder-decoder: {choices.one_of(choices.Itself)}.",
+        help="For an encoder-decoder: ",
         show_default="encoder",
         use="record",
     ),
 ]
-ModelName = Annotated[
-    str,
-    option(
-        MODEL,
-        "--model",
-        "-m",
-        metavar="NAME",
-        envvar="ATTNCLI_MODEL",
-        help="Alias, Hub id, path, address.",
-        complete=completion.model,
-        use="record",
-    ),
-]
+ModelName = Annotated[str, model("Alias, Hub id, path, address.", envvar="ATTNCLI_MODEL", use="record")]
 ModelNames = Annotated[
-    str,
-    option(
-        MODEL,
-        "--model",
-        "-m",
-        metavar="NAMES",
-        envvar="ATTNCLI_MODEL",
-        help="Alias, Hub id, path, address; several: A,B.",
-        complete=completion.models,
-    ),
+    str, model("Alias, Hub id, path, address; several: A,B.", "NAMES", completion.models, envvar="ATTNCLI_MODEL")
 ]
 AS_TRAINED = "as trained"
 MaskOption = Annotated[
@@ -273,12 +239,12 @@ Without = Annotated[
 ]
 Device = Annotated[
     str,
-    option(
+    choice(
         MODEL,
+        choices.Device,
         "--device",
         rare=True,
-        metavar="NAME",
-        help=f"Where to compute: {choices.one_of(choices.Device)}.",
+        help="Where to compute: ",
         complete=completion.device,
         use="record",
     ),

@@ -95,12 +95,14 @@ class View(RecordFeature):
         first = records[0]
         page = document.page(records, start, self.title, advice=_advice(source, first))
         title = title_of_record(first, f"layers {number_list(first.layers)}, heads {number_list(first.heads)}")
-
-        def document_of() -> dict[str, Any]:
-            return json.loads("".join(document_text(records)))
-
-        opened = None if self.open_it else NextCommand("view", {"open_it": True})
-        return _SavedPage(title, [_Page(page)], document_of, next=opened, records=records, opens=self.open_it)
+        return _SavedPage(
+            title,
+            [_Page(page)],
+            lambda: json.loads("".join(document_text(records))),
+            next=None if self.open_it else NextCommand("view", {"open_it": True}),
+            records=records,
+            opens=self.open_it,
+        )
 
     def _with_masks(self, records: list[AttentionRecord]) -> list[AttentionRecord]:
         """Return the records with one of these masks. Raises RequestError where the file has not all of them."""

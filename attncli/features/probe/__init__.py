@@ -110,7 +110,7 @@ probe = as_function(Probe)
 def _report(found: Probed) -> Report:
     document = found.document()
     best = found.relations[0]  # of all relations together
-    same = [Sentence(SAME)] if document["test"] is None else []
+    same, trees = [Sentence(SAME)] * (document["test"] is None), document["trees"]
     return Report(
         title_of(document),
         [
@@ -118,7 +118,10 @@ def _report(found: Probed) -> Report:
             _relation_table(document),
             *map(Sentence, explain_verdicts(document)),
             _tree_table(document),
-            Sentence(explain_trees(document)),
+            Sentence(
+                f"trees: the share of {trees['edges']} edges without punctuation that is in maximum spanning trees "
+                f"(UUAS); joining neighbours gives {percent(trees['neighbours'])}"
+            ),
             _Bars(document),
         ],
         lambda: document,
@@ -166,18 +169,11 @@ def relation_cells(row: dict[str, Any]) -> list[str]:
 def _tree_table(document: dict[str, Any]) -> Table:
     """Return a row per layer: how much of the trees is in the spanning tree of its mean map, and of its best head's."""
     columns = [Column("layer"), Column("tree of the mean map"), Column("best head"), Column("its tree")]
-    return Table(
-        columns,
-        [
-            [
-                str(row["layer"]),
-                percent(row["uuas"]),
-                f"{row['layer']}.{row['best_head']}",
-                percent(row["best_head_uuas"]),
-            ]
-            for row in document["trees"]["layers"]
-        ],
-    )
+    rows = []
+    for row in document["trees"]["layers"]:
+        best = f"{row['layer']}.{row['best_head']}", percent(row["best_head_uuas"])
+        rows.append([str(row["layer"]), percent(row["uuas"]), *best])
+    return Table(columns, rows)
 
 
 def title_of(document: dict[str, Any], folders: bool = True) -> list[str]:
@@ -206,15 +202,6 @@ def explain_verdicts(document: dict[str, Any]) -> list[str]:
         "(McNemar); unclear if it may be luck; offset if the offset finds as many; "
         f"{FEW} if the offset misses fewer than {fewest_words(of)} words: even a head that finds them all may be luck",
     ]
-
-
-def explain_trees(document: dict[str, Any]) -> str:
-    """Explain the measures of the trees, and the baseline of joining all neighbours."""
-    trees = document["trees"]
-    return (
-        f"trees: the share of {trees['edges']} edges without punctuation that is in maximum spanning trees (UUAS); "
-        f"joining neighbours gives {percent(trees['neighbours'])}"
-    )
 
 
 def _sentences(treebank: dict[str, Any]) -> str:
