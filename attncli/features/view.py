@@ -5,7 +5,7 @@ import webbrowser
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from attncli.base import choices
 from attncli.base.errors import RequestError
@@ -17,7 +17,7 @@ from attncli.record import AttentionRecord
 from attncli.record.display import in_stretches, title_of_record
 from attncli.record.record import document_text
 from attncli.record.selection import Grouping, number_list
-from attncli.report import NextCommand, Part, Report
+from attncli.report import NextCommand, Report
 
 LARGE = 20_000_000  # characters of a page whose size is announced before it is built, which takes long
 COPIES = 4  # of the maps, that making a page of them makes (4 layers x 12 heads x 1,024 tokens, incompressible)
@@ -70,7 +70,7 @@ class View(RecordFeature):
 
     def report(self, progress: Progress = silent) -> Report:
         from attncli.analysis.edges import with_usual
-        from attncli.page import Start, document
+        from attncli.page import Start, document, save_page
 
         start = Start(self.start, self.query, self.segments, not self.no_special, self.words, self.threshold)
         source = self.source(grouping=Grouping(self.tokens, stretches=True), vectors=self.vectors)
@@ -95,13 +95,20 @@ class View(RecordFeature):
         first = records[0]
         page = document.page(records, start, self.title, advice=_advice(source, first))
         title = title_of_record(first, f"layers {number_list(first.layers)}, heads {number_list(first.heads)}")
-        return _SavedPage(
+
+        def save(path: Path) -> None:
+            """Save the page and say how large it is; open it in the browser where that was asked for."""
+            save_page(page, path)
+            notify(f"{path} takes {len(page) / 1e6:.1f} MB{_size_of_vectors(records, page)}")
+            if self.open_it and not webbrowser.open(path.resolve().as_uri()):
+                notify(f"no browser could be opened: open {path} yourself")
+
+        return Report(
             title,
-            [_Page(page)],
+            [],
             lambda: json.loads("".join(document_text(records))),
+            files=dict.fromkeys(self.saves, save),
             next=None if self.open_it else NextCommand("view", {"open_it": True}),
-            records=records,
-            opens=self.open_it,
         )
 
     def _with_masks(self, records: list[AttentionRecord]) -> list[AttentionRecord]:
@@ -147,34 +154,6 @@ def _advice(source: Source, record: AttentionRecord) -> str:
     if record.measure != "weight":
         return advice.NORMS
     return advice.VIEW if tapped(source.engine) is not None else advice.OTHER_ENGINE
-
-
-@dataclass(frozen=True)
-class _Page(Part):
-    """The page."""
-
-    html: str
-
-    def page(self) -> str:
-        return self.html
-
-
-@dataclass(frozen=True, repr=False)
-class _SavedPage(Report):
-    """A page that says how large it is once it is saved, and opens in the browser where it was asked to."""
-
-    records: Sequence[AttentionRecord] = ()
-    opens: bool = False
-
-    def save(self, path: str | Path, **printed: Any) -> None:
-        from attncli.page import save_page
-
-        path = Path(path)
-        [page] = [part.html for part in self.parts if isinstance(part, _Page)]
-        save_page(page, path)
-        notify(f"{path} takes {len(page) / 1e6:.1f} MB{_size_of_vectors(self.records, page)}")
-        if self.opens and not webbrowser.open(path.resolve().as_uri()):
-            notify(f"no browser could be opened: open {path} yourself")
 
 
 def _size_of_vectors(records: Iterable[AttentionRecord], page: str) -> str:

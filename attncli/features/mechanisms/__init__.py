@@ -25,8 +25,7 @@ from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, R
 from attncli.report.numbers import three_digits
 
 if TYPE_CHECKING:
-    from attncli.features.mechanisms.claims import Claim
-    from attncli.features.mechanisms.costs import Cost
+    from attncli.features.mechanisms.claims import Claim, Cost
     from attncli.features.mechanisms.designs import Design, Variant
     from attncli.features.mechanisms.head import Figures
     from attncli.features.mechanisms.mistakes import Mistakes, Moved
@@ -115,7 +114,7 @@ class Mechanisms(Feature):
         everything = self.everything or any(map(self.is_set, ("temperature", "seed", "reach")))
         if not self.everything:
             return _report(found, everything)
-        from attncli.features.mechanisms.costs import costs
+        from attncli.features.mechanisms.claims import costs
 
         return _report(found, everything, cost_parts(costs(*taken.query.shape)))
 
@@ -444,7 +443,7 @@ def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
 
 def cost_parts(series: "Sequence[Sequence[Cost]]") -> list[Part]:
     """Report costs at the head's own size, for growing texts and for growing vectors; are dot products faster?"""
-    from attncli.features.mechanisms.costs import crossover
+    from attncli.features.mechanisms.claims import crossover
 
     rows: list[list[str] | None] = []
     for some in series:

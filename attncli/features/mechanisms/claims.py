@@ -4,10 +4,10 @@ A claim is a name, a statement, a measure and a comparison; `check_claims` is th
 need not do what a tutorial says of random vectors. Where it does not, the claim is marked so.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from statistics import mean
 from typing import NamedTuple, TypeAlias
 
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from attncli.analysis.patterns import counted_queries, entropy
 from attncli.attention import (
+    Additive,
     Bilinear,
     FeedForward,
     GatedFeedForward,
@@ -36,6 +37,7 @@ from attncli.attention import (
     sparsemax,
     window_mask,
 )
+from attncli.checks.timing import median_seconds, one_thread
 from attncli.features.mask import (
     Measured,
     difference,
@@ -602,6 +604,76 @@ def asymmetry(matrix: Tensor) -> float:
 def relative(found: Tensor, expected: Tensor) -> float:
     """Return the largest difference, as a share of the largest expected number."""
     return ((found - expected).abs().max() / expected.abs().max().clamp(min=1e-30)).item()
+
+
+# --- what scores cost ----------------------------------------------------------------------------------
+
+# Of growing texts and vectors: operations counted, and time measured.
+#
+#     projections of queries and keys     4 n d²        of both: W_Q and W_K, or W and U
+#     q · k                               2 n² d        a product and a sum for each element
+#     vᵀ tanh(W q + U k)                  4 n² d        a sum, a tanh, a product and a sum for each element
+#
+# (Vaswani et al. 2017, section 3.2.1: "similar in theoretical complexity", and dot products "much faster".)
+
+COST_TOKENS = (4, 16, 64, 256)  # with vectors of SIZE
+COST_SIZES = (4, 16, 64, 256)  # with a text of LENGTH
+SIZE, LENGTH = 64, 128
+ROUNDS = 9
+
+
+class Cost(NamedTuple):
+    """The cost of the scores of one head: of a text of n tokens with itself, with vectors of d elements."""
+
+    tokens: int
+    size: int
+    dot_operations: int
+    additive_operations: int
+    dot_seconds: float
+    additive_seconds: float
+
+    @property
+    def operations_ratio(self) -> float:
+        """Return additive / dot."""
+        return self.additive_operations / self.dot_operations
+
+    @property
+    def seconds_ratio(self) -> float:
+        """Return additive / dot."""
+        return self.additive_seconds / self.dot_seconds
+
+
+def costs(tokens: int, size: int) -> list[list[Cost]]:
+    """Return the costs at the size of a head, then for growing texts, and for growing vectors."""
+    with one_thread():
+        series = [[(tokens, size)], [(n, SIZE) for n in COST_TOKENS], [(LENGTH, d) for d in COST_SIZES]]
+        return [[measure_cost(n, d) for n, d in some] for some in series]
+
+
+def measure_cost(tokens: int, size: int) -> Cost:
+    """Count the operations of both scores, and take the median time of ROUNDS."""
+    with torch.random.fork_rng(devices=[]), torch.inference_mode():
+        torch.manual_seed(0)
+        x = torch.randn(tokens, size)
+        additive = Additive(size)
+        to_query, to_key = nn.Linear(size, size, bias=False), nn.Linear(size, size, bias=False)
+        runs = {"dot": lambda: dot(to_query(x), to_key(x)), "additive": lambda: additive(x, x)}
+        for run in runs.values():
+            run()  # the first one takes longer
+        seconds = median_seconds(runs, ROUNDS, x.device, lambda: None)
+    return Cost(tokens, size, *count_operations(tokens, size), seconds["dot"], seconds["additive"])
+
+
+def count_operations(tokens: int, size: int) -> tuple[int, int]:
+    """Return the operations of dot products and of additive scores, with the projections of queries and keys."""
+    projections, pairs = 4 * tokens * size**2, tokens**2 * size
+    return projections + 2 * pairs, projections + 4 * pairs
+
+
+def crossover(series: Sequence[Cost]) -> Cost | None:
+    """Return the first of a series from which on additive scores take longer than their operations alone explain."""
+    slower = list(takewhile(lambda one: one.seconds_ratio > one.operations_ratio, reversed(series)))
+    return slower[-1] if slower else None
 
 
 # --- the claims -----------------------------------------------------------------------------------------
