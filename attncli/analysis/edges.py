@@ -140,7 +140,13 @@ class Usual:
 
 def with_usual(record: AttentionRecord, others: Usual | None) -> AttentionRecord:
     """Return a record that holds the usual weights of its heads over other texts, without its own text."""
-    each = [one for one in (others.each if others else ()) if not has_tokens(one, record)]
+    own = tokens_of_record(record)
+    length = len(own) if record.part is None else record.part.tokens
+    each = [
+        one
+        for one in (others.each if others else ())
+        if len(one.tokens) != length or not own.items() <= one.tokens.items()  # else it is this text, or its whole
+    ]
     if not each:
         return record
     over = Usual(each)
@@ -171,13 +177,6 @@ def placed_tokens(tokens: Tokens, places: Sequence[int] | None = None) -> dict[i
     """Return tokens without [PAD] by their places, which are the first ones by default: (text, id, segment)."""
     entries = zip(places or range(len(tokens)), tokens.text, tokens.ids, tokens.segments, tokens.padding, strict=False)
     return {place: (text, number, segment) for place, text, number, segment, padding in entries if not padding}
-
-
-def has_tokens(text: TextSums, record: AttentionRecord) -> bool:
-    """Return whether a record is of this text, or of some of its tokens."""
-    there, part = tokens_of_record(record), record.part
-    length = len(there) if part is None else part.tokens
-    return length == len(text.tokens) and there.items() <= text.tokens.items()
 
 
 def distance_bins(record: AttentionRecord) -> npt.NDArray[np.int64]:

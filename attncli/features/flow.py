@@ -9,7 +9,7 @@ and through the residual connection beside it. W is the mean over heads:
     flow                              the most that can flow to an input token, with Ã as capacities
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import TYPE_CHECKING, Annotated, Any
@@ -433,27 +433,21 @@ class _Strongest(Part):
     def table(self, count: int, canvas: "Canvas") -> "FittedTable":
         from rich.text import Text
 
-        from attncli.report.terminal import plain_table
+        from attncli.report.terminal import LEAST_NAME, plain_table
 
-        methods, shown = self.found.shares, self.found.record.tokens.shown
+        methods, tokens = self.found.shares, self.found.record.tokens
+        names = numbered_names(tokens)
         table = plain_table("token", *methods, goes=[name for name in LEAVING if name in methods])
         for column in table.columns:
             column.justify = "left"
         for place, query in enumerate(self.found.queries):
-            strong = (Text("  ".join(self.names(shares[0, place], count, canvas))) for shares in methods.values())
-            table.add_row(Text(f"{query:>3} {visible(shown[query])}"), *strong)
+            cells = []
+            for shares in methods.values():  # long tokens are cut, except in a pipe
+                strong = strongest(shares[0, place].astype(np.float32), count)
+                named = [f"{canvas.within(names[key], LEAST_NAME)} {share:.3f}" for key, share in strong]
+                cells.append(Text("  ".join(named) or "(attends to nothing)"))
+            table.add_row(Text(f"{query:>3} {visible(tokens.shown[query])}"), *cells)
         return table
-
-    def names(self, row: Doubles, count: int, canvas: "Canvas") -> Iterator[str]:
-        """Yield the strongest tokens of a row with their shares; long tokens are cut, except in a pipe."""
-        from attncli.report.terminal import LEAST_NAME
-
-        every = numbered_names(self.found.record.tokens)
-        strong = strongest(row.astype(np.float32), count)
-        if not strong:
-            yield "(attends to nothing)"
-        for key, share in strong:
-            yield f"{canvas.within(every[key], LEAST_NAME)} {share:.3f}"
 
 
 flow = as_function(Flow)

@@ -203,20 +203,14 @@ class _Writing:
                 yield visible_text(text[shown:])
                 shown = len(text)
 
-    @property
-    def whole(self) -> Tokens:
-        """The text with what was written."""
-        from attncli.models.generation import extend
-
-        return extend(self.engine, self.tokens, self.ids)
-
     def record(self) -> AttentionRecord:
-        """Return the record of the whole, from one pass. Its rows are those of every step."""
-        from attncli.models.generation import with_steps
+        """Return the record of the text with what was written, from one pass. Its rows are those of every step."""
+        from attncli.models.generation import extend, with_steps
 
+        whole = extend(self.engine, self.tokens, self.ids)
         request = Request(which=self.engine.part if len(self.engine.parts) > 1 else None)
-        [record] = self.engine.attend_tokens([self.whole], request, self.taps)
-        return with_steps(self.engine, record, self.whole, self.steps)
+        [record] = self.engine.attend_tokens([whole], request, self.taps)
+        return with_steps(self.engine, record, whole, self.steps)
 
 
 # --- the report -----------------------------------------------------------------------------------------

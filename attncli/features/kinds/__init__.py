@@ -404,7 +404,10 @@ def _row(judged: Judged, matter: "Matter | None", top: int) -> list[str]:
     measure, heads = judged.measures[0], judged.heads
     clearest = heads[0] if heads else np.unravel_index(int(np.nanargmax(measure.score)), measure.score.shape)
     score = f"{measure.score[clearest]:.2f}"
-    names = _names(heads[:top])
+    names, silenced = _names(heads[:top]), ""
+    if matter is not None:  # in brackets the least and the largest effect of random heads
+        ends = dict.fromkeys(signed(end) for end in sorted(matter.random)[:: max(len(matter.random) - 1, 1)])
+        silenced = signed(matter.effect) + (f" ({' to '.join(ends)})" if ends else "")
     return [
         judged.kind.name,
         str(len(heads)),
@@ -413,18 +416,12 @@ def _row(judged: Judged, matter: "Matter | None", top: int) -> list[str]:
         f"{max(measure.low[clearest], 0):.2f} to {min(measure.high[clearest], 1):.2f}",
         f"{measure.null[clearest]:.2f}",
         "" if measure.floor is None else f"{measure.floor[clearest]:.2f}",
-        "" if matter is None else _silenced(matter),
+        silenced,
     ]
 
 
 def _names(heads: Sequence[tuple[int, int]]) -> str:
     return " ".join(f"{layer}.{head}" for layer, head in heads)
-
-
-def _silenced(matter: "Matter") -> str:
-    """Return the effect of silencing a kind, and in brackets the least and the largest of random heads."""
-    ends = dict.fromkeys(signed(end) for end in sorted(matter.random)[:: max(len(matter.random) - 1, 1)])
-    return signed(matter.effect) + (f" ({' to '.join(ends)})" if ends else "")
 
 
 def _details(kinds: Sequence[Judged]) -> list[str]:

@@ -220,14 +220,13 @@ def _turns_later_with_more_keys(figures: Numbers, limit: float) -> bool:
     A row of many keys with small scores is nearly uniform, and has little gradient too. So scores that grow with d_k
     bring gradient first and take it later.
     """
-    less = _turning_points(figures, _less_from)
+    less, _ = _turning_points(figures)
     return list(less) == list(KEYS) and all(few < many for few, many in pairwise(less.values()))
 
 
 def _describe_turning(figures: Numbers) -> str:
     """ "the gradient shrinks from d_k 16 with 8 keys, d_k 64 with 32 keys; it grows up to ..." """
-    found = ("the gradient shrinks from", _less_from), ("it grows up to", _more_up_to)
-    sizes = [(words, _turning_points(figures, turning)) for words, turning in found]
+    sizes = zip(("the gradient shrinks from", "it grows up to"), _turning_points(figures), strict=True)
     return "; ".join(
         f"{words} " + ", ".join(f"d_k {size} with {keys} keys" for keys, size in some.items())
         for words, some in sizes
@@ -235,21 +234,19 @@ def _describe_turning(figures: Numbers) -> str:
     )
 
 
-def _turning_points(figures: Numbers, turning: Callable[[Numbers, int], int | None]) -> dict[int, int]:
-    """Return, by number of keys, the size at which ratios turn, where they do."""
-    return {keys: found for keys in KEYS if (found := turning(figures, keys))}
-
-
-def _less_from(figures: Numbers, keys: int) -> int | None:
-    """Return the one of SIZES from which on the largest ratio of all draws is below 1; None if there is none."""
-    others = [size for size in SIZES if not figures[f"{keys} keys: d_k {size}, most"] < 1]
-    return next((size for size in SIZES if size > max(others, default=0)), None)
-
-
-def _more_up_to(figures: Numbers, keys: int) -> int | None:
-    """Return the one of SIZES up to which the smallest ratio of all draws is above 1; None if there is none."""
-    others = [size for size in SIZES if not figures[f"{keys} keys: d_k {size}, least"] > 1]
-    return next((size for size in reversed(SIZES) if size < min(others, default=2 * max(SIZES))), None)
+def _turning_points(figures: Numbers) -> tuple[dict[int, int], dict[int, int]]:
+    """Return, by number of keys, the d_k from which on all draws have less gradient, and up to which all have more."""
+    less, more = dict[int, int](), dict[int, int]()
+    for keys in KEYS:
+        for size in reversed(SIZES):
+            if not figures[f"{keys} keys: d_k {size}, most"] < 1:
+                break
+            less[keys] = size
+        for size in SIZES:
+            if not figures[f"{keys} keys: d_k {size}, least"] > 1:
+                break
+            more[keys] = size
+    return less, more
 
 
 # --- soft, sparse and hard attention ----------------------------------------------------------------------
@@ -457,11 +454,6 @@ def _moved_by_windows(trial: Trial) -> Numbers:
     most = int(head.real.sum()) - 1
     reaches = sorted({most, most // 2, most // 4, 1, 0} - {-1}, reverse=True)
     return {f"reach {reach}": head.under(head.score, window_mask(reach, len(head.mask))).moved for reach in reaches}
-
-
-def _moved_by_shared_keys(trial: Trial) -> Numbers:
-    """Return the weight that moves when more and more heads share the mean of their keys."""
-    return {f"heads {size}": with_shared_keys(trial.inside, size).moved for size in group_sizes(trial.inside)}
 
 
 # --- norms, gates, layers -------------------------------------------------------------------------------
@@ -679,11 +671,6 @@ def crossover(series: Sequence[Cost]) -> Cost | None:
 # --- the claims -----------------------------------------------------------------------------------------
 
 
-def _knows_no_order(trial: Trial) -> bool:
-    """Return whether only the positions make a network depend on the order of the tokens."""
-    return isinstance(trial.model, Model) and not trial.model.config.goes_by_order
-
-
 CLAIMS = (
     Rule(
         "variance on this head",
@@ -759,7 +746,7 @@ CLAIMS = (
         permutation,
         lambda figures, limit: figures["deviation"] <= limit,
         limit=lambda trial: trial.permuted.tolerance,
-        applies=_knows_no_order,
+        applies=lambda trial: isinstance(trial.model, Model) and not trial.model.config.goes_by_order,
     ),
     Rule(
         "causal",
@@ -798,7 +785,9 @@ CLAIMS = (
     Rule(
         "shared keys",
         "the more heads share keys, the more of this head's weight moves: moved, with the mean of its group's keys",
-        _moved_by_shared_keys,
+        lambda trial: {
+            f"heads {size}": with_shared_keys(trial.inside, size).moved for size in group_sizes(trial.inside)
+        },
         lambda figures, limit: _is_same(figures, limit) and grows(figures.values()),
         applies=lambda trial: trial.is_self and len(trial.inside.key) > 1,
     ),

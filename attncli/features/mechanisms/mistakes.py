@@ -126,7 +126,11 @@ def make_mistakes(model: Engine, head: OneHead) -> Mistakes:
             return _how_far(made, right, inside)
 
         turns = [moved(_rotated(formula, turn)(inputs)) for turn in range(1, inputs.heads)]
-        return Mistakes([make(one, formula, inputs, inside.number, moved) for one in MISTAKES], _mean_of(turns))
+        exchanged = None
+        if turns:
+            others = [mean(one) for one in zip(*(one.others for one in turns), strict=True)]
+            exchanged = Moved(mean(one.own for one in turns), others, mean(one.output for one in turns))
+        return Mistakes([make(one, formula, inputs, inside.number, moved) for one in MISTAKES], exchanged)
 
 
 def make(
@@ -161,14 +165,6 @@ def _how_far(made: Result, right: Result, inside: HeadInLayer) -> Moved:
         [one for other, one in enumerate(by_head) if other != number],
         float((output - expected).norm() / expected.norm()),
     )
-
-
-def _mean_of(several: Sequence[Moved]) -> Moved | None:
-    """Return the mean of each figure; None of an empty list."""
-    if not several:
-        return None
-    others = [mean(one) for one in zip(*(moved.others for moved in several), strict=True)]
-    return Moved(mean(one.own for one in several), others, mean(one.output for one in several))
 
 
 # --- a layer as the formula has it ----------------------------------------------------------------------

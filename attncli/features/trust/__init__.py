@@ -709,7 +709,7 @@ def _notes(found: TrustResult) -> list[str]:
     kind = found.answer.kind
     change = f"change: {kind} of the full text minus {kind} without the tokens; above 0, the tokens raise it"
     counts = ", ".join(map(str, found.sizes))
-    ways = " or ".join({"mask": "[MASK]", "deletion": "deletion"}[one.way] for one in found.erased)
+    ways = " or ".join("[MASK]" if one.way == "mask" else one.way for one in found.erased)
     scores = (
         f"compr.: the mean change when the first {counts} of {len(found.erasable)} tokens are erased (by {ways}); "
         "higher is better. suff.: the mean change when all other tokens are erased; lower is better."
