@@ -223,15 +223,12 @@ def _code_report(document: dict[str, Any]) -> Report:
 def _laws_report(document: dict[str, Any]) -> Report:
     """Report each law on each backend, the verdict, the place of each leak, and what was not checked and why."""
     backends = [one["name"] for one in document["backends"] if one["available"]]
-    holds = {(one["name"], one["backend"]): one["holds"] for one in document["checks"]}
-    notes = {(one["name"], one["backend"]) for one in document["checks"] if one["note"].startswith(NOT_PROMISED)}
-    cells: dict[bool | None, str | Cell] = {True: "right", False: WRONG, None: "-"}
-    rows = []
-    for law in dict.fromkeys(one["name"] for one in document["checks"]):
-        keys = [(law, backend) for backend in backends]
-        rows.append(
-            (law, *(NOT_PROMISED if holds.get(key) is None and key in notes else cells[holds.get(key)] for key in keys))
-        )
+    cells: dict[str, dict[str, str | Cell]] = {}
+    for one in document["checks"]:
+        unknown = NOT_PROMISED if one["note"].startswith(NOT_PROMISED) else "-"
+        verdicts: dict[bool | None, str | Cell] = {True: "right", False: WRONG, None: unknown}
+        cells.setdefault(one["name"], {})[one["backend"]] = verdicts[one["holds"]]
+    rows = [(law, *(by_backend.get(backend, "-") for backend in backends)) for law, by_backend in cells.items()]
     table = Table([Column("law"), *(Column(one, "name") for one in backends)], rows)
     lines = [f"{one['name']} ({one['backend']}): {one['says']}" for one in document["checks"] if one["holds"] is False]
     checked = {one["name"] for one in document["checks"] if one["holds"] is not None}

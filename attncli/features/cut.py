@@ -137,14 +137,8 @@ class _Cuts:
     def line(self, *facts: str) -> str:
         """Return the line of a result."""
         record = self.record
-        return titled(
-            self,
-            record.model.full_name,
-            facts[0],
-            layers_and_heads(record.layers, record.heads),
-            str(self.answer),
-            *facts[1:],
-        )
+        where = layers_and_heads(record.layers, record.heads)
+        return titled(self, record.model.full_name, facts[0], where, str(self.answer), *facts[1:])
 
     def names(self, edge: Edge) -> tuple[str, str]:
         """Return the names of an edge's query and key."""
@@ -561,13 +555,8 @@ def _title(found: _Cuts, *more: str) -> list[str]:
     record = found.record
     layers = f"layer{'s' if len(record.layers) > 1 else ''} {number_list(record.layers)}"
     part = [layers] if len(record.layers) < record.model.layers else []
-    return [
-        model_name(record.model.full_name),
-        *part,
-        describe_output(found.answer),
-        f"mask {found.answer.mask}",
-        *more,
-    ]
+    name, mask = model_name(record.model.full_name), f"mask {found.answer.mask}"
+    return [name, *part, describe_output(found.answer), mask, *more]
 
 
 def _axis(name: str, tokens: Tokens, places: Sequence[int]) -> Axis:
@@ -600,10 +589,9 @@ def _correlated(found: EdgeEffects) -> str:
     ranked = found.correlation()
     if ranked is None:
         return f"weights and sizes of effects have no rank correlation over {edges}: they are too few, or all equal"
-    if ranked.rho > ranked.high:
-        says = "edges with larger weights matter more"
-    else:
-        says = "edges with larger weights matter less" if ranked.rho < ranked.low else "weights don't tell what matters"
+    says = "weights don't tell what matters"
+    if not ranked.low <= ranked.rho <= ranked.high:
+        says = f"edges with larger weights matter {'more' if ranked.rho > ranked.high else 'less'}"
     return (
         f"weights and sizes of effects: Spearman's rank correlation {ranked.rho:+.2f} over {edges}; if the effects are "
         f"permuted over these edges, {ranked.low:+.2f} to {ranked.high:+.2f} in 19 of 20 draws: {says}"

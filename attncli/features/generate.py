@@ -296,29 +296,20 @@ def _heads_parts(record: AttentionRecord, looks: "Sequence[WrittenToken]") -> li
     if looks and _sink_share(record, looks[0]) is not None:
         about += f". to {visible(record.keys.shown[0])}: the mean over all heads; this first token is a sink"
     if not of_heads:
-        return [
-            Sentence(f"no head looked at a word {STRONG} above its usual weight", "strong"),
-            Sentence(about, "faint"),
-        ]
+        nothing = f"no head looked at a word {STRONG} above its usual weight"
+        return [Sentence(nothing, "strong"), Sentence(about, "faint")]
     queries, keys = numbered_names(record.tokens), numbered_names(record.keys)
-    order = sorted(
-        of_heads, key=lambda head: (-len(of_heads[head]), -max(one.above for one in of_heads[head].values()))
-    )
+    strongest = {head: max(found.values(), key=lambda edge: edge.above) for head, found in of_heads.items()}
+    order = sorted(of_heads, key=lambda head: (-len(of_heads[head]), -strongest[head].above))
     rows = []
     for head in order[:HEADS]:
-        best = max(of_heads[head].values(), key=lambda edge: edge.above)
-        strongest = f"{queries[best.query]} → {keys[best.key]}"
-        numbers = [f"{best.weight:.3f}", f"{best.usual:.3f}"]
-        rows.append([f"{head[0]}.{head[1]}", str(len(of_heads[head])), strongest, *numbers])
+        best = strongest[head]
+        ends, numbers = f"{queries[best.query]} → {keys[best.key]}", [f"{best.weight:.3f}", f"{best.usual:.3f}"]
+        rows.append([f"{head[0]}.{head[1]}", str(len(of_heads[head])), ends, *numbers])
     every = len(record.layers) * len(record.heads)
     title = f"{len(of_heads)} of {every} heads looked far above usual while writing. The first {len(rows)}:"
-    columns = [
-        Column("head", "name"),
-        Column("tokens"),
-        Column("strongest edge", "name"),
-        Column("weight"),
-        Column("usual"),
-    ]
+    columns = [Column("head", "name"), Column("tokens"), Column("strongest edge", "name")]
+    columns += [Column("weight"), Column("usual")]
     return [Sentence(""), Table(columns, rows, title), Sentence(about, "faint")]
 
 
@@ -364,21 +355,20 @@ def _document(
     difference: dict[str, Any] | None,
 ) -> dict[str, Any]:
     shown = changed or plain
-    tokens = []
-    for step, look in zip(shown.steps, looks, strict=True):
-        tokens.append(
-            {
-                "index": look.place,
-                "token": record.tokens.text[look.place],
-                "probability": step.probability,
-                "likely": [
-                    {"token": shown.engine.tokenizer.backend.id_to_token(token), "probability": probability}
-                    for token, probability in step.likely
-                ],
-                "sink": _sink_share(record, look),
-                "edges": [{**asdict(edge), "key_token": record.keys.text[edge.key]} for edge in look.edges],
-            }
-        )
+    tokens = [
+        {
+            "index": look.place,
+            "token": record.tokens.text[look.place],
+            "probability": step.probability,
+            "likely": [
+                {"token": shown.engine.tokenizer.backend.id_to_token(token), "probability": probability}
+                for token, probability in step.likely
+            ],
+            "sink": _sink_share(record, look),
+            "edges": [{**asdict(edge), "key_token": record.keys.text[edge.key]} for edge in look.edges],
+        }
+        for step, look in zip(shown.steps, looks, strict=True)
+    ]
     made: dict[str, Any] = {
         "model": record.model.document(),
         "prompt": text,

@@ -213,15 +213,9 @@ class Ablation:
     partial: bool = False
 
     def __repr__(self) -> str:
-        return titled(
-            self,
-            self.model.full_name,
-            f"{self.texts} text{'s' if self.texts > 1 else ''}",
-            f"way {' and '.join(self.ways)}",
-            layers_and_heads(self.layers, self.heads),
-            str(self.answer),
-            "partial" if self.partial else "",
-        )
+        texts, ways = f"{self.texts} text{'s' if self.texts > 1 else ''}", f"way {' and '.join(self.ways)}"
+        where, partial = layers_and_heads(self.layers, self.heads), "partial" if self.partial else ""
+        return titled(self, self.model.full_name, texts, ways, where, str(self.answer), partial)
 
     @property
     def texts(self) -> int:

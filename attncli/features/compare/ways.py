@@ -273,22 +273,19 @@ def taken_apart(both: Both) -> float:
 # --- gradients of ablate and trust -------------------------------------------------------------------
 
 
-class Gradients(NamedTuple):
-    """The first layer's input `[token, hidden_size]`, all weights, and the gradients of a number by both."""
+def their_gradients(
+    reference: Reference, tokens: Tokens, mask: str, number: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Differentiate a number of transformers' last vectors `[1, token, hidden_size]` of one text, in float64.
 
-    first: Tensor
-    of_first: Tensor
-    weights: Tensor
-    of_weights: Tensor
-
-
-def their_gradients(reference: Reference, tokens: Tokens, mask: str, number: Callable[[Tensor], Tensor]) -> Gradients:
-    """Differentiate a number of transformers' last vectors `[1, token, hidden_size]` of one text."""
+    Return gradient x input of the first layer, `[token]`, and gradient x weights, `[layer, head, query, key]`.
+    """
     with torch.enable_grad():
         made = reference.made_of(tokens, mask)
         first, *_, last = made.hidden_states
         of_first, *of_weights = torch.autograd.grad(number(last), [first, *made.attentions])
-    return Gradients(first[0].detach(), of_first[0], torch.cat(made.attentions).detach(), torch.cat(of_weights))
+    weighted = torch.cat(of_weights).double() * torch.cat(made.attentions).detach().double()
+    return (of_first[0].double() * first[0].detach().double()).sum(dim=-1), weighted
 
 
 class Along(Question):
@@ -321,8 +318,7 @@ def gradients(both: Both) -> float:
         raise NothingToCompare(f"gradients in {both.model.dtype_name} are mostly rounding")
     text = Unchanged.of(both.model, both.model.tokenizer.pad_some(both.plain[0]), "causal")
     question = Along(text, both.rows(text.tokens))
-    theirs = their_gradients(both.reference, text.tokens, text.mask, lambda last: question([last])[0])
-    weighted = theirs.weights.double() * theirs.of_weights.double()
+    inputs, weighted = their_gradients(both.reference, text.tokens, text.mask, lambda last: question([last])[0])
     expected = torch.eye(len(text.tokens), dtype=torch.float64, device=weighted.device)
     for layer in weighted:
         expected = expected + layer.clamp(min=0).mean(dim=0) @ expected
@@ -331,7 +327,7 @@ def gradients(both: Both) -> float:
         difference(made, wanted) / (float(wanted.abs().max()) or 1.0)
         for made, wanted in (
             (gate_gradients(question), weighted.sum(dim=(-2, -1))),
-            (torch.from_numpy(ours.inputs), (theirs.of_first.double() * theirs.first.double()).sum(dim=-1)),
+            (torch.from_numpy(ours.inputs), inputs),
             (torch.from_numpy(ours.relevance), expected),
         )
     )

@@ -266,27 +266,14 @@ def difference_report(found: Difference, top: int = 10) -> Report:
     """Report how much weight moved in every head, and the `top` cells that differ most."""
     cells, ranked = largest_cells(found, top), found.heads()
     queries, keys = _token_pairs(found)
-    table = Table(
-        [
-            Column("head"),
-            Column("query", "name"),
-            Column("key", "name"),
-            Column("A", leaves=1),
-            Column("B", leaves=2),
-            Column("B - A"),
-        ],
-        [
-            [
-                f"{cell.layer}.{cell.head}",
-                f"{cell.query} {queries[cell.query]}",
-                f"{cell.key} {keys[cell.key]}",
-                three_digits(cell.first),
-                three_digits(cell.second),
-                signed(cell.change),
-            ]
-            for cell in cells
-        ],
-    )
+    columns = [Column("head"), Column("query", "name"), Column("key", "name")]
+    columns += [Column("A", leaves=1), Column("B", leaves=2), Column("B - A")]
+    rows = []
+    for cell in cells:
+        ends = f"{cell.query} {queries[cell.query]}", f"{cell.key} {keys[cell.key]}"
+        weights = three_digits(cell.first), three_digits(cell.second), signed(cell.change)
+        rows.append([f"{cell.layer}.{cell.head}", *ends, *weights])
+    table = Table(columns, rows)
     most = "  ".join(f"{layer}.{head} {found.of(layer, head):.3f}" for layer, head in ranked[:NAMED])
     moved = HeadGrid([Panel("", found.moved)], found.first.layers, found.first.heads, "moved", most=1.0)
     parts: list[Part] = [_Both(found, cells), Sentence(MEANING, caption=True), moved, Sentence("")]

@@ -606,13 +606,9 @@ CHANGE = {
 def _report(found: TrustResult, next_command: NextCommand) -> Report:
     """Report other weights in a row per layer, a row per ranking, and the verdict; a picture has the rankings."""
     document = found.document()
+    name, mask = model_name(found.model.full_name), f"mask {found.answer.mask}"
     return Report(
-        [
-            model_name(found.model.full_name),
-            describe_output(found.answer),
-            f"mask {found.answer.mask}",
-            token_count(found.tokens),
-        ],
+        [name, describe_output(found.answer), mask, token_count(found.tokens)],
         [
             _weights_table(found),
             Sentence(_weights_note(found)),
