@@ -149,6 +149,10 @@ class _Cuts:
         """Return a document: the text, each edge with its numbers, and more."""
         record = self.record
         text, keys = record.tokens.text, record.keys.text
+        entries = []
+        for (query, key), numbers in edges:
+            ends = {"query": {"index": query, "token": text[query]}, "key": {"index": key, "token": keys[key]}}
+            entries.append(ends | numbers)
         return {
             "model": record.model.document(),
             "output": self.answer.document(),
@@ -157,14 +161,7 @@ class _Cuts:
             "layers": record.layers,
             "heads": record.heads,
             "keep_rest": self.keep_rest,
-            "edges": [
-                {
-                    "query": {"index": query, "token": text[query]},
-                    "key": {"index": key, "token": keys[key]},
-                    **numbers,
-                }
-                for (query, key), numbers in edges
-            ],
+            "edges": entries,
             **more,
         }
 

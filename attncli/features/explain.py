@@ -114,13 +114,9 @@ class Explain(Feature):
         self.refuse_use("record", "with --from, which takes what was saved")
         self.refuse("with --from, which has no layers", "block")
         record = Saved(self.saved, None, None).single_record(f"{self.saved}: save the one to explain by itself")
-        layer, head = (
-            select_one(value, count, name) if self.is_set(name) else None
-            for name, value, count in (
-                ("layer", self.layer, record.model.layers),
-                ("head", self.head, record.model.heads),
-            )
-        )
+        model = record.model
+        layer = select_one(self.layer, model.layers, "layer") if self.is_set("layer") else None
+        head = select_one(self.head, model.heads, "head") if self.is_set("head") else None
         known = [] if record.vectors is None or record.measure != "weight" else sorted(record.vectors.heads)
         known = [one for one in known if layer in (None, one[0]) and head in (None, one[1])]
         if not known:
@@ -190,10 +186,8 @@ def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = No
             own = {"x": head.x[query].tolist()} | ({"normed": True} if head.normed else {})
             own |= {"unbiased": True} if unbiased else {}
     if terms:
-        columns["terms"] = np.array(
-            [dict(zip(terms, row, strict=True)) for row in np.transpose([*terms.values()]).tolist()]
-        )
-        columns["added"] = added
+        rows = np.transpose([*terms.values()]).tolist()
+        columns |= {"terms": np.array([dict(zip(terms, row, strict=True)) for row in rows]), "added": added}
     if head is not None and head.rows is not None:
         columns["row"] = head.rows[query]
     if head is not None and head.rotary is not None:
@@ -443,14 +437,8 @@ def _steps(document: Mapping[str, Any]) -> list[_Step]:
         scores.append(step("= score", [key["added"] for key in keys]))
     largest, total = document["largest"], document["total"]
     heading = f"exp(· {'+' if largest < 0 else '-'} {abs(largest):.2f})"
-    raised = _Step(
-        heading,
-        [key["raised"] for key in keys],
-        [f"{key['raised']:.4f}" if key["allowed"] else HIDDEN for key in keys],
-        WEIGHTS,
-        f"{total:.4f}",
-        leaves=2,
-    )
+    texts = [f"{key['raised']:.4f}" if key["allowed"] else HIDDEN for key in keys]
+    raised = _Step(heading, [key["raised"] for key in keys], texts, WEIGHTS, f"{total:.4f}", leaves=2)
     weights = [key["weight"] for key in keys]
     weight = step("/ sum = weight", weights, WEIGHTS, f"{sum(weights):.3f}")
     if "sink" in document:

@@ -172,23 +172,13 @@ def _has_both(record: AttentionRecord, query: str, key: str) -> bool:
 
 def _head_entry(rank: Rank, record: AttentionRecord | None) -> dict[str, Any]:
     """Return a head's entry in a document; for one text, with the tokens of its edge."""
-    edges: dict[str, Any] = {}
+    entry: dict[str, Any] = {name: getattr(rank, name) for name in ("layer", "head", "weight", "usual")}
+    entry |= {"texts": len(rank.edges), "sinks": rank.sinks}
     if record is not None:
         [edge] = rank.edges
-        sides = (("query", edge.query, record.tokens), ("key", edge.key, record.keys))
-        edges = {
-            name: {"index": place, "token": tokens.text[place], "shown": tokens.shown[place]}
-            for name, place, tokens in sides
-        }
-    return {
-        "layer": rank.layer,
-        "head": rank.head,
-        "weight": rank.weight,
-        "usual": rank.usual,
-        "texts": len(rank.edges),
-        "sinks": rank.sinks,
-        **edges,
-    }
+        for name, place, tokens in (("query", edge.query, record.tokens), ("key", edge.key, record.keys)):
+            entry[name] = {"index": place, "token": tokens.text[place], "shown": tokens.shown[place]}
+    return entry
 
 
 def _why_nowhere(record: AttentionRecord, query: str, key: str, texts: int) -> str:

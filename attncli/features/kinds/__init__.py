@@ -375,12 +375,11 @@ def _report(found: Found, top: int) -> Report:
         f"{statistics.texts:,} texts",
         *(["PARTIAL"] if statistics.partial else []),
     ]
-    measured = [(one.kind.name, np.fmax(one.measures[0].score, 0)) for one in found.kinds if one.measures]
-    grid = HeadGrid([Panel(*one) for one in measured], range(model.layers), range(model.heads), "score", most=1.0)
+    panels = [Panel(one.kind.name, np.fmax(one.measures[0].score, 0)) for one in found.kinds if one.measures]
+    grid = HeadGrid(panels, range(model.layers), range(model.heads), "score", most=1.0)
+    labelled = [f"labelled {one.kind.name}: {_names(one.heads)}" for one in found.kinds if one.heads]
     parts: list[Part] = [
-        LabelGrid(
-            title, grid, labels, [f"labelled {one.kind.name}: {_names(one.heads)}" for one in found.kinds if one.heads]
-        ),
+        LabelGrid(title, grid, labels, labelled),
         Table(COLUMNS, [_row(one, found.matter.get(one.kind.name), top) for one in found.kinds if one.measures]),
         Sentence(LEGEND),
         *map(Sentence, [*_details(found.kinds), *_about_silencing(found.kinds, found.matter)]),

@@ -254,6 +254,7 @@ HARM = (
     "layer's output, ‖changed - own‖ / ‖own‖. A mistake above the control harms more than exchanging the heads' maps. "
     "Of several ways to make a mistake, the first that shows is listed."
 )
+MORE = "--all shows the figures of every claim, all scores and all designs; --mistakes known mistakes."
 LEFT_OUT = (
     "Left out: claims and designs that need a layer's input and projections. They are unknown in a network that "
     "transformers runs."
@@ -285,30 +286,18 @@ def _report(found: Measured, everything: bool = False, costs: Sequence[Part] = (
         ]
     else:
         maps, captions = _variant_maps(found), [Sentence(words, caption=True) for words in _captions(found)]
-        holding = sum(claim.holds for claim in found.claims)
-        verdicts = Sentence(f"{holding} of {len(found.claims)} claims hold here")
-        more = Sentence(
-            "--all shows the figures of every claim, all scores and all designs; --mistakes known mistakes."
-        )
-        left_out = [] if found.projections else [Sentence(LEFT_OUT)]
-        parts = [verdicts, _verdicts(found.claims), more, *left_out]
-        every: list[Part] = [
-            verdicts,
-            _claims(found.claims),
-            *costs,
-            *captions,
-            replace(
-                maps,
-                panels=[[Panel("as it is", drawn_map(record, layer, head))], *maps.panels],
-                headings=["the head's own map", *maps.headings],
-            ),
-            _variants(found.variants, found.temperature),
-            Sentence(FIGURES),
-            *([_designs(found.own, found.designs), Sentence(CONTROLS)] if found.designs else []),
-            *left_out,
-        ]
-        parts = every if everything else parts
         picture = [*captions, maps]
+        holding = sum(claim.holds for claim in found.claims)
+        parts = [Sentence(f"{holding} of {len(found.claims)} claims hold here")]
+        if everything:
+            panels = [[Panel("as it is", drawn_map(record, layer, head))], *maps.panels]
+            with_own = replace(maps, panels=panels, headings=["the head's own map", *maps.headings])
+            parts += [_claims(found.claims), *costs, *captions, with_own]
+            parts += [_variants(found.variants, found.temperature), Sentence(FIGURES)]
+            parts += [_designs(found.own, found.designs), Sentence(CONTROLS)] if found.designs else []
+        else:
+            parts += [_verdicts(found.claims), Sentence(MORE)]
+        parts += [] if found.projections else [Sentence(LEFT_OUT)]
     return Report(title, parts, found.document, _rows, picture, next=NextCommand("explain", {}))
 
 
@@ -362,13 +351,8 @@ def _variant_maps(found: Measured) -> Maps:
     rows, headings = [], []
     for row in _by_score(found.variants):
         softmax, trained = _normaliser("softmax", found.temperature), row[0].trained
-        panels = [
-            Panel(
-                _normaliser(one.normaliser, found.temperature) if trained else one.score,
-                hide_masked(one.found.weights, mask),
-            )
-            for one in row
-        ]
+        names = [_normaliser(one.normaliser, found.temperature) if trained else one.score for one in row]
+        panels = [Panel(name, hide_masked(one.found.weights, mask)) for name, one in zip(names, row, strict=True)]
         for start in range(0, len(panels), NORMALISERS_ACROSS):
             rows.append(panels[start : start + NORMALISERS_ACROSS])
             headings.append(row[0].score if trained else f"untrained scores, {softmax}")
@@ -379,19 +363,10 @@ def _variants(variants: "Sequence[Variant]", temperature: float) -> Table:
     """Return a row a variant: how broad it is, and how far from the head's own map."""
     rows: list[list[str] | None] = []
     for row in _by_score(variants):
-        rows += [
-            [
-                one.score,
-                _normaliser(one.normaliser, temperature),
-                f"{one.found.entropy:.2f}",
-                f"{one.found.moved:.3f}",
-                f"{one.found.same_key:.0%}",
-                f"{one.zero:.0%}",
-                f"{one.output:.2f}",
-                "" if one.trained else "untrained",
-            ]
-            for one in row
-        ]
+        for one in row:
+            figures = [f"{one.found.entropy:.2f}", f"{one.found.moved:.3f}", f"{one.found.same_key:.0%}"]
+            figures += [f"{one.zero:.0%}", f"{one.output:.2f}", "" if one.trained else "untrained"]
+            rows.append([one.score, _normaliser(one.normaliser, temperature), *figures])
         rows.append(None)
     columns = [
         Column("score"), Column("normaliser", "name"), Column("entropy"), Column("moved"),
@@ -407,12 +382,9 @@ def _variants(variants: "Sequence[Variant]", temperature: float) -> Table:
 def _design_maps(record: AttentionRecord, design: "Design") -> Maps:
     """Return the head's own map, its map in the design, and that of a control."""
     [layer], [head] = record.layers, record.heads
-    panels = [
-        Panel("as it is", record.map(layer, head)),
-        Panel(design.name_shown, design.found.weights),
-        Panel(f"control: {design.control}", design.controls[0].weights),
-    ]
-    return Maps([panels], *_axes(record))
+    own, control = Panel("as it is", record.map(layer, head)), f"control: {design.control}"
+    made = Panel(design.name_shown, design.found.weights)
+    return Maps([[own, made, Panel(control, design.controls[0].weights)]], *_axes(record))
 
 
 def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
@@ -421,16 +393,10 @@ def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
         ["as it is", f"{own.entropy:.2f}", f"{own.distance:.2f}", f"{own.moved:.3f}", ""],
         None,
     ]
-    rows += [
-        [
-            one.name_shown,
-            f"{one.found.entropy:.2f}",
-            f"{one.found.distance:.2f} ({one.control_distance:.2f})",
-            f"{one.found.moved:.3f} ({one.control_moved:.3f})",
-            one.verdict,
-        ]
-        for one in designs
-    ]
+    for one in designs:
+        distance = f"{one.found.distance:.2f} ({one.control_distance:.2f})"
+        moved = f"{one.found.moved:.3f} ({one.control_moved:.3f})"
+        rows.append([one.name_shown, f"{one.found.entropy:.2f}", distance, moved, one.verdict])
     columns = [
         Column("design"), Column("entropy", leaves=1), Column("distance (control)"),
         Column("moved (control)", leaves=2), Column("verdict", "name"),
@@ -447,18 +413,10 @@ def cost_parts(series: "Sequence[Sequence[Cost]]") -> list[Part]:
 
     rows: list[list[str] | None] = []
     for some in series:
-        rows += [
-            [
-                str(one.tokens),
-                str(one.size),
-                f"{one.dot_operations:,}",
-                f"{one.operations_ratio:.2f}",
-                f"{1e6 * one.dot_seconds:.0f}",
-                f"{1e6 * one.additive_seconds:.0f}",
-                f"{one.seconds_ratio:.1f}",
-            ]
-            for one in some
-        ]
+        for one in some:
+            operations = [f"{one.dot_operations:,}", f"{one.operations_ratio:.2f}"]
+            times = [f"{1e6 * seconds:.0f}" for seconds in (one.dot_seconds, one.additive_seconds)]
+            rows.append([str(one.tokens), str(one.size), *operations, *times, f"{one.seconds_ratio:.1f}"])
         rows.append(None)
     columns = [
         Column("tokens n"), Column("size d"), Column("operations of dot", leaves=1), Column("additive / dot"),
