@@ -52,6 +52,16 @@ def option(
     return Option(group, names, help, least=min, most=most, **more)
 
 
+def of_record(group: str, *names: str, help: str, **more: Any) -> Option:
+    """Return an option that has an effect on making a record."""
+    return option(group, *names, help=help, use="record", **more)
+
+
+def of_files(group: str, *names: str, help: str, **more: Any) -> Option:
+    """Return an option that has an effect on the texts of files."""
+    return option(group, *names, help=help, use="files", **more)
+
+
 def choice(group: str, kind: Any, *names: str, help: str = "", **more: Any) -> Option:
     """Return an option that takes one of the names of a choice in `attncli.base.choices`, with which its help ends."""
     return option(group, *names, metavar="NAME", help=f"{help}{choices.one_of(kind)}.", **more)
@@ -78,6 +88,12 @@ def model(help: str, metavar: str = "NAME", complete: Callable[..., Any] = compl
     return option(MODEL, "--model", "-m", metavar=metavar, help=help, complete=complete, **more)
 
 
+def which(kind: Any, show_default: str) -> Option:
+    """Return the option that names a part of an encoder-decoder."""
+    about = "For an encoder-decoder: "
+    return choice(SELECTION, kind, "--which", rare=True, help=about, show_default=show_default, use="record")
+
+
 def top(help: str, rare: bool = False) -> Option:
     """Return the option that says how many rows the terminal lists."""
     return option(OUTPUT, "--top", rare=rare, metavar="N", min=1, help=help, use="terminal")
@@ -91,33 +107,29 @@ def vectors(help: str) -> Option:
 Text = Annotated[str | None, argument("TEXT", "The sentence. Without it: a sample.", use="record")]
 PipedText = Annotated[str | None, argument("TEXT", "The sentence; else what is piped in, or a sample.", use="record")]
 Pair = Annotated[
-    str | None, option(TEXT, "--pair", metavar="TEXT", help="A second text: the model's second segment.", use="record")
+    str | None, of_record(TEXT, "--pair", metavar="TEXT", help="A second text: the model's second segment.")
 ]
-File = Annotated[
-    str | None, option(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line; - is stdin.", use="record")
-]
+File = Annotated[str | None, of_record(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line; - is stdin.")]
 Saved = Annotated[Path | None, option(TEXT, "--from", metavar="PATH", help="A saved record; no model is run.")]
 PadTo = Annotated[
     int | None,
-    option(
+    of_record(
         TEXT,
         "--pad-to",
         rare=True,
         metavar="N",
         help="Add [PAD] up to N tokens: after the text, or before it on a decoder.",
-        use="record",
     ),
 ]
 Target = Annotated[
     str | None,
-    option(
+    of_record(
         TEXT,
         "--target",
         rare=True,
         metavar="TEXT",
         help="The output text of an encoder-decoder.",
         show_default="its own greedy output",
-        use="record",
     ),
 ]
 Layer = Annotated[str | None, layer("Layers, from 0: 3; 0,3; 0-3; -1, the last; all.", completion.layers)]
@@ -162,30 +174,8 @@ Segments = Annotated[
         complete=completion.segments,
     ),
 ]
-Which = Annotated[
-    choices.Kind | None,
-    choice(
-        SELECTION,
-        choices.Kind,
-        "--which",
-        rare=True,
-        help="For an encoder-decoder: ",
-        show_default="cross",
-        use="record",
-    ),
-]
-OwnWhich = Annotated[
-    choices.Itself | None,
-    choice(
-        SELECTION,
-        choices.Itself,
-        "--which",
-        rare=True,
-        help="For an encoder-decoder: ",
-        show_default="encoder",
-        use="record",
-    ),
-]
+Which = Annotated[choices.Kind | None, which(choices.Kind, "cross")]
+OwnWhich = Annotated[choices.Itself | None, which(choices.Itself, "encoder")]
 ModelName = Annotated[str, model("Alias, Hub id, path, address.", envvar="ATTNCLI_MODEL", use="record")]
 ModelNames = Annotated[
     str, model("Alias, Hub id, path, address; several: A,B.", "NAMES", completion.models, envvar="ATTNCLI_MODEL")
@@ -193,49 +183,39 @@ ModelNames = Annotated[
 AS_TRAINED = "as trained"
 MaskOption = Annotated[
     choices.MaskName | None,
-    option(
+    of_record(
         MODEL,
         "--mask",
         metavar="NAME",
         help="padding hides [PAD], causal [PAD] and the future, none hides nothing.",
         show_default=AS_TRAINED,
-        use="record",
     ),
 ]
 Masks = Annotated[str | None, some_of(MODEL, choices.MaskName, "--mask", show_default=AS_TRAINED)]
 Measure = Annotated[
     choices.Measure,
-    option(
+    of_record(
         MODEL,
         "--measure",
         rare=True,
         metavar="NAME",
         help="weight, or norm: the length of weight times transformed value (Kobayashi et al. 2020).",
-        use="record",
     ),
 ]
 Engine = Annotated[
     choices.Engine,
-    option(
+    of_record(
         MODEL,
         "--engine",
         rare=True,
         metavar="NAME",
         help="What runs the model: attncli (BERT, GPT-2, Llama and their kin), transformers (any: T5, OPT ...), "
         "instant (attncli without torch, for short texts), or auto.",
-        use="record",
     ),
 ]
 Without = Annotated[
     str | None,
-    option(
-        MODEL,
-        "--without",
-        rare=True,
-        metavar="L.H",
-        help="Silence heads: 3.1 or 4.0-3. Their output is 0.",
-        use="record",
-    ),
+    of_record(MODEL, "--without", rare=True, metavar="L.H", help="Silence heads: 3.1 or 4.0-3. Their output is 0."),
 ]
 Device = Annotated[
     str,

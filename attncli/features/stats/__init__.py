@@ -31,7 +31,7 @@ from attncli.corpus.texts import TextFormat
 from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, notify_sinks, open_part, stdin_is_piped
-from attncli.features.options import OUTPUT, TEXT, argument, choice, option
+from attncli.features.options import OUTPUT, TEXT, argument, choice, of_files, option
 from attncli.models.opening import Opening
 from attncli.record.display import model_name
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
@@ -81,11 +81,10 @@ class Stats(CorpusFeature):
         list[str] | None, argument("FILES", "Files, folders, patterns, addresses; - is stdin.", use="files")
     ] = None
     paragraphs: Annotated[
-        bool, option(TEXT, "--paragraphs", rare=True, help="A text goes on until an empty line.", use="files")
+        bool, of_files(TEXT, "--paragraphs", rare=True, help="A text goes on until an empty line.")
     ] = False
     jsonl: Annotated[
-        str | None,
-        option(TEXT, "--jsonl", metavar="FIELD", help="JSON lines, each with its text in FIELD.", use="files"),
+        str | None, of_files(TEXT, "--jsonl", metavar="FIELD", help="JSON lines, each with its text in FIELD.")
     ] = None
     field: corpora.Field = None
     skip_bad: corpora.SkipBad = False
@@ -94,14 +93,13 @@ class Stats(CorpusFeature):
     seed: corpora.Seed = 0
     stride: Annotated[
         int | None,
-        option(
+        of_files(
             TEXT,
             "--stride",
             rare=True,
             metavar="N",
             help="Tokens from one window to the next, in a text longer than the model reads.",
             show_default="side by side",
-            use="files",
         ),
     ] = None
     model: options.ModelName = "minilm"
