@@ -179,28 +179,20 @@ def placed_tokens(tokens: Tokens, places: Sequence[int] | None = None) -> dict[i
     return {place: (text, number, segment) for place, text, number, segment, padding in entries if not padding}
 
 
-def distance_bins(record: AttentionRecord) -> npt.NDArray[np.int64]:
-    """Return the bin of each distance, int `[query, key]`, below BINS.
-
-    Where the keys are of another text than the queries there is no distance, and all are in one bin.
-    """
-    shape = len(record.tokens), len(record.keys)
-    if record.key_tokens is not None:
-        return np.zeros(shape, dtype=np.int64)
-    distance = np.arange(shape[1]) - np.arange(shape[0])[:, None]
-    size = np.searchsorted(BORDERS, np.abs(distance)) + 1
-    return np.where(distance == 0, BINS // 2, BINS // 2 + np.sign(distance) * size)
-
-
 class WordPairs:
     """The pairs of tokens of a record that count: two different words, neither a sink nor punctuation.
 
-    bins: as `distance_bins` returns them.
+    bins: the bin of each distance, int `[query, key]`, below BINS. Where the keys are of another text than the queries
+    there is no distance, and all are in one bin.
     """
 
     def __init__(self, record: AttentionRecord) -> None:
         self.record = record
-        self.bins = distance_bins(record)
+        self.bins: npt.NDArray[np.int64] = np.zeros((len(record.tokens), len(record.keys)), dtype=np.int64)
+        if record.key_tokens is None:
+            distance = np.arange(len(record.keys)) - np.arange(len(record.tokens))[:, None]
+            size = np.searchsorted(BORDERS, np.abs(distance)) + 1
+            self.bins = np.where(distance == 0, BINS // 2, BINS // 2 + np.sign(distance) * size)
         queries, keys = word_places(record.tokens)[:, None], word_places(record.keys)
         if first_is_sink(record):
             queries[record.tokens.first] = keys[record.tokens.first] = NO_WORD

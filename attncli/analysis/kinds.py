@@ -141,16 +141,12 @@ class Judged(Brief):
     details: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
     @property
-    def labelled(self) -> Bools:
-        """The heads with this label, as far as other labels do not exclude it, bool `[layer, head]`."""
-        return np.all([measure.holds for measure in self.measures], axis=0)
-
-    @property
     def heads(self) -> list[tuple[int, int]]:
-        """The heads with this label as (layer, head), the largest score first."""
+        """The heads with this label as (layer, head), as far as other labels allow it, the largest score first."""
         if not self.measures:
             return []
-        found = [(int(layer), int(head)) for layer, head in np.argwhere(self.labelled)]
+        holds = np.all([measure.holds for measure in self.measures], axis=0)
+        found = [(int(layer), int(head)) for layer, head in np.argwhere(holds)]
         return sorted(found, key=lambda one: -self.measures[0].score[one])
 
 

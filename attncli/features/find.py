@@ -235,9 +235,11 @@ def _report(document: dict[str, Any], text: str | None, top: int) -> Report:
     """Report the first `top` heads as a table."""
     heads = document["heads"][:top]
     if "from" not in document:
-        parts: list[Part] = [_figure_table(document["by"], heads)]
+        columns = [Column("head"), Column(document["by"]), Column("spread"), Column("label", "name")]
+        rows = [[_name(one), f"{one['value']:.3f}", f"{one['spread']:.3f}", one["label"]] for one in heads]
+        parts: list[Part] = [Table(columns, rows)]
     else:
-        table = _edge_table(heads) if "query" in heads[0] else _mean_table(heads)
+        table = _edges_table(heads)
         sinks = [Sentence(SINKS_ARE)] if any(one["sinks"] for one in heads) else []
         parts = [table, Sentence(USUAL), *sinks]
     ends = [f'"{document["from"]}" to "{document["to"]}"'] if "from" in document else []
@@ -255,35 +257,25 @@ def _report(document: dict[str, Any], text: str | None, top: int) -> Report:
     )
 
 
-def _edge_table(heads: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the heads of one text, with the tokens of their edges."""
+def _edges_table(heads: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the heads of one text with the tokens of their edges; of several, in how many a sink gets the weight."""
     columns = [Column("head"), Column("weight"), Column("usual")]
-    columns += [Column(name, "name") for name in ("query", "key", "sink")]
+    alone = "query" in heads[0]
+    columns += [Column(name, "name") for name in ("query", "key", "sink")] if alone else []
+    columns += [] if alone else [Column("texts", leaves=1), Column("to a sink")]
     rows = []
     for one in heads:
-        ends = (f"{one[side]['index']} {visible(one[side]['shown'])}" for side in ("query", "key"))
-        rows.append([_name(one), *_weights(one), *ends, "a sink" if one["sinks"] else ""])
+        if alone:
+            ends = (f"{one[side]['index']} {visible(one[side]['shown'])}" for side in ("query", "key"))
+            more = [*ends, "a sink" if one["sinks"] else ""]
+        else:
+            more = [str(one["texts"]), str(one["sinks"] or "")]
+        rows.append([_name(one), f"{one['weight']:.3f}", f"{one['usual']:.3f}", *more])
     return Table(columns, rows)
-
-
-def _mean_table(heads: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the heads of several texts, and in how many of them the strongest weight goes to a sink."""
-    columns = [Column("head"), Column("weight"), Column("usual"), Column("texts", leaves=1), Column("to a sink")]
-    return Table(columns, [[_name(one), *_weights(one), str(one["texts"]), str(one["sinks"] or "")] for one in heads])
-
-
-def _figure_table(figure: str, heads: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the heads by a figure of statistics, with its spread between texts and their patterns."""
-    columns = [Column("head"), Column(figure), Column("spread"), Column("label", "name")]
-    return Table(columns, [[_name(one), f"{one['value']:.3f}", f"{one['spread']:.3f}", one["label"]] for one in heads])
 
 
 def _name(head: Mapping[str, Any]) -> str:
     return f"{head['layer']}.{head['head']}"
-
-
-def _weights(head: Mapping[str, Any]) -> tuple[str, str]:
-    return f"{head['weight']:.3f}", f"{head['usual']:.3f}"
 
 
 find = as_function(Find)

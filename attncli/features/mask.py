@@ -306,7 +306,13 @@ def _forgotten_padding(engine: "Engine", tokens: Tokens, padded: Tokens) -> Meas
     if engine.parts[0] == "decoder":
         raise RequestError("without the padding mask a decoder would see later tokens as well")
     found = difference(engine, engine.hidden_states(tokens), _real_states(engine, padded, "none"))
-    leaks = leak_to_padding(next(engine.attend_tokens([padded], Request(mask="none", which=engine.to_itself(None)))))
+    [record] = engine.attend_tokens([padded], Request(mask="none", which=engine.to_itself(None)))
+    real, padding = ~np.array(record.tokens.padding), np.array(record.keys.padding)
+    weights = record.weights[:, :, real][..., padding]  # [layer, head, real query, [PAD] key]
+    leaks = {
+        layer: float(leaked.sum(axis=-1, dtype=np.float64).mean())
+        for layer, leaked in zip(record.layers, weights, strict=True)
+    }
     note = "weight that leaks to [PAD], by layer " + ", ".join(f"{layer}: {leak:.3f}" for layer, leak in leaks.items())
     return found._replace(note=note, leaks=leaks)
 
@@ -490,16 +496,6 @@ def tolerance(engine: "Engine", largest: float) -> float:
     # In float64 transformers still computes the norms of Llama and the softmax of T5 in float32.
     single = engine.name == "transformers" and engine.dtype_name == "float64"
     return TOLERANCES["float32" if single else engine.dtype_name].hidden * max(1.0, largest / LARGE)
-
-
-def leak_to_padding(record: AttentionRecord) -> dict[int, float]:
-    """Return the share of real tokens' weight that goes to [PAD], by layer: mean over heads and queries."""
-    real, padding = ~np.array(record.tokens.padding), np.array(record.keys.padding)
-    weights = record.weights[:, :, real][..., padding]  # [layer, head, real query, [PAD] key]
-    return {
-        layer: float(leaked.sum(axis=-1, dtype=np.float64).mean())
-        for layer, leaked in zip(record.layers, weights, strict=True)
-    }
 
 
 # --- windows ----------------------------------------------------------------------------------------------

@@ -366,22 +366,18 @@ def _maps(found: PatchResult, panels: list[Panel]) -> Part:
 def _table(found: PatchResult, top: int) -> Table:
     """Return a row per part; below, all parts together, and the first text's own outputs as a check."""
     places = np.ndindex(*found.effects.shape) if found.by == "layer" else largest_first(found.effects)[:top]
-    rows = [
-        (_part_name(found, *place), signed(found.shares[place]), signed(found.control_shares[place]))
-        for place in places
-    ]
+    rows = []
+    for row, column in places:
+        name = f"layer {found.layers[row]}"
+        if found.by == "head":
+            name = f"{found.layers[row]}.{found.heads[column]}"
+        elif found.by == "token":
+            name += f", {_token_pair(found, column)}"
+        rows.append((name, signed(found.shares[row, column]), signed(found.control_shares[row, column])))
     control = float(found.together_controls.mean()) / found.difference
     rows.append(("all of these at once", signed(found.together / found.difference), signed(control)))
     rows.append(("the first text's own", three_digits(abs(found.itself / found.difference)), ""))
     return Table([Column("patched"), Column("share"), Column("control")], rows)
-
-
-def _part_name(found: PatchResult, row: int, column: int) -> str:
-    """Return the name of the part at a place of `effects`."""
-    layer = found.layers[row]
-    if found.by == "head":
-        return f"{layer}.{found.heads[column]}"
-    return f"layer {layer}" if found.by == "layer" else f"layer {layer}, {_token_pair(found, column)}"
 
 
 def _token_pair(found: PatchResult, place: int) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import webbrowser
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -71,6 +71,7 @@ class View(RecordFeature):
     def report(self, progress: Progress = silent) -> Report:
         from attncli.analysis.edges import with_usual
         from attncli.page import Start, document, save_page
+        from attncli.page.document import vectors_size
 
         start = Start(self.start, self.query, self.segments, not self.no_special, self.words, self.threshold)
         source = self.source(grouping=Grouping(self.tokens, stretches=True), vectors=self.vectors)
@@ -99,7 +100,12 @@ class View(RecordFeature):
         def save(path: Path) -> None:
             """Save the page and say how large it is; open it in the browser where that was asked for."""
             save_page(page, path)
-            notify(f"{path} takes {len(page) / 1e6:.1f} MB{_size_of_vectors(records, page)}")
+            vectors = "without q and k"
+            kept = [record.vectors for record in records if record.vectors is not None]
+            if kept:
+                heads = f"{len(kept[0].heads)} head{'s' if len(kept[0].heads) > 1 else ''}"
+                vectors = f"of which q and k of {heads} {vectors_size(page) / 1e6:.1f} MB (--vectors)"
+            notify(f"{path} takes {len(page) / 1e6:.1f} MB, {vectors}")
             if self.open_it and not webbrowser.open(path.resolve().as_uri()):
                 notify(f"no browser could be opened: open {path} yourself")
 
@@ -154,14 +160,3 @@ def _advice(source: Source, record: AttentionRecord) -> str:
     if record.measure != "weight":
         return advice.NORMS
     return advice.VIEW if tapped(source.engine) is not None else advice.OTHER_ENGINE
-
-
-def _size_of_vectors(records: Iterable[AttentionRecord], page: str) -> str:
-    """Say how much of the page q and k of the records take."""
-    from attncli.page.document import vectors_size
-
-    kept = [record.vectors for record in records if record.vectors is not None]
-    if not kept:
-        return ", without q and k"
-    heads, size = len(kept[0].heads), vectors_size(page)
-    return f", of which q and k of {heads} head{'s' if heads > 1 else ''} {size / 1e6:.1f} MB (--vectors)"

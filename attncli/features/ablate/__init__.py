@@ -417,11 +417,21 @@ class Silencing:
         effects: of these sets `[way, set]`; slopes: at the gates of heads `[layer, head]`, NaN where there are none;
         value: without a change.
         """
-        effects = np.array([_effects_of(question, way, other, self.sets) for way in self.ways])
+        from attncli.effects.change import put, silence
+
+        effects, tokens = [], max(len(text.tokens) for text in question.texts)
+        for way in self.ways:
+            if way == "zero":
+                changes = [silence(some) for some in self.sets]
+            else:
+                assert other is not None
+                sources = [other.means] if way == "mean" else [other.draw(tokens, draw) for draw in range(DRAWS)]
+                changes = [put(some, source) for some in self.sets for source in sources]
+            effects.append(question.effects(changes).reshape(len(self.sets), -1).mean(axis=1))
         slopes = importance(question, self.layers, self.heads)
         if slopes is None:
             slopes = np.full((len(self.layers), len(self.heads)), np.nan)
-        return Rows.of(question, effects=effects, slopes=slopes, value=question.value)
+        return Rows.of(question, effects=np.array(effects), slopes=slopes, value=question.value)
 
     def ablation(self, info: ModelInfo, mask: str, texts: Rows) -> Ablation:
         """Return the result of at least one text, without curves."""
@@ -443,20 +453,6 @@ def mean_slope(slopes: Doubles) -> Doubles | None:
     """Return the mean over texts of `[text, layer, head]`; None where they have no slopes."""
     there = slopes[~np.isnan(slopes).all(axis=(1, 2))]
     return np.mean(there, axis=0) if len(there) else None
-
-
-def _effects_of(question: "Question", way: str, other: "Reference | None", sets: "Sequence[Sequence[Head]]") -> Doubles:
-    """Measure the effect of each set of heads together, `[set]`."""
-    from attncli.effects.change import put, silence
-
-    if way == "zero":
-        changes = [silence(some) for some in sets]
-    else:
-        assert other is not None
-        tokens = max(len(text.tokens) for text in question.texts)
-        sources = [other.means] if way == "mean" else [other.draw(tokens, draw) for draw in range(DRAWS)]
-        changes = [put(some, source) for some in sets for source in sources]
-    return question.effects(changes).reshape(len(sets), -1).mean(axis=1)
 
 
 def importance(question: "Question", layers: Sequence[int], heads: Sequence[int]) -> Doubles | None:

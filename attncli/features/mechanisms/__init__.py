@@ -296,7 +296,11 @@ def _report(found: Measured, everything: bool = False, costs: Sequence[Part] = (
             parts += [_variants(found.variants, found.temperature), Sentence(FIGURES)]
             parts += [_designs(found.own, found.designs), Sentence(CONTROLS)] if found.designs else []
         else:
-            parts += [_verdicts(found.claims), Sentence(MORE)]
+            rows: list[list[str | Cell]] = [
+                [Cell("yes") if claim.holds else Cell("NO", "wrong"), claim.statement.partition(": ")[0]]
+                for claim in found.claims
+            ]
+            parts += [Table([Column("holds here"), Column("claim", "prose")], rows), Sentence(MORE)]
         parts += [] if found.projections else [Sentence(LEFT_OUT)]
     return Report(title, parts, found.document, _rows, picture, next=NextCommand("explain", {}))
 
@@ -319,19 +323,14 @@ def _axes(record: AttentionRecord) -> tuple[Axis, Axis]:
 def _captions(found: Measured) -> list[str]:
     """Say which score is the head's own, and where untrained parameters come from."""
     untrained = f"untrained: parameters that the model never learned, drawn from seed {found.seed}"
-    if not _has_own_score(found.record):
-        return [untrained]
+    vectors = found.record.vectors
+    if vectors is not None:
+        off = abs(float(vectors.scale[0]) * vectors.query.shape[-1] ** 0.5 - 1)
+        if vectors.terms or not off < ROUNDING:  # its own score is not q·k / √d_k, or has something added to it
+            return [untrained]
     softmax = "its softmax" if found.temperature == 1 else "its softmax at T = 1"
     sink = ", except for its sink" if found.record.sinks else ""
     return [f"{OWN_SCORE} is the head's own score, and {softmax} is the head's own map{sink}", untrained]
-
-
-def _has_own_score(record: AttentionRecord) -> bool:
-    """Return whether a head's own score is OWN_SCORE: q·k / √d_k, to which nothing is added."""
-    vectors = record.vectors
-    if vectors is None:
-        return True
-    return not vectors.terms and abs(float(vectors.scale[0]) * vectors.query.shape[-1] ** 0.5 - 1) < ROUNDING
 
 
 def _by_score(variants: "Sequence[Variant]") -> "list[list[Variant]]":
@@ -484,14 +483,6 @@ def _harm(moved: "Moved") -> tuple[str, str]:
 
 
 # --- claims ---------------------------------------------------------------------------------------------
-
-
-def _verdicts(claims: "Sequence[Claim]") -> Table:
-    """Return the verdict on each claim."""
-    rows: list[list[str | Cell]] = [
-        [Cell("yes") if claim.holds else Cell("NO", "wrong"), claim.statement.partition(": ")[0]] for claim in claims
-    ]
-    return Table([Column("holds here"), Column("claim", "prose")], rows)
 
 
 def _claims(claims: "Sequence[Claim]") -> Table:

@@ -47,7 +47,17 @@ NEGLIGIBLE = 1e-6  # change of a number that rounding explains
 def importances(question: Question) -> dict[str, Doubles]:
     """Return `[token]` of the first text by method, without the methods that this number does not have."""
     text, rows = question.texts[0], find_read_places(question)
-    found = {name: made_of[rows].mean(axis=0) for name, made_of in _by_maps(text).items()}
+    layers = text.model.select_layers("all")
+    [weights] = text.model.attend_tokens([text.tokens], Request(layers, "all", text.mask))
+    maps = {"attention": mean_maps(weights)[-1]}
+    with suppress(RequestError):  # some networks of transformers change heads before the output projection
+        [norms] = text.model.attend_tokens([text.tokens], Request(layers[-1:], "all", text.mask, measure="norm"))
+        maps["norms"] = mean_maps(norms)[-1]
+    if len(layers) == text.model.layers:
+        maps["rollout"] = rollout(residual_steps(weights))[-1]
+    if isinstance(text.model.network, Network):  # whose norms and residual connections are known
+        maps["ALTI"] = alti(text)[-1]
+    found = {name: one[rows].mean(axis=0) for name, one in maps.items()}
     if question.kind == "distance":  # has slopes, but no gradient
         found[GRADIENT] = input_slopes(text)
     elif question.kind != "divergence":  # is flat without a change
@@ -72,21 +82,6 @@ def find_read_places(question: Question) -> list[int]:
             moved = (question([copies, *(other.last for other in others)]) - question.value).abs()
             found += [place for place, by in zip(some, moved, strict=True) if by > least]
     return found or list(range(count))
-
-
-def _by_maps(text: Unchanged) -> dict[str, Doubles]:
-    """Return `[token of the last layer, input token]` by method."""
-    layers = text.model.select_layers("all")
-    [weights] = text.model.attend_tokens([text.tokens], Request(layers, "all", text.mask))
-    found = {"attention": mean_maps(weights)[-1]}
-    with suppress(RequestError):  # some networks of transformers change heads before the output projection
-        [norms] = text.model.attend_tokens([text.tokens], Request(layers[-1:], "all", text.mask, measure="norm"))
-        found["norms"] = mean_maps(norms)[-1]
-    if len(layers) == text.model.layers:
-        found["rollout"] = rollout(residual_steps(weights))[-1]
-    if isinstance(text.model.network, Network):  # whose norms and residual connections are known
-        found["ALTI"] = alti(text)[-1]
-    return found
 
 
 def draw_rankings(count: int, rankings: int, seed: int) -> Doubles:
