@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from attncli.models.transformers_peer import Reference
     from attncli.report.canvas import Canvas
 
-NOT_A_NUMBER = Cell("NaN", "wrong")
-
 
 @dataclass(eq=False)
 class Compare(Feature):
@@ -261,16 +259,8 @@ def _layers(document: dict[str, Any]) -> Table:
 
 def _errors(rounding: dict[str, Any]) -> list[Cell]:
     """Return the sizes of errors, compared with those of the other program, and how far off the scores' scale is."""
-    scale, allowed = rounding["scale"], rounding["scale_allowed"]
-    found = [
-        (None if error is None else f"{error:.2f}x", error, rounding["allowed"])
-        for error in (rounding["weights"], rounding["hidden"])
-    ]
-    found.append((None if scale is None else f"{scale:+.1%}", scale, allowed))
-    return [
-        NOT_A_NUMBER if text is None else Cell(text, "" if most is None or abs(value) <= most else "wrong")
-        for text, value, most in found
-    ]
+    found = [_marked(rounding[name], rounding["allowed"], "{:.2f}x") for name in ("weights", "hidden")]
+    return [*found, _marked(rounding["scale"], rounding["scale_allowed"], "{:+.1%}")]
 
 
 def _ways(document: dict[str, Any]) -> Table:
@@ -286,10 +276,15 @@ def _ways(document: dict[str, Any]) -> Table:
 
 
 def _difference(difference: float | None, allowed: float) -> Cell:
-    """Return a difference with two digits; null stands for NaN."""
-    if difference is None:
-        return NOT_A_NUMBER
-    return Cell(f"{difference:.1e}" if difference else "0", "" if difference <= allowed else "wrong")
+    """Return a difference with two digits."""
+    return _marked(difference, allowed, "{:.1e}" if difference else "0")
+
+
+def _marked(number: float | None, allowed: float | None, form: str) -> Cell:
+    """Return a number, marked where it is past what is allowed; null stands for NaN, and for no limit."""
+    if number is None:
+        return Cell("NaN", "wrong")
+    return Cell(form.format(number), "" if allowed is None or abs(number) <= allowed else "wrong")
 
 
 def _percent(part: float) -> str:
