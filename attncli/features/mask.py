@@ -664,18 +664,15 @@ def _report(found: Sequence[Masked], model: Mapping[str, Any], heads_chosen: boo
 def _maps(found: Masked, heads: Sequence[tuple[int, int]]) -> Maps:
     """Return a row of maps for each head, one under each mask."""
     axis = Axis("query", found.tokens.shown, special=found.tokens.special)
-    return Maps(
+    panels = [
         [
-            [
-                Panel(CAPTIONS[name], drawn_map(record, layer, head), _hidden_keys(record, layer))
-                for name, record in found.records.items()
-            ]
-            for layer, head in heads
-        ],
-        axis,
-        replace(axis, name="key"),
-        headings=[f"layer {layer} head {head}" for layer, head in heads],
-    )
+            Panel(CAPTIONS[name], drawn_map(record, layer, head), _hidden_keys(record, layer))
+            for name, record in found.records.items()
+        ]
+        for layer, head in heads
+    ]
+    headings = [f"layer {layer} head {head}" for layer, head in heads]
+    return Maps(panels, axis, replace(axis, name="key"), headings=headings)
 
 
 def _hidden_keys(record: AttentionRecord, layer: int) -> str:

@@ -330,12 +330,12 @@ def _report(found: PatchResult, top: int, texts: dict[str, str]) -> Report:
     outputs = f"{found.answer.about}: {found.answer.value:.4g} for the first text, {found.other:.4g} for the second"
     whose = "" if len(found.heads) == found.model.heads else f" (heads {number_list(found.heads)})"
     patched = f"{PARTS[found.by]}{whose}, from the second text's run into the first's, each by itself"
-    captions: list[Part] = [Sentence(patched, caption=True), Sentence(SHARE, caption=True)]
     maps = _maps(found, [Panel("second text", found.shares), Panel("control", found.control_shares)])
     return Report(
         [model_name(found.model.full_name), outputs, f"mask {found.answer.mask}"],
         [
-            *captions,
+            Sentence(patched, caption=True),
+            Sentence(SHARE, caption=True),
             *([] if found.by == "layer" else [_maps(found, [Panel("share", found.shares)])]),
             _table(found, top),
             Sentence(CONTROL),
@@ -352,15 +352,12 @@ def _maps(found: PatchResult, panels: list[Panel]) -> Part:
     most = float(np.abs(found.shares).max()) or None
     if found.by == "head":
         return HeadGrid(panels, found.layers, found.heads, "share", signed=True, most=most)
-    across = {
-        "layer": Axis("head", ["all heads"]),
-        "token": Axis(
-            "token", [_token_pair(found, place) for place in range(len(found.tokens))], range(len(found.tokens))
-        ),
-    }
+    across, places = Axis("head", ["all heads"]), range(len(found.tokens))
+    if found.by == "token":
+        across = Axis("token", [_token_pair(found, place) for place in places], places)
     wide = len(str(max(found.layers)))
     rows = Axis("layer", [f"layer {layer:>{wide}}" for layer in found.layers])
-    return Maps([panels], rows, across[found.by], scale="share", signed=True, most=most)
+    return Maps([panels], rows, across, scale="share", signed=True, most=most)
 
 
 def _table(found: PatchResult, top: int) -> Table:

@@ -178,15 +178,12 @@ def _tree_table(document: dict[str, Any]) -> Table:
 
 def title_of(document: dict[str, Any], folders: bool = True) -> list[str]:
     """Return the pieces of the title; folders: whether those of the treebanks' files are named."""
-    chosen, test = (
-        one and {**one, "path": one["path"] if folders else PurePath(one["path"]).name}
-        for one in (document["treebank"], document["test"])
-    )
+    test = document["test"]
     return [
         model_shown(document["model"]),
         *([f"{document['kind']} attention"] if "kind" in document else []),
-        f"heads chosen on {_sentences(chosen)}",
-        *([] if test is None else [f"measured on {_sentences(test)}"]),
+        f"heads chosen on {_sentences(document['treebank'], folders)}",
+        *([] if test is None else [f"measured on {_sentences(test, folders)}"]),
         *(["PARTIAL"] if document["partial"] else []),
     ]
 
@@ -204,9 +201,9 @@ def explain_verdicts(document: dict[str, Any]) -> list[str]:
     ]
 
 
-def _sentences(treebank: dict[str, Any]) -> str:
-    count = treebank["sentences"]
-    return f"{count} {'sentence' if count == 1 else 'sentences'} of {printable(treebank['path'])}"
+def _sentences(treebank: dict[str, Any], folders: bool) -> str:
+    count, path = treebank["sentences"], treebank["path"] if folders else PurePath(treebank["path"]).name
+    return f"{count} {'sentence' if count == 1 else 'sentences'} of {printable(path)}"
 
 
 def percent(share: float | None) -> str:
