@@ -62,7 +62,7 @@ def test_where_an_output_reads_one_token_through_one_head_the_maps_beat_random_r
     assert found.as_good.min() == 1 / 5040  # itself, of 10 · 9 · C(8, 3) orders of 1, 2 and 5 tokens
     for erased in found.erased:
         for name, score in (("comprehensiveness", 1.0), ("sufficiency", 0.0)):
-            normalised = erased.normalised(name)
+            normalised = erased.scores.get(f"normalised_{name}")
             assert normalised is not None and normalised[found.methods.index("attention")] == pytest.approx(
                 score, abs=0.01
             )

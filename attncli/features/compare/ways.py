@@ -520,7 +520,10 @@ def grouped(both: BesideEager, grouping: Grouping) -> float:
 def cuts(both: BesideEager) -> float:
     """Hide edges of one head, in the first layer and in the last one, side by side, as `cut` does."""
     text, heads = both.plain[0], both.model.heads
-    unchanged, edges = Unchanged.of(both.model, text, both.mask), edges_to_cut(both, text)
+    unchanged = Unchanged.of(both.model, text, both.mask)
+    # weight goes along these edges: from the last query to all keys that it sees but one
+    seen = (both.weights(text)[0].amax(dim=0)[-1] > 0).nonzero()[:, 0].tolist()
+    edges = [(len(text) - 1, key) for key in seen[:-1]]
     cut_heads = [(both.layers[0], heads - 1), (both.layers[-1], heads // 2)]
     made = unchanged.copies(0, [Hide([head], edges) for head in cut_heads])
     with torch.inference_mode():
@@ -539,12 +542,6 @@ def ablations(both: BesideEager) -> float:
     with torch.inference_mode():
         expected = [theirs_put(both, text, head, vector) for head in put_heads]
     return worst(map(difference, made, expected))
-
-
-def edges_to_cut(both: BesideEager, text: Tokens) -> list[Edge]:
-    """Return edges that weight goes along: from the last query to all keys that it sees but one."""
-    seen = (both.weights(text)[0].amax(dim=0)[-1] > 0).nonzero()[:, 0].tolist()
-    return [(len(text) - 1, key) for key in seen[:-1]]
 
 
 def theirs_cut(both: BesideEager, text: Tokens, head: Head, edges: list[Edge]) -> Tensor:

@@ -179,18 +179,14 @@ class Erased(Brief):
     aopc: Mapping[str, Doubles]
     limits: Mapping[str, tuple[float, float]]
 
-    def normalised(self, measure: str) -> Doubles | None:
-        """Return (AOPC - least) / (most - least), `[ranking]`; None where there are no limits or they are equal."""
-        if measure not in self.limits:
-            return None
-        least, most = self.limits[measure]
-        return (self.aopc[measure] - least) / (most - least) if most > least else None
-
     @property
     def scores(self) -> dict[str, Doubles]:
-        """The scores of rankings, `[ranking]` each."""
-        normal = {f"normalised_{name}": self.normalised(name) for name in MEASURES}
-        return dict(self.aopc) | {name: found for name, found in normal.items() if found is not None}
+        """The scores of rankings, `[ranking]` each; normalised where limits differ: (AOPC - least) / (most - least)."""
+        scores = dict(self.aopc)
+        for name, (least, most) in self.limits.items():
+            if most > least:
+                scores[f"normalised_{name}"] = (self.aopc[name] - least) / (most - least)
+        return scores
 
 
 @dataclass(frozen=True)
