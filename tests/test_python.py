@@ -15,7 +15,6 @@ import attncli
 from attncli import RequestError
 from attncli.effects.question import Asking
 from attncli.features.similar import cosines
-from attncli.features.trust import Controls
 from attncli.record import Request
 
 A, B = "The cat sat on the mat.", "A cat is sitting on a rug."
@@ -62,10 +61,8 @@ def test_keywords_ask_what_an_asking_does(minilm):
 @pytest.mark.slow
 def test_trust_takes_its_controls_by_name(minilm):
     by_name = attncli.trust(minilm, "The cat sat.", permutations=2, rankings=120, seed=3)
-    assert by_name.document() == attncli.trust(minilm, "The cat sat.", controls=Controls(2, 120, None, 3)).document()
+    assert by_name.document()["permutations"] == 2 and by_name.random == 120
     assert repr(by_name).startswith("<TrustResult of minilm: ")
-    with pytest.raises(TypeError, match="give one of both"):
-        attncli.trust(minilm, "The cat sat.", controls=Controls(2, 120), seed=3)
 
 
 def test_ways_are_names_too(minilm):

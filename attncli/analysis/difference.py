@@ -76,5 +76,4 @@ def common(what: str, first: list[int], second: list[int]) -> list[int]:
 
 def counted_in_either(first: AttentionRecord, second: AttentionRecord, layer: int) -> Bools:
     """Return the queries that count in a layer of one or the other, bool `[query]`."""
-    either: Bools = counted_queries(first, layer) | counted_queries(second, layer)
-    return either
+    return counted_queries(first, layer) | counted_queries(second, layer)

@@ -140,7 +140,13 @@ class Usual:
 
 def with_usual(record: AttentionRecord, others: Usual | None) -> AttentionRecord:
     """Return a record that holds the usual weights of its heads over other texts, without its own text."""
-    each = [one for one in (others.each if others else ()) if not has_tokens(one, record)]
+    own = tokens_of_record(record)
+    length = len(own) if record.part is None else record.part.tokens
+    each = [
+        one
+        for one in (others.each if others else ())
+        if len(one.tokens) != length or not own.items() <= one.tokens.items()  # else it is this text, or its whole
+    ]
     if not each:
         return record
     over = Usual(each)
@@ -173,35 +179,20 @@ def placed_tokens(tokens: Tokens, places: Sequence[int] | None = None) -> dict[i
     return {place: (text, number, segment) for place, text, number, segment, padding in entries if not padding}
 
 
-def has_tokens(text: TextSums, record: AttentionRecord) -> bool:
-    """Return whether a record is of this text, or of some of its tokens."""
-    there, part = tokens_of_record(record), record.part
-    length = len(there) if part is None else part.tokens
-    return length == len(text.tokens) and there.items() <= text.tokens.items()
-
-
-def distance_bins(record: AttentionRecord) -> npt.NDArray[np.int64]:
-    """Return the bin of each distance, int `[query, key]`, below BINS.
-
-    Where the keys are of another text than the queries there is no distance, and all are in one bin.
-    """
-    shape = len(record.tokens), len(record.keys)
-    if record.key_tokens is not None:
-        return np.zeros(shape, dtype=np.int64)
-    distance = np.arange(shape[1]) - np.arange(shape[0])[:, None]
-    size = np.searchsorted(BORDERS, np.abs(distance)) + 1
-    return np.where(distance == 0, BINS // 2, BINS // 2 + np.sign(distance) * size)
-
-
 class WordPairs:
     """The pairs of tokens of a record that count: two different words, neither a sink nor punctuation.
 
-    bins: as `distance_bins` returns them.
+    bins: the bin of each distance, int `[query, key]`, below BINS. Where the keys are of another text than the queries
+    there is no distance, and all are in one bin.
     """
 
     def __init__(self, record: AttentionRecord) -> None:
         self.record = record
-        self.bins = distance_bins(record)
+        self.bins: npt.NDArray[np.int64] = np.zeros((len(record.tokens), len(record.keys)), dtype=np.int64)
+        if record.key_tokens is None:
+            distance = np.arange(len(record.keys)) - np.arange(len(record.tokens))[:, None]
+            size = np.searchsorted(BORDERS, np.abs(distance)) + 1
+            self.bins = np.where(distance == 0, BINS // 2, BINS // 2 + np.sign(distance) * size)
         queries, keys = word_places(record.tokens)[:, None], word_places(record.keys)
         if first_is_sink(record):
             queries[record.tokens.first] = keys[record.tokens.first] = NO_WORD
@@ -225,16 +216,14 @@ class WordPairs:
         sums = np.where(few, sums.sum(axis=-1, keepdims=True), sums)
         counts = np.where(few, counts.sum(), counts)
         at_distance = (sums[:, self.bins] - weights) / np.maximum(counts[self.bins] - 1, 1)
-        usual: Doubles = np.maximum(at_distance, others_give(weights, allowed))
-        return usual
+        return np.maximum(at_distance, others_give(weights, allowed))
 
 
 def others_give(weights: Floats, counted: Bools) -> Floats:
     """Return the mean weight that a key gets from the other queries, `[head, query, key]`. counted: `[query, key]`."""
     real = np.where(counted, weights, 0.0)
     others = np.maximum(counted.sum(axis=0) - counted.astype(int), 1)
-    mean: Floats = (real.sum(axis=1, keepdims=True) - real) / others
-    return mean
+    return (real.sum(axis=1, keepdims=True) - real) / others
 
 
 def edges(record: AttentionRecord, over: Usual) -> list[list[Edge]]:
@@ -376,3 +365,47 @@ def by_content(record: AttentionRecord) -> list[tuple[int, int]]:
     ranks = ranking([strongest_edges(record, Usual.of_text(record), content=True)], content=True)
     first = [(rank.layer, rank.head) for rank in ranks]
     return list(dict.fromkeys([*first, *((layer, head) for layer in record.layers for head in record.heads)]))
+
+
+# --- the tokens that a model wrote ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WrittenToken:
+    """A token that a model wrote.
+
+    query: the row that it was chosen from. likely: the most likely tokens there with their probabilities, the best
+    first. probability: its own, if it is one of them. edges: of its row, those far above their usual weight, the
+    farthest above first.
+    """
+
+    query: int
+    likely: dict[str, float]
+    probability: float | None
+    edges: Sequence[Edge]
+
+    @property
+    def place(self) -> int:
+        """Return its place in the text."""
+        return self.query + 1
+
+
+def written_tokens(record: AttentionRecord, found: Sequence[Sequence[Edge]]) -> list[WrittenToken]:
+    """Return the tokens that the model wrote, in order. found: the strong edges of each head."""
+    assert record.written is not None
+    of_rows: dict[int, list[Edge]] = defaultdict(list)
+    for of_head in found:
+        for edge in of_head:
+            of_rows[edge.query].append(edge)
+    likely: dict[int, dict[str, float]] = defaultdict(dict)
+    for answer in record.prediction.answers if record.prediction is not None else ():
+        if answer.start is not None and answer.probability is not None:
+            likely[answer.start].setdefault(answer.label, answer.probability)
+    tokens = []
+    for place in range(record.written, len(record.tokens)):
+        query = place - 1
+        probability = likely[query].get(record.tokens.shown[place])
+        tokens.append(
+            WrittenToken(query, likely[query], probability, sorted(of_rows[query], key=lambda edge: -edge.above))
+        )
+    return tokens

@@ -141,17 +141,12 @@ class Judged(Brief):
     details: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
     @property
-    def labelled(self) -> Bools:
-        """The heads with this label, as far as other labels do not exclude it, bool `[layer, head]`."""
-        found: Bools = np.all([measure.holds for measure in self.measures], axis=0)
-        return found
-
-    @property
     def heads(self) -> list[tuple[int, int]]:
-        """The heads with this label as (layer, head), the largest score first."""
+        """The heads with this label as (layer, head), as far as other labels allow it, the largest score first."""
         if not self.measures:
             return []
-        found = [(int(layer), int(head)) for layer, head in np.argwhere(self.labelled)]
+        holds = np.all([measure.holds for measure in self.measures], axis=0)
+        found = [(int(layer), int(head)) for layer, head in np.argwhere(holds)]
         return sorted(found, key=lambda one: -self.measures[0].score[one])
 
 
@@ -173,8 +168,7 @@ DISTANCES = (*range(-8, -1), *range(2, 9))  # of the kind "offset"
 def mean_at(maps: Doubles | Floats, queries: Sequence[int], shift: int) -> Doubles:
     """Return the mean weight from these queries to the keys `shift` places on, `[..., query, key]` -> `[...]`."""
     places = np.asarray(queries)
-    found: Doubles = maps[..., places, places + shift].mean(axis=-1, dtype=np.float64)
-    return found
+    return maps[..., places, places + shift].mean(axis=-1, dtype=np.float64)
 
 
 def offset_samples(profile: Doubles) -> tuple[Doubles, Doubles]:
@@ -207,8 +201,7 @@ def taken(weights: Doubles | Floats, counted: Bools) -> Doubles:
     no query counts for has 0.
     """
     number = np.maximum(counted.sum(axis=-2), 1)[:, None]
-    found: Doubles = (weights * counted[:, None]).sum(axis=-2, dtype=np.float64) / number
-    return found
+    return (weights * counted[:, None]).sum(axis=-2, dtype=np.float64) / number
 
 
 # --- the cache ------------------------------------------------------------------------------------------

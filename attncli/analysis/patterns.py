@@ -96,8 +96,7 @@ def entropy(weights: Floats) -> Doubles:
     """Return H = -Σ_key w ln w, in nats, with 0 ln 0 = 0. `[..., query, key]` -> `[..., query]`."""
     wide = weights.astype(np.float64)
     logs = np.log(wide, out=np.zeros_like(wide), where=wide > 0)
-    result: Doubles = np.abs((wide * logs).sum(axis=-1))
-    return result
+    return np.abs((wide * logs).sum(axis=-1))
 
 
 def total_variation(weights: Floats, other: Floats, sinks: bool = False) -> Doubles:
@@ -115,8 +114,7 @@ def counted_queries(record: AttentionRecord, layer: int) -> Bools:
 
     layer: its number in the model.
     """
-    queries: Bools = ~np.array(record.tokens.padding) & record.mask_of(layer).any(axis=1)
-    return queries
+    return ~np.array(record.tokens.padding) & record.mask_of(layer).any(axis=1)
 
 
 def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:

@@ -19,8 +19,7 @@ def mean_maps(record: AttentionRecord) -> Doubles:
     """
     means = record.weights.mean(axis=1, dtype=np.float64)
     sums = means.sum(axis=-1, keepdims=True)
-    shares: Doubles = np.divide(means, sums, out=np.zeros_like(means), where=sums > 0)
-    return shares
+    return np.divide(means, sums, out=np.zeros_like(means), where=sums > 0)
 
 
 def residual_steps(record: AttentionRecord) -> Doubles:
@@ -43,8 +42,7 @@ def residual_steps(record: AttentionRecord) -> Doubles:
         )
     means, own = mean_maps(record), np.eye(len(record.tokens))
     nowhere = means.sum(axis=-1, keepdims=True) == 0
-    steps: Doubles = np.where(nowhere, own, 0.5 * means + 0.5 * own)
-    return steps
+    return np.where(nowhere, own, 0.5 * means + 0.5 * own)
 
 
 def rollout(steps: Doubles) -> Doubles:

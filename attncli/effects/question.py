@@ -297,20 +297,15 @@ class Divergence(Predicted):
     def of_left(self, left: Sequence[Left], *others: Tensor) -> Tensor:
         text, found = self.texts[0], []
         for one in left:
-            places = None if self.places is None else [place for place in self.places if place in one.places]
+            places, before = None, self.before
+            if self.places is not None:
+                places = [place for place in self.places if place in one.places]
+                before = before[:, [self.places.index(place) for place in places]]
+            elif self.output.kind == "span":  # over the tokens that are left
+                before = (before[:, list(one.places)] if one.deleted else before).log_softmax(dim=1)
             after = _log_probabilities(self.output, _logits_of(self.output, [one], text.tokens.spoken, places))
-            found.append(_kl_divergence(self.before_at(one, places), after))
+            found.append(_kl_divergence(before, after))
         return torch.cat(found)
-
-    def before_at(self, left: Left, places: Sequence[int] | None) -> Tensor:
-        """Return the prediction before, at these places, or, for a span, over the tokens that are left."""
-        if places is not None:
-            assert self.places is not None
-            return self.before[:, [self.places.index(place) for place in places]]
-        if self.output.kind != "span":
-            return self.before
-        before = self.before[:, list(left.places)] if left.deleted else self.before
-        return before.log_softmax(dim=1)
 
 
 def _label_name(text: Unchanged, output: Output, label: int) -> str:

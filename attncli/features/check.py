@@ -18,9 +18,10 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, quoted
 from attncli.base.progress import Progress, silent
-from attncli.features import completion, options
+from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import notify, read_inputs
+from attncli.features.options import MORE, SELECTION, argument, choice, option
 from attncli.report import Axis, Column, Maps, Panel, Part, Report, Sentence, Table
 from attncli.report.parts import Cell
 
@@ -56,58 +57,35 @@ class Check(Feature):
     group = "Understand"
     saves: ClassVar[tuple[str, ...]] = ()
 
-    what: Annotated[str | None, options.argument("WHAT", "FILE.py:NAME, MODULE:NAME or transformers:TYPE.")] = None
-    text: Annotated[str | None, options.argument("TEXT", "With -m: the sentence. Without it: a sample.")] = None
+    what: Annotated[str | None, argument("WHAT", "FILE.py:NAME, MODULE:NAME or transformers:TYPE.")] = None
+    text: Annotated[str | None, argument("TEXT", "With -m: the sentence. Without it: a sample.")] = None
     means: Annotated[
-        choices.MaskMeans | None,
-        options.choice(options.SELECTION, choices.MaskMeans, "--mask-means", help="The meaning of True: "),
+        choices.MaskMeans | None, choice(SELECTION, choices.MaskMeans, "--mask-means", help="The meaning of True: ")
     ] = None
     layout: Annotated[
         str | None,
-        options.option(
-            options.SELECTION, "--layout", metavar="DIMS", help='The dimensions of arrays, as "batch token head d".'
-        ),
+        option(SELECTION, "--layout", metavar="DIMS", help='The dimensions of arrays, as "batch token head d".'),
     ] = None
     map: Annotated[
         list[str] | None,
-        options.option(
-            options.SELECTION, "--map", metavar="NAME=ROLE", help="W_q=query, src=x, ...; may be given again."
-        ),
+        option(SELECTION, "--map", metavar="NAME=ROLE", help="W_q=query, src=x, ...; may be given again."),
     ] = None
     give: Annotated[
         list[str] | None,
-        options.option(
-            options.SELECTION, "--give", metavar="NAME=VALUE", help="For its constructor; may be given again."
-        ),
+        option(SELECTION, "--give", metavar="NAME=VALUE", help="For its constructor; may be given again."),
     ] = None
     nowhere: Annotated[
         choices.Nowhere,
-        options.choice(
-            options.SELECTION, choices.Nowhere, "--nowhere", rare=True, help="A query that may see nothing gives: "
-        ),
+        choice(SELECTION, choices.Nowhere, "--nowhere", rare=True, help="A query that may see nothing gives: "),
     ] = "any"
-    model: Annotated[
-        str | None,
-        options.option(
-            options.MODEL,
-            "--model",
-            "-m",
-            metavar="NAME",
-            help="Put the weights of a layer into it.",
-            complete=completion.model,
-        ),
-    ] = None
+    model: Annotated[str | None, options.model("Put the weights of a layer into it.")] = None
     layer: options.OneLayer = "-1"
     head: options.OneHead = "0"
     seconds: Annotated[
-        float,
-        options.option(options.MORE, "--time-limit", rare=True, metavar="SECONDS", help="End it after this time."),
+        float, option(MORE, "--time-limit", rare=True, metavar="SECONDS", help="End it after this time.")
     ] = 60.0
     gigabytes: Annotated[
-        float,
-        options.option(
-            options.MORE, "--memory-limit", rare=True, metavar="GB", help="The memory it may take besides torch's."
-        ),
+        float, option(MORE, "--memory-limit", rare=True, metavar="GB", help="The memory it may take besides torch's.")
     ] = 4.0
 
     def report(self, progress: Progress = silent) -> Report:
@@ -245,15 +223,12 @@ def _code_report(document: dict[str, Any]) -> Report:
 def _laws_report(document: dict[str, Any]) -> Report:
     """Report each law on each backend, the verdict, the place of each leak, and what was not checked and why."""
     backends = [one["name"] for one in document["backends"] if one["available"]]
-    holds = {(one["name"], one["backend"]): one["holds"] for one in document["checks"]}
-    notes = {(one["name"], one["backend"]) for one in document["checks"] if one["note"].startswith(NOT_PROMISED)}
-    cells: dict[bool | None, str | Cell] = {True: "right", False: WRONG, None: "-"}
-    rows = []
-    for law in dict.fromkeys(one["name"] for one in document["checks"]):
-        keys = [(law, backend) for backend in backends]
-        rows.append(
-            (law, *(NOT_PROMISED if holds.get(key) is None and key in notes else cells[holds.get(key)] for key in keys))
-        )
+    cells: dict[str, dict[str, str | Cell]] = {}
+    for one in document["checks"]:
+        unknown = NOT_PROMISED if one["note"].startswith(NOT_PROMISED) else "-"
+        verdicts: dict[bool | None, str | Cell] = {True: "right", False: WRONG, None: unknown}
+        cells.setdefault(one["name"], {})[one["backend"]] = verdicts[one["holds"]]
+    rows = [(law, *(by_backend.get(backend, "-") for backend in backends)) for law, by_backend in cells.items()]
     table = Table([Column("law"), *(Column(one, "name") for one in backends)], rows)
     lines = [f"{one['name']} ({one['backend']}): {one['says']}" for one in document["checks"] if one["holds"] is False]
     checked = {one["name"] for one in document["checks"] if one["holds"] is not None}

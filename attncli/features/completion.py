@@ -38,11 +38,7 @@ def last_of_list(names: Iterable[str], incomplete: str) -> list[str]:
 
 def several(choice: Any) -> Callable[[str], list[str]]:
     """Return the completer of an option that takes several names of a choice, separated by commas."""
-
-    def complete(incomplete: str) -> list[str]:
-        return last_of_list(choices.names(choice), incomplete)
-
-    return complete
+    return lambda incomplete: last_of_list(choices.names(choice), incomplete)
 
 
 def sample(incomplete: str) -> list[str]:

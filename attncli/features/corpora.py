@@ -12,86 +12,65 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.base.errors import RequestError
 from attncli.base.progress import Progress
 from attncli.features.feature import Feature
-from attncli.features.options import MODEL, OUTPUT, TEXT, Option, option
+from attncli.features.options import MODEL, OUTPUT, TEXT, Option, of_files
 
 if TYPE_CHECKING:
     from attncli.corpus.running import HowFar, Where
 
 Field = Annotated[
     str | None,
-    option(
+    of_files(
         TEXT,
         "--field",
         rare=True,
         metavar="NAME",
         help="The field of .jsonl, or the column of .parquet, that is the text.",
         show_default="text",
-        use="files",
     ),
 ]
 SkipBad = Annotated[
-    bool, option(TEXT, "--skip-bad", rare=True, help="Report texts that can't be read, and skip them.", use="files")
+    bool, of_files(TEXT, "--skip-bad", rare=True, help="Report texts that can't be read, and skip them.")
 ]
 
 
 def limit(rare: bool = False) -> Option:
     """Return the option of the number of texts."""
-    return option(TEXT, "--limit", rare=rare, min=1, metavar="N", help="Only the first N texts.", use="files")
+    return of_files(TEXT, "--limit", rare=rare, min=1, metavar="N", help="Only the first N texts.")
 
 
 Limit = Annotated[int | None, limit(rare=True)]
 Sample = Annotated[
-    float | None,
-    option(TEXT, "--sample", rare=True, metavar="SHARE", help="A random share of the texts: 0.01.", use="files"),
+    float | None, of_files(TEXT, "--sample", rare=True, metavar="SHARE", help="A random share of the texts: 0.01.")
 ]
-Seed = Annotated[
-    int, option(TEXT, "--seed", rare=True, metavar="N", min=0, help="The random draw of --sample.", use="files")
-]
+Seed = Annotated[int, of_files(TEXT, "--seed", rare=True, metavar="N", min=0, help="The random draw of --sample.")]
 
 
 def state(*names: str, rare: bool = False) -> Option:
     """Return the option of the folder with the sums; names: its names besides --state."""
     text = "Keep sums in DIR, or at its address; resume from there."
-    return option(OUTPUT, "--state", *names, rare=rare, metavar="DIR", help=text, use="files")
+    return of_files(OUTPUT, "--state", *names, rare=rare, metavar="DIR", help=text)
 
 
 def shard_mb(usual: str) -> Option:
     """Return the option of the size of a shard; usual: its size otherwise."""
     text = "Text of a shard, in MB."
-    return option(OUTPUT, "--shard-mb", rare=True, metavar="X", min=0, help=text, show_default=usual, use="files")
+    return of_files(OUTPUT, "--shard-mb", rare=True, metavar="X", min=0, help=text, show_default=usual)
 
 
 State = Annotated[str | None, state("--resume")]
 ShardMb = Annotated[float | None, shard_mb("1")]
 Workers = Annotated[
     int | None,
-    option(
-        MODEL,
-        "--workers",
-        rare=True,
-        metavar="N",
-        min=1,
-        help="Count in N processes.",
-        show_default="this one",
-        use="files",
-    ),
+    of_files(MODEL, "--workers", rare=True, metavar="N", min=1, help="Count in N processes.", show_default="this one"),
 ]
 On = Annotated[
     str,
-    option(
-        MODEL,
-        "--on",
-        rare=True,
-        metavar="WHERE",
-        help="Where to count: here, ray, or ray://ADDRESS of a cluster.",
-        use="files",
+    of_files(
+        MODEL, "--on", rare=True, metavar="WHERE", help="Where to count: here, ray, or ray://ADDRESS of a cluster."
     ),
 ]
 WorkerGpus = Annotated[
-    float,
-    option(
-        MODEL, "--worker-gpus", rare=True, metavar="X", min=0, help="GPUs per worker on Ray: 1, or 0.25.", use="files"
-    ),
+    float, of_files(MODEL, "--worker-gpus", rare=True, metavar="X", min=0, help="GPUs per worker on Ray: 1, or 0.25.")
 ]
 
 

@@ -37,8 +37,8 @@ from attncli.effects.asking import (
     takes_fields,
 )
 from attncli.features import options
-from attncli.features.asking import AskingFeature
-from attncli.features.inputs import check_one, read_inputs
+from attncli.features.inputs import AskingFeature, check_one, read_inputs
+from attncli.features.options import MODEL, SELECTION, option
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
 from attncli.record.selection import Selection, name_of, number_list, select_token
@@ -84,20 +84,16 @@ class Cut(AskingFeature):
     file: options.File = None
     edges: options.Edges = None
     into: Annotated[
-        str | None,
-        options.option(options.SELECTION, "--into", metavar="TOKEN", help="Cut each edge to this key by itself."),
+        str | None, option(SELECTION, "--into", metavar="TOKEN", help="Cut each edge to this key by itself.")
     ] = None
     out_of: Annotated[
-        str | None,
-        options.option(options.SELECTION, "--out-of", metavar="TOKEN", help="Cut each edge from this query by itself."),
+        str | None, option(SELECTION, "--out-of", metavar="TOKEN", help="Cut each edge from this query by itself.")
     ] = None
     layer: options.Layer = None
     head: options.Head = None
     keep_rest: Annotated[
         bool,
-        options.option(
-            options.MODEL, "--keep-rest", rare=True, help="Leave the row's other weights as they are, not to sum to 1."
-        ),
+        option(MODEL, "--keep-rest", rare=True, help="Leave the row's other weights as they are, not to sum to 1."),
     ] = False
     top: Annotated[int, options.top("List the N edges with the largest effects.", rare=True)] = 10
 
@@ -141,14 +137,8 @@ class _Cuts:
     def line(self, *facts: str) -> str:
         """Return the line of a result."""
         record = self.record
-        return titled(
-            self,
-            record.model.full_name,
-            facts[0],
-            layers_and_heads(record.layers, record.heads),
-            str(self.answer),
-            *facts[1:],
-        )
+        where = layers_and_heads(record.layers, record.heads)
+        return titled(self, record.model.full_name, facts[0], where, str(self.answer), *facts[1:])
 
     def names(self, edge: Edge) -> tuple[str, str]:
         """Return the names of an edge's query and key."""
@@ -159,6 +149,10 @@ class _Cuts:
         """Return a document: the text, each edge with its numbers, and more."""
         record = self.record
         text, keys = record.tokens.text, record.keys.text
+        entries = []
+        for (query, key), numbers in edges:
+            ends = {"query": {"index": query, "token": text[query]}, "key": {"index": key, "token": keys[key]}}
+            entries.append(ends | numbers)
         return {
             "model": record.model.document(),
             "output": self.answer.document(),
@@ -167,14 +161,7 @@ class _Cuts:
             "layers": record.layers,
             "heads": record.heads,
             "keep_rest": self.keep_rest,
-            "edges": [
-                {
-                    "query": {"index": query, "token": text[query]},
-                    "key": {"index": key, "token": keys[key]},
-                    **numbers,
-                }
-                for (query, key), numbers in edges
-            ],
+            "edges": entries,
             **more,
         }
 
@@ -480,8 +467,6 @@ def _places(name: str, tokens: Tokens) -> list[int]:
 
 # --- the report -----------------------------------------------------------------------------------------
 
-EDGE, EDGES = "the edge", "the edges"
-
 
 def _joint_report(found: JointCut) -> Report:
     """Report the edges with their weights, and the effect of cutting them, in all of these layers and in each alone."""
@@ -505,10 +490,6 @@ def _joint_report(found: JointCut) -> Report:
         [Column("cut in"), *(Column(name) for name, _ in columns)],
         [(name, *(signed(float(values[row])) for _, values in columns)) for row, name in enumerate(cut_in)],
     )
-    captions: list[Part] = [
-        *_captions(found, EDGE if len(names) == 1 else EDGES),
-        Sentence(control, caption=True),
-    ]
     picture = Maps(
         [[Panel("", np.stack([values for _, values in columns[:2]], axis=1))]],
         Axis("cut in", cut_in),
@@ -521,7 +502,13 @@ def _joint_report(found: JointCut) -> Report:
     others = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return Report(
         _title(found, f"cut: {', '.join(listed)}{others}"),
-        [*captions[:2], edges, *more, effects, captions[2]],
+        [
+            *_captions(found, "the edge" if len(names) == 1 else "the edges"),
+            edges,
+            *more,
+            effects,
+            Sentence(control, caption=True),
+        ],
         found.document,
         itemgetter("effects"),
         picture=[picture],
@@ -553,7 +540,7 @@ def _single_report(found: EdgeEffects, top: int) -> Report:
     )
     return Report(
         _title(found),
-        [*_captions(found, EDGE), maps, *([table] if can else []), Sentence(_correlated(found), caption=True)],
+        [*_captions(found, "the edge"), maps, *([table] if can else []), Sentence(_correlated(found), caption=True)],
         found.document,
         itemgetter("edges"),
         picture=[maps],
@@ -565,13 +552,8 @@ def _title(found: _Cuts, *more: str) -> list[str]:
     record = found.record
     layers = f"layer{'s' if len(record.layers) > 1 else ''} {number_list(record.layers)}"
     part = [layers] if len(record.layers) < record.model.layers else []
-    return [
-        model_name(record.model.full_name),
-        *part,
-        describe_output(found.answer),
-        f"mask {found.answer.mask}",
-        *more,
-    ]
+    name, mask = model_name(record.model.full_name), f"mask {found.answer.mask}"
+    return [name, *part, describe_output(found.answer), mask, *more]
 
 
 def _axis(name: str, tokens: Tokens, places: Sequence[int]) -> Axis:
@@ -604,10 +586,9 @@ def _correlated(found: EdgeEffects) -> str:
     ranked = found.correlation()
     if ranked is None:
         return f"weights and sizes of effects have no rank correlation over {edges}: they are too few, or all equal"
-    if ranked.rho > ranked.high:
-        says = "edges with larger weights matter more"
-    else:
-        says = "edges with larger weights matter less" if ranked.rho < ranked.low else "weights don't tell what matters"
+    says = "weights don't tell what matters"
+    if not ranked.low <= ranked.rho <= ranked.high:
+        says = f"edges with larger weights matter {'more' if ranked.rho > ranked.high else 'less'}"
     return (
         f"weights and sizes of effects: Spearman's rank correlation {ranked.rho:+.2f} over {edges}; if the effects are "
         f"permuted over these edges, {ranked.low:+.2f} to {ranked.high:+.2f} in 19 of 20 draws: {says}"

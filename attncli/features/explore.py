@@ -44,28 +44,10 @@ class Explore(Feature):
     pair: options.Pair = None
     model: options.ModelNames = "minilm"
     layer: Annotated[
-        str | None,
-        options.option(
-            options.SELECTION,
-            "--layer",
-            "-l",
-            metavar="N",
-            help="The layer to begin with, from 0.",
-            show_default="a head that stands out",
-            complete=completion.one_layer,
-        ),
+        str | None, options.layer("The layer to begin with, from 0.", completion.one_layer, "a head that stands out")
     ] = None
     head: Annotated[
-        str | None,
-        options.option(
-            options.SELECTION,
-            "--head",
-            "-H",
-            metavar="N",
-            help="The head to begin with, from 0.",
-            show_default="a head that stands out",
-            complete=completion.one_head,
-        ),
+        str | None, options.head("The head to begin with, from 0.", completion.one_head, "a head that stands out")
     ] = None
     mask: options.MaskOption = None
     pad_to: options.PadTo = None

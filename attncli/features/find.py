@@ -20,6 +20,7 @@ from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.feature import as_function
 from attncli.features.inputs import SAVED, RecordFeature, Saved, Texts, notify_about, notify_sinks
+from attncli.features.options import SELECTION, argument, option
 from attncli.record import AttentionRecord
 from attncli.record.display import model_shown
 from attncli.record.grouping import merge_words
@@ -36,8 +37,8 @@ FIGURES = choices.names(choices.Figure)
 class _Ends:
     """The ends of the edge, which stand before the text."""
 
-    query: Annotated[str | None, options.argument("QUERY", "The token or word that looks; * is any.")] = None
-    key: Annotated[str | None, options.argument("KEY", "The token or word that is looked at; * is any.")] = None
+    query: Annotated[str | None, argument("QUERY", "The token or word that looks; * is any.")] = None
+    key: Annotated[str | None, argument("KEY", "The token or word that is looked at; * is any.")] = None
 
 
 @dataclass(eq=False)
@@ -61,8 +62,8 @@ class Find(RecordFeature, _Ends):
 
     by: Annotated[
         choices.By,
-        options.option(
-            options.SELECTION,
+        option(
+            SELECTION,
             "--by",
             metavar="NAME",
             help="weight, content (above the usual), or without QUERY and KEY a figure of stats.",
@@ -171,23 +172,13 @@ def _has_both(record: AttentionRecord, query: str, key: str) -> bool:
 
 def _head_entry(rank: Rank, record: AttentionRecord | None) -> dict[str, Any]:
     """Return a head's entry in a document; for one text, with the tokens of its edge."""
-    edges: dict[str, Any] = {}
+    entry: dict[str, Any] = {name: getattr(rank, name) for name in ("layer", "head", "weight", "usual")}
+    entry |= {"texts": len(rank.edges), "sinks": rank.sinks}
     if record is not None:
         [edge] = rank.edges
-        sides = (("query", edge.query, record.tokens), ("key", edge.key, record.keys))
-        edges = {
-            name: {"index": place, "token": tokens.text[place], "shown": tokens.shown[place]}
-            for name, place, tokens in sides
-        }
-    return {
-        "layer": rank.layer,
-        "head": rank.head,
-        "weight": rank.weight,
-        "usual": rank.usual,
-        "texts": len(rank.edges),
-        "sinks": rank.sinks,
-        **edges,
-    }
+        for name, place, tokens in (("query", edge.query, record.tokens), ("key", edge.key, record.keys)):
+            entry[name] = {"index": place, "token": tokens.text[place], "shown": tokens.shown[place]}
+    return entry
 
 
 def _why_nowhere(record: AttentionRecord, query: str, key: str, texts: int) -> str:
@@ -244,9 +235,11 @@ def _report(document: dict[str, Any], text: str | None, top: int) -> Report:
     """Report the first `top` heads as a table."""
     heads = document["heads"][:top]
     if "from" not in document:
-        parts: list[Part] = [_figure_table(document["by"], heads)]
+        columns = [Column("head"), Column(document["by"]), Column("spread"), Column("label", "name")]
+        rows = [[_name(one), f"{one['value']:.3f}", f"{one['spread']:.3f}", one["label"]] for one in heads]
+        parts: list[Part] = [Table(columns, rows)]
     else:
-        table = _edge_table(heads) if "query" in heads[0] else _mean_table(heads)
+        table = _edges_table(heads)
         sinks = [Sentence(SINKS_ARE)] if any(one["sinks"] for one in heads) else []
         parts = [table, Sentence(USUAL), *sinks]
     ends = [f'"{document["from"]}" to "{document["to"]}"'] if "from" in document else []
@@ -264,35 +257,25 @@ def _report(document: dict[str, Any], text: str | None, top: int) -> Report:
     )
 
 
-def _edge_table(heads: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the heads of one text, with the tokens of their edges."""
+def _edges_table(heads: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the heads of one text with the tokens of their edges; of several, in how many a sink gets the weight."""
     columns = [Column("head"), Column("weight"), Column("usual")]
-    columns += [Column(name, "name") for name in ("query", "key", "sink")]
+    alone = "query" in heads[0]
+    columns += [Column(name, "name") for name in ("query", "key", "sink")] if alone else []
+    columns += [] if alone else [Column("texts", leaves=1), Column("to a sink")]
     rows = []
     for one in heads:
-        ends = (f"{one[side]['index']} {visible(one[side]['shown'])}" for side in ("query", "key"))
-        rows.append([_name(one), *_weights(one), *ends, "a sink" if one["sinks"] else ""])
+        if alone:
+            ends = (f"{one[side]['index']} {visible(one[side]['shown'])}" for side in ("query", "key"))
+            more = [*ends, "a sink" if one["sinks"] else ""]
+        else:
+            more = [str(one["texts"]), str(one["sinks"] or "")]
+        rows.append([_name(one), f"{one['weight']:.3f}", f"{one['usual']:.3f}", *more])
     return Table(columns, rows)
-
-
-def _mean_table(heads: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the heads of several texts, and in how many of them the strongest weight goes to a sink."""
-    columns = [Column("head"), Column("weight"), Column("usual"), Column("texts", leaves=1), Column("to a sink")]
-    return Table(columns, [[_name(one), *_weights(one), str(one["texts"]), str(one["sinks"] or "")] for one in heads])
-
-
-def _figure_table(figure: str, heads: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the heads by a figure of statistics, with its spread between texts and their patterns."""
-    columns = [Column("head"), Column(figure), Column("spread"), Column("label", "name")]
-    return Table(columns, [[_name(one), f"{one['value']:.3f}", f"{one['spread']:.3f}", one["label"]] for one in heads])
 
 
 def _name(head: Mapping[str, Any]) -> str:
     return f"{head['layer']}.{head['head']}"
-
-
-def _weights(head: Mapping[str, Any]) -> tuple[str, str]:
-    return f"{head['weight']:.3f}", f"{head['usual']:.3f}"
 
 
 find = as_function(Find)

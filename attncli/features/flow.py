@@ -9,7 +9,7 @@ and through the residual connection beside it. W is the mean over heads:
     flow                              the most that can flow to an input token, with Ã as capacities
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +27,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import as_function
 from attncli.features.inputs import RecordFeature, Saved, Texts, notify, read_inputs
+from attncli.features.options import MODEL, some_of
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import hide_masked, model_name, record_size
@@ -70,7 +71,7 @@ class Flow(RecordFeature):
     saved_as = "the flow"
 
     query: options.Query = None
-    method: Annotated[str, options.some_of(options.MODEL, choices.Method, "--method")] = "raw,rollout,flow"
+    method: Annotated[str, some_of(MODEL, choices.Method, "--method")] = "raw,rollout,flow"
     words: options.Words = False
     mask: options.MaskOption = None
 
@@ -279,8 +280,7 @@ def flow_shares(flows: Doubles) -> Doubles:
 
     The paper does not say so; its authors' program does. There is always a flow: the residual connection's.
     """
-    shares: Doubles = flows / flows.sum(axis=-1, keepdims=True)
-    return shares
+    return flows / flows.sum(axis=-1, keepdims=True)
 
 
 def reachable(masks: Sequence[Bools]) -> Bools:
@@ -309,9 +309,11 @@ LEAVING = ("raw", "flow", "rollout")  # the methods that a narrow terminal does 
 def _every_report(found: Followed, words: bool) -> Report:
     """Report the maps of every layer, and the strongest tokens of every query."""
     meanings, maps = _meanings(found), _maps(found)
+    one_layer = len(found.layers) == 1
+    tables = [_Strongest(found)] if one_layer else [_by_layer(found, method) for method in found.shares]
     return Report(
         _title(found, words),
-        [*meanings, maps, *_strongest_tables(found)],
+        [*meanings, maps, *tables],
         found.document,
         picture=[maps],
         files=dict.fromkeys(RECORDS, found.as_record().save),
@@ -383,13 +385,6 @@ class _QueryPicture(Part):
         return maps_figure(title, _maps(found, self.query), [], paper)
 
 
-def _strongest_tables(found: Followed) -> list[Part]:
-    """Return the strongest tokens: a column a method for one layer, a table a method for several."""
-    if len(found.layers) == 1:
-        return [_Strongest(found)]
-    return [_by_layer(found, method) for method in found.shares]
-
-
 def _by_layer(found: Followed, method: str) -> Table:
     """Return the strongest token of every query by one method: a row a query, a column a layer."""
     names, shown = numbered_names(found.record.tokens), found.record.tokens.shown
@@ -438,27 +433,21 @@ class _Strongest(Part):
     def table(self, count: int, canvas: "Canvas") -> "FittedTable":
         from rich.text import Text
 
-        from attncli.report.terminal import plain_table
+        from attncli.report.terminal import LEAST_NAME, plain_table
 
-        methods, shown = self.found.shares, self.found.record.tokens.shown
+        methods, tokens = self.found.shares, self.found.record.tokens
+        names = numbered_names(tokens)
         table = plain_table("token", *methods, goes=[name for name in LEAVING if name in methods])
         for column in table.columns:
             column.justify = "left"
         for place, query in enumerate(self.found.queries):
-            strong = (Text("  ".join(self.names(shares[0, place], count, canvas))) for shares in methods.values())
-            table.add_row(Text(f"{query:>3} {visible(shown[query])}"), *strong)
+            cells = []
+            for shares in methods.values():  # long tokens are cut, except in a pipe
+                strong = strongest(shares[0, place].astype(np.float32), count)
+                named = [f"{canvas.within(names[key], LEAST_NAME)} {share:.3f}" for key, share in strong]
+                cells.append(Text("  ".join(named) or "(attends to nothing)"))
+            table.add_row(Text(f"{query:>3} {visible(tokens.shown[query])}"), *cells)
         return table
-
-    def names(self, row: Doubles, count: int, canvas: "Canvas") -> Iterator[str]:
-        """Yield the strongest tokens of a row with their shares; long tokens are cut, except in a pipe."""
-        from attncli.report.terminal import LEAST_NAME
-
-        every = numbered_names(self.found.record.tokens)
-        strong = strongest(row.astype(np.float32), count)
-        if not strong:
-            yield "(attends to nothing)"
-        for key, share in strong:
-            yield f"{canvas.within(every[key], LEAST_NAME)} {share:.3f}"
 
 
 flow = as_function(Flow)

@@ -21,6 +21,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import SAMPLE, check_one, notify, open_tapped, read_inputs
+from attncli.features.options import MODEL, TEXT, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
@@ -30,8 +31,7 @@ from attncli.report import Column, NextCommand, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from attncli.analysis.edges import Edge
-    from attncli.analysis.written import WrittenToken
+    from attncli.analysis.edges import Edge, WrittenToken
     from attncli.models.block import Tap
     from attncli.models.devices import InTorch
     from attncli.models.generation import Manner, Step
@@ -63,32 +63,19 @@ class Generate(Feature):
 
     text: options.Text = None
     file: options.File = None
-    chat: Annotated[
-        bool, options.option(options.TEXT, "--chat", help="Put the text into the model's own chat template.")
-    ] = False
+    chat: Annotated[bool, option(TEXT, "--chat", help="Put the text into the model's own chat template.")] = False
     edges: options.Edges = None
     model: options.ModelName = "smollm2"
-    max_tokens: Annotated[
-        int, options.option(options.MODEL, "--max-tokens", metavar="N", min=1, help="Write at most N tokens.")
-    ] = 40
-    sample: Annotated[
-        bool, options.option(options.MODEL, "--sample", help="Draw each token, instead of the likeliest.")
-    ] = False
+    max_tokens: Annotated[int, option(MODEL, "--max-tokens", metavar="N", min=1, help="Write at most N tokens.")] = 40
+    sample: Annotated[bool, option(MODEL, "--sample", help="Draw each token, instead of the likeliest.")] = False
     temperature: Annotated[
         float,
-        options.option(
-            options.MODEL,
-            "--temperature",
-            metavar="X",
-            min=0.01,
-            max=100,
-            help="With --sample: divide the logits by X.",
-        ),
+        option(MODEL, "--temperature", metavar="X", min=0.01, max=100, help="With --sample: divide the logits by X."),
     ] = 1.0
     top_p: Annotated[
         float,
-        options.option(
-            options.MODEL,
+        option(
+            MODEL,
             "--top-p",
             metavar="P",
             min=0.0,
@@ -96,9 +83,7 @@ class Generate(Feature):
             help="With --sample: draw from the likeliest tokens that sum to P.",
         ),
     ] = 1.0
-    seed: Annotated[
-        int, options.option(options.MODEL, "--seed", metavar="N", min=0, help="With --sample: the seed of the draws.")
-    ] = 0
+    seed: Annotated[int, option(MODEL, "--seed", metavar="N", min=0, help="With --sample: the seed of the draws.")] = 0
     without: options.Without = None
     which: options.Which = None
     engine: options.Engine = "auto"
@@ -117,19 +102,25 @@ class Generate(Feature):
             yield self.report(progress)
 
     def _reports(self) -> Iterator[Report]:
-        from attncli.models.generation import Manner, next_output
+        from attncli.models.generation import Manner, next_output, prompt_tokens
+        from attncli.text.chat import chat_prompt
 
         if not self.sample:
             self.refuse("without --sample, which draws tokens", "temperature", "top_p", "seed")
         text = self._text()
         engine: Any = open_tapped(Opening(self.model, self.device, self.dtype, self.engine), self.which)
         next_output(engine)  # refuses a model that writes no text before anything is printed
-        tokens = self._tokens(engine, text)
+        if self.chat:
+            tokens = engine.tokenizer.encode_marked(chat_prompt(engine.place.path, text))
+        else:
+            tokens = prompt_tokens(engine, text)
         manner = Manner(self.max_tokens, self.sample, self.temperature, self.top_p, self.seed)
         how = f"drawn with seed {self.seed}" if self.sample else "the likeliest tokens"
         named = f"{engine.part} attention" if engine.part != "decoder" else ""
         title = " · ".join([model_name(engine.info.full_name), *filter(None, [named]), how])
-        changes = [one for one in (_name(self.without), _cut_name(self.edges)) if one]
+        changes = [] if self.without is None else [f"without {self.without}"]
+        if self.edges:
+            changes.append(f"with {', '.join(f'{query} → {key}' for query, key in self.edges)} cut")
         plain, changed = _Writing(engine, tokens, manner), None
         if changes:
             other = engine if self.without is None else engine.without(self.without)
@@ -153,16 +144,6 @@ class Generate(Feature):
         check_one(len(inputs), "give the one to write on from")
         return inputs[0].text
 
-    def _tokens(self, engine: "InTorch", text: str) -> Tokens:
-        """Return the tokens of the text, or of the chat that it begins."""
-        if not self.chat:
-            from attncli.models.generation import prompt_tokens
-
-            return prompt_tokens(engine, text)
-        from attncli.text.chat import chat_prompt
-
-        return engine.tokenizer.encode_marked(chat_prompt(engine.place.path, text))
-
 
 generate = as_function(Generate)
 
@@ -182,14 +163,6 @@ def _cutting(engine: "InTorch", tokens: Tokens, edges: Sequence[tuple[str, str]]
         cut += [(q, k) for q in queries for k in keys if k < q]
     every = [(layer, head) for layer in range(engine.layers) for head in range(engine.heads)]
     return [Changed([Hide(every, cut)])]
-
-
-def _name(without: str | None) -> str:
-    return "" if without is None else f"without {without}"
-
-
-def _cut_name(edges: Sequence[tuple[str, str]] | None) -> str:
-    return "" if not edges else "with " + ", ".join(f"{query} → {key}" for query, key in edges) + " cut"
 
 
 # --- writing --------------------------------------------------------------------------------------------
@@ -230,21 +203,14 @@ class _Writing:
                 yield visible_text(text[shown:])
                 shown = len(text)
 
-    @property
-    def whole(self) -> Tokens:
-        """The text with what was written."""
-        from attncli.models.generation import extend
-
-        made: Tokens = extend(self.engine, self.tokens, self.ids)
-        return made
-
     def record(self) -> AttentionRecord:
-        """Return the record of the whole, from one pass. Its rows are those of every step."""
-        from attncli.models.generation import with_steps
+        """Return the record of the text with what was written, from one pass. Its rows are those of every step."""
+        from attncli.models.generation import extend, with_steps
 
+        whole = extend(self.engine, self.tokens, self.ids)
         request = Request(which=self.engine.part if len(self.engine.parts) > 1 else None)
-        [record] = self.engine.attend_tokens([self.whole], request, self.taps)
-        return with_steps(self.engine, record, self.whole, self.steps)
+        [record] = self.engine.attend_tokens([whole], request, self.taps)
+        return with_steps(self.engine, record, whole, self.steps)
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -276,8 +242,7 @@ def _sink_share(record: AttentionRecord, token: "WrittenToken") -> float | None:
 
 def _report(text: str, plain: _Writing, changed: _Writing | None) -> Report:
     """Report what was written, with the change if there is one."""
-    from attncli.analysis.edges import Usual, edges, with_usual
-    from attncli.analysis.written import written_tokens
+    from attncli.analysis.edges import Usual, edges, with_usual, written_tokens
     from attncli.corpus.usual import usual_of
 
     shown = changed or plain
@@ -286,20 +251,19 @@ def _report(text: str, plain: _Writing, changed: _Writing | None) -> Report:
     looks = written_tokens(record, edges(record, Usual.of_text(record)))
     difference = None if changed is None else _difference(plain, changed)
     parts = [*_difference_lines(difference, changed), _steps_table(shown, record, looks), *_heads_parts(record, looks)]
-    files = {suffix: (lambda path: record.save(path)) for suffix in SUFFIXES}
 
-    def document() -> dict[str, Any]:
-        return _document(text, plain, changed, record, looks, difference)
+    def save_as_page(path: Path) -> None:
+        from attncli.page import page, save_page
 
-    seen = NextCommand("generate", {"output_path": Path("written.html")})
-    return Report([], parts, document, files={**files, PAGE: lambda path: _save_page(record, path)}, next=seen)
+        save_page(page([record]), path)
 
-
-def _save_page(record: AttentionRecord, path: Path) -> None:
-    from attncli.page import document
-    from attncli.page.document import save_page
-
-    save_page(document.page([record]), path)
+    return Report(
+        [],
+        parts,
+        lambda: _document(text, plain, changed, record, looks, difference),
+        files={**dict.fromkeys(SUFFIXES, record.save), PAGE: save_as_page},
+        next=NextCommand("generate", {"output_path": Path("written.html")}),
+    )
 
 
 def _steps_table(writing: _Writing, record: AttentionRecord, looks: "Sequence[WrittenToken]") -> Table:
@@ -332,78 +296,51 @@ def _heads_parts(record: AttentionRecord, looks: "Sequence[WrittenToken]") -> li
     if looks and _sink_share(record, looks[0]) is not None:
         about += f". to {visible(record.keys.shown[0])}: the mean over all heads; this first token is a sink"
     if not of_heads:
-        return [
-            Sentence(f"no head looked at a word {STRONG} above its usual weight", "strong"),
-            Sentence(about, "faint"),
-        ]
+        nothing = f"no head looked at a word {STRONG} above its usual weight"
+        return [Sentence(nothing, "strong"), Sentence(about, "faint")]
     queries, keys = numbered_names(record.tokens), numbered_names(record.keys)
-    order = sorted(
-        of_heads, key=lambda head: (-len(of_heads[head]), -max(one.above for one in of_heads[head].values()))
-    )
+    strongest = {head: max(found.values(), key=lambda edge: edge.above) for head, found in of_heads.items()}
+    order = sorted(of_heads, key=lambda head: (-len(of_heads[head]), -strongest[head].above))
     rows = []
     for head in order[:HEADS]:
-        best = max(of_heads[head].values(), key=lambda edge: edge.above)
-        strongest = f"{queries[best.query]} → {keys[best.key]}"
-        numbers = [f"{best.weight:.3f}", f"{best.usual:.3f}"]
-        rows.append([f"{head[0]}.{head[1]}", str(len(of_heads[head])), strongest, *numbers])
+        best = strongest[head]
+        ends, numbers = f"{queries[best.query]} → {keys[best.key]}", [f"{best.weight:.3f}", f"{best.usual:.3f}"]
+        rows.append([f"{head[0]}.{head[1]}", str(len(of_heads[head])), ends, *numbers])
     every = len(record.layers) * len(record.heads)
     title = f"{len(of_heads)} of {every} heads looked far above usual while writing. The first {len(rows)}:"
-    columns = [
-        Column("head", "name"),
-        Column("tokens"),
-        Column("strongest edge", "name"),
-        Column("weight"),
-        Column("usual"),
-    ]
+    columns = [Column("head", "name"), Column("tokens"), Column("strongest edge", "name")]
+    columns += [Column("weight"), Column("usual")]
     return [Sentence(""), Table(columns, rows, title), Sentence(about, "faint")]
 
 
 # --- with a change --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Difference:
-    """The first place where two texts differ, counted from the first written token.
-
-    tokens: the one written as it is, and the one with the change; "" where a text ends. probabilities: of both tokens
-    as it is, then with the change.
-    """
-
-    place: int
-    tokens: tuple[str, str]
-    probabilities: tuple[tuple[float, float], tuple[float, float]]
-
-
-def _difference(plain: _Writing, changed: _Writing) -> _Difference | None:
-    """Return where two texts first differ; None if they don't."""
-    from attncli.models.generation import writer
+def _difference(plain: _Writing, changed: _Writing) -> dict[str, Any] | None:
+    """Return the first place where two texts differ, as the document has it; None if they don't."""
+    from attncli.models.generation import next_probabilities, writer
 
     pairs = zip(plain.ids, changed.ids, strict=False)
     same = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
     if same is None:
         return None  # greedy: one of them ends where the other does
     ids = plain.ids[same], changed.ids[same]
-    probabilities = [_probabilities(one, plain.ids[:same], ids) for one in (plain, changed)]
-    names = [visible(writer(plain.engine).extend(plain.tokens.take([]), [one]).shown[0]) for one in ids]
-    return _Difference(same, (names[0], names[1]), (probabilities[0], probabilities[1]))
+    probabilities = []
+    for one in (plain, changed):
+        *_, found = next_probabilities(one.engine, one.tokens, plain.ids[:same], taps=one.taps)
+        probabilities.append([float(found[token]) for token in ids])
+    names = [visible(writer(plain.engine).extend(plain.tokens.take([]), [token]).shown[0]) for token in ids]
+    return {"place": same, "tokens": names, "probabilities": probabilities}
 
 
-def _probabilities(writing: _Writing, before: Sequence[int], ids: tuple[int, int]) -> tuple[float, float]:
-    """Return the probabilities of two tokens after the text and what was written before."""
-    from attncli.models.generation import next_probabilities
-
-    *_, found = next_probabilities(writing.engine, writing.tokens, before, taps=writing.taps)
-    return float(found[ids[0]]), float(found[ids[1]])
-
-
-def _difference_lines(difference: _Difference | None, changed: _Writing | None) -> list[Sentence]:
+def _difference_lines(difference: dict[str, Any] | None, changed: _Writing | None) -> list[Sentence]:
     if changed is None:
         return []
     if difference is None:
         return [Sentence(f"{changed.name}: the same {len(changed.steps)} tokens", "strong"), Sentence("")]
-    (one, other), (plain, altered) = difference.tokens, difference.probabilities
+    (one, other), (plain, altered) = difference["tokens"], difference["probabilities"]
     line = (
-        f"{changed.name} the text differs from token {difference.place + 1} on: {other} ({altered[1]:.1%}; as it is "
+        f"{changed.name} the text differs from token {difference['place'] + 1} on: {other} ({altered[1]:.1%}; as it is "
         f"{plain[1]:.1%}) instead of {one} ({plain[0]:.1%}; with the change {altered[0]:.1%})"
     )
     return [Sentence(line, "strong"), Sentence("")]
@@ -415,24 +352,23 @@ def _document(
     changed: _Writing | None,
     record: AttentionRecord,
     looks: "Sequence[WrittenToken]",
-    difference: _Difference | None,
+    difference: dict[str, Any] | None,
 ) -> dict[str, Any]:
     shown = changed or plain
-    tokens = []
-    for step, look in zip(shown.steps, looks, strict=True):
-        tokens.append(
-            {
-                "index": look.place,
-                "token": record.tokens.text[look.place],
-                "probability": step.probability,
-                "likely": [
-                    {"token": shown.engine.tokenizer.backend.id_to_token(token), "probability": probability}
-                    for token, probability in step.likely
-                ],
-                "sink": _sink_share(record, look),
-                "edges": [{**asdict(edge), "key_token": record.keys.text[edge.key]} for edge in look.edges],
-            }
-        )
+    tokens = [
+        {
+            "index": look.place,
+            "token": record.tokens.text[look.place],
+            "probability": step.probability,
+            "likely": [
+                {"token": shown.engine.tokenizer.backend.id_to_token(token), "probability": probability}
+                for token, probability in step.likely
+            ],
+            "sink": _sink_share(record, look),
+            "edges": [{**asdict(edge), "key_token": record.keys.text[edge.key]} for edge in look.edges],
+        }
+        for step, look in zip(shown.steps, looks, strict=True)
+    ]
     made: dict[str, Any] = {
         "model": record.model.document(),
         "prompt": text,
@@ -443,8 +379,7 @@ def _document(
     if changed is not None:
         made["changes"] = changed.name
         made["unchanged"] = {"text": plain.text, "ended": bool(plain.steps) and plain.steps[-1].ends}
-    made["difference"] = None if difference is None else asdict(difference)
-    return made
+    return made | {"difference": difference}
 
 
 # The fields of its document (`attncli.features.document`).

@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from attncli.base import choices
 from attncli.base.files import PICTURES
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.inputs import RecordFeature, notify, notify_about
+from attncli.features.options import OUTPUT, SELECTION, choice, option
 from attncli.record import AttentionRecord
 from attncli.record.display import SIGNED, WEIGHTS_NAME, title_of_record
 from attncli.record.record import document_text
@@ -48,13 +49,8 @@ class Heatmap(RecordFeature):
     output = "attention.png"
 
     mask: options.MaskOption = None
-    style: Annotated[
-        choices.Style,
-        options.choice(options.OUTPUT, choices.Style, "--style", help="Drawn as "),
-    ] = "matrix"
-    mean: Annotated[bool, options.option(options.SELECTION, "--mean", help="Draw the mean over the heads chosen.")] = (
-        False
-    )
+    style: Annotated[choices.Style, choice(OUTPUT, choices.Style, "--style", help="Drawn as ")] = "matrix"
+    mean: Annotated[bool, option(SELECTION, "--mean", help="Draw the mean over the heads chosen.")] = False
     query: options.Query = None
     segments: options.Segments = "all"
     no_special: options.NoSpecial = False
@@ -63,8 +59,8 @@ class Heatmap(RecordFeature):
     terms: options.Terms = False
     vmax: Annotated[
         float | None,
-        options.option(
-            options.OUTPUT,
+        option(
+            OUTPUT,
             "--vmax",
             rare=True,
             metavar="X",
@@ -74,8 +70,8 @@ class Heatmap(RecordFeature):
     ] = None
     scale: Annotated[
         choices.Scale | None,
-        options.choice(
-            options.OUTPUT,
+        choice(
+            OUTPUT,
             choices.Scale,
             "--scale",
             rare=True,
@@ -83,10 +79,7 @@ class Heatmap(RecordFeature):
         ),
     ] = None
     cmap: Annotated[
-        str,
-        options.option(
-            options.OUTPUT, "--cmap", rare=True, metavar="NAME", help="A colour map of matplotlib, or violets."
-        ),
+        str, option(OUTPUT, "--cmap", rare=True, metavar="NAME", help="A colour map of matplotlib, or violets.")
     ] = WEIGHTS_NAME
 
     def report(self, progress: Progress = silent) -> Report:
@@ -98,7 +91,10 @@ class Heatmap(RecordFeature):
         what = What(self.mean, not self.no_special, self.words, self.segments, self.query, self.terms)
         grouping = Grouping(self.tokens, self.words, stretches=not self.terms)
         source = self.source(self.mask, "-1", grouping, vectors="all" if self.terms else None)
-        record = notify_about(source.single_record(self._otherwise(), COPIES))
+        otherwise = "save the one to draw by itself (attncli run -o one.safetensors TEXT)"
+        if self.saved is None:
+            otherwise = "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"
+        record = notify_about(source.single_record(otherwise, COPIES))
         if self.saved is not None and self.layer is None:
             record = record.select(layers=[max(record.layers)])
         if len(record.heads) == 1:
@@ -107,11 +103,12 @@ class Heatmap(RecordFeature):
         if note:
             notify(note)
         title = title_of_record(record, f"layers {number_list(record.layers)}, heads {number_list(record.heads)}")
-
-        def document() -> dict[str, Any]:
-            return json.loads("".join(document_text([record])))
-
-        return Report(title, [RecordPicture(record, what, look)], document, next=self._next(record))
+        return Report(
+            title,
+            [RecordPicture(record, what, look)],
+            lambda: json.loads("".join(document_text([record]))),
+            next=self._next(record),
+        )
 
     def _check(self) -> None:
         """Raises RequestError for options that have no effect together."""
@@ -122,12 +119,6 @@ class Heatmap(RecordFeature):
             self.refuse("with --style lines, which are drawn in the colours of their heads", "cmap", "scale")
         if self.scale is not None:
             self.refuse("with --scale, which says what has the full colour", "vmax")
-
-    def _otherwise(self) -> str:
-        """Return the advice for several texts."""
-        if self.saved is None:
-            return "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"
-        return "save the one to draw by itself (attncli run -o one.safetensors TEXT)"
 
     def _next(self, record: AttentionRecord) -> NextCommand:
         if self.terms:

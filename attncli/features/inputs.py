@@ -25,6 +25,7 @@ from attncli.record.selection import TOKENS, Grouping, Input, Request
 
 if TYPE_CHECKING:
     from attncli.analysis.edges import Usual
+    from attncli.effects.asking import Asking
     from attncli.models.engine import Engine
     from attncli.record import AttentionRecord
 
@@ -66,7 +67,11 @@ def read_lines(name: str) -> list[str]:
     """
     shown = "stdin" if name == STDIN else name
     try:
-        content = read_stdin() if name == STDIN else read_file(Path(name))
+        if name == STDIN:
+            content = read_stdin()
+        else:
+            with Path(name).open("rb") as file:
+                content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise RequestError(
                 f"{shown} has more than {MOST_BYTES // 10**6} MB of text: give some of its lines (head -n 1000); "
@@ -85,12 +90,6 @@ def read_lines(name: str) -> list[str]:
     if not lines:
         raise RequestError(f"{shown} has no text in it: put one text on a line")
     return lines
-
-
-def read_file(path: Path) -> bytes:
-    """Read a file, up to one byte more than MOST_BYTES."""
-    with path.open("rb") as file:
-        return file.read(MOST_BYTES + 1)
 
 
 def read_stdin() -> bytes:
@@ -259,7 +258,7 @@ class Saved(Source):
         return load_records(self.path)
 
 
-# --- features on records --------------------------------------------------------------------------------
+# --- features on a model -------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -326,3 +325,31 @@ class RecordFeature(ModelFeature, _TextOptions):
         )
         opening = Opening(self.model, self.device, self.dtype, self.engine, self.without)
         return Texts(read_inputs(self.text, self.pair, self.file, stdin), opening, made)
+
+
+@dataclass(eq=False, kw_only=True)
+class AskingFeature(Feature):
+    """A feature that changes attention and measures an output: which output, and of which model."""
+
+    pair: options.Pair = None
+    similar_to: options.SimilarTo = None
+    ask: options.Ask = None
+    target: options.Label = None
+    at: options.At = None
+    task: options.Task = None
+    model: options.ModelName = "minilm"
+    mask: options.MaskOption = None
+    which: options.Which = None
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    @property
+    def asking(self) -> "Asking":
+        """The output to measure."""
+        from attncli.effects.asking import Asking
+
+        return Asking(self.pair, self.similar_to, self.target, self.at, self.ask, self.task, self.mask, self.which)
+
+    def open_model(self) -> "Engine":
+        """Open the model. Raises RequestError as `open_tapped` does."""
+        return open_tapped(Opening(self.model, self.device, self.dtype), self.which)

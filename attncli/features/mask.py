@@ -14,7 +14,7 @@ row of local layers one token's vector is changed, and the network runs on. Toke
 must keep their vectors.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -171,7 +171,6 @@ class Masked:
 def compare_masks(engine: "Engine", one: Input, request: Request | None = None) -> Masked:
     """Run a text under every mask, with [PAD] up to `request.pad_to` tokens; without that, with four.
 
-
     A decoder has one map, under the mask that is built into it; `missing` has the masks that the engine can't apply.
 
     Raises RequestError as the tokenizer and the engine do, also where the maps would not fit into memory;
@@ -267,8 +266,9 @@ def check_laws(engine: "Engine", tokens: Tokens, padded: Tokens) -> list[Law]:
     """Check all laws on one text, as it is and with [PAD] appended. A law that can't be tested says why."""
     laws = []
     for name, statement, changes, measure in laws_for(engine):
+        texts = (tokens, padded) if measure in OF_PADDING else (tokens,)
         try:
-            found = (measure if changes else partial(measure_exactly, measure))(engine, tokens, padded)
+            found = measure(engine, *texts) if changes else measure_exactly(measure, engine, *texts)
         except RequestError as error:
             laws.append(Law(name, statement, None, None, str(error)))
             continue
@@ -306,7 +306,13 @@ def _forgotten_padding(engine: "Engine", tokens: Tokens, padded: Tokens) -> Meas
     if engine.parts[0] == "decoder":
         raise RequestError("without the padding mask a decoder would see later tokens as well")
     found = difference(engine, engine.hidden_states(tokens), _real_states(engine, padded, "none"))
-    leaks = leak_to_padding(next(engine.attend_tokens([padded], Request(mask="none", which=engine.to_itself(None)))))
+    [record] = engine.attend_tokens([padded], Request(mask="none", which=engine.to_itself(None)))
+    real, padding = ~np.array(record.tokens.padding), np.array(record.keys.padding)
+    weights = record.weights[:, :, real][..., padding]  # [layer, head, real query, [PAD] key]
+    leaks = {
+        layer: float(leaked.sum(axis=-1, dtype=np.float64).mean())
+        for layer, leaked in zip(record.layers, weights, strict=True)
+    }
     note = "weight that leaks to [PAD], by layer " + ", ".join(f"{layer}: {leak:.3f}" for layer, leak in leaks.items())
     return found._replace(note=note, leaks=leaks)
 
@@ -375,11 +381,10 @@ def _shuffled(tokens: Tokens, seed: int = 0) -> list[int]:
     """Return the places of the tokens in random order."""
     import torch
 
-    order: list[int] = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed)).tolist()
-    return order
+    return torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed)).tolist()
 
 
-def _order_with_positions(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
+def _order_with_positions(engine: "Engine", tokens: Tokens) -> Measured:
     """Measure the control of the law of permutations, and show the shuffled words."""
     order = _shuffled(tokens)
     words = " ".join(tokens.shown[place] for place in order[:SHOWN]) + (" ..." if len(order) > SHOWN else "")
@@ -436,41 +441,32 @@ def measure_others(engine: "Engine", tokens: Tokens, alone: bool) -> Measured:
 
 # name, statement, whether it asks for a change (and not for equal vectors), and how it is measured
 KEPT = "kept keys and values"
-LawMeasure = tuple[str, str, bool, Callable[["Engine", Tokens, Tokens], Measured]]
+OF_PADDING = (_padding, _forgotten_padding)  # take the text with [PAD] too
+LawMeasure = tuple[str, str, bool, Callable[..., Measured]]
 LAWS: Sequence[LawMeasure] = (
     ("padding", "[PAD] that the mask hides changes no real token's vector", False, _padding),
     ("forgotten padding mask", "forgetting the padding mask changes them", True, _forgotten_padding),
-    (
-        "causal",
-        "under the causal mask a prefix's vectors do not depend on what follows",
-        False,
-        lambda engine, tokens, padded: measure_prefixes(engine, tokens),
-    ),
+    ("causal", "under the causal mask a prefix's vectors do not depend on what follows", False, measure_prefixes),
     (
         KEPT,
         "a text read token by token, with kept keys and values, has the vectors of one pass",
         False,
-        lambda engine, tokens, padded: measure_with_cache(engine, tokens),
+        measure_with_cache,
     ),
     (
         "permutation",
         "without positions in the input, permuting the tokens permutes the vectors and does no more",
         False,
-        lambda engine, tokens, padded: measure_permutation(engine, tokens),
+        measure_permutation,
     ),
     ("permutation with positions", "with positions in the input it does more", True, _order_with_positions),
     (
         "alone",
         "if every token attends to itself only, a token's vectors do not depend on the other tokens",
         False,
-        lambda engine, tokens, padded: measure_others(engine, tokens, alone=True),
+        partial(measure_others, alone=True),
     ),
-    (
-        "together",
-        "with self-attention as usual they do",
-        True,
-        lambda engine, tokens, padded: measure_others(engine, tokens, alone=False),
-    ),
+    ("together", "with self-attention as usual they do", True, partial(measure_others, alone=False)),
 )
 
 
@@ -500,16 +496,6 @@ def tolerance(engine: "Engine", largest: float) -> float:
     # In float64 transformers still computes the norms of Llama and the softmax of T5 in float32.
     single = engine.name == "transformers" and engine.dtype_name == "float64"
     return TOLERANCES["float32" if single else engine.dtype_name].hidden * max(1.0, largest / LARGE)
-
-
-def leak_to_padding(record: AttentionRecord) -> dict[int, float]:
-    """Return the share of real tokens' weight that goes to [PAD], by layer: mean over heads and queries."""
-    real, padding = ~np.array(record.tokens.padding), np.array(record.keys.padding)
-    weights = record.weights[:, :, real][..., padding]  # [layer, head, real query, [PAD] key]
-    return {
-        layer: float(leaked.sum(axis=-1, dtype=np.float64).mean())
-        for layer, leaked in zip(record.layers, weights, strict=True)
-    }
 
 
 # --- windows ----------------------------------------------------------------------------------------------
@@ -560,8 +546,7 @@ class _TurnAround(Tap):
     """Changes the sign of the output of one layer's attention at one token, in all heads."""
 
     def __init__(self, layer: int, token: int) -> None:
-        self.layer = layer
-        self.token = token
+        self.layer, self.token = layer, token
 
     def output(self, block: Block, output: Any) -> Any:
         if block.layer == self.layer:
@@ -579,11 +564,10 @@ def measure_windows(engine: "Engine", tokens: Tokens) -> Windows | None:
 
     if not isinstance(engine, Model):
         return None
-    own = engine.config.reach
-    narrow = [reach for reach in own if reach is not None]
+    narrow = [reach for reach in engine.config.reach if reach is not None]
     if not narrow:
         return None
-    found = reaches(own)
+    found = reaches(engine.config.reach)
     states = engine.hidden_states(tokens)
     for local, some in groupby(found, key=lambda one: one.reach is not None):
         row = list(some)
@@ -669,32 +653,26 @@ def _report(found: Sequence[Masked], model: Mapping[str, Any], heads_chosen: boo
         [model_name(some.model.full_name), "what masks do", *one],
         parts,
         lambda: {"model": model, "texts": [one.document() for one in found]},
-        _rows,
+        lambda document: (
+            {"text": number, **head} for number, one in enumerate(document["texts"]) for head in one["heads"]
+        ),
         holds=all(one.lawful for one in found),
         next=NextCommand("view", {"masks": "none,causal,padding", "layer": None, "head": None}),
     )
 
 
-def _rows(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the heads of all texts, each with the number of its text."""
-    return ({"text": number, **head} for number, one in enumerate(document["texts"]) for head in one["heads"])
-
-
 def _maps(found: Masked, heads: Sequence[tuple[int, int]]) -> Maps:
     """Return a row of maps for each head, one under each mask."""
     axis = Axis("query", found.tokens.shown, special=found.tokens.special)
-    return Maps(
+    panels = [
         [
-            [
-                Panel(CAPTIONS[name], drawn_map(record, layer, head), _hidden_keys(record, layer))
-                for name, record in found.records.items()
-            ]
-            for layer, head in heads
-        ],
-        axis,
-        replace(axis, name="key"),
-        headings=[f"layer {layer} head {head}" for layer, head in heads],
-    )
+            Panel(CAPTIONS[name], drawn_map(record, layer, head), _hidden_keys(record, layer))
+            for name, record in found.records.items()
+        ]
+        for layer, head in heads
+    ]
+    headings = [f"layer {layer} head {head}" for layer, head in heads]
+    return Maps(panels, axis, replace(axis, name="key"), headings=headings)
 
 
 def _hidden_keys(record: AttentionRecord, layer: int) -> str:
@@ -761,15 +739,11 @@ def _windows(windows: Windows) -> list[Part]:
         "largest change of a vector further away than the layers reach together, which must be 0 up to rounding. "
         "within: the largest change of the other vectors."
     )
-    parts: list[Part] = [Table(columns, rows), Sentence(legend)]
-    if windows.tokens < windows.shortest:
-        parts.append(
-            Sentence(
-                f"On this text the windows hide nothing: it has {windows.tokens} tokens, and they hide something from "
-                f"{windows.shortest} tokens on."
-            )
-        )
-    return parts
+    short = (
+        f"On this text the windows hide nothing: it has {windows.tokens} tokens, and they hide something from "
+        f"{windows.shortest} tokens on."
+    )
+    return [Table(columns, rows), Sentence(legend), *[Sentence(short)] * (windows.tokens < windows.shortest)]
 
 
 mask = as_function(Mask)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, silent
-from attncli.features import completion, options
+from attncli.features import completion
 from attncli.features.feature import Feature
+from attncli.features.options import MODEL, argument, option
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -37,17 +38,14 @@ class Models(Feature):
     group = "The program itself"
     saves = ()
 
-    action: Annotated[
-        Literal["show"] | None, options.argument("show", "show NAME: one model in place of the list.")
-    ] = None
+    action: Annotated[Literal["show"] | None, argument("show", "show NAME: one model in place of the list.")] = None
     name: Annotated[
         str | None,
-        options.argument("NAME", "An alias, a repository, a directory, a .gguf file or an address.", completion.model),
+        argument("NAME", "An alias, a repository, a directory, a .gguf file or an address.", completion.model),
     ] = None
-    verify: Annotated[
-        bool,
-        options.option(options.MODEL, "--verify", help="show: read the weights again, and compare their hash."),
-    ] = False
+    verify: Annotated[bool, option(MODEL, "--verify", help="show: read the weights again, and compare their hash.")] = (
+        False
+    )
 
     def report(self, progress: Progress = silent) -> Report:
         if self.action is None:
@@ -97,6 +95,7 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
     """
     from attncli.models.aliases import find_alias
     from attncli.models.config import describe
+    from attncli.models.gguf.conversion import types
     from attncli.models.hub import cached_sha256, check_sha256
 
     engine, why, config = describe(place.path)
@@ -116,7 +115,7 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
         "repo": known[1].repo if known else None,
         "origin": place.origin,
         "path": str(place.path),
-        **_about_conversion(place),
+        **({} if place.gguf is None else {"gguf": {"path": str(place.gguf), "types": types(place.path)}}),
         "files": [{"name": file.name, "bytes": file.stat().st_size} for file in files],
         "bytes": _total_bytes(files),
         "sha256": sha256,
@@ -126,13 +125,6 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
         "why": why,
         "config": config,
     }
-
-
-def _about_conversion(place: "Place") -> dict[str, Any]:
-    """Return the .gguf file from which a model is converted, and the types of its tensors; nothing for other models."""
-    from attncli.models.gguf.conversion import types
-
-    return {} if place.gguf is None else {"gguf": {"path": str(place.gguf), "types": types(place.path)}}
 
 
 def _total_bytes(files: Sequence[Path]) -> int:

@@ -52,15 +52,46 @@ def option(
     return Option(group, names, help, least=min, most=most, **more)
 
 
-def choice(group: str, kind: Any, *names: str, help: str = "", rare: bool = False, use: Use = "") -> Option:
+def of_record(group: str, *names: str, help: str, **more: Any) -> Option:
+    """Return an option that has an effect on making a record."""
+    return option(group, *names, help=help, use="record", **more)
+
+
+def of_files(group: str, *names: str, help: str, **more: Any) -> Option:
+    """Return an option that has an effect on the texts of files."""
+    return option(group, *names, help=help, use="files", **more)
+
+
+def choice(group: str, kind: Any, *names: str, help: str = "", **more: Any) -> Option:
     """Return an option that takes one of the names of a choice in `attncli.base.choices`, with which its help ends."""
-    return option(group, *names, rare=rare, metavar="NAME", help=f"{help}{choices.one_of(kind)}.", use=use)
+    return option(group, *names, metavar="NAME", help=f"{help}{choices.one_of(kind)}.", **more)
 
 
 def some_of(group: str, kind: Any, *names: str, show_default: bool | str = True) -> Option:
     """Return an option that takes several names of a choice, with commas."""
     help, complete = f"Some of {', '.join(choices.names(kind))}.", completion.several(kind)
     return option(group, *names, metavar="NAMES", help=help, show_default=show_default, complete=complete)
+
+
+def layer(help: str, complete: Callable[..., Any], show_default: bool | str = True) -> Option:
+    """Return the option that names layers, or one."""
+    return option(SELECTION, "--layer", "-l", metavar="N", help=help, complete=complete, show_default=show_default)
+
+
+def head(help: str, complete: Callable[..., Any], show_default: bool | str = True) -> Option:
+    """Return the option that names heads, or one."""
+    return option(SELECTION, "--head", "-H", metavar="N", help=help, complete=complete, show_default=show_default)
+
+
+def model(help: str, metavar: str = "NAME", complete: Callable[..., Any] = completion.model, **more: Any) -> Option:
+    """Return the option that names a model, or several."""
+    return option(MODEL, "--model", "-m", metavar=metavar, help=help, complete=complete, **more)
+
+
+def which(kind: Any, show_default: str) -> Option:
+    """Return the option that names a part of an encoder-decoder."""
+    about = "For an encoder-decoder: "
+    return choice(SELECTION, kind, "--which", rare=True, help=about, show_default=show_default, use="record")
 
 
 def top(help: str, rare: bool = False) -> Option:
@@ -76,70 +107,37 @@ def vectors(help: str) -> Option:
 Text = Annotated[str | None, argument("TEXT", "The sentence. Without it: a sample.", use="record")]
 PipedText = Annotated[str | None, argument("TEXT", "The sentence; else what is piped in, or a sample.", use="record")]
 Pair = Annotated[
-    str | None, option(TEXT, "--pair", metavar="TEXT", help="A second text: the model's second segment.", use="record")
+    str | None, of_record(TEXT, "--pair", metavar="TEXT", help="A second text: the model's second segment.")
 ]
-File = Annotated[
-    str | None, option(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line; - is stdin.", use="record")
-]
+File = Annotated[str | None, of_record(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line; - is stdin.")]
 Saved = Annotated[Path | None, option(TEXT, "--from", metavar="PATH", help="A saved record; no model is run.")]
 PadTo = Annotated[
     int | None,
-    option(
+    of_record(
         TEXT,
         "--pad-to",
         rare=True,
         metavar="N",
         help="Add [PAD] up to N tokens: after the text, or before it on a decoder.",
-        use="record",
     ),
 ]
 Target = Annotated[
     str | None,
-    option(
+    of_record(
         TEXT,
         "--target",
         rare=True,
         metavar="TEXT",
         help="The output text of an encoder-decoder.",
         show_default="its own greedy output",
-        use="record",
     ),
 ]
-Layer = Annotated[
-    str | None,
-    option(
-        SELECTION,
-        "--layer",
-        "-l",
-        metavar="N",
-        help="Layers, from 0: 3; 0,3; 0-3; -1, the last; all.",
-        complete=completion.layers,
-    ),
-]
-Head = Annotated[
-    str | None,
-    option(SELECTION, "--head", "-H", metavar="N", help="Heads, from 0, likewise.", complete=completion.heads),
-]
-OneLayer = Annotated[
-    str,
-    option(
-        SELECTION,
-        "--layer",
-        "-l",
-        metavar="N",
-        help="The layer, from 0; -1 is the last.",
-        complete=completion.one_layer,
-    ),
-]
-OneHead = Annotated[
-    str,
-    option(
-        SELECTION, "--head", "-H", metavar="N", help="The head, from 0; -1 is the last.", complete=completion.one_head
-    ),
-]
+Layer = Annotated[str | None, layer("Layers, from 0: 3; 0,3; 0-3; -1, the last; all.", completion.layers)]
+Head = Annotated[str | None, head("Heads, from 0, likewise.", completion.heads)]
+OneLayer = Annotated[str, layer("The layer, from 0; -1 is the last.", completion.one_layer)]
+OneHead = Annotated[str, head("The head, from 0; -1 is the last.", completion.one_head)]
 Query = Annotated[
-    str | None,
-    option(SELECTION, "--query", metavar="TOKEN", help="The query: it, it#2 (the second it), or a number."),
+    str | None, option(SELECTION, "--query", metavar="TOKEN", help="The query: it, it#2 (the second it), or a number.")
 ]
 Terms = Annotated[
     bool, option(SELECTION, "--terms", rare=True, help="One head's scores, and what positions add to them.")
@@ -176,110 +174,57 @@ Segments = Annotated[
         complete=completion.segments,
     ),
 ]
-Which = Annotated[
-    choices.Kind | None,
-    option(
-        SELECTION,
-        "--which",
-        rare=True,
-        metavar="NAME",
-        help=f"For an encoder-decoder: {choices.one_of(choices.Kind)}.",
-        show_default="cross",
-        use="record",
-    ),
-]
-OwnWhich = Annotated[
-    choices.Itself | None,
-    option(
-        SELECTION,
-        "--which",
-        rare=True,
-        metavar="NAME",
-        help=f"For an encoder-decoder: {choices.one_of(choices.Itself)}.",
-        show_default="encoder",
-        use="record",
-    ),
-]
-ModelName = Annotated[
-    str,
-    option(
-        MODEL,
-        "--model",
-        "-m",
-        metavar="NAME",
-        envvar="ATTNCLI_MODEL",
-        help="Alias, Hub id, path, address.",
-        complete=completion.model,
-        use="record",
-    ),
-]
+Which = Annotated[choices.Kind | None, which(choices.Kind, "cross")]
+OwnWhich = Annotated[choices.Itself | None, which(choices.Itself, "encoder")]
+ModelName = Annotated[str, model("Alias, Hub id, path, address.", envvar="ATTNCLI_MODEL", use="record")]
 ModelNames = Annotated[
-    str,
-    option(
-        MODEL,
-        "--model",
-        "-m",
-        metavar="NAMES",
-        envvar="ATTNCLI_MODEL",
-        help="Alias, Hub id, path, address; several: A,B.",
-        complete=completion.models,
-    ),
+    str, model("Alias, Hub id, path, address; several: A,B.", "NAMES", completion.models, envvar="ATTNCLI_MODEL")
 ]
 AS_TRAINED = "as trained"
 MaskOption = Annotated[
     choices.MaskName | None,
-    option(
+    of_record(
         MODEL,
         "--mask",
         metavar="NAME",
         help="padding hides [PAD], causal [PAD] and the future, none hides nothing.",
         show_default=AS_TRAINED,
-        use="record",
     ),
 ]
 Masks = Annotated[str | None, some_of(MODEL, choices.MaskName, "--mask", show_default=AS_TRAINED)]
 Measure = Annotated[
     choices.Measure,
-    option(
+    of_record(
         MODEL,
         "--measure",
         rare=True,
         metavar="NAME",
         help="weight, or norm: the length of weight times transformed value (Kobayashi et al. 2020).",
-        use="record",
     ),
 ]
 Engine = Annotated[
     choices.Engine,
-    option(
+    of_record(
         MODEL,
         "--engine",
         rare=True,
         metavar="NAME",
         help="What runs the model: attncli (BERT, GPT-2, Llama and their kin), transformers (any: T5, OPT ...), "
         "instant (attncli without torch, for short texts), or auto.",
-        use="record",
     ),
 ]
 Without = Annotated[
     str | None,
-    option(
-        MODEL,
-        "--without",
-        rare=True,
-        metavar="L.H",
-        help="Silence heads: 3.1 or 4.0-3. Their output is 0.",
-        use="record",
-    ),
+    of_record(MODEL, "--without", rare=True, metavar="L.H", help="Silence heads: 3.1 or 4.0-3. Their output is 0."),
 ]
 Device = Annotated[
     str,
-    option(
+    choice(
         MODEL,
+        choices.Device,
         "--device",
         rare=True,
-        metavar="NAME",
-        help=f"Where to compute: {choices.one_of(choices.Device)}.",
+        help="Where to compute: ",
         complete=completion.device,
         use="record",
     ),

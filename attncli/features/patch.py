@@ -29,7 +29,8 @@ from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
 from attncli.effects.asking import Asking, MeasuredOutput, layers_and_heads, merge_asking, takes_fields
 from attncli.features import options
-from attncli.features.asking import AskingFeature
+from attncli.features.inputs import AskingFeature
+from attncli.features.options import SELECTION, argument, choice
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
 from attncli.record.selection import Selection, name_of, number_list, select
@@ -74,11 +75,11 @@ class Patch(AskingFeature):
     group = "Does it matter"
     saved_as = "patches"
 
-    first: Annotated[str | None, options.argument("A", "The text whose run is patched.")] = None
-    second: Annotated[str | None, options.argument("B", "The text whose outputs are put there.")] = None
-    by: Annotated[
-        choices.Patched, options.choice(options.SELECTION, choices.Patched, "--by", help="What is patched by itself: ")
-    ] = "head"
+    first: Annotated[str | None, argument("A", "The text whose run is patched.")] = None
+    second: Annotated[str | None, argument("B", "The text whose outputs are put there.")] = None
+    by: Annotated[choices.Patched, choice(SELECTION, choices.Patched, "--by", help="What is patched by itself: ")] = (
+        "head"
+    )
     layer: options.Layer = None
     head: options.Head = None
     top: Annotated[int, options.top("List the N patches with the largest shares.", rare=True)] = 10
@@ -203,9 +204,8 @@ def patch(
     Raises RequestError for texts of different lengths, for outputs too close to divide by their difference, for a layer
     or head that does not exist, and as `make_question` does.
     """
-    from attncli.effects.change import Unchanged, put
+    from attncli.effects.change import Unchanged, of_batch, put, usual_reference
     from attncli.effects.question import make_question
-    from attncli.effects.reference import of_batch, usual_reference
     from attncli.models.engine import require_tapped
 
     asking = merge_asking(asking, fields)
@@ -330,12 +330,12 @@ def _report(found: PatchResult, top: int, texts: dict[str, str]) -> Report:
     outputs = f"{found.answer.about}: {found.answer.value:.4g} for the first text, {found.other:.4g} for the second"
     whose = "" if len(found.heads) == found.model.heads else f" (heads {number_list(found.heads)})"
     patched = f"{PARTS[found.by]}{whose}, from the second text's run into the first's, each by itself"
-    captions: list[Part] = [Sentence(patched, caption=True), Sentence(SHARE, caption=True)]
     maps = _maps(found, [Panel("second text", found.shares), Panel("control", found.control_shares)])
     return Report(
         [model_name(found.model.full_name), outputs, f"mask {found.answer.mask}"],
         [
-            *captions,
+            Sentence(patched, caption=True),
+            Sentence(SHARE, caption=True),
             *([] if found.by == "layer" else [_maps(found, [Panel("share", found.shares)])]),
             _table(found, top),
             Sentence(CONTROL),
@@ -352,36 +352,29 @@ def _maps(found: PatchResult, panels: list[Panel]) -> Part:
     most = float(np.abs(found.shares).max()) or None
     if found.by == "head":
         return HeadGrid(panels, found.layers, found.heads, "share", signed=True, most=most)
-    across = {
-        "layer": Axis("head", ["all heads"]),
-        "token": Axis(
-            "token", [_token_pair(found, place) for place in range(len(found.tokens))], range(len(found.tokens))
-        ),
-    }
+    across, places = Axis("head", ["all heads"]), range(len(found.tokens))
+    if found.by == "token":
+        across = Axis("token", [_token_pair(found, place) for place in places], places)
     wide = len(str(max(found.layers)))
     rows = Axis("layer", [f"layer {layer:>{wide}}" for layer in found.layers])
-    return Maps([panels], rows, across[found.by], scale="share", signed=True, most=most)
+    return Maps([panels], rows, across, scale="share", signed=True, most=most)
 
 
 def _table(found: PatchResult, top: int) -> Table:
     """Return a row per part; below, all parts together, and the first text's own outputs as a check."""
     places = np.ndindex(*found.effects.shape) if found.by == "layer" else largest_first(found.effects)[:top]
-    rows = [
-        (_part_name(found, *place), signed(found.shares[place]), signed(found.control_shares[place]))
-        for place in places
-    ]
+    rows = []
+    for row, column in places:
+        name = f"layer {found.layers[row]}"
+        if found.by == "head":
+            name = f"{found.layers[row]}.{found.heads[column]}"
+        elif found.by == "token":
+            name += f", {_token_pair(found, column)}"
+        rows.append((name, signed(found.shares[row, column]), signed(found.control_shares[row, column])))
     control = float(found.together_controls.mean()) / found.difference
     rows.append(("all of these at once", signed(found.together / found.difference), signed(control)))
     rows.append(("the first text's own", three_digits(abs(found.itself / found.difference)), ""))
     return Table([Column("patched"), Column("share"), Column("control")], rows)
-
-
-def _part_name(found: PatchResult, row: int, column: int) -> str:
-    """Return the name of the part at a place of `effects`."""
-    layer = found.layers[row]
-    if found.by == "head":
-        return f"{layer}.{found.heads[column]}"
-    return f"layer {layer}" if found.by == "layer" else f"layer {layer}, {_token_pair(found, column)}"
 
 
 def _token_pair(found: PatchResult, place: int) -> str:

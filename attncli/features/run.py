@@ -17,6 +17,7 @@ from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.feature import options_of
 from attncli.features.inputs import RecordFeature, Source, notify, notify_about
+from attncli.features.options import OUTPUT, option
 from attncli.record import AttentionRecord, save_records
 from attncli.record.record import LOADED, READ, SUFFIXES, check_record_count, document_text
 from attncli.record.selection import Grouping, number_list
@@ -62,10 +63,7 @@ class Run(RecordFeature):
     words: options.Words = False
     terms: options.Terms = False
     top_k: Annotated[
-        int,
-        options.option(
-            options.OUTPUT, "--top-k", rare=True, metavar="N", min=1, help="Name the N strongest keys.", use="terminal"
-        ),
+        int, option(OUTPUT, "--top-k", rare=True, metavar="N", min=1, help="Name the N strongest keys.", use="terminal")
     ] = 3
 
     def report(self, progress: Progress = silent) -> Report:

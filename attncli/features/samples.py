@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attncli.base.progress import Progress, silent
-from attncli.features import completion, options
+from attncli.features import completion
 from attncli.features.feature import Feature
+from attncli.features.options import OUTPUT, argument, option
 from attncli.report import NextCommand, Part, Report
 from attncli.text.samples import README, Sample, copy_files, find_sample, samples
 
@@ -31,14 +32,11 @@ class Samples(Feature):
     saves = ()
 
     sample: Annotated[
-        str | None,
-        options.argument("NAME", "The text to print or copy. Without it: list, or copy, all.", completion.sample),
+        str | None, argument("NAME", "The text to print or copy. Without it: list, or copy, all.", completion.sample)
     ] = None
     copy: Annotated[
         Path | None,
-        options.option(
-            options.OUTPUT, "--copy", metavar="DIR", help="Copy into this folder; other files are never overwritten."
-        ),
+        option(OUTPUT, "--copy", metavar="DIR", help="Copy into this folder; other files are never overwritten."),
     ] = None
 
     def report(self, progress: Progress = silent) -> Report:

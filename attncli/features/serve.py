@@ -11,6 +11,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import names_of, notify, read_inputs
+from attncli.features.options import OUTPUT, option
 from attncli.models.opening import Opening
 from attncli.report import Report, Sentence
 
@@ -46,18 +47,12 @@ class Serve(Feature):
     engine: options.Engine = "auto"
     without: options.Without = None
     host: Annotated[
-        str,
-        options.option(
-            options.OUTPUT, "--host", rare=True, metavar="NAME", help="The address to listen on; others may see it."
-        ),
+        str, option(OUTPUT, "--host", rare=True, metavar="NAME", help="The address to listen on; others may see it.")
     ] = "127.0.0.1"
     port: Annotated[
-        int,
-        options.option(
-            options.OUTPUT, "--port", min=0, max=LARGEST_PORT, metavar="N", help="The port; 0 is any free one."
-        ),
+        int, option(OUTPUT, "--port", min=0, max=LARGEST_PORT, metavar="N", help="The port; 0 is any free one.")
     ] = 0
-    open_it: Annotated[bool, options.option(options.OUTPUT, "--open", help="Open the page in the browser.")] = False
+    open_it: Annotated[bool, option(OUTPUT, "--open", help="Open the page in the browser.")] = False
     device: options.Device = "auto"
     dtype: options.Dtype = "float32"
 

@@ -2,21 +2,22 @@
 
 import json
 import webbrowser
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.inputs import SAVED, RecordFeature, Source, Texts, notify, notify_about
+from attncli.features.options import OUTPUT, choice, option
 from attncli.record import AttentionRecord
 from attncli.record.display import in_stretches, title_of_record
 from attncli.record.record import document_text
 from attncli.record.selection import Grouping, number_list
-from attncli.report import NextCommand, Part, Report
+from attncli.report import NextCommand, Report
 
 LARGE = 20_000_000  # characters of a page whose size is announced before it is built, which takes long
 COPIES = 4  # of the maps, that making a page of them makes (4 layers x 12 heads x 1,024 tokens, incompressible)
@@ -52,31 +53,25 @@ class View(RecordFeature):
             "Heads with q and k: 4.7, or 4.0-3, or 4.all; all; none. Without it all up to 128 tokens, then a few."
         ),
     ] = None
-    start: Annotated[choices.PageView, options.choice(options.OUTPUT, choices.PageView, "--view")] = "heads"
+    start: Annotated[choices.PageView, choice(OUTPUT, choices.PageView, "--view")] = "heads"
     query: options.Query = None
     segments: options.Segments = "all"
     no_special: options.NoSpecial = False
     tokens: options.SomeTokens = None
     words: options.Words = False
     threshold: Annotated[
-        float, options.option(options.OUTPUT, "--threshold", rare=True, metavar="X", help="Draw no weight below X.")
+        float, option(OUTPUT, "--threshold", rare=True, metavar="X", help="Draw no weight below X.")
     ] = 0.0
     title: Annotated[
         str | None,
-        options.option(
-            options.OUTPUT,
-            "--title",
-            rare=True,
-            metavar="TEXT",
-            help="The page's title.",
-            show_default="model and text",
-        ),
+        option(OUTPUT, "--title", rare=True, metavar="TEXT", help="The page's title.", show_default="model and text"),
     ] = None
-    open_it: Annotated[bool, options.option(options.OUTPUT, "--open", help="Open the page in the browser.")] = False
+    open_it: Annotated[bool, option(OUTPUT, "--open", help="Open the page in the browser.")] = False
 
     def report(self, progress: Progress = silent) -> Report:
         from attncli.analysis.edges import with_usual
-        from attncli.page import Start, document
+        from attncli.page import Start, document, save_page
+        from attncli.page.document import vectors_size
 
         start = Start(self.start, self.query, self.segments, not self.no_special, self.words, self.threshold)
         source = self.source(grouping=Grouping(self.tokens, stretches=True), vectors=self.vectors)
@@ -102,11 +97,25 @@ class View(RecordFeature):
         page = document.page(records, start, self.title, advice=_advice(source, first))
         title = title_of_record(first, f"layers {number_list(first.layers)}, heads {number_list(first.heads)}")
 
-        def document_of() -> dict[str, Any]:
-            return json.loads("".join(document_text(records)))
+        def save(path: Path) -> None:
+            """Save the page and say how large it is; open it in the browser where that was asked for."""
+            save_page(page, path)
+            vectors = "without q and k"
+            kept = [record.vectors for record in records if record.vectors is not None]
+            if kept:
+                heads = f"{len(kept[0].heads)} head{'s' if len(kept[0].heads) > 1 else ''}"
+                vectors = f"of which q and k of {heads} {vectors_size(page) / 1e6:.1f} MB (--vectors)"
+            notify(f"{path} takes {len(page) / 1e6:.1f} MB, {vectors}")
+            if self.open_it and not webbrowser.open(path.resolve().as_uri()):
+                notify(f"no browser could be opened: open {path} yourself")
 
-        opened = None if self.open_it else NextCommand("view", {"open_it": True})
-        return _SavedPage(title, [_Page(page)], document_of, next=opened, records=records, opens=self.open_it)
+        return Report(
+            title,
+            [],
+            lambda: json.loads("".join(document_text(records))),
+            files=dict.fromkeys(self.saves, save),
+            next=None if self.open_it else NextCommand("view", {"open_it": True}),
+        )
 
     def _with_masks(self, records: list[AttentionRecord]) -> list[AttentionRecord]:
         """Return the records with one of these masks. Raises RequestError where the file has not all of them."""
@@ -151,42 +160,3 @@ def _advice(source: Source, record: AttentionRecord) -> str:
     if record.measure != "weight":
         return advice.NORMS
     return advice.VIEW if tapped(source.engine) is not None else advice.OTHER_ENGINE
-
-
-@dataclass(frozen=True)
-class _Page(Part):
-    """The page."""
-
-    html: str
-
-    def page(self) -> str:
-        return self.html
-
-
-@dataclass(frozen=True, repr=False)
-class _SavedPage(Report):
-    """A page that says how large it is once it is saved, and opens in the browser where it was asked to."""
-
-    records: Sequence[AttentionRecord] = ()
-    opens: bool = False
-
-    def save(self, path: str | Path, **printed: Any) -> None:
-        from attncli.page import save_page
-
-        path = Path(path)
-        [page] = [part.html for part in self.parts if isinstance(part, _Page)]
-        save_page(page, path)
-        notify(f"{path} takes {len(page) / 1e6:.1f} MB{_size_of_vectors(self.records, page)}")
-        if self.opens and not webbrowser.open(path.resolve().as_uri()):
-            notify(f"no browser could be opened: open {path} yourself")
-
-
-def _size_of_vectors(records: Iterable[AttentionRecord], page: str) -> str:
-    """Say how much of the page q and k of the records take."""
-    from attncli.page.document import vectors_size
-
-    kept = [record.vectors for record in records if record.vectors is not None]
-    if not kept:
-        return ", without q and k"
-    heads, size = len(kept[0].heads), vectors_size(page)
-    return f", of which q and k of {heads} head{'s' if heads > 1 else ''} {size / 1e6:.1f} MB (--vectors)"

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from attncli.analysis.edges import Edge, Usual, edges
+from attncli.analysis.edges import Edge, Usual, WrittenToken, edges, written_tokens
 from attncli.analysis.kinds import kinds_of
 from attncli.analysis.patterns import summarise
-from attncli.analysis.written import WrittenToken, written_tokens
 from attncli.base import __version__
 from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError

@@ -10,7 +10,7 @@ from attncli.features.ablate import ablate
 from attncli.features.cut import cut_each
 from attncli.features.patch import patch
 from attncli.features.similar import similar
-from attncli.features.trust import Controls, trust
+from attncli.features.trust import trust
 
 A, B = "the cat sat", "the big sat"
 CAUSAL = Asking(mask="causal")
@@ -19,7 +19,7 @@ CALLS = {
     "similar": (lambda model, progress: similar(model, A, B, True, 4, progress=progress), 10, "steps"),
     "cut": (lambda model, progress: cut_each(model, A, asking=CAUSAL, progress=progress), 15, "edges"),
     "patch": (lambda model, progress: patch(model, A, B, "layer", "0,1", progress=progress), 18, "patches"),
-    "trust": (lambda model, progress: trust(model, A, Asking(), Controls(2, 120), progress), None, "steps"),
+    "trust": (lambda model, progress: trust(model, A, Asking(), progress, permutations=2, rankings=120), None, "steps"),
 }
 
 

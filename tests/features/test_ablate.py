@@ -11,10 +11,9 @@ from safetensors.torch import load_file, save_file
 
 from attncli import load_model
 from attncli.analysis.luck import mean_interval, student
-from attncli.effects.change import Unchanged, silence
+from attncli.effects.change import Unchanged, reference, silence
 from attncli.effects.gradients import gate_gradients
 from attncli.effects.question import Asking, make_question
-from attncli.effects.reference import reference
 from attncli.features.ablate import COVERED, Silencing, Ways, ablate
 from attncli.models.taps import Gates
 from attncli.models.transformers_peer import load_reference

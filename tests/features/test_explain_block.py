@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModel
 
 from attncli import load_model
-from attncli.features.explain.block import explain_block
+from attncli.features.explain import explain_block
 from attncli.models.head import one_head
 
 TEXT = "the cat sat on a mat"

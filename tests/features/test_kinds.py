@@ -22,12 +22,14 @@ from attncli.features.kinds.measuring import (
     Draws,
     Mentions,
     coreference,
+    feeding,
+    matters,
     mentions,
+    outputs_for,
     shuffle_matrices,
     strongest_later,
     syntactic,
 )
-from attncli.features.kinds.silencing import feeding, matters, outputs_for
 from attncli.features.probe.counting import probe_treebank
 from attncli.features.probe.tally import Tally, guesses
 from attncli.page.payload import payload

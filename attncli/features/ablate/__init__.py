@@ -40,9 +40,9 @@ from attncli.effects.asking import (
     takes_fields,
 )
 from attncli.features import corpora, options
-from attncli.features.asking import AskingFeature
 from attncli.features.corpora import CorpusFeature
-from attncli.features.inputs import STDIN, check_either, read_inputs, read_lines
+from attncli.features.inputs import STDIN, AskingFeature, check_either, read_inputs, read_lines
+from attncli.features.options import MODEL, TEXT, option, some_of
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
 from attncli.record.selection import Input, Selection, select
@@ -50,13 +50,11 @@ from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, S
 from attncli.report.parts import signed
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from typing_extensions import Unpack
 
     from attncli.effects.asking import AskingFields
-    from attncli.effects.change import Head
+    from attncli.effects.change import Head, Reference
     from attncli.effects.question import Question
-    from attncli.effects.reference import Reference
     from attncli.models.engine import Engine
 
 DRAWS = 5  # of a resampled head; the effect is their mean
@@ -87,25 +85,18 @@ class Ablate(AskingFeature, CorpusFeature):
     text: options.Text = None
     file: Annotated[
         list[str] | None,
-        options.option(
-            options.TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line; or several -f.", use="record"
-        ),
+        option(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line; or several -f.", use="record"),
     ] = None
     field: corpora.Field = None
     skip_bad: corpora.SkipBad = False
     limit: corpora.Limit = None
     sample: corpora.Sample = None
     seed: corpora.Seed = 0
-    way: Annotated[str, options.some_of(options.MODEL, choices.Way, "--way")] = "zero"
+    way: Annotated[str, some_of(MODEL, choices.Way, "--way")] = "zero"
     reference: Annotated[
         str | None,
-        options.option(
-            options.MODEL,
-            "--reference",
-            rare=True,
-            metavar="PATH",
-            help="Texts for mean and resample.",
-            show_default="samples",
+        option(
+            MODEL, "--reference", rare=True, metavar="PATH", help="Texts for mean and resample.", show_default="samples"
         ),
     ] = None
     layer: options.Layer = None
@@ -177,7 +168,7 @@ class Ways:
         """Run the other texts; None for "zero" alone."""
         if set(self.names) <= {"zero"}:
             return None
-        from attncli.effects.reference import reference, usual_reference
+        from attncli.effects.change import reference, usual_reference
 
         if self.texts is None:
             return usual_reference(model, mask)
@@ -222,15 +213,9 @@ class Ablation:
     partial: bool = False
 
     def __repr__(self) -> str:
-        return titled(
-            self,
-            self.model.full_name,
-            f"{self.texts} text{'s' if self.texts > 1 else ''}",
-            f"way {' and '.join(self.ways)}",
-            layers_and_heads(self.layers, self.heads),
-            str(self.answer),
-            "partial" if self.partial else "",
-        )
+        texts, ways = f"{self.texts} text{'s' if self.texts > 1 else ''}", f"way {' and '.join(self.ways)}"
+        where, partial = layers_and_heads(self.layers, self.heads), "partial" if self.partial else ""
+        return titled(self, self.model.full_name, texts, ways, where, str(self.answer), partial)
 
     @property
     def texts(self) -> int:
@@ -272,33 +257,31 @@ class Ablation:
             if self.importance is not None:
                 entry["importance"] = float(self.importance[layer, head])
             entries.append(entry)
-        layers = [
-            {"layer": self.layers[layer], "way": way, "effect": float(self.of_layers[:, place, layer].mean())}
-            for place, way in enumerate(self.ways)
-            for layer in range(len(self.layers))
+        curves = [
+            {
+                "by": curve.by,
+                "heads": [[layer, head] for layer, head in curve.heads],
+                "removed": curve.removed,
+                "effects": curve.effects.tolist(),
+            }
+            for curve in self.curves
         ]
-        together = [
-            {"way": way, "effect": float(self.together[:, place].mean())} for place, way in enumerate(self.ways)
-        ]
-        document: dict[str, Any] = {
+        return {
             "model": self.model.document(),
             "output": self.answer.document(),
             "texts": self.texts,
+            **({"partial": True} if self.partial else {}),
+            "effects": entries,
+            "layers": [
+                {"layer": number, "way": way, "effect": float(self.of_layers[:, place, layer].mean())}
+                for place, way in enumerate(self.ways)
+                for layer, number in enumerate(self.layers)
+            ],
+            "together": [
+                {"way": way, "effect": float(self.together[:, place].mean())} for place, way in enumerate(self.ways)
+            ],
+            **({"curves": curves} if curves else {}),
         }
-        if self.partial:
-            document["partial"] = True
-        document |= {"effects": entries, "layers": layers, "together": together}
-        if self.curves:
-            document["curves"] = [
-                {
-                    "by": curve.by,
-                    "heads": [[layer, head] for layer, head in curve.heads],
-                    "removed": curve.removed,
-                    "effects": curve.effects.tolist(),
-                }
-                for curve in self.curves
-            ]
-        return document
 
 
 # --- what is computed -----------------------------------------------------------------------------------
@@ -371,9 +354,8 @@ def ablation(
     if len(measured) == 1:
         return found
     orders = removal_orders(found, mean_slope(texts["slopes"][ORDERING]))
-    return replace(
-        found, curves=curves_of(orders, np.array([effects_in_order(one, orders) for one in measured[MEASURING]]))
-    )
+    steps = np.array([effects_in_order(one, orders) for one in measured[MEASURING]])
+    return replace(found, curves=curves_of(orders, steps))
 
 
 @dataclass(frozen=True)
@@ -435,11 +417,21 @@ class Silencing:
         effects: of these sets `[way, set]`; slopes: at the gates of heads `[layer, head]`, NaN where there are none;
         value: without a change.
         """
-        effects = np.array([_effects_of(question, way, other, self.sets) for way in self.ways])
+        from attncli.effects.change import put, silence
+
+        effects, tokens = [], max(len(text.tokens) for text in question.texts)
+        for way in self.ways:
+            if way == "zero":
+                changes = [silence(some) for some in self.sets]
+            else:
+                assert other is not None
+                sources = [other.means] if way == "mean" else [other.draw(tokens, draw) for draw in range(DRAWS)]
+                changes = [put(some, source) for some in self.sets for source in sources]
+            effects.append(question.effects(changes).reshape(len(self.sets), -1).mean(axis=1))
         slopes = importance(question, self.layers, self.heads)
         if slopes is None:
             slopes = np.full((len(self.layers), len(self.heads)), np.nan)
-        return Rows.of(question, effects=effects, slopes=slopes, value=question.value)
+        return Rows.of(question, effects=np.array(effects), slopes=slopes, value=question.value)
 
     def ablation(self, info: ModelInfo, mask: str, texts: Rows) -> Ablation:
         """Return the result of at least one text, without curves."""
@@ -461,23 +453,6 @@ def mean_slope(slopes: Doubles) -> Doubles | None:
     """Return the mean over texts of `[text, layer, head]`; None where they have no slopes."""
     there = slopes[~np.isnan(slopes).all(axis=(1, 2))]
     return np.mean(there, axis=0) if len(there) else None
-
-
-def _effects_of(question: "Question", way: str, other: "Reference | None", sets: "Sequence[Sequence[Head]]") -> Doubles:
-    """Measure the effect of each set of heads together, `[set]`."""
-    from attncli.effects.change import put, silence
-
-    sources = _replacements(way, other, max(len(text.tokens) for text in question.texts))
-    changes = [silence(some) if source is None else put(some, source) for some in sets for source in sources]
-    return question.effects(changes).reshape(len(sets), -1).mean(axis=1)
-
-
-def _replacements(way: str, other: "Reference | None", tokens: int) -> "list[Tensor | None]":
-    """Return the outputs that replace those of heads, for at most so many tokens, in each draw; None for 0."""
-    if way == "zero":
-        return [None]
-    assert other is not None
-    return [other.means] if way == "mean" else [other.draw(tokens, draw) for draw in range(DRAWS)]
 
 
 def importance(question: "Question", layers: Sequence[int], heads: Sequence[int]) -> Doubles | None:
@@ -557,8 +532,7 @@ NO_INTERVAL = "no interval of the mean: it needs at least 3 texts"
 def _report(found: Ablation, top: int, files: list[str]) -> Report:
     """Report a number per head and way, the `top` heads with the largest effects, whole layers, and the curves."""
     title = [model_name(found.model.full_name), describe_output(found.answer), f"mask {found.answer.mask}"]
-    title += ["PARTIAL"] if found.partial else []
-    title += [] if found.texts == 1 else [f"mean of {found.texts} texts"]
+    title += ["PARTIAL"] * found.partial + [f"mean of {found.texts} texts"] * (found.texts > 1)
     panels = [Panel(way, effects, REPLACED[way]) for way, effects in zip(found.ways, found.mean, strict=True)]
     scale = SCALES[found.answer.kind]
     grid = HeadGrid(panels, found.layers, found.heads, scale, signed=found.answer.kind not in FROM_NOTHING)
@@ -579,15 +553,8 @@ def _report(found: Ablation, top: int, files: list[str]) -> Report:
     if not files or _can_run(files):
         texts = {"file": files[0]} if files else {}
         next_command = NextCommand("run", {"layer": layer, "head": head, **texts})
-    return Report(
-        title,
-        parts,
-        found.document,
-        itemgetter("effects"),
-        picture=[grid],
-        partial=found.partial,
-        next=next_command,
-    )
+    rows = itemgetter("effects")
+    return Report(title, parts, found.document, rows, picture=[grid], partial=found.partial, next=next_command)
 
 
 def heads_table(found: Ablation, top: int) -> Table:

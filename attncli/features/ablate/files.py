@@ -88,7 +88,7 @@ def ablate_files(
     if any(one.is_stream for one in corpus.inputs):
         where.check(corpus.inputs)
         lines = reading.texts(whole_files(corpus.inputs))
-        questions = (one for _, _, one in LineQuestions(model, reading, asking).of(lines))
+        questions = (one for _, _, one in line_questions(model, reading, asking, lines))
         return ablation(model, questions, ways, layers, heads, asking.mask)
     first = AblatedTexts.of(model, reading, ways, layers, heads, asking)
     found = go_through(first, corpus, where, show)
@@ -108,33 +108,33 @@ def ablate_files(
     return replace(made, curves=(), partial=True)
 
 
-@dataclass(frozen=True)
-class LineQuestions:
-    """Asks a model about the texts on the lines of files."""
+def line_questions(
+    model: Engine,
+    reading: TextFormat,
+    asking: Asking,
+    lines: Iterator[Line],
+    wanted: Callable[[int], bool] = lambda number: True,
+) -> Iterator[tuple[int, Line, Question]]:
+    """Yield questions about the wanted lines, with their numbers. Raises RequestError as `attempt` does."""
+    for number, line in enumerate(lines):
+        if wanted(number):
+            question = attempt(reading, line, partial(make_question, model, line.text, asking))
+            if question is not None:
+                yield number, line, question
 
-    model: Engine
-    reading: TextFormat
-    asking: Asking
 
-    def of(
-        self, lines: Iterator[Line], wanted: Callable[[int], bool] = lambda number: True
-    ) -> Iterator[tuple[int, Line, Question]]:
-        """Yield the wanted texts with their numbers. Raises RequestError as `make_question` does, naming the place."""
-        for number, line in enumerate(lines):
-            if wanted(number):
-                question = self.tried(line, partial(make_question, self.model, line.text, self.asking))
-                if question is not None:
-                    yield number, line, question
+def attempt(reading: TextFormat, line: Line, make: Callable[[], T]) -> T | None:
+    """Return what `make` returns for a text; None for a bad text, after a Notice, where bad texts are skipped.
 
-    def tried(self, line: Line, made: Callable[[], T]) -> T | None:
-        """Return the result for a text; None for a bad text, after a Notice, where bad texts are skipped."""
-        try:
-            return made()
-        except RequestError as error:
-            if not self.reading.skip_bad and not isinstance(error, Unreadable):
-                raise RequestError(f"{line.where}: {error}") from error
-            self.reading.refuse(line, str(error))
-            return None
+    Raises RequestError as `make` does, naming the place of the text.
+    """
+    try:
+        return make()
+    except RequestError as error:
+        if not reading.skip_bad and not isinstance(error, Unreadable):
+            raise RequestError(f"{line.where}: {error}") from error
+        reading.refuse(line, str(error))
+        return None
 
 
 @dataclass(frozen=True)
@@ -218,20 +218,21 @@ class AblatedTexts(OfModel[Rows]):
         model.need(model.layers)
         if isinstance(model, Model):
             lay_out(model.network)  # now, since it would happen after some texts and change how later ones are rounded
-        row, questions = self.row(model), LineQuestions(model, self.reading, self.asking)
+        row = self.row(model)
         own = self.threads == 1 and model.device.type == "cpu"
         each = (cores or torch.get_num_threads()) if own else 1
 
         def of_text(one: tuple[int, Line, Question]) -> Rows | None:
             number, line, question = one
-            made = questions.tried(line, lambda: row(question))
+            made = attempt(self.reading, line, lambda: row(question))
             tokens = sum(len(text.tokens) for text in question.texts)
             counted = dict(zip(COUNTED, np.array([[0], [number], [tokens]]), strict=True))
             return None if made is None else replace(made, arrays={**made.arrays, **counted})
 
         def counts(shard: Shard) -> Iterator[Rows]:
             total = self.nothing()
-            texts = questions.of(self.reading.texts(shard.pieces), lambda number: self.wanted(shard, number))
+            lines, wanted = self.reading.texts(shard.pieces), partial(self.wanted, shard)
+            texts = line_questions(model, self.reading, self.asking, lines, wanted)
             for made in _side_by_side(of_text, texts, self.threads, each):
                 if made is not None:
                     made.arrays["shard"][:] = shard.number

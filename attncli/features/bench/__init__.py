@@ -12,6 +12,7 @@ from attncli.base.printable import quoted
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature
+from attncli.features.options import MODEL, argument, option
 from attncli.report import Cell, Column, Report, Sentence, Table
 
 MOVED = {"stats": "tests/bench/corpus.py", "long": "tests/bench/long_texts.py"}  # former subjects, now scripts
@@ -34,11 +35,9 @@ class Bench(Feature):
     group = "The program itself"
     saves = ()
 
-    subject: Annotated[str, options.argument("SUBJECT", "maps, the only one.")] = "maps"
+    subject: Annotated[str, argument("SUBJECT", "maps, the only one.")] = "maps"
     model: options.ModelName = "minilm"
-    quick: Annotated[
-        bool, options.option(options.MODEL, "--quick", help="Fewer rounds, not the largest: about a minute.")
-    ] = False
+    quick: Annotated[bool, option(MODEL, "--quick", help="Fewer rounds, not the largest: about a minute.")] = False
     device: options.Device = "auto"
 
     def report(self, progress: Progress = silent) -> Report:
@@ -90,6 +89,8 @@ def _shape(row: dict[str, Any]) -> str:
 def _legend(document: dict[str, Any]) -> list[Sentence]:
     """Say what the columns mean, and what it was measured on."""
     mixed = any(row["shortest"] < row["tokens"] for row in document["rows"])
+    machine = document["machine"]
+    instructions = f" ({', '.join(machine['instructions'])})" if machine["instructions"] else ""
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
     return [
         Sentence(
@@ -101,15 +102,9 @@ def _legend(document: dict[str, Any]) -> list[Sentence]:
         *([Sentence("Texts of mixed lengths are in random order; transformers takes padded batches.")] * mixed),
         Sentence(
             f"Random weights, float32 unless said, {document['device']}, {document['threads']} threads; "
-            f"{machine_text(document['machine'])}; {versions}."
+            f"{machine['processor']}{instructions}; {versions}."
         ),
     ]
-
-
-def machine_text(machine: dict[str, Any]) -> str:
-    """Describe the machine of a measurement."""
-    instructions = f" ({', '.join(machine['instructions'])})" if machine["instructions"] else ""
-    return f"{machine['processor']}{instructions}"
 
 
 def three_digits(value: float) -> str:

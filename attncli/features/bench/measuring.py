@@ -217,7 +217,16 @@ def measure(cases: Sequence[Case], device: str = "auto", done: Callable[[], None
         "dtype": "float32",
         "threads": torch.get_num_threads(),
         "weights": "random",
-        "models": [architecture_document(cases[0].model, config)],
+        "models": [
+            {
+                "name": cases[0].model,
+                "path": None,
+                "sha256": None,  # random weights have no file
+                "layers": config.layers,
+                "heads": config.heads,
+                "hidden_size": config.hidden_size,
+            }
+        ],
         "rows": rows,
     }
 
@@ -249,15 +258,3 @@ def measure_case(case: Case, contestants: Contestants, done: Callable[[], None])
         }
         for kept in KEPT
     ]
-
-
-def architecture_document(name: str, config: ModelConfig) -> dict[str, Any]:
-    """Return a model as all documents have it; random weights have no file."""
-    return {
-        "name": name,
-        "path": None,
-        "sha256": None,
-        "layers": config.layers,
-        "heads": config.heads,
-        "hidden_size": config.hidden_size,
-    }

@@ -17,6 +17,7 @@ from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import notify, open_tapped, read_inputs
+from attncli.features.options import MODEL, option
 from attncli.models.opening import Opening
 from attncli.record import Input, Request
 from attncli.report import Cell, Column, NextCommand, Part, Report, Table
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from attncli.models.transformers_engine import TransformersModel
     from attncli.models.transformers_peer import Reference
     from attncli.report.canvas import Canvas
-
-NOT_A_NUMBER = Cell("NaN", "wrong")
 
 
 @dataclass(eq=False)
@@ -67,18 +66,12 @@ class Compare(Feature):
     pad_to: options.PadTo = None
     against: Annotated[
         choices.Against,
-        options.option(
-            options.MODEL, "--against", metavar="NAME", help="transformers, or torch: each layer's attention alone."
-        ),
+        option(MODEL, "--against", metavar="NAME", help="transformers, or torch: each layer's attention alone."),
     ] = "transformers"
     weights: Annotated[
         choices.Weights,
-        options.option(
-            options.MODEL,
-            "--weights",
-            rare=True,
-            metavar="NAME",
-            help="pretrained, random, auto (its own if they are here).",
+        option(
+            MODEL, "--weights", rare=True, metavar="NAME", help="pretrained, random, auto (its own if they are here)."
         ),
     ] = "auto"
     engine: options.Engine = "auto"
@@ -181,15 +174,13 @@ class Compare(Feature):
     ) -> "Agreement":
         """Compare our place inside a network of transformers with its own eager attention, and then in every way."""
         from attncli.features.compare.eager import BesideEager, Eager, compare_eager
-        from attncli.features.compare.ways import WAYS_OF_EAGER, by_every_way_of_eager
+        from attncli.features.compare.ways import WAYS_OF_EAGER, by_every_way
 
         eager = Eager(model)
         texts = [eager.ready(one, self.target) for one in model.tokenize(inputs, self.pad_to)]
         found = compare_eager(eager, counted(texts, len(texts), "texts", progress), self.mask, layers)
         with progress(len(WAYS_OF_EAGER), "ways") as advance:
-            return replace(
-                found, ways=tuple(by_every_way_of_eager(BesideEager(eager, texts, self.mask, layers), advance))
-            )
+            return replace(found, ways=tuple(by_every_way(BesideEager(eager, texts, self.mask, layers), advance)))
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -268,16 +259,8 @@ def _layers(document: dict[str, Any]) -> Table:
 
 def _errors(rounding: dict[str, Any]) -> list[Cell]:
     """Return the sizes of errors, compared with those of the other program, and how far off the scores' scale is."""
-    scale, allowed = rounding["scale"], rounding["scale_allowed"]
-    found = [
-        (None if error is None else f"{error:.2f}x", error, rounding["allowed"])
-        for error in (rounding["weights"], rounding["hidden"])
-    ]
-    found.append((None if scale is None else f"{scale:+.1%}", scale, allowed))
-    return [
-        NOT_A_NUMBER if text is None else Cell(text, "" if most is None or abs(value) <= most else "wrong")
-        for text, value, most in found
-    ]
+    found = [_marked(rounding[name], rounding["allowed"], "{:.2f}x") for name in ("weights", "hidden")]
+    return [*found, _marked(rounding["scale"], rounding["scale_allowed"], "{:+.1%}")]
 
 
 def _ways(document: dict[str, Any]) -> Table:
@@ -293,10 +276,15 @@ def _ways(document: dict[str, Any]) -> Table:
 
 
 def _difference(difference: float | None, allowed: float) -> Cell:
-    """Return a difference with two digits; null stands for NaN."""
-    if difference is None:
-        return NOT_A_NUMBER
-    return Cell(f"{difference:.1e}" if difference else "0", "" if difference <= allowed else "wrong")
+    """Return a difference with two digits."""
+    return _marked(difference, allowed, "{:.1e}" if difference else "0")
+
+
+def _marked(number: float | None, allowed: float | None, form: str) -> Cell:
+    """Return a number, marked where it is past what is allowed; null stands for NaN, and for no limit."""
+    if number is None:
+        return Cell("NaN", "wrong")
+    return Cell(form.format(number), "" if allowed is None or abs(number) <= allowed else "wrong")
 
 
 def _percent(part: float) -> str:

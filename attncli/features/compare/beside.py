@@ -90,8 +90,7 @@ class Sides(ABC):
 
     def weights(self, tokens: Tokens, mask: str | None = None) -> Tensor:
         """Return their weights of the layers that are compared, `[layer, head, query, key]`."""
-        found: Tensor = self.theirs(tokens, mask).weights[self.places(self.layers)]
-        return found
+        return self.theirs(tokens, mask).weights[self.places(self.layers)]
 
     @abstractmethod
     def their_silenced(self, heads: Sequence[tuple[int, int]], tokens: Tokens) -> Any:
@@ -279,8 +278,7 @@ class Both(Sides):
         self.lost.append(lost._replace(in_float32=self.reference.dtype == torch.float64))
         if self.reference.dtype != torch.float64:
             raise NothingToCompare(str(lost))
-        found: PeerResult = self.in_float32.theirs(tokens, mask)
-        return found
+        return self.in_float32.theirs(tokens, mask)
 
     def their_silenced(self, heads: Sequence[tuple[int, int]], tokens: Tokens) -> PeerResult:
         made = self.run_silenced(self.reference, heads, tokens)
@@ -370,8 +368,12 @@ class Both(Sides):
         Layers that share a module take turns.
         """
         turns = {name: iter(outputs) for name, outputs in made.items()}
-        whole = [torch.cat([next(turns[name]) for name in source.names], dim=-1) for source in sources]
-        return [source.cut(one, dim=1) + self.bias_of(source) for one, source in zip(whole, sources, strict=True)]
+        found = []
+        for source in sources:
+            one = source.cut(torch.cat([next(turns[name]) for name in source.names], dim=-1), dim=1)
+            bias = None if source.bias is None else self.reference.network.get_parameter(source.bias).detach()
+            found.append(one if bias is None else one + bias)
+        return found
 
     def normed(self, part: str, projected: Sequence[Tensor]) -> list[Tensor]:
         """Return queries or keys after transformers' norm of each head, or of all heads joined, if there is one."""
@@ -390,10 +392,6 @@ class Both(Sides):
         """Split queries, keys or values of each layer into heads, `[layer, head, token, head_dim]`."""
         by_head = torch.stack(list(projected)).unflatten(-1, (-1, self.model.config.head_dim)).transpose(1, 2)
         return by_head.repeat_interleave(self.model.config.heads // by_head.shape[1], dim=1)
-
-    def bias_of(self, source: Source) -> Tensor | float:
-        """Return the bias that transformers adds to the output of a projection."""
-        return 0.0 if source.bias is None else self.reference.network.get_parameter(source.bias).detach()
 
     def their_norms(self, tokens: Tokens) -> Tensor:
         """Return ‖α v W_O‖ of transformers' own weights, values and output projections: `[layer, head, query, key]`."""

@@ -107,8 +107,10 @@ class Eager(Reference):
 
         def join(call: int, inputs: Tensor) -> Tensor:
             joined.append(inputs[0])
-            changed = inputs if put is None else put(self.layers[call], inputs)
-            return without(changed, [self.columns(changed, head) for head in self.silenced_in(self.layers[call])])
+            layer = self.layers[call]
+            changed = inputs if put is None else put(layer, inputs)
+            silenced = [head for its, head in self.model.silenced_heads if its == layer]
+            return without(changed, [self.columns(changed, head) for head in silenced])
 
         asked_for = {} if mask == self.model.usual_mask(None) else dict(enumerate(self.visible_keys(tokens, mask)))
         asked_for |= {self.layers.index(layer): one for layer, one in (shown or {}).items()}
@@ -252,10 +254,6 @@ class Eager(Reference):
 
         with self.hooked(self.names, lambda module: module.register_forward_pre_hook(put, with_kwargs=True)):
             yield
-
-    def silenced_in(self, layer: int) -> list[int]:
-        """Return the heads of a layer that the model silences."""
-        return [head for its, head in self.model.silenced_heads if its == layer]
 
     def columns(self, joined: Tensor, head: int) -> slice:
         """Return the columns of one head among the joined ones."""
@@ -426,8 +424,7 @@ class BesideEager(Sides):
             return torch.stack([made.start_logits[0], made.end_logits[0]], dim=-1)
         if getattr(made, "logits", None) is None:
             raise NothingToCompare("it has no head")
-        logits: Tensor = made.logits[0]
-        return logits
+        return made.logits[0]
 
     def states(self, tokens: Tokens) -> list[Tensor]:
         """Return their vectors after the embeddings and after every layer of what reads the text."""

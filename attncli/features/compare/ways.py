@@ -250,11 +250,6 @@ def instant(both: Both) -> float:
     return worst(differences)
 
 
-def instant_norms(both: Both) -> float:
-    """Compare `--measure norm` in NumPy."""
-    return norms(in_numpy(both))
-
-
 def taken_apart(both: Both) -> float:
     """Compare one head with what goes into it, its projections and its vectors: x W + b."""
     text, differences = both.texts[0], []
@@ -278,22 +273,19 @@ def taken_apart(both: Both) -> float:
 # --- gradients of ablate and trust -------------------------------------------------------------------
 
 
-class Gradients(NamedTuple):
-    """The first layer's input `[token, hidden_size]`, all weights, and the gradients of a number by both."""
+def their_gradients(
+    reference: Reference, tokens: Tokens, mask: str, number: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Differentiate a number of transformers' last vectors `[1, token, hidden_size]` of one text, in float64.
 
-    first: Tensor
-    of_first: Tensor
-    weights: Tensor
-    of_weights: Tensor
-
-
-def their_gradients(reference: Reference, tokens: Tokens, mask: str, number: Callable[[Tensor], Tensor]) -> Gradients:
-    """Differentiate a number of transformers' last vectors `[1, token, hidden_size]` of one text."""
+    Return gradient x input of the first layer, `[token]`, and gradient x weights, `[layer, head, query, key]`.
+    """
     with torch.enable_grad():
         made = reference.made_of(tokens, mask)
         first, *_, last = made.hidden_states
         of_first, *of_weights = torch.autograd.grad(number(last), [first, *made.attentions])
-    return Gradients(first[0].detach(), of_first[0], torch.cat(made.attentions).detach(), torch.cat(of_weights))
+    weighted = torch.cat(of_weights).double() * torch.cat(made.attentions).detach().double()
+    return (of_first[0].double() * first[0].detach().double()).sum(dim=-1), weighted
 
 
 class Along(Question):
@@ -326,8 +318,7 @@ def gradients(both: Both) -> float:
         raise NothingToCompare(f"gradients in {both.model.dtype_name} are mostly rounding")
     text = Unchanged.of(both.model, both.model.tokenizer.pad_some(both.plain[0]), "causal")
     question = Along(text, both.rows(text.tokens))
-    theirs = their_gradients(both.reference, text.tokens, text.mask, lambda last: question([last])[0])
-    weighted = theirs.weights.double() * theirs.of_weights.double()
+    inputs, weighted = their_gradients(both.reference, text.tokens, text.mask, lambda last: question([last])[0])
     expected = torch.eye(len(text.tokens), dtype=torch.float64, device=weighted.device)
     for layer in weighted:
         expected = expected + layer.clamp(min=0).mean(dim=0) @ expected
@@ -336,7 +327,7 @@ def gradients(both: Both) -> float:
         difference(made, wanted) / (float(wanted.abs().max()) or 1.0)
         for made, wanted in (
             (gate_gradients(question), weighted.sum(dim=(-2, -1))),
-            (torch.from_numpy(ours.inputs), (theirs.of_first.double() * theirs.first.double()).sum(dim=-1)),
+            (torch.from_numpy(ours.inputs), inputs),
             (torch.from_numpy(ours.relevance), expected),
         )
     )
@@ -526,16 +517,13 @@ def grouped(both: BesideEager, grouping: Grouping) -> float:
     return worst(differences)
 
 
-def some_tokens(both: BesideEager) -> float:
-    """Compare the first token and the last one alone."""
-    last = min(len(one) for one in both.plain) - 1
-    return grouped(both, Grouping(tokens=sorted({0, last})))
-
-
 def cuts(both: BesideEager) -> float:
     """Hide edges of one head, in the first layer and in the last one, side by side, as `cut` does."""
     text, heads = both.plain[0], both.model.heads
-    unchanged, edges = Unchanged.of(both.model, text, both.mask), edges_to_cut(both, text)
+    unchanged = Unchanged.of(both.model, text, both.mask)
+    # weight goes along these edges: from the last query to all keys that it sees but one
+    seen = (both.weights(text)[0].amax(dim=0)[-1] > 0).nonzero()[:, 0].tolist()
+    edges = [(len(text) - 1, key) for key in seen[:-1]]
     cut_heads = [(both.layers[0], heads - 1), (both.layers[-1], heads // 2)]
     made = unchanged.copies(0, [Hide([head], edges) for head in cut_heads])
     with torch.inference_mode():
@@ -554,12 +542,6 @@ def ablations(both: BesideEager) -> float:
     with torch.inference_mode():
         expected = [theirs_put(both, text, head, vector) for head in put_heads]
     return worst(map(difference, made, expected))
-
-
-def edges_to_cut(both: BesideEager, text: Tokens) -> list[Edge]:
-    """Return edges that weight goes along: from the last query to all keys that it sees but one."""
-    seen = (both.weights(text)[0].amax(dim=0)[-1] > 0).nonzero()[:, 0].tolist()
-    return [(len(text) - 1, key) for key in seen[:-1]]
 
 
 def theirs_cut(both: BesideEager, text: Tokens, head: Head, edges: list[Edge]) -> Tensor:
@@ -670,7 +652,7 @@ WAYS: dict[str, Check[Both]] = {
     "half precision": Check("--dtype bfloat16: maps of its q and k", half_precision, "own vectors", single=True),
     "norms": Check("--measure norm", norms, "norms"),
     "instant": Check("short texts, in NumPy", instant, "hidden", single=True),
-    "instant norms": Check("--measure norm, in NumPy", instant_norms, "norms", single=True),
+    "instant norms": Check("--measure norm, in NumPy", lambda both: norms(in_numpy(both)), "norms", single=True),
     "one head apart": Check("explain, mechanisms", taken_apart, "vectors", single=True),
     "gradients": Check("ablate, trust: by gates, inputs and weights", gradients, "hidden"),
     "sums": Check("stats", sums, "sums"),
@@ -687,7 +669,9 @@ WAYS_OF_EAGER: dict[str, Check[BesideEager]] = {
     "[PAD]": Check("--pad-to: as without [PAD]", padding_alone),
     **{f"mask {name}": Check(f"--mask {name}, with [PAD]", partial(under_mask, mask=name), "last") for name in MASKS},
     "words": Check("--words", partial(grouped, grouping=Grouping(words=True))),
-    "some tokens": Check("--tokens", some_tokens),
+    "some tokens": Check(
+        "--tokens", lambda both: grouped(both, Grouping(tokens=sorted({0, min(map(len, both.plain)) - 1})))
+    ),
     "without": Check("--without", without, "last"),
     "vectors": Check("--vectors, --terms: softmax(scale q·k + terms)", explained),
     "norms": Check("--measure norm", norms, "norms"),
@@ -700,21 +684,15 @@ WAYS_OF_EAGER: dict[str, Check[BesideEager]] = {
 }
 
 
-def by_every_way(both: Both, done: Callable[[], None] = lambda: None) -> list[Comparison]:
-    """Go all of WAYS, in their order; `done` is called after each."""
-    return each_way(WAYS, both, done)
+def by_every_way(both: Sides, done: Callable[[], None] = lambda: None) -> list[Comparison]:
+    """Go all of WAYS or of WAYS_OF_EAGER, in their order; `done` is called after each.
 
-
-def by_every_way_of_eager(both: BesideEager, done: Callable[[], None] = lambda: None) -> list[Comparison]:
-    """Go all of WAYS_OF_EAGER, in their order; `done` is called after each. In half precision nothing is compared."""
-    if not is_half(both.model.dtype):
-        return each_way(WAYS_OF_EAGER, both, done)
-    note = f"in {both.model.dtype_name} differences are mostly rounding: --dtype float32 compares them"
-    return [Comparison(name, check.of, None, 0.0, note) for name, check in WAYS_OF_EAGER.items()]
-
-
-def each_way(ways: Mapping[str, Check[S]], both: S, done: Callable[[], None]) -> list[Comparison]:
-    """Go some ways, in their order; `done` is called after each."""
+    In half precision a network that transformers runs is not compared.
+    """
+    ways: Mapping[str, Check[Any]] = WAYS_OF_EAGER if isinstance(both, BesideEager) else WAYS
+    if isinstance(both, BesideEager) and is_half(both.model.dtype):
+        note = f"in {both.model.dtype_name} differences are mostly rounding: --dtype float32 compares them"
+        return [Comparison(name, check.of, None, 0.0, note) for name, check in ways.items()]
     found = []
     for name, check in ways.items():
         with no_notices():  # the one who asked has read them
@@ -725,7 +703,6 @@ def each_way(ways: Mapping[str, Check[S]], both: S, done: Callable[[], None]) ->
                 note = str(error)
             except RequestError as error:
                 difference, note = math.nan, str(error)
-        way = Comparison(name, check.of, difference, both.allowed(check.kind, check.single), note)
-        found.append(way)
+        found.append(Comparison(name, check.of, difference, both.allowed(check.kind, check.single), note))
         done()
     return found

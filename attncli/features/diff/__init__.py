@@ -22,6 +22,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import completion, options
 from attncli.features.feature import as_function
 from attncli.features.inputs import ModelFeature, Saved, Texts, check_one, notify, read_inputs
+from attncli.features.options import MODEL, OUTPUT, argument, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
 from attncli.record.display import model_name, record_size
@@ -46,12 +47,12 @@ WAYS = "two saved records, two texts, or one text with --models A,B, --masks A,B
 class _Sides:
     """The options that name the two things to compare."""
 
-    first: Annotated[str | None, options.argument("A", "A saved record or a text.")] = None
-    second: Annotated[str | None, options.argument("B", "The other one, of the same kind.")] = None
+    first: Annotated[str | None, argument("A", "A saved record or a text.")] = None
+    second: Annotated[str | None, argument("B", "The other one, of the same kind.")] = None
     models: Annotated[
         str | None,
-        options.option(
-            options.MODEL,
+        option(
+            MODEL,
             "--models",
             metavar="A,B",
             help="Compare two models on the one text.",
@@ -61,8 +62,8 @@ class _Sides:
     ] = None
     masks: Annotated[
         str | None,
-        options.option(
-            options.MODEL,
+        option(
+            MODEL,
             "--masks",
             metavar="A,B",
             help="Compare two masks on the one text.",
@@ -72,8 +73,8 @@ class _Sides:
     ] = None
     measures: Annotated[
         str | None,
-        options.option(
-            options.MODEL,
+        option(
+            MODEL,
             "--measures",
             metavar="A,B",
             help="Compare two measures on the one text: weight,norm.",
@@ -105,10 +106,7 @@ class Diff(ModelFeature, _Sides):
 
     mask: options.MaskOption = None
     words: options.Words = False
-    top: Annotated[
-        int,
-        options.option(options.OUTPUT, "--top", rare=True, metavar="N", min=1, help="Show the N largest cells."),
-    ] = 10
+    top: Annotated[int, option(OUTPUT, "--top", rare=True, metavar="N", min=1, help="Show the N largest cells.")] = 10
 
     def report(self, progress: Progress = silent) -> Report:
         suffix = "" if self.path is None else self.path.suffix.lower()
@@ -268,27 +266,14 @@ def difference_report(found: Difference, top: int = 10) -> Report:
     """Report how much weight moved in every head, and the `top` cells that differ most."""
     cells, ranked = largest_cells(found, top), found.heads()
     queries, keys = _token_pairs(found)
-    table = Table(
-        [
-            Column("head"),
-            Column("query", "name"),
-            Column("key", "name"),
-            Column("A", leaves=1),
-            Column("B", leaves=2),
-            Column("B - A"),
-        ],
-        [
-            [
-                f"{cell.layer}.{cell.head}",
-                f"{cell.query} {queries[cell.query]}",
-                f"{cell.key} {keys[cell.key]}",
-                three_digits(cell.first),
-                three_digits(cell.second),
-                signed(cell.change),
-            ]
-            for cell in cells
-        ],
-    )
+    columns = [Column("head"), Column("query", "name"), Column("key", "name")]
+    columns += [Column("A", leaves=1), Column("B", leaves=2), Column("B - A")]
+    rows = []
+    for cell in cells:
+        ends = f"{cell.query} {queries[cell.query]}", f"{cell.key} {keys[cell.key]}"
+        weights = three_digits(cell.first), three_digits(cell.second), signed(cell.change)
+        rows.append([f"{cell.layer}.{cell.head}", *ends, *weights])
+    table = Table(columns, rows)
     most = "  ".join(f"{layer}.{head} {found.of(layer, head):.3f}" for layer, head in ranked[:NAMED])
     moved = HeadGrid([Panel("", found.moved)], found.first.layers, found.first.heads, "moved", most=1.0)
     parts: list[Part] = [_Both(found, cells), Sentence(MEANING, caption=True), moved, Sentence("")]
@@ -355,9 +340,9 @@ class _Both(Part):
         return [title([f"{name}  {model_name(one.model.full_name)}", *_about(one)], canvas) for name, one in both]
 
     def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
-        from attncli.features.diff.picture import difference_figure
+        from attncli.features.diff.picture import Picture
 
-        return difference_figure(self.found, self.cells, title, *_token_pairs(self.found), paper)
+        return Picture(self.found, self.cells, title, *_token_pairs(self.found), paper).draw()
 
     def page(self) -> str:
         """Return a page with all heads that both have, opened at the one that differs most.

@@ -1,8 +1,7 @@
 """Label the heads of a model by what they do, where measures say so, with chance beside every score.
 
 `attncli.analysis.kinds` defines the kinds and the rule for a label. `measuring` measures on random tokens, on texts and
-on needles; `silencing` asks whether the heads of a kind matter. The texts of a corpus are counted as `stats` counts
-them.
+on needles, and asks whether the heads of a kind matter. The texts of a corpus are counted as `stats` counts them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.feature import as_function
-from attncli.features.options import STDIN
+from attncli.features.options import STDIN, TEXT, argument, option
 from attncli.models.opening import Opening
 from attncli.record.display import model_name
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 
     from attncli.corpus.running import Where
     from attncli.corpus.statistics import Statistics
-    from attncli.features.kinds.measuring import Draws, Mentions, Needle
-    from attncli.features.kinds.silencing import Matter
+    from attncli.features.kinds.measuring import Draws, Matter, Mentions, Needle
     from attncli.models.devices import InTorch
     from attncli.models.engine import Engine
     from attncli.report.canvas import Canvas
@@ -68,7 +66,7 @@ class Kinds(CorpusFeature):
     group = "Corpora and comparisons"
     saved_as = "kinds of heads"
 
-    files: Annotated[list[str] | None, options.argument("FILES", "Texts: files, folders, patterns, addresses.")] = None
+    files: Annotated[list[str] | None, argument("FILES", "Texts: files, folders, patterns, addresses.")] = None
     field: corpora.Field = None
     skip_bad: corpora.SkipBad = False
     limit: corpora.Limit = None
@@ -76,8 +74,7 @@ class Kinds(CorpusFeature):
     seed: corpora.Seed = 0
     model: options.ModelName = "minilm"
     treebank: Annotated[
-        str | None,
-        options.option(options.TEXT, "--treebank", metavar="FILE", help="Find syntactic heads in this CoNLL-U file."),
+        str | None, option(TEXT, "--treebank", metavar="FILE", help="Find syntactic heads in this CoNLL-U file.")
     ] = None
     top: Annotated[int, options.top("Name N heads of a kind.")] = 3
     state: corpora.State = None
@@ -187,8 +184,15 @@ def measure_kinds(
     An encoder-decoder is measured by its encoder. Raises RequestError for a network that taps can't look into.
     """
     from attncli.corpus.running import Where
-    from attncli.features.kinds.measuring import Draws, mentions, needles, retrieval, shuffle_matrices, syntactic
-    from attncli.features.kinds.silencing import feeding
+    from attncli.features.kinds.measuring import (
+        Draws,
+        feeding,
+        mentions,
+        needles,
+        retrieval,
+        shuffle_matrices,
+        syntactic,
+    )
     from attncli.features.probe.counting import probe_treebank
     from attncli.models.devices import InTorch
     from attncli.models.engine import require_tapped
@@ -327,7 +331,7 @@ def _matter(
     progress: Progress,
 ) -> "dict[str, Matter]":
     """Measure what silencing the heads of each kind does, compared with random heads."""
-    from attncli.features.kinds.silencing import RANDOM, matters, outputs_for
+    from attncli.features.kinds.measuring import RANDOM, matters, outputs_for
 
     there = [one for one in judged if one.heads and one.kind.name not in OTHERWISE]
     outputs = outputs_for(model, draws, found)
@@ -371,12 +375,11 @@ def _report(found: Found, top: int) -> Report:
         f"{statistics.texts:,} texts",
         *(["PARTIAL"] if statistics.partial else []),
     ]
-    measured = [(one.kind.name, np.fmax(one.measures[0].score, 0)) for one in found.kinds if one.measures]
-    grid = HeadGrid([Panel(*one) for one in measured], range(model.layers), range(model.heads), "score", most=1.0)
+    panels = [Panel(one.kind.name, np.fmax(one.measures[0].score, 0)) for one in found.kinds if one.measures]
+    grid = HeadGrid(panels, range(model.layers), range(model.heads), "score", most=1.0)
+    labelled = [f"labelled {one.kind.name}: {_names(one.heads)}" for one in found.kinds if one.heads]
     parts: list[Part] = [
-        LabelGrid(
-            title, grid, labels, [f"labelled {one.kind.name}: {_names(one.heads)}" for one in found.kinds if one.heads]
-        ),
+        LabelGrid(title, grid, labels, labelled),
         Table(COLUMNS, [_row(one, found.matter.get(one.kind.name), top) for one in found.kinds if one.measures]),
         Sentence(LEGEND),
         *map(Sentence, [*_details(found.kinds), *_about_silencing(found.kinds, found.matter)]),
@@ -400,7 +403,10 @@ def _row(judged: Judged, matter: "Matter | None", top: int) -> list[str]:
     measure, heads = judged.measures[0], judged.heads
     clearest = heads[0] if heads else np.unravel_index(int(np.nanargmax(measure.score)), measure.score.shape)
     score = f"{measure.score[clearest]:.2f}"
-    names = _names(heads[:top])
+    names, silenced = _names(heads[:top]), ""
+    if matter is not None:  # in brackets the least and the largest effect of random heads
+        ends = dict.fromkeys(signed(end) for end in sorted(matter.random)[:: max(len(matter.random) - 1, 1)])
+        silenced = signed(matter.effect) + (f" ({' to '.join(ends)})" if ends else "")
     return [
         judged.kind.name,
         str(len(heads)),
@@ -409,18 +415,12 @@ def _row(judged: Judged, matter: "Matter | None", top: int) -> list[str]:
         f"{max(measure.low[clearest], 0):.2f} to {min(measure.high[clearest], 1):.2f}",
         f"{measure.null[clearest]:.2f}",
         "" if measure.floor is None else f"{measure.floor[clearest]:.2f}",
-        "" if matter is None else _silenced(matter),
+        silenced,
     ]
 
 
 def _names(heads: Sequence[tuple[int, int]]) -> str:
     return " ".join(f"{layer}.{head}" for layer, head in heads)
-
-
-def _silenced(matter: "Matter") -> str:
-    """Return the effect of silencing a kind, and in brackets the least and the largest of random heads."""
-    ends = dict.fromkeys(signed(end) for end in sorted(matter.random)[:: max(len(matter.random) - 1, 1)])
-    return signed(matter.effect) + (f" ({' to '.join(ends)})" if ends else "")
 
 
 def _details(kinds: Sequence[Judged]) -> list[str]:

@@ -17,6 +17,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, open_tapped, read_inputs
+from attncli.features.options import MODEL, OUTPUT, choice, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import drawn_map, hide_masked, model_name, record_size
@@ -24,8 +25,7 @@ from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, R
 from attncli.report.parts import three_digits
 
 if TYPE_CHECKING:
-    from attncli.features.mechanisms.claims import Claim
-    from attncli.features.mechanisms.costs import Cost
+    from attncli.features.mechanisms.claims import Claim, Cost
     from attncli.features.mechanisms.designs import Design, Variant
     from attncli.features.mechanisms.head import Figures
     from attncli.features.mechanisms.mistakes import Mistakes, Moved
@@ -62,33 +62,23 @@ class Mechanisms(Feature):
     head: options.OneHead = "0"
     model: options.ModelName = "minilm"
     temperature: Annotated[
-        float,
-        options.option(
-            options.MODEL, "--temperature", metavar="T", help="Of softmax: below 1 is sharper, above 1 softer."
-        ),
+        float, option(MODEL, "--temperature", metavar="T", help="Of softmax: below 1 is sharper, above 1 softer.")
     ] = 1.0
     design: Annotated[
-        choices.Design | None,
-        options.choice(options.MODEL, choices.Design, "--design", help="Only one design, with its map: "),
+        choices.Design | None, choice(MODEL, choices.Design, "--design", help="Only one design, with its map: ")
     ] = None
-    mistakes: Annotated[
-        bool, options.option(options.MODEL, "--mistakes", help="Only the effects of known mistakes on the head.")
-    ] = False
+    mistakes: Annotated[bool, option(MODEL, "--mistakes", help="Only the effects of known mistakes on the head.")] = (
+        False
+    )
     everything: Annotated[
-        bool,
-        options.option(options.OUTPUT, "--all", help="Show all figures, scores, designs and costs.", use="terminal"),
+        bool, option(OUTPUT, "--all", help="Show all figures, scores, designs and costs.", use="terminal")
     ] = False
     reach: Annotated[
-        int,
-        options.option(
-            options.MODEL, "--reach", rare=True, metavar="N", min=0, help="Tokens to each side of a window."
-        ),
+        int, option(MODEL, "--reach", rare=True, metavar="N", min=0, help="Tokens to each side of a window.")
     ] = REACH
     seed: Annotated[
         int,
-        options.option(
-            options.MODEL, "--seed", rare=True, metavar="N", min=0, max=2**63 - 1, help="The seed of random parameters."
-        ),
+        option(MODEL, "--seed", rare=True, metavar="N", min=0, max=2**63 - 1, help="The seed of random parameters."),
     ] = 0
     which: options.Which = None
     target: options.Target = None
@@ -106,12 +96,8 @@ class Mechanisms(Feature):
             self.refuse(f"with --design {self.design}, which is no window", "reach")
         if self.design in SHARED:
             self.refuse(f"with --design {self.design}, where nothing is random", "seed")
-        if (
-            self.path is not None
-            and self.design is None
-            and not self.for_program
-            and self.path.suffix.lower() != ".json"
-        ):
+        scores_only = self.path is not None and self.path.suffix.lower() != ".json" and not self.for_program
+        if self.path is not None and scores_only and self.design is None:
             self.refuse(f"with -o {self.path.suffix}, which has scores and no designs", "reach")
         inputs = read_inputs(self.text, self.pair, self.file)
         check_one(len(inputs), "give the one to measure as TEXT")
@@ -126,7 +112,11 @@ class Mechanisms(Feature):
             return _report(measure_mistakes(model, taken))
         found = measure(model, taken, self.temperature, self.seed, self.reach, self.design)
         everything = self.everything or any(map(self.is_set, ("temperature", "seed", "reach")))
-        return _report(found, everything, _costs(taken) if self.everything else [])
+        if not self.everything:
+            return _report(found, everything)
+        from attncli.features.mechanisms.claims import costs
+
+        return _report(found, everything, cost_parts(costs(*taken.query.shape)))
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -264,6 +254,7 @@ HARM = (
     "layer's output, ‖changed - own‖ / ‖own‖. A mistake above the control harms more than exchanging the heads' maps. "
     "Of several ways to make a mistake, the first that shows is listed."
 )
+MORE = "--all shows the figures of every claim, all scores and all designs; --mistakes known mistakes."
 LEFT_OUT = (
     "Left out: claims and designs that need a layer's input and projections. They are unknown in a network that "
     "transformers runs."
@@ -295,38 +286,23 @@ def _report(found: Measured, everything: bool = False, costs: Sequence[Part] = (
         ]
     else:
         maps, captions = _variant_maps(found), [Sentence(words, caption=True) for words in _captions(found)]
-        holding = sum(claim.holds for claim in found.claims)
-        verdicts = Sentence(f"{holding} of {len(found.claims)} claims hold here")
-        more = Sentence(
-            "--all shows the figures of every claim, all scores and all designs; --mistakes known mistakes."
-        )
-        left_out = [] if found.projections else [Sentence(LEFT_OUT)]
-        parts = [verdicts, _verdicts(found.claims), more, *left_out]
-        every: list[Part] = [
-            verdicts,
-            _claims(found.claims),
-            *costs,
-            *captions,
-            replace(
-                maps,
-                panels=[[Panel("as it is", drawn_map(record, layer, head))], *maps.panels],
-                headings=["the head's own map", *maps.headings],
-            ),
-            _variants(found.variants, found.temperature),
-            Sentence(FIGURES),
-            *([_designs(found.own, found.designs), Sentence(CONTROLS)] if found.designs else []),
-            *left_out,
-        ]
-        parts = every if everything else parts
         picture = [*captions, maps]
-    return Report(
-        title,
-        parts,
-        found.document,
-        _rows,
-        picture,
-        next=NextCommand("explain", {}),
-    )
+        holding = sum(claim.holds for claim in found.claims)
+        parts = [Sentence(f"{holding} of {len(found.claims)} claims hold here")]
+        if everything:
+            panels = [[Panel("as it is", drawn_map(record, layer, head))], *maps.panels]
+            with_own = replace(maps, panels=panels, headings=["the head's own map", *maps.headings])
+            parts += [_claims(found.claims), *costs, *captions, with_own]
+            parts += [_variants(found.variants, found.temperature), Sentence(FIGURES)]
+            parts += [_designs(found.own, found.designs), Sentence(CONTROLS)] if found.designs else []
+        else:
+            rows: list[list[str | Cell]] = [
+                [Cell("yes") if claim.holds else Cell("NO", "wrong"), claim.statement.partition(": ")[0]]
+                for claim in found.claims
+            ]
+            parts += [Table([Column("holds here"), Column("claim", "prose")], rows), Sentence(MORE)]
+        parts += [] if found.projections else [Sentence(LEFT_OUT)]
+    return Report(title, parts, found.document, _rows, picture, next=NextCommand("explain", {}))
 
 
 def _rows(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -347,19 +323,14 @@ def _axes(record: AttentionRecord) -> tuple[Axis, Axis]:
 def _captions(found: Measured) -> list[str]:
     """Say which score is the head's own, and where untrained parameters come from."""
     untrained = f"untrained: parameters that the model never learned, drawn from seed {found.seed}"
-    if not _has_own_score(found.record):
-        return [untrained]
+    vectors = found.record.vectors
+    if vectors is not None:
+        off = abs(float(vectors.scale[0]) * vectors.query.shape[-1] ** 0.5 - 1)
+        if vectors.terms or not off < ROUNDING:  # its own score is not q·k / √d_k, or has something added to it
+            return [untrained]
     softmax = "its softmax" if found.temperature == 1 else "its softmax at T = 1"
     sink = ", except for its sink" if found.record.sinks else ""
     return [f"{OWN_SCORE} is the head's own score, and {softmax} is the head's own map{sink}", untrained]
-
-
-def _has_own_score(record: AttentionRecord) -> bool:
-    """Return whether a head's own score is OWN_SCORE: q·k / √d_k, to which nothing is added."""
-    vectors = record.vectors
-    if vectors is None:
-        return True
-    return not vectors.terms and abs(float(vectors.scale[0]) * vectors.query.shape[-1] ** 0.5 - 1) < ROUNDING
 
 
 def _by_score(variants: "Sequence[Variant]") -> "list[list[Variant]]":
@@ -379,13 +350,8 @@ def _variant_maps(found: Measured) -> Maps:
     rows, headings = [], []
     for row in _by_score(found.variants):
         softmax, trained = _normaliser("softmax", found.temperature), row[0].trained
-        panels = [
-            Panel(
-                _normaliser(one.normaliser, found.temperature) if trained else one.score,
-                hide_masked(one.found.weights, mask),
-            )
-            for one in row
-        ]
+        names = [_normaliser(one.normaliser, found.temperature) if trained else one.score for one in row]
+        panels = [Panel(name, hide_masked(one.found.weights, mask)) for name, one in zip(names, row, strict=True)]
         for start in range(0, len(panels), NORMALISERS_ACROSS):
             rows.append(panels[start : start + NORMALISERS_ACROSS])
             headings.append(row[0].score if trained else f"untrained scores, {softmax}")
@@ -396,19 +362,10 @@ def _variants(variants: "Sequence[Variant]", temperature: float) -> Table:
     """Return a row a variant: how broad it is, and how far from the head's own map."""
     rows: list[list[str] | None] = []
     for row in _by_score(variants):
-        rows += [
-            [
-                one.score,
-                _normaliser(one.normaliser, temperature),
-                f"{one.found.entropy:.2f}",
-                f"{one.found.moved:.3f}",
-                f"{one.found.same_key:.0%}",
-                f"{one.zero:.0%}",
-                f"{one.output:.2f}",
-                "" if one.trained else "untrained",
-            ]
-            for one in row
-        ]
+        for one in row:
+            figures = [f"{one.found.entropy:.2f}", f"{one.found.moved:.3f}", f"{one.found.same_key:.0%}"]
+            figures += [f"{one.zero:.0%}", f"{one.output:.2f}", "" if one.trained else "untrained"]
+            rows.append([one.score, _normaliser(one.normaliser, temperature), *figures])
         rows.append(None)
     columns = [
         Column("score"), Column("normaliser", "name"), Column("entropy"), Column("moved"),
@@ -424,12 +381,9 @@ def _variants(variants: "Sequence[Variant]", temperature: float) -> Table:
 def _design_maps(record: AttentionRecord, design: "Design") -> Maps:
     """Return the head's own map, its map in the design, and that of a control."""
     [layer], [head] = record.layers, record.heads
-    panels = [
-        Panel("as it is", record.map(layer, head)),
-        Panel(design.name_shown, design.found.weights),
-        Panel(f"control: {design.control}", design.controls[0].weights),
-    ]
-    return Maps([panels], *_axes(record))
+    own, control = Panel("as it is", record.map(layer, head)), f"control: {design.control}"
+    made = Panel(design.name_shown, design.found.weights)
+    return Maps([[own, made, Panel(control, design.controls[0].weights)]], *_axes(record))
 
 
 def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
@@ -438,16 +392,10 @@ def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
         ["as it is", f"{own.entropy:.2f}", f"{own.distance:.2f}", f"{own.moved:.3f}", ""],
         None,
     ]
-    rows += [
-        [
-            one.name_shown,
-            f"{one.found.entropy:.2f}",
-            f"{one.found.distance:.2f} ({one.control_distance:.2f})",
-            f"{one.found.moved:.3f} ({one.control_moved:.3f})",
-            one.verdict,
-        ]
-        for one in designs
-    ]
+    for one in designs:
+        distance = f"{one.found.distance:.2f} ({one.control_distance:.2f})"
+        moved = f"{one.found.moved:.3f} ({one.control_moved:.3f})"
+        rows.append([one.name_shown, f"{one.found.entropy:.2f}", distance, moved, one.verdict])
     columns = [
         Column("design"), Column("entropy", leaves=1), Column("distance (control)"),
         Column("moved (control)", leaves=2), Column("verdict", "name"),
@@ -458,31 +406,16 @@ def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
 # --- costs ----------------------------------------------------------------------------------------------
 
 
-def _costs(head: "OneHead") -> list[Part]:
-    """Measure what additive and dot-product scores cost, and say whether dot products are faster in practice."""
-    from attncli.features.mechanisms.costs import costs
-
-    return cost_parts(costs(*head.query.shape))
-
-
 def cost_parts(series: "Sequence[Sequence[Cost]]") -> list[Part]:
-    """Report costs at the head's own size, for growing texts, and for growing vectors."""
-    from attncli.features.mechanisms.costs import crossover
+    """Report costs at the head's own size, for growing texts and for growing vectors; are dot products faster?"""
+    from attncli.features.mechanisms.claims import crossover
 
     rows: list[list[str] | None] = []
     for some in series:
-        rows += [
-            [
-                str(one.tokens),
-                str(one.size),
-                f"{one.dot_operations:,}",
-                f"{one.operations_ratio:.2f}",
-                f"{1e6 * one.dot_seconds:.0f}",
-                f"{1e6 * one.additive_seconds:.0f}",
-                f"{one.seconds_ratio:.1f}",
-            ]
-            for one in some
-        ]
+        for one in some:
+            operations = [f"{one.dot_operations:,}", f"{one.operations_ratio:.2f}"]
+            times = [f"{1e6 * seconds:.0f}" for seconds in (one.dot_seconds, one.additive_seconds)]
+            rows.append([str(one.tokens), str(one.size), *operations, *times, f"{one.seconds_ratio:.1f}"])
         rows.append(None)
     columns = [
         Column("tokens n"), Column("size d"), Column("operations of dot", leaves=1), Column("additive / dot"),
@@ -550,14 +483,6 @@ def _harm(moved: "Moved") -> tuple[str, str]:
 
 
 # --- claims ---------------------------------------------------------------------------------------------
-
-
-def _verdicts(claims: "Sequence[Claim]") -> Table:
-    """Return the verdict on each claim."""
-    rows: list[list[str | Cell]] = [
-        [Cell("yes") if claim.holds else Cell("NO", "wrong"), claim.statement.partition(": ")[0]] for claim in claims
-    ]
-    return Table([Column("holds here"), Column("claim", "prose")], rows)
 
 
 def _claims(claims: "Sequence[Claim]") -> Table:

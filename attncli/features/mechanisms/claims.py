@@ -4,10 +4,10 @@ A claim is a name, a statement, a measure and a comparison; `check_claims` is th
 need not do what a tutorial says of random vectors. Where it does not, the claim is marked so.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from statistics import mean
 from typing import NamedTuple, TypeAlias
 
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from attncli.analysis.patterns import counted_queries, entropy
 from attncli.attention import (
+    Additive,
     Bilinear,
     FeedForward,
     GatedFeedForward,
@@ -36,6 +37,7 @@ from attncli.attention import (
     sparsemax,
     window_mask,
 )
+from attncli.checks.machine import median_seconds, one_thread
 from attncli.features.mask import (
     Measured,
     difference,
@@ -218,14 +220,13 @@ def _turns_later_with_more_keys(figures: Numbers, limit: float) -> bool:
     A row of many keys with small scores is nearly uniform, and has little gradient too. So scores that grow with d_k
     bring gradient first and take it later.
     """
-    less = _turning_points(figures, _less_from)
+    less, _ = _turning_points(figures)
     return list(less) == list(KEYS) and all(few < many for few, many in pairwise(less.values()))
 
 
 def _describe_turning(figures: Numbers) -> str:
     """ "the gradient shrinks from d_k 16 with 8 keys, d_k 64 with 32 keys; it grows up to ..." """
-    found = ("the gradient shrinks from", _less_from), ("it grows up to", _more_up_to)
-    sizes = [(words, _turning_points(figures, turning)) for words, turning in found]
+    sizes = zip(("the gradient shrinks from", "it grows up to"), _turning_points(figures), strict=True)
     return "; ".join(
         f"{words} " + ", ".join(f"d_k {size} with {keys} keys" for keys, size in some.items())
         for words, some in sizes
@@ -233,21 +234,19 @@ def _describe_turning(figures: Numbers) -> str:
     )
 
 
-def _turning_points(figures: Numbers, turning: Callable[[Numbers, int], int | None]) -> dict[int, int]:
-    """Return, by number of keys, the size at which ratios turn, where they do."""
-    return {keys: found for keys in KEYS if (found := turning(figures, keys))}
-
-
-def _less_from(figures: Numbers, keys: int) -> int | None:
-    """Return the one of SIZES from which on the largest ratio of all draws is below 1; None if there is none."""
-    others = [size for size in SIZES if not figures[f"{keys} keys: d_k {size}, most"] < 1]
-    return next((size for size in SIZES if size > max(others, default=0)), None)
-
-
-def _more_up_to(figures: Numbers, keys: int) -> int | None:
-    """Return the one of SIZES up to which the smallest ratio of all draws is above 1; None if there is none."""
-    others = [size for size in SIZES if not figures[f"{keys} keys: d_k {size}, least"] > 1]
-    return next((size for size in reversed(SIZES) if size < min(others, default=2 * max(SIZES))), None)
+def _turning_points(figures: Numbers) -> tuple[dict[int, int], dict[int, int]]:
+    """Return, by number of keys, the d_k from which on all draws have less gradient, and up to which all have more."""
+    less, more = dict[int, int](), dict[int, int]()
+    for keys in KEYS:
+        for size in reversed(SIZES):
+            if not figures[f"{keys} keys: d_k {size}, most"] < 1:
+                break
+            less[keys] = size
+        for size in SIZES:
+            if not figures[f"{keys} keys: d_k {size}, least"] > 1:
+                break
+            more[keys] = size
+    return less, more
 
 
 # --- soft, sparse and hard attention ----------------------------------------------------------------------
@@ -457,11 +456,6 @@ def _moved_by_windows(trial: Trial) -> Numbers:
     return {f"reach {reach}": head.under(head.score, window_mask(reach, len(head.mask))).moved for reach in reaches}
 
 
-def _moved_by_shared_keys(trial: Trial) -> Numbers:
-    """Return the weight that moves when more and more heads share the mean of their keys."""
-    return {f"heads {size}": with_shared_keys(trial.inside, size).moved for size in group_sizes(trial.inside)}
-
-
 # --- norms, gates, layers -------------------------------------------------------------------------------
 
 
@@ -604,12 +598,77 @@ def relative(found: Tensor, expected: Tensor) -> float:
     return ((found - expected).abs().max() / expected.abs().max().clamp(min=1e-30)).item()
 
 
+# --- what scores cost ----------------------------------------------------------------------------------
+
+# Of growing texts and vectors: operations counted, and time measured.
+#
+#     projections of queries and keys     4 n d²        of both: W_Q and W_K, or W and U
+#     q · k                               2 n² d        a product and a sum for each element
+#     vᵀ tanh(W q + U k)                  4 n² d        a sum, a tanh, a product and a sum for each element
+#
+# (Vaswani et al. 2017, section 3.2.1: "similar in theoretical complexity", and dot products "much faster".)
+
+COST_TOKENS = (4, 16, 64, 256)  # with vectors of SIZE
+COST_SIZES = (4, 16, 64, 256)  # with a text of LENGTH
+SIZE, LENGTH = 64, 128
+ROUNDS = 9
+
+
+class Cost(NamedTuple):
+    """The cost of the scores of one head: of a text of n tokens with itself, with vectors of d elements."""
+
+    tokens: int
+    size: int
+    dot_operations: int
+    additive_operations: int
+    dot_seconds: float
+    additive_seconds: float
+
+    @property
+    def operations_ratio(self) -> float:
+        """Return additive / dot."""
+        return self.additive_operations / self.dot_operations
+
+    @property
+    def seconds_ratio(self) -> float:
+        """Return additive / dot."""
+        return self.additive_seconds / self.dot_seconds
+
+
+def costs(tokens: int, size: int) -> list[list[Cost]]:
+    """Return the costs at the size of a head, then for growing texts, and for growing vectors."""
+    with one_thread():
+        series = [[(tokens, size)], [(n, SIZE) for n in COST_TOKENS], [(LENGTH, d) for d in COST_SIZES]]
+        return [[measure_cost(n, d) for n, d in some] for some in series]
+
+
+def measure_cost(tokens: int, size: int) -> Cost:
+    """Count the operations of both scores, and take the median time of ROUNDS."""
+    with torch.random.fork_rng(devices=[]), torch.inference_mode():
+        torch.manual_seed(0)
+        x = torch.randn(tokens, size)
+        additive = Additive(size)
+        to_query, to_key = nn.Linear(size, size, bias=False), nn.Linear(size, size, bias=False)
+        runs = {"dot": lambda: dot(to_query(x), to_key(x)), "additive": lambda: additive(x, x)}
+        for run in runs.values():
+            run()  # the first one takes longer
+        seconds = median_seconds(runs, ROUNDS, x.device, lambda: None)
+    return Cost(tokens, size, *count_operations(tokens, size), seconds["dot"], seconds["additive"])
+
+
+def count_operations(tokens: int, size: int) -> tuple[int, int]:
+    """Return the operations of dot products and of additive scores, with the projections of queries and keys."""
+    projections, pairs = 4 * tokens * size**2, tokens**2 * size
+    return projections + 2 * pairs, projections + 4 * pairs
+
+
+def crossover(series: Sequence[Cost]) -> Cost | None:
+    """Return the first of a series from which on additive scores take longer than their operations alone explain."""
+    slower = list(takewhile(lambda one: one.seconds_ratio > one.operations_ratio, reversed(series)))
+    return slower[-1] if slower else None
+
+
 # --- the claims -----------------------------------------------------------------------------------------
-
-
-def _knows_no_order(trial: Trial) -> bool:
-    """Return whether only the positions make a network depend on the order of the tokens."""
-    return isinstance(trial.model, Model) and not trial.model.config.goes_by_order
 
 
 CLAIMS = (
@@ -687,7 +746,7 @@ CLAIMS = (
         permutation,
         lambda figures, limit: figures["deviation"] <= limit,
         limit=lambda trial: trial.permuted.tolerance,
-        applies=_knows_no_order,
+        applies=lambda trial: isinstance(trial.model, Model) and not trial.model.config.goes_by_order,
     ),
     Rule(
         "causal",
@@ -726,7 +785,9 @@ CLAIMS = (
     Rule(
         "shared keys",
         "the more heads share keys, the more of this head's weight moves: moved, with the mean of its group's keys",
-        _moved_by_shared_keys,
+        lambda trial: {
+            f"heads {size}": with_shared_keys(trial.inside, size).moved for size in group_sizes(trial.inside)
+        },
         lambda figures, limit: _is_same(figures, limit) and grows(figures.values()),
         applies=lambda trial: trial.is_self and len(trial.inside.key) > 1,
     ),

@@ -32,7 +32,6 @@ from attncli.attention import (
     window_mask,
 )
 from attncli.attention.normalisers import Normaliser
-from attncli.attention.scores import ScoreFunction
 from attncli.base import choices
 from attncli.features.mechanisms import REACH, WINDOWS
 from attncli.features.mechanisms.head import SAME, Figures, HeadInLayer, mask_of
@@ -94,7 +93,11 @@ def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Var
     visible = head.record.mask[queries]
     found = []
     for name in SCORES:
-        score, trained = _make_score(name, query.shape[-1], len(key), seed)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            d_k = query.shape[-1]
+            score = Location(d_k, max(len(key), POSITIONS)) if name == "location" else SCORES[name](d_k)
+        trained = not isinstance(score, nn.Module)  # needs no training
         for normaliser, normalise in normalisers(temperature, seed).items():
             if not trained and normaliser != SOFT:
                 continue
@@ -105,14 +108,6 @@ def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Var
             change = np.linalg.norm(output.numpy()[queries] - own_output) / np.linalg.norm(own_output)
             found.append(Variant(name, normaliser, trained, figures, zero, float(change)))
     return found
-
-
-def _make_score(name: str, d_k: int, keys: int, seed: int) -> tuple[ScoreFunction, bool]:
-    """Return a scoring function by name, and whether it needs no training; its parameters are drawn from the seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        score = Location(d_k, max(keys, POSITIONS)) if name == "location" else SCORES[name](d_k)
-    return score, not isinstance(score, nn.Module)
 
 
 def normalisers(temperature: float, seed: int) -> dict[str, Normaliser]:

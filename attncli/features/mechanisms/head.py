@@ -70,9 +70,9 @@ class HeadInLayer:
 
     @classmethod
     def of(cls, model: Engine, head: OneHead) -> "HeadInLayer":
-        [layer], [number] = head.record.layers, head.record.heads
         if head.x is None:
             return cls.as_they_meet(head)
+        [layer], [number] = head.record.layers, head.record.heads
         of_layer = model.network.layer(layer)
         with torch.inference_mode():
             query, key, _ = of_layer.attention.project(torch.from_numpy(head.x).to(model.device)[None])
@@ -166,8 +166,7 @@ def distances(weights: Floats) -> Doubles:
     """Σ_key w |query - key|: how many tokens away a row's weight is. `[query, key]` -> `[query]`."""
     queries, keys = weights.shape
     away = np.abs(np.arange(queries)[:, None] - np.arange(keys))
-    result: Doubles = (weights.astype(np.float64) * away).sum(axis=-1)
-    return result
+    return (weights.astype(np.float64) * away).sum(axis=-1)
 
 
 def mask_of(head: OneHead) -> Tensor:

@@ -122,11 +122,23 @@ def make_mistakes(model: Engine, head: OneHead) -> Mistakes:
     with torch.inference_mode():
         right = formula(inputs)
 
+        counted, number = inside.counted, inside.number
+        rows = torch.from_numpy(counted).to(right.output.device)
+
         def moved(made: Result) -> Moved:
-            return _how_far(made, right, inside)
+            """Measure how far a result is from the right one."""
+            maps, rights = (result.weights[0].float().cpu().numpy()[:, counted] for result in (made, right))
+            own = total_variation(maps, rights).mean(axis=-1).tolist()
+            others = own[:number] + own[number + 1 :]
+            output, expected = made.output[0, rows].double(), right.output[0, rows].double()
+            return Moved(own[number], others, float((output - expected).norm() / expected.norm()))
 
         turns = [moved(_rotated(formula, turn)(inputs)) for turn in range(1, inputs.heads)]
-        return Mistakes([make(one, formula, inputs, inside.number, moved) for one in MISTAKES], _mean_of(turns))
+        exchanged = None
+        if turns:
+            others = [mean(one) for one in zip(*(one.others for one in turns), strict=True)]
+            exchanged = Moved(mean(one.own for one in turns), others, mean(one.output for one in turns))
+        return Mistakes([make(one, formula, inputs, number, moved) for one in MISTAKES], exchanged)
 
 
 def make(
@@ -147,28 +159,6 @@ def make(
 def _rotated(formula: Formula, turn: int) -> Formula:
     """Return the formula in which each head has the map of the head `turn` places before it."""
     return replace(formula, normalise=lambda *scores: formula.normalise(*scores).roll(turn, dims=1))
-
-
-def _how_far(made: Result, right: Result, inside: HeadInLayer) -> Moved:
-    """Measure how far a result is from the right one."""
-    counted, number = inside.counted, inside.number
-    maps, rights = (result.weights[0].float().cpu().numpy()[:, counted] for result in (made, right))
-    by_head = total_variation(maps, rights).mean(axis=-1).tolist()
-    rows = torch.from_numpy(counted).to(right.output.device)
-    output, expected = made.output[0, rows].double(), right.output[0, rows].double()
-    return Moved(
-        by_head[number],
-        [one for other, one in enumerate(by_head) if other != number],
-        float((output - expected).norm() / expected.norm()),
-    )
-
-
-def _mean_of(several: Sequence[Moved]) -> Moved | None:
-    """Return the mean of each figure; None of an empty list."""
-    if not several:
-        return None
-    others = [mean(one) for one in zip(*(moved.others for moved in several), strict=True)]
-    return Moved(mean(one.own for one in several), others, mean(one.output for one in several))
 
 
 # --- a layer as the formula has it ----------------------------------------------------------------------

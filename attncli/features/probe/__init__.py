@@ -110,7 +110,7 @@ probe = as_function(Probe)
 def _report(found: Probed) -> Report:
     document = found.document()
     best = found.relations[0]  # of all relations together
-    same = [Sentence(SAME)] if document["test"] is None else []
+    same, trees = [Sentence(SAME)] * (document["test"] is None), document["trees"]
     return Report(
         title_of(document),
         [
@@ -118,7 +118,10 @@ def _report(found: Probed) -> Report:
             _relation_table(document),
             *map(Sentence, explain_verdicts(document)),
             _tree_table(document),
-            Sentence(explain_trees(document)),
+            Sentence(
+                f"trees: the share of {trees['edges']} edges without punctuation that is in maximum spanning trees "
+                f"(UUAS); joining neighbours gives {percent(trees['neighbours'])}"
+            ),
             _Bars(document),
         ],
         lambda: document,
@@ -166,31 +169,21 @@ def relation_cells(row: dict[str, Any]) -> list[str]:
 def _tree_table(document: dict[str, Any]) -> Table:
     """Return a row per layer: how much of the trees is in the spanning tree of its mean map, and of its best head's."""
     columns = [Column("layer"), Column("tree of the mean map"), Column("best head"), Column("its tree")]
-    return Table(
-        columns,
-        [
-            [
-                str(row["layer"]),
-                percent(row["uuas"]),
-                f"{row['layer']}.{row['best_head']}",
-                percent(row["best_head_uuas"]),
-            ]
-            for row in document["trees"]["layers"]
-        ],
-    )
+    rows = []
+    for row in document["trees"]["layers"]:
+        best = f"{row['layer']}.{row['best_head']}", percent(row["best_head_uuas"])
+        rows.append([str(row["layer"]), percent(row["uuas"]), *best])
+    return Table(columns, rows)
 
 
 def title_of(document: dict[str, Any], folders: bool = True) -> list[str]:
     """Return the pieces of the title; folders: whether those of the treebanks' files are named."""
-    chosen, test = (
-        one and {**one, "path": one["path"] if folders else PurePath(one["path"]).name}
-        for one in (document["treebank"], document["test"])
-    )
+    test = document["test"]
     return [
         model_shown(document["model"]),
         *([f"{document['kind']} attention"] if "kind" in document else []),
-        f"heads chosen on {_sentences(chosen)}",
-        *([] if test is None else [f"measured on {_sentences(test)}"]),
+        f"heads chosen on {_sentences(document['treebank'], folders)}",
+        *([] if test is None else [f"measured on {_sentences(test, folders)}"]),
         *(["PARTIAL"] if document["partial"] else []),
     ]
 
@@ -208,18 +201,9 @@ def explain_verdicts(document: dict[str, Any]) -> list[str]:
     ]
 
 
-def explain_trees(document: dict[str, Any]) -> str:
-    """Explain the measures of the trees, and the baseline of joining all neighbours."""
-    trees = document["trees"]
-    return (
-        f"trees: the share of {trees['edges']} edges without punctuation that is in maximum spanning trees (UUAS); "
-        f"joining neighbours gives {percent(trees['neighbours'])}"
-    )
-
-
-def _sentences(treebank: dict[str, Any]) -> str:
-    count = treebank["sentences"]
-    return f"{count} {'sentence' if count == 1 else 'sentences'} of {printable(treebank['path'])}"
+def _sentences(treebank: dict[str, Any], folders: bool) -> str:
+    count, path = treebank["sentences"], treebank["path"] if folders else PurePath(treebank["path"]).name
+    return f"{count} {'sentence' if count == 1 else 'sentences'} of {printable(path)}"
 
 
 def percent(share: float | None) -> str:

@@ -85,7 +85,8 @@ def probe_treebank(
     for treebank, there in corpora:
         result = go_through(trees, treebank, there, show)
         partial = result.partial
-        found.append(TreebankTally(_treebank_name(treebank.names), result.total))
+        more = f" and {len(treebank.names) - 1} more" if len(treebank.names) > 1 else ""
+        found.append(TreebankTally(display_name(treebank.names[0]) + more, result.total))
         if partial:
             break
         _check(found[-1], reading)
@@ -97,11 +98,6 @@ def probe_treebank(
         notify_partial(f"figures are PARTIAL, of {of} sentences", where)
     apart = test is not None and len(found) == len(corpora)
     return Probed(model.info_of(which), found[0], found[-1] if apart else None, partial, model.kind(which))
-
-
-def _treebank_name(files: Sequence[str]) -> str:
-    """Return the name of a treebank in messages."""
-    return display_name(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
 
 def _check(found: TreebankTally, reading: TreebankFormat) -> None:

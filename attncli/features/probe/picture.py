@@ -7,15 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attncli.features.probe import (
-    FEW,
-    SAME,
-    percent,
-    relation_cells,
-)
+from attncli.features.probe import FEW, SAME, percent, relation_cells
 from attncli.record.display import HEAD_COLOURS
 from attncli.report.figure import fonts, title_of
 from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
@@ -76,7 +70,9 @@ def draw_bars(document: dict[str, Any], title: Sequence[str], paper: Paper) -> F
     """
     blocks = [_relation_block(document), _tree_block(document)]
     heading = clean(title_of(title))
-    notes = [MEANING, *([SAME] if document["test"] is None else []), *_left_out(document["relations"])]
+    count = len(document["relations"])
+    notes = [MEANING, *[SAME] * (document["test"] is None)]
+    notes += [f"the {MOST_ROWS} most frequent of {count} rows"] * (count > MOST_ROWS)
     labels = [text for block in blocks for text in (block.label, *(row.label for row in block.rows))]
     columns = [[text for block in blocks for text in block.column(place)] for place in range(len(blocks[0].columns))]
     families = fonts.families([heading, *notes, *labels, *(text for column in columns for text in column)], paper.font)
@@ -115,93 +111,44 @@ def draw_bars(document: dict[str, Any], title: Sequence[str], paper: Paper) -> F
         draw_lines(canvas, margin, margin, titles, paper.heading, INK)
         draw_lines(canvas, margin, margin + LINE * paper.heading * len(titles), lines, size, FAINT)
         for block, top in zip(blocks, tops, strict=False):
-            _draw_block(canvas, block, shown, size, (margin, bars, bars + whole), rights, top)
+            bottom, middle = top + row * (1 + len(block.rows)), top + row / 2
+            for quarter in range(0, 5, 1 if whole >= WHOLE / 2 else 2):
+                x = bars + whole * quarter / 4
+                canvas.plot([x, x], [top + row, bottom], color=QUARTERS, linewidth=0.6, zorder=0)
+                write(canvas, x, middle, f"{25 * quarter}%", size, color=FAINT)
+            write(canvas, margin, middle, block.label, size, ha="left", color=FAINT)
+            for place, right in zip(shown, rights, strict=True):
+                write(canvas, right, middle, block.columns[place], size, ha="right", color=COLUMN_COLOURS[place])
+            for number, one in enumerate(block.rows):
+                y, ink = top + row * (number + 1.5), INK if one.sure else FAINT
+                write(canvas, bars - LABEL_GAP, y, one.label, size, ha="right", color=ink)
+                canvas.barh(y, whole * (one.bar or 0), BAR * row, left=bars, color=FOUND if one.sure else UNSURE)
+                if one.interval is not None:
+                    canvas.plot([bars + whole * end for end in one.interval], [y, y], color=ink, linewidth=0.8)
+                if one.mark is not None:
+                    x, reach = bars + whole * one.mark, MARK * row / 2
+                    canvas.plot([x, x], [y - reach, y + reach], color=COMPARED, linewidth=2.0, solid_capstyle="butt")
+                for place, right in zip(shown, rights, strict=True):
+                    write(canvas, right, y, one.texts[place], size, ha="right", color=ink)
     return figure
 
 
 def _relation_block(document: dict[str, Any]) -> Block:
-    rows = [
-        Row(
-            token_label(row["relation"]),
-            row["accuracy"],
-            row["offset_accuracy"],
-            _words_of(row),
-            None if row["interval"]["low"] is None else [row["interval"]["low"], row["interval"]["high"]],
-            row["verdict"] != FEW,
-        )
-        for row in document["relations"][:MOST_ROWS]
-    ]
+    rows = []
+    for row in document["relations"][:MOST_ROWS]:
+        head, direction, *rest = relation_cells(row)  # head and direction share a column
+        words = [f"{head} {direction.replace('->', ' → ')}", *rest]
+        interval = None if row["interval"]["low"] is None else list(row["interval"].values())
+        label, sure = token_label(row["relation"]), row["verdict"] != FEW
+        rows.append(Row(label, row["accuracy"], row["offset_accuracy"], words, interval, sure))
     columns = ["best head", "accuracy", "interval", "best offset", "accuracy", "words", "verdict"]
     return Block("relation", columns, rows)
 
 
-def _words_of(row: dict[str, Any]) -> list[str]:
-    """Return the words of a relation; its head and direction share a column."""
-    head, direction, *rest = relation_cells(row)
-    return [f"{head} {direction.replace('->', ' → ')}", *rest]
-
-
 def _tree_block(document: dict[str, Any]) -> Block:
-    rows = [
-        Row(
-            f"layer {row['layer']}",
-            row["best_head_uuas"],
-            row["uuas"],
-            [
-                f"{row['layer']}.{row['best_head']}",
-                percent(row["best_head_uuas"]),
-                "",
-                "",
-                percent(row["uuas"]),
-                "",
-                "",
-            ],
-        )
-        for row in document["trees"]["layers"]
-    ]
+    rows = []
+    for row in document["trees"]["layers"]:
+        best, mean = percent(row["best_head_uuas"]), percent(row["uuas"])
+        words = [f"{row['layer']}.{row['best_head']}", best, "", "", mean, "", ""]
+        rows.append(Row(f"layer {row['layer']}", row["best_head_uuas"], row["uuas"], words))
     return Block("trees", ["best head", "its tree", "", "mean map", "its tree", "", ""], rows)
-
-
-def _left_out(relations: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the note for relations that are not drawn."""
-    if len(relations) <= MOST_ROWS:
-        return []
-    return [f"the {MOST_ROWS} most frequent of {len(relations)} rows"]
-
-
-def _draw_block(
-    canvas: Axes,
-    block: Block,
-    columns: Sequence[int],
-    size: float,
-    lefts: tuple[float, float, float],
-    rights: Sequence[float],
-    top: float,
-) -> None:
-    """Draw the headings, a grid in quarters, and the rows: label, bar, mark, words up to `rights`.
-
-    columns: of words, that are drawn. lefts: of the headings, of the bars, and of what follows them.
-    """
-    margin, left, end = lefts
-    whole, high = end - left, ROW * LINE * size
-    bottom = top + high * (1 + len(block.rows))
-    for quarter in range(0, 5, 1 if whole >= WHOLE / 2 else 2):
-        x = left + whole * quarter / 4
-        canvas.plot([x, x], [top + high, bottom], color=QUARTERS, linewidth=0.6, zorder=0)
-        write(canvas, x, top + high / 2, f"{25 * quarter}%", size, color=FAINT)
-    write(canvas, margin, top + high / 2, block.label, size, ha="left", color=FAINT)
-    for place, right in zip(columns, rights, strict=True):
-        heading, colour = block.columns[place], COLUMN_COLOURS[place]
-        write(canvas, right, top + high / 2, heading, size, ha="right", color=colour)
-    for number, row in enumerate(block.rows):
-        y = top + high * (number + 1.5)
-        ink = INK if row.sure else FAINT
-        write(canvas, left - LABEL_GAP, y, row.label, size, ha="right", color=ink)
-        canvas.barh(y, whole * (row.bar or 0), BAR * high, left=left, color=FOUND if row.sure else UNSURE)
-        if row.interval is not None:
-            canvas.plot([left + whole * end for end in row.interval], [y, y], color=ink, linewidth=0.8)
-        if row.mark is not None:
-            x, half = left + whole * row.mark, MARK * high / 2
-            canvas.plot([x, x], [y - half, y + half], color=COMPARED, linewidth=2.0, solid_capstyle="butt")
-        for place, right in zip(columns, rights, strict=True):
-            write(canvas, right, y, row.texts[place], size, ha="right", color=ink)

@@ -79,7 +79,13 @@ class Tally:
         correct = strongest_words(maps) == heads
         offsets: dict[str, Counter[int]] = {}
         found_at: dict[tuple[str, int], Ints] = {}
-        for relation, places in _words_with_heads(sentence).items():
+        asked: dict[str, list[int]] = {}  # the places of words with a syntactic head, by relation: no punctuation
+        columns = zip(sentence.heads, sentence.relations, sentence.punctuation, strict=True)
+        for word, (head, relation, punctuation) in enumerate(columns):
+            if head is not None and not punctuation:
+                for name in dict.fromkeys((ALL, relation)):
+                    asked.setdefault(name, []).append(word)
+        for relation, places in asked.items():
             away = heads[places] - places
             offsets[relation] = Counter(away.tolist())
             for offset in offsets[relation]:
@@ -142,18 +148,6 @@ def word_maps(record: AttentionRecord) -> Floats:
     if first_is_sink(merged):
         maps[..., 0] = 0
     return maps
-
-
-def _words_with_heads(sentence: Sentence) -> dict[str, list[int]]:
-    """Return the places of words with a syntactic head, by relation and for ALL: no roots and no punctuation."""
-    places: dict[str, list[int]] = {}
-    columns = zip(sentence.heads, sentence.relations, sentence.punctuation, strict=True)
-    for word, (head, relation, punctuation) in enumerate(columns):
-        if head is not None and not punctuation:
-            places.setdefault(ALL, []).append(word)
-            if relation != ALL:
-                places.setdefault(relation, []).append(word)
-    return places
 
 
 def strongest_words(maps: Floats) -> Ints:
@@ -253,8 +247,7 @@ def spanning_trees(maps: Floats) -> Ints:
 
 def shared_edges(trees: Ints, gold: Bools) -> Ints:
     """Count the edges of each of the `[..., word]` trees that are in `gold`, bool `[word, word]`."""
-    shared: Ints = gold[np.arange(1, len(gold)), trees[..., 1:]].sum(axis=-1)
-    return shared
+    return gold[np.arange(1, len(gold)), trees[..., 1:]].sum(axis=-1)
 
 
 # --- the best heads, and whether they are luck ----------------------------------------------------------

@@ -24,6 +24,7 @@ from attncli.features import options
 from attncli.features.ablate import Ablation, ablation, heads_table
 from attncli.features.feature import Feature
 from attncli.features.inputs import notify, read_lines
+from attncli.features.options import MODEL, SELECTION, TEXT, argument, option
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
@@ -58,21 +59,15 @@ class Similar(Feature):
     group = "Does it matter"
     saved_as = "similarity"
 
-    first: Annotated[str | None, options.argument("A", "A text. Without both: two samples.")] = None
-    second: Annotated[str | None, options.argument("B", "The other text.")] = None
+    first: Annotated[str | None, argument("A", "A text. Without both: two samples.")] = None
+    second: Annotated[str | None, argument("B", "The other text.")] = None
     file: options.File = None
     apart: Annotated[
-        str | None,
-        options.option(options.TEXT, "--apart", metavar="N,N", help="Take these two texts of a file apart, from 0."),
+        str | None, option(TEXT, "--apart", metavar="N,N", help="Take these two texts of a file apart, from 0.")
     ] = None
-    inputs: Annotated[
-        bool, options.option(options.SELECTION, "--inputs", help="Credit input tokens, by integrated Jacobians.")
-    ] = False
+    inputs: Annotated[bool, option(SELECTION, "--inputs", help="Credit input tokens, by integrated Jacobians.")] = False
     steps: Annotated[
-        int,
-        options.option(
-            options.MODEL, "--steps", rare=True, metavar="N", min=1, help="Steps of --inputs, a multiple of 4."
-        ),
+        int, option(MODEL, "--steps", rare=True, metavar="N", min=1, help="Steps of --inputs, a multiple of 4.")
     ] = STEPS
     words: options.Words = False
     top: Annotated[int, options.top("List N pairs and N heads.")] = 5
@@ -80,8 +75,8 @@ class Similar(Feature):
     mask: options.MaskOption = None
     pool: Annotated[
         choices.Pool | None,
-        options.option(
-            options.MODEL,
+        option(
+            MODEL,
             "--pool",
             metavar="NAME",
             help="mean of all tokens or last token, for a model whose files name no pooling.",
@@ -99,36 +94,29 @@ class Similar(Feature):
         opened = Opening(self.model, self.device, self.dtype).open()
         if self.file is not None and self.apart is None:
             return _cosines_report(cosines(opened, texts, self.mask, self.pool))
-        first, second = texts if self.apart is None else _chosen(texts, self.apart)
+        if self.apart is not None:
+            texts = [texts[number] for number in select(self.apart, len(texts), "text")]
+            if len(texts) != 2:
+                raise RequestError(f"--apart {quoted(self.apart)}: two texts are taken apart, as in --apart 0,1")
+        first, second = texts
         found = similar(opened, first, second, self.inputs, self.steps, self.mask, progress, self.pool)
-        following = None
-        if self.file is None and not self.inputs:
-            again = {"first": first, "second": second, "inputs": True}
-            following = NextCommand("similar", again)
+        again = NextCommand("similar", {"first": first, "second": second, "inputs": True})
+        following = again if self.file is None and not self.inputs else None
         return _report(found.merged() if self.words else found, self.top, following)
 
     def _texts(self) -> list[str]:
         """Return the texts, or two samples. Raises RequestError for one text alone, and for texts with --file."""
-        if self.file is None:
-            self.refuse("without -f, whose texts it counts", "apart")
-        elif self.first is not None:
-            raise RequestError("both texts and --file are given: which are meant?")
         if self.file is not None:
+            if self.first is not None:
+                raise RequestError("both texts and --file are given: which are meant?")
             return read_lines(self.file)
+        self.refuse("without -f, whose texts it counts", "apart")
         if self.first is None:
             notify('no texts given, so these: "{}" and "{}"'.format(*SAMPLES))
             return [*SAMPLES]
         if self.second is None:
             raise RequestError("a cosine is of two texts: give the other one as B, or several with -f")
         return [self.first, self.second]
-
-
-def _chosen(texts: list[str], numbers: str) -> list[str]:
-    """Return two of the texts. Raises RequestError for an unknown number, and for other than two."""
-    found = [texts[number] for number in select(numbers, len(texts), "text")]
-    if len(found) != 2:
-        raise RequestError(f"--apart {quoted(numbers)}: two texts are taken apart, as in --apart 0,1")
-    return found
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -348,18 +336,12 @@ UP = "above 0: the pair makes the texts more similar"
 
 def _report(found: Similarity, top: int, following: NextCommand | None) -> Report:
     """Report the sum of the cells, the map, the `top` pairs that contribute most, and the `top` heads."""
-    sums = [Sentence(text, caption=True) for text in _sums(found)]
     credited = "contextual vectors" if found.references is None else "input tokens"
+    mask = f"mask {found.effects.answer.mask}"
     return Report(
+        [model_name(found.model.full_name), f"cosine {found.cosine:.4f}", credited, mask],
         [
-            model_name(found.model.full_name),
-            f"cosine {found.cosine:.4f}",
-            credited,
-            f"mask {found.effects.answer.mask}",
-        ],
-        [
-            *sums,
-            *(Sentence(text, caption=True) for text in _meaning(found)),
+            *(Sentence(text, caption=True) for text in (*_sums(found), *_meaning(found))),
             _map(found, "contribution to the cosine"),
             _pairs_table(found, top),
             Sentence(describe_direction("cosine")),

@@ -31,7 +31,7 @@ from attncli.corpus.texts import TextFormat
 from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, notify_sinks, open_part, stdin_is_piped
-from attncli.features.options import OUTPUT, TEXT, argument, choice, option
+from attncli.features.options import OUTPUT, TEXT, argument, choice, of_files, option
 from attncli.models.opening import Opening
 from attncli.record.display import model_name
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
@@ -48,6 +48,12 @@ if TYPE_CHECKING:
 SAVED = "with --from, which takes what was saved"
 OPEN_ENDED = ("entropy", "distance")  # the figures that are no shares of 1
 NONE = "none"
+LEGEND = (
+    f"clearest head: it gives the pattern at least {BROAD_BELOW:g} of its weight, more than any other pattern, and "
+    f"{CLEARLY} times the uniform share, that of a head that attends to all tokens equally. {NONE}: no head does; "
+    "the largest share of any head is in brackets. Spread: the standard deviation over texts. So labelled: the "
+    f"number of heads whose largest share is this one, and at least {BROAD_BELOW:g}."
+)
 
 
 @dataclass(eq=False)
@@ -75,11 +81,10 @@ class Stats(CorpusFeature):
         list[str] | None, argument("FILES", "Files, folders, patterns, addresses; - is stdin.", use="files")
     ] = None
     paragraphs: Annotated[
-        bool, option(TEXT, "--paragraphs", rare=True, help="A text goes on until an empty line.", use="files")
+        bool, of_files(TEXT, "--paragraphs", rare=True, help="A text goes on until an empty line.")
     ] = False
     jsonl: Annotated[
-        str | None,
-        option(TEXT, "--jsonl", metavar="FIELD", help="JSON lines, each with its text in FIELD.", use="files"),
+        str | None, of_files(TEXT, "--jsonl", metavar="FIELD", help="JSON lines, each with its text in FIELD.")
     ] = None
     field: corpora.Field = None
     skip_bad: corpora.SkipBad = False
@@ -88,14 +93,13 @@ class Stats(CorpusFeature):
     seed: corpora.Seed = 0
     stride: Annotated[
         int | None,
-        option(
+        of_files(
             TEXT,
             "--stride",
             rare=True,
             metavar="N",
             help="Tokens from one window to the next, in a text longer than the model reads.",
             show_default="side by side",
-            use="files",
         ),
     ] = None
     model: options.ModelName = "minilm"
@@ -151,7 +155,9 @@ class Stats(CorpusFeature):
         )
         counting = Counting(self.mask, self.distances, self.measure, self.words, self.which)
         where = self.where()
-        files = self.files or _piped()
+        if not self.files and not stdin_is_piped():
+            raise RequestError("no corpus: name files with one text a line, or pipe texts in")
+        files = self.files or [STDIN]
         opened = open_part(Opening(self.model, self.device, self.dtype, self.engine, self.without), self.which)
         from attncli.corpus.reducer import count_files
 
@@ -185,13 +191,6 @@ class Stats(CorpusFeature):
         return record_statistics(records, self.words, self.distances)
 
 
-def _piped() -> list[str]:
-    """Return stdin if no file is given. Raises RequestError if nothing is piped in."""
-    if not stdin_is_piped():
-        raise RequestError("no corpus: name files with one text a line, or pipe texts in")
-    return [STDIN]
-
-
 # --- the report -----------------------------------------------------------------------------------------
 
 
@@ -201,7 +200,7 @@ def _report(statistics: Statistics, by: choices.Figure, loaded: bool) -> Report:
     next = {"layer": strongest.layer, "head": strongest.head, **other}
     return Report(
         [model_name(statistics.model.full_name), *statistics.parts],
-        [Heads(statistics, by), _clearest_table(statistics), Sentence(_legend())],
+        [Heads(statistics, by), _clearest_table(statistics), Sentence(LEGEND)],
         lambda: document(statistics),
         files={suffix: partial(save_statistics, statistics) for suffix in SUFFIXES},
         partial=statistics.partial and not loaded,
@@ -240,15 +239,6 @@ def _clearest_table(statistics: Statistics) -> Table:
         Column("so labelled", leaves=3),
     ]
     return Table(columns, rows)
-
-
-def _legend() -> str:
-    return (
-        f"clearest head: it gives the pattern at least {BROAD_BELOW:g} of its weight, more than any other pattern, and "
-        f"{CLEARLY} times the uniform share, that of a head that attends to all tokens equally. {NONE}: no head does; "
-        "the largest share of any head is in brackets. Spread: the standard deviation over texts. So labelled: the "
-        f"number of heads whose largest share is this one, and at least {BROAD_BELOW:g}."
-    )
 
 
 @dataclass(frozen=True)

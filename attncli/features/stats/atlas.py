@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from attncli.analysis.patterns import BROAD, PATTERNS
-from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError, install_hint
 from attncli.corpus.sums import Distances
 from attncli.features.stats import Heads
@@ -77,33 +76,20 @@ def _draw_entropy(axes: Axes, part: Heads, paper: Paper) -> None:
     statistics = part.statistics
     values = statistics.figure("entropy")
     layers = np.arange(len(values))
-    for head in range(values.shape[1]):
-        axes.plot(
-            layers,
-            values[:, head],
-            "o",
-            color=HEAD_COLOURS[0],
-            alpha=0.55,
-            markersize=5,
-            markeredgewidth=0,
-            clip_on=False,
-        )
+    axes.plot(
+        layers, values, "o", color=HEAD_COLOURS[0], alpha=0.55, markersize=5, markeredgewidth=0, clip_on=False
+    )  # a series per head
     axes.plot(layers, values.mean(axis=1), color=INK, linewidth=1.2, label="mean of the layer")
-    _draw_limit(axes, statistics.entropy_limit)
-    axes.set_ylim(0, statistics.entropy_limit.max() * 1.08)
-    _dress(axes, "Entropy of each head", "layer", "entropy (nats)", paper)
-    _mark(axes.xaxis, len(layers))
-    _draw_legend(axes, paper, 1)
-
-
-def _draw_limit(axes: Axes, limit: Doubles) -> None:
-    """Draw the entropy of uniform attention: one line, or one per layer if some see further than others."""
+    limit = statistics.entropy_limit
     style: Any = {"color": FAINT, "linewidth": 0.9, "linestyle": "--", "label": "uniform attention"}
     if limit.min() == limit.max():
         axes.axhline(limit[0], **style)
-    else:
-        layers = np.arange(len(limit))
+    else:  # some layers see further than others
         axes.hlines(limit, layers - ABOVE / 2, layers + ABOVE / 2, **style)
+    axes.set_ylim(0, limit.max() * 1.08)
+    _dress(axes, "Entropy of each head", "layer", "entropy (nats)", paper)
+    _mark(axes.xaxis, len(layers))
+    _draw_legend(axes, paper, 1)
 
 
 def _draw_shares(axes: Axes, part: Heads, paper: Paper) -> None:
@@ -137,7 +123,8 @@ def _draw_heads(axes: Axes, part: Heads, paper: Paper) -> None:
     bar.ax.tick_params(labelsize=_small(paper), colors=INK)
     bar.set_ticks([0, top], labels=["0", in_cell(top)])
     style: Any = {"size": _small(paper), "color": FAINT, "rotation": 90, "va": "center", "transform": bar.ax.transAxes}
-    bar.ax.text(1.3, 0.5, _unit_of(by), **style)
+    units = {"entropy": "entropy (nats)", "distance": "distance (tokens)"}
+    bar.ax.text(1.3, 0.5, units.get(by, f"share of the weight: {by}".replace("_", " ")), **style)
 
 
 def _draw_distances(axes: Axes, part: Heads, paper: Paper) -> None:
@@ -197,17 +184,6 @@ def _name_heads(figure: Figure, axes: Axes, distances: Distances, heads: int, pa
     if missing:
         note = f"no room for {missing} of {len(names)} names"
         axes.text(0.5, -0.01, note, size=_small(paper), color=FAINT, transform=axes.transAxes, ha="center", va="top")
-
-
-def _unit_of(by: str) -> str:
-    """Describe the colour of a figure."""
-    return (
-        f"{by} (nats)"
-        if by == "entropy"
-        else f"{by} (tokens)"
-        if by == "distance"
-        else f"share of the weight: {by}".replace("_", " ")
-    )
 
 
 def _small(paper: Paper) -> float:

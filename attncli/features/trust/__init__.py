@@ -17,15 +17,14 @@ import numpy as np
 
 from attncli.analysis.luck import LEVEL, fewest_draws, is_at_most, sign_test
 from attncli.base.arrays import Brief, Doubles, Floats, titled
-from attncli.base.choices import check_instance
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
 from attncli.effects.asking import Asking, MeasuredOutput, describe_output, merge_asking, takes_fields
 from attncli.features import options
-from attncli.features.asking import AskingFeature
-from attncli.features.inputs import check_one, read_inputs
+from attncli.features.inputs import AskingFeature, check_one, read_inputs
+from attncli.features.options import MODEL, option
 from attncli.record import ModelInfo
 from attncli.record.display import model_name, token_count
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
@@ -63,25 +62,18 @@ class Trust(AskingFeature):
     text: options.Text = None
     file: options.File = None
     permutations: Annotated[
-        int,
-        options.option(
-            options.MODEL, "--permutations", metavar="N", min=1, help="Permutations of the weights, and of the tokens."
-        ),
+        int, option(MODEL, "--permutations", metavar="N", min=1, help="Permutations of the weights, and of the tokens.")
     ] = 100
     rankings: Annotated[
         int,
-        options.option(
-            options.MODEL,
-            "--rankings",
-            metavar="N",
-            min=120,
-            help="Random rankings as a control. An open verdict draws more.",
+        option(
+            MODEL, "--rankings", metavar="N", min=120, help="Random rankings as a control. An open verdict draws more."
         ),
     ] = 200
     beam: Annotated[
         int | None,
-        options.option(
-            options.MODEL,
+        option(
+            MODEL,
             "--beam",
             rare=True,
             metavar="N",
@@ -90,9 +82,7 @@ class Trust(AskingFeature):
             show_default="0 up to 12 tokens, 5 up to 24, else no search",
         ),
     ] = None
-    seed: Annotated[
-        int, options.option(options.MODEL, "--seed", rare=True, metavar="N", min=0, help="The seed of all draws.")
-    ] = 0
+    seed: Annotated[int, option(MODEL, "--seed", rare=True, metavar="N", min=0, help="The seed of all draws.")] = 0
     which: options.OwnWhich = None
 
     def report(self, progress: Progress = silent) -> Report:
@@ -101,11 +91,17 @@ class Trust(AskingFeature):
             self.refuse(why, "permutations", "rankings", "beam", "seed")
         inputs = read_inputs(self.text, self.pair, self.file)
         check_one(len(inputs), "give the one to ask about as TEXT")
-        controls = Controls(self.permutations, self.rankings, self.beam, self.seed)
-        found = trust(self.open_model(), inputs[0].text, self.asking, controls, progress)
-        same = {
-            "similar_to": self.similar_to, "ask": self.ask, "target": self.target, "at": self.at, "task": self.task,
-        }  # fmt: skip
+        found = trust(
+            self.open_model(),
+            inputs[0].text,
+            self.asking,
+            progress,
+            permutations=self.permutations,
+            rankings=self.rankings,
+            beam=self.beam,
+            seed=self.seed,
+        )
+        same = {name: getattr(self, name) for name in ("similar_to", "ask", "target", "at", "task")}
         return _report(found, NextCommand("ablate", same))
 
 
@@ -135,8 +131,7 @@ class Shuffles(Brief):
     @property
     def medians(self) -> Doubles:
         """The median size of the effects of permuted weights, `[1 + layer]`."""
-        found: Doubles = np.median(np.abs(self.permuted), axis=1)
-        return found
+        return np.median(np.abs(self.permuted), axis=1)
 
     @property
     def larger(self) -> tuple[int, int]:
@@ -184,18 +179,14 @@ class Erased(Brief):
     aopc: Mapping[str, Doubles]
     limits: Mapping[str, tuple[float, float]]
 
-    def normalised(self, measure: str) -> Doubles | None:
-        """Return (AOPC - least) / (most - least), `[ranking]`; None where there are no limits or they are equal."""
-        if measure not in self.limits:
-            return None
-        least, most = self.limits[measure]
-        return (self.aopc[measure] - least) / (most - least) if most > least else None
-
     @property
     def scores(self) -> dict[str, Doubles]:
-        """The scores of rankings, `[ranking]` each."""
-        normal = {f"normalised_{name}": self.normalised(name) for name in MEASURES}
-        return dict(self.aopc) | {name: found for name, found in normal.items() if found is not None}
+        """The scores of rankings, `[ranking]` each; normalised where limits differ: (AOPC - least) / (most - least)."""
+        scores = dict(self.aopc)
+        for name, (least, most) in self.limits.items():
+            if most > least:
+                scores[f"normalised_{name}"] = (self.aopc[name] - least) / (most - least)
+        return scores
 
 
 @dataclass(frozen=True)
@@ -238,8 +229,7 @@ class TrustResult:
 
         It is large where the output depends on the first tokens of the ranking.
         """
-        found: Doubles = np.mean([one.aopc[MEASURES[0]] - one.aopc[MEASURES[1]] for one in self.erased], axis=0)
-        return found
+        return np.mean([one.aopc[MEASURES[0]] - one.aopc[MEASURES[1]] for one in self.erased], axis=0)
 
     @property
     def as_good(self) -> Doubles:
@@ -259,8 +249,7 @@ class TrustResult:
     def hits(self) -> Doubles:
         """The number of random rankings with as large a gap, up to rounding, `[method]`."""
         count, gaps = len(self.methods), self.gaps
-        found: Doubles = (gaps[count:] >= gaps[:count, None] - self.rounding).sum(axis=1).astype(np.float64)
-        return found
+        return (gaps[count:] >= gaps[:count, None] - self.rounding).sum(axis=1).astype(np.float64)
 
     @property
     def rounding(self) -> float:
@@ -412,27 +401,23 @@ def _describe_rankings(found: TrustResult) -> str:
     shares = dict(zip(found.methods, found.as_good, strict=True))
     better, still_open = found.better, found.open
     rest = [name for name in shares if name not in (*better, *still_open)]
+    named = {name: f"{name} ({_percent(share)})" for name, share in shares.items()}
     sentences = [
         f"A ranking beats random rankings if at most {found.level:.1%} of them are as good (5% over all {len(shares)})."
     ]
     if better:
-        sentences.append(f"Rankings by {_name_shares(shares, better)} do.")
+        sentences.append(f"Rankings by {_join_names([named[name] for name in better])} do.")
     if still_open:
         sentences.append(
-            f"{found.random} random rankings leave it open for {_name_shares(shares, still_open)}. "
+            f"{found.random} random rankings leave it open for {_join_names([named[name] for name in still_open])}. "
             "More --rankings may settle it."
         )
     if rest and len(sentences) > 1:
         sentences.append(f"Rankings by {_join_names(rest)} do not.")
     if len(sentences) == 1:
         lowest = min(shares, key=shares.__getitem__)
-        sentences.append(f"None does. The best is {_name_shares(shares, [lowest])}.")
+        sentences.append(f"None does. The best is {named[lowest]}.")
     return " ".join(sentences)
-
-
-def _name_shares(shares: Mapping[str, float], names: Sequence[str]) -> str:
-    """Return the shares of these methods: "norms (0.2%) and ALTI (0.5%)"."""
-    return _join_names([f"{name} ({_percent(shares[name])})" for name in names])
 
 
 def _percent(share: float) -> str:
@@ -456,32 +441,17 @@ def _size(change: float) -> str:
 LEAST_TOKENS = 2  # that have an order
 
 
-@dataclass(frozen=True)
-class Controls:
-    """The sizes of the controls.
-
-    permutations: of the weights, and of the tokens; rankings: random ones, of which more are drawn where they leave a
-    verdict open; beam: chains that the search for limits keeps, 0 for all sets; seed: of all draws.
-    """
-
-    permutations: int = 100
-    rankings: int = 200
-    beam: int | None = None
-    seed: int = 0
-
-
 @takes_fields
 def trust(
     model: "Engine",
     text: str,
     asking: Asking | None = None,
-    controls: Controls | None = None,
     progress: Progress = silent,
     *,
-    permutations: int = Controls.permutations,
-    rankings: int = Controls.rankings,
-    beam: int | None = Controls.beam,
-    seed: int = Controls.seed,
+    permutations: int = 100,
+    rankings: int = 200,
+    beam: int | None = None,
+    seed: int = 0,
     **fields: "Unpack[AskingFields]",
 ) -> TrustResult:
     """Put other weights in, erase tokens, and compare rankings of them with random ones (`attncli/features/README.md`).
@@ -489,7 +459,8 @@ def trust(
     Without a question, the output is the probability of the likeliest label, if the text has one prediction. With two
     texts (a cosine) both get other weights, and tokens of the first are ranked and erased.
     asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
-    permutations, rankings, beam, seed: the fields of `Controls`, which may be given as such instead.
+    permutations: of the weights, and of the tokens; rankings: random ones, of which more are drawn where they leave a
+    verdict open; beam: chains that the search for limits keeps, 0 for all sets; seed: of all draws.
     progress: advances with every layer with other weights, every way of erasing, and every step of a search.
 
     Raises RequestError as `make_question` does, and for a text with fewer than two tokens that can be erased.
@@ -503,12 +474,6 @@ def trust(
     asking = merge_asking(asking, fields)
     check_model(model)
     model = require_tapped(model, model.to_itself(asking.which))
-    named = Controls(permutations, rankings, beam, seed)
-    if controls is None:
-        controls = named
-    check_instance("controls", controls, Controls, "give attncli's Controls, or its fields by name, as in seed=1")
-    if named not in (Controls(), controls):
-        raise TypeError("permutations, rankings, beam and seed are fields of controls too: give one of both")
     question = likeliest(make_question(model, text, asking), asking)
     erasings = [erase.Erasing(question, way) for way in erase.ways(model)]
     places = erasings[0].erasable
@@ -517,20 +482,20 @@ def trust(
             f"a ranking needs {LEAST_TOKENS} tokens that can be erased, this text has {len(places)}: give a longer one"
         )
     counts = erase.sizes(len(places))
-    width = erase.width(len(places), counts, controls.beam)
+    width = erase.width(len(places), counts, beam)
     searches = 0 if width is None else len(MEASURES) * erase.steps(counts, width)
     found = {name: values[places] for name, values in importances(question).items()}
-    most = max(controls.rankings, fewest_draws(LEVEL / len(found)))
-    random = draw_rankings(len(places), most, controls.seed)
+    most = max(rankings, fewest_draws(LEVEL / len(found)))
+    random = draw_rankings(len(places), most, seed)
     layers = model.select_layers("all")
     with progress(3 + len(layers) + len(erasings) * (1 + searches), "steps") as advance:
         shuffles = Shuffles(
             layers,
-            *shuffled(question, controls.permutations, controls.seed, advance),
-            reordered(question, places, controls.permutations, controls.seed),
+            *shuffled(question, permutations, seed, advance),
+            reordered(question, places, permutations, seed),
         )
         advance()
-        ranked = [*found.values(), *random[: controls.rankings]]
+        ranked = [*found.values(), *random[:rankings]]
         erased = [_erased(one, ranked, width, advance) for one in erasings]
         made = TrustResult(
             model=model.info,
@@ -619,8 +584,7 @@ def tau(one: Doubles, others: Doubles) -> Doubles:
     ours = np.sign(one[first] - one[second])
     theirs = np.sign(others[:, first] - others[:, second])
     ranked = np.sqrt(np.count_nonzero(ours) * np.count_nonzero(theirs, axis=1).astype(np.float64))
-    found: Doubles = np.divide(theirs @ ours, ranked, out=np.full(len(others), np.nan), where=ranked > 0)
-    return found
+    return np.divide(theirs @ ours, ranked, out=np.full(len(others), np.nan), where=ranked > 0)
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -638,13 +602,9 @@ CHANGE = {
 def _report(found: TrustResult, next_command: NextCommand) -> Report:
     """Report other weights in a row per layer, a row per ranking, and the verdict; a picture has the rankings."""
     document = found.document()
+    name, mask = model_name(found.model.full_name), f"mask {found.answer.mask}"
     return Report(
-        [
-            model_name(found.model.full_name),
-            describe_output(found.answer),
-            f"mask {found.answer.mask}",
-            token_count(found.tokens),
-        ],
+        [name, describe_output(found.answer), mask, token_count(found.tokens)],
         [
             _weights_table(found),
             Sentence(_weights_note(found)),
@@ -686,7 +646,10 @@ def _rankings_table(found: TrustResult, document: dict[str, Any]) -> Table:
     ]
 
     def row(name: str, entry: dict[str, Any], *rest: str) -> list[str]:
-        cells = [_score(entry[way], measure) for way, measure in scores.values()]
+        cells = []
+        for way, measure in scores.values():
+            normal = entry[way].get(f"normalised_{measure}")
+            cells.append(three_digits(entry[way][measure]) + ("" if normal is None else f" {normal:4.0%}"))
         cells += [f"{entry['tau'][tau]:.2f}" if tau in entry["tau"] else "" for tau in found.taus]
         return [name, *cells, *rest]
 
@@ -697,12 +660,6 @@ def _rankings_table(found: TrustResult, document: dict[str, Any]) -> Table:
         rows.append(row(entry["by"], entry, _percent(entry["as_good"]), tokens))
     rows += [None, *(row(label, document["random"][name], "", "") for name, label in RANDOM.items())]
     return Table(columns, rows)
-
-
-def _score(scores: dict[str, float], measure: str) -> str:
-    """Return a score, and in % where it is normalised."""
-    normal = scores.get(f"normalised_{measure}")
-    return three_digits(scores[measure]) + ("" if normal is None else f" {normal:4.0%}")
 
 
 def _ranks_map(found: TrustResult) -> Maps:
@@ -744,7 +701,7 @@ def _notes(found: TrustResult) -> list[str]:
     kind = found.answer.kind
     change = f"change: {kind} of the full text minus {kind} without the tokens; above 0, the tokens raise it"
     counts = ", ".join(map(str, found.sizes))
-    ways = " or ".join({"mask": "[MASK]", "deletion": "deletion"}[one.way] for one in found.erased)
+    ways = " or ".join("[MASK]" if one.way == "mask" else one.way for one in found.erased)
     scores = (
         f"compr.: the mean change when the first {counts} of {len(found.erasable)} tokens are erased (by {ways}); "
         "higher is better. suff.: the mean change when all other tokens are erased; lower is better."

@@ -23,6 +23,7 @@ without a share for the residual connection, which is in T. The feed-forward par
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -37,7 +38,7 @@ from attncli.effects.gradients import input_slopes, slopes
 from attncli.effects.question import Question
 from attncli.models.block import Block, Tap
 from attncli.models.network import Layer, Network
-from attncli.record import AttentionRecord, Request
+from attncli.record import Request
 
 GRADIENT = "gradient x input"
 NEGLIGIBLE = 1e-6  # change of a number that rounding explains
@@ -46,8 +47,23 @@ NEGLIGIBLE = 1e-6  # change of a number that rounding explains
 def importances(question: Question) -> dict[str, Doubles]:
     """Return `[token]` of the first text by method, without the methods that this number does not have."""
     text, rows = question.texts[0], find_read_places(question)
-    found = {name: made_of[rows].mean(axis=0) for name, made_of in _by_maps(text).items()}
-    return found | _by_gradients(question, rows)
+    layers = text.model.select_layers("all")
+    [weights] = text.model.attend_tokens([text.tokens], Request(layers, "all", text.mask))
+    maps = {"attention": mean_maps(weights)[-1]}
+    with suppress(RequestError):  # some networks of transformers change heads before the output projection
+        [norms] = text.model.attend_tokens([text.tokens], Request(layers[-1:], "all", text.mask, measure="norm"))
+        maps["norms"] = mean_maps(norms)[-1]
+    if len(layers) == text.model.layers:
+        maps["rollout"] = rollout(residual_steps(weights))[-1]
+    if isinstance(text.model.network, Network):  # whose norms and residual connections are known
+        maps["ALTI"] = alti(text)[-1]
+    found = {name: one[rows].mean(axis=0) for name, one in maps.items()}
+    if question.kind == "distance":  # has slopes, but no gradient
+        found[GRADIENT] = input_slopes(text)
+    elif question.kind != "divergence":  # is flat without a change
+        both = slopes(question)
+        found |= {"gradient x attention": both.relevance[rows].mean(axis=0), GRADIENT: both.inputs}
+    return found
 
 
 def find_read_places(question: Question) -> list[int]:
@@ -66,40 +82,6 @@ def find_read_places(question: Question) -> list[int]:
             moved = (question([copies, *(other.last for other in others)]) - question.value).abs()
             found += [place for place, by in zip(some, moved, strict=True) if by > least]
     return found or list(range(count))
-
-
-def _by_maps(text: Unchanged) -> dict[str, Doubles]:
-    """Return `[token of the last layer, input token]` by method."""
-    layers = text.model.select_layers("all")
-    weights = _record_of(text, layers, "weight")
-    try:
-        norms = _record_of(text, layers[-1:], "norm")
-    except RequestError:  # some networks of transformers change heads before the output projection
-        norms = None
-    found = {"attention": mean_maps(weights)[-1]}
-    if norms is not None:
-        found["norms"] = mean_maps(norms)[-1]
-    if len(layers) == text.model.layers:
-        found["rollout"] = rollout(residual_steps(weights))[-1]
-    if isinstance(text.model.network, Network):  # whose norms and residual connections are known
-        found["ALTI"] = alti(text)[-1]
-    return found
-
-
-def _record_of(text: Unchanged, layers: list[int], measure: str) -> AttentionRecord:
-    """Return the maps of a text in these layers."""
-    [record] = text.model.attend_tokens([text.tokens], Request(layers, "all", text.mask, measure=measure))
-    return record
-
-
-def _by_gradients(question: Question, rows: list[int]) -> dict[str, Doubles]:
-    """Return `[token]` by method. A divergence is flat without a change; a distance has slopes, but no gradient."""
-    if question.kind == "divergence":
-        return {}
-    if question.kind == "distance":
-        return {GRADIENT: input_slopes(question.texts[0])}
-    found = slopes(question)
-    return {"gradient x attention": found.relevance[rows].mean(axis=0), GRADIENT: found.inputs}
 
 
 def draw_rankings(count: int, rankings: int, seed: int) -> Doubles:

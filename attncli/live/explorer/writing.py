@@ -9,8 +9,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attncli.analysis.difference import Difference
-from attncli.analysis.edges import Edge
-from attncli.analysis.written import written_tokens
+from attncli.analysis.edges import Edge, written_tokens
 from attncli.base.arrays import Doubles
 from attncli.base.printable import printable, visible
 from attncli.live.explorer.findings import ARROW

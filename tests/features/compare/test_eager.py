@@ -9,7 +9,7 @@ from mistakes import put_in_place, read_mistakes
 from attncli import RequestError, load_model
 from attncli.features.compare.beside import NothingToCompare
 from attncli.features.compare.eager import BesideEager, Eager, compare_eager
-from attncli.features.compare.ways import WAYS_OF_EAGER, by_every_way_of_eager
+from attncli.features.compare.ways import WAYS_OF_EAGER, by_every_way
 from attncli.models.transformers_place import NAME
 from attncli.record import Input
 
@@ -78,7 +78,7 @@ def test_it_is_the_same_in_every_way(made, case):
     assert agreement.same, agreement.verdict
     assert [one.layer for one in agreement.layers] == both.layers and agreement.vectors == "attention outputs"
     ways, done = [], []
-    ways = by_every_way_of_eager(both, lambda: done.append(None))
+    ways = by_every_way(both, lambda: done.append(None))
     assert len(done) == len(ways) == len(WAYS_OF_EAGER)
     assert all(way.same for way in ways), ways
     assert {way.name for way in ways if way.difference is None} == CASES[case]
@@ -99,7 +99,7 @@ def test_of_some_layers_only(made):
     both = both_of(made("llama"))
     assert [one.layer for one in compare_eager(both.reference, both.texts, layers=[2, 0]).layers] == [2, 0]
     some = BesideEager(both.reference, both.texts, layers=[1])
-    assert all(way.same for way in by_every_way_of_eager(some))
+    assert all(way.same for way in by_every_way(some))
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_double_precision_is_held_to_float32_and_half_precision_to_its_errors(ma
     halved = both_of(made("llama"), dtype="bfloat16")
     agreement = compare_eager(halved.reference, halved.texts)
     assert agreement.same and all(one.rounding is not None for one in agreement.layers)
-    ways = by_every_way_of_eager(halved)
+    ways = by_every_way(halved)
     assert all(way.difference is None and "bfloat16" in way.note for way in ways)
 
 

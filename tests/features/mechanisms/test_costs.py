@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from attncli.attention import Additive, dot
 from attncli.features import mechanisms as feature
-from attncli.features.mechanisms.costs import SIZE, TOKENS, Cost, costs, count_operations, crossover
+from attncli.features.mechanisms.claims import COST_TOKENS, SIZE, Cost, costs, count_operations, crossover
 
 
 class Counted(TorchDispatchMode):
@@ -46,14 +46,18 @@ def cost(tokens, size, ratio):
 
 def test_the_crossover_is_where_time_grows_beyond_operations_for_good():
     fast, slow = 0.9, 5.0
-    series = [cost(n, SIZE, ratio) for n, ratio in zip(TOKENS, (slow, fast, slow, slow), strict=True)]
+    series = [cost(n, SIZE, ratio) for n, ratio in zip(COST_TOKENS, (slow, fast, slow, slow), strict=True)]
     assert crossover(series) == series[2] and crossover(series[:2]) is None
     assert crossover(series[2:]) == series[2]
 
 
 @pytest.mark.parametrize(("ratio", "verdict"), [(0.9, "DOES NOT HOLD here"), (9.0, "holds")])
 def test_the_verdict_follows_from_the_figures(ratio, verdict):
-    series = [[cost(9, 32, ratio)], [cost(n, SIZE, ratio) for n in TOKENS], [cost(128, d, ratio) for d in (4, 256)]]
+    series = [
+        [cost(9, 32, ratio)],
+        [cost(n, SIZE, ratio) for n in COST_TOKENS],
+        [cost(128, d, ratio) for d in (4, 256)],
+    ]
     verdicts, table, _ = feature.cost_parts(series)
     assert verdicts.rows[0][0].text == verdict
     assert ("from n 4 (d 64) and from d 4 (n 128) on" in verdicts.rows[0][1].text) == (verdict == "holds")

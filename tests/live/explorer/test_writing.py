@@ -13,7 +13,7 @@ from foreign_checkpoints import make_foreign
 
 import attncli
 from attncli import load_model, load_record
-from attncli.analysis.written import written_tokens
+from attncli.analysis.edges import written_tokens
 from attncli.base.printable import printable
 from attncli.live.explorer.panes import FindingsPane, ScreenState, WrittenPane
 from attncli.live.explorer.writing import percent

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
@@ -26,6 +27,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, check_one, notify, open_tapped, read_inputs
+from attncli.features.options import OUTPUT, SELECTION, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_shown
@@ -33,10 +35,11 @@ from attncli.record.selection import select_one, select_token
 from attncli.report import Cell, Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from attncli.models.engine import Engine
     from attncli.models.head import OneHead
+    from attncli.models.model import Model
     from attncli.report.paper import Paper
 
 APART = 0.02  # a larger difference means that weights are not made of q and k alone, in any dtype
@@ -70,15 +73,11 @@ class Explain(Feature):
     layer: options.OneLayer = "-1"
     head: options.OneHead = "0"
     query: Annotated[
-        str,
-        options.option(
-            options.SELECTION, "--query", metavar="TOKEN", help="Whose row: it, it#2 (the second one), a number."
-        ),
+        str, option(SELECTION, "--query", metavar="TOKEN", help="Whose row: it, it#2 (the second one), a number.")
     ] = "1"
-    block: Annotated[
-        bool,
-        options.option(options.OUTPUT, "--block", help="Then residual, norm and feed-forward: the whole layer."),
-    ] = False
+    block: Annotated[bool, option(OUTPUT, "--block", help="Then residual, norm and feed-forward: the whole layer.")] = (
+        False
+    )
     which: options.Which = None
     target: options.Target = None
     mask: options.MaskOption = None
@@ -103,8 +102,6 @@ class Explain(Feature):
         query = select_token(self.query, head.record.tokens)
         explained = explain_row(head.record, query, head)
         if self.block:
-            from attncli.features.explain.block import explain_block
-
             explained["block"] = explain_block(model, head.record, query)
         return explained
 
@@ -117,13 +114,9 @@ class Explain(Feature):
         self.refuse_use("record", "with --from, which takes what was saved")
         self.refuse("with --from, which has no layers", "block")
         record = Saved(self.saved, None, None).single_record(f"{self.saved}: save the one to explain by itself")
-        layer, head = (
-            select_one(value, count, name) if self.is_set(name) else None
-            for name, value, count in (
-                ("layer", self.layer, record.model.layers),
-                ("head", self.head, record.model.heads),
-            )
-        )
+        model = record.model
+        layer = select_one(self.layer, model.layers, "layer") if self.is_set("layer") else None
+        head = select_one(self.head, model.heads, "head") if self.is_set("head") else None
         known = [] if record.vectors is None or record.measure != "weight" else sorted(record.vectors.heads)
         known = [one for one in known if layer in (None, one[0]) and head in (None, one[1])]
         if not known:
@@ -193,10 +186,8 @@ def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = No
             own = {"x": head.x[query].tolist()} | ({"normed": True} if head.normed else {})
             own |= {"unbiased": True} if unbiased else {}
     if terms:
-        columns["terms"] = np.array(
-            [dict(zip(terms, row, strict=True)) for row in np.transpose([*terms.values()]).tolist()]
-        )
-        columns["added"] = added
+        rows = np.transpose([*terms.values()]).tolist()
+        columns |= {"terms": np.array([dict(zip(terms, row, strict=True)) for row in rows]), "added": added}
     if head is not None and head.rows is not None:
         columns["row"] = head.rows[query]
     if head is not None and head.rotary is not None:
@@ -234,6 +225,88 @@ def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = No
         "total": total,
         **more,
     }
+
+
+# --- one block -----------------------------------------------------------------------------------------
+
+
+def explain_block(model: "Engine", record: AttentionRecord, query: int) -> list[dict[str, Any]]:
+    """Return the stations of a query's vector in the layer of a record of one head, from its input to its output.
+
+    A station is the vector after a step: attention, residual, norm, feed-forward. Post-norm (Vaswani et al. 2017,
+    section 5.4) and pre-norm differ in the places of the norms (`Layer.stations` of `attncli.models.network`).
+
+    Per station: "vector"; "length"; "cosine" with x, the block's input; "share" of what was added, its length divided
+    by that of the vector it is added to. The same of the other real tokens, as means: "others".
+
+    Raises RequestError for a network that transformers runs, whose steps are not known.
+    """
+    from attncli.models.model import Model
+
+    model = model.awake()
+    if not isinstance(model, Model):
+        raise RequestError(
+            "--block needs the steps of a layer, which are not known where transformers runs the network"
+        )
+    [layer], [head] = record.layers, record.heads
+    stations = stations_of(model, record, layer, head)
+    others = [place for place in record.tokens.real if place != query]
+    found, x, stream = [], stations[0][1], stations[0][1]
+    tiny = np.finfo(float).tiny
+    for name, vectors, into in stations:
+        cosines = (vectors * x).sum(axis=-1) / np.maximum(_lengths(vectors) * _lengths(x), tiny)
+        figures = {"length": _lengths(vectors), "cosine": cosines}
+        if into == "added":
+            figures["share"] = _lengths(vectors) / np.maximum(_lengths(stream), tiny)
+        elif into == "stream":
+            stream = vectors
+        found.append(
+            {
+                "name": name,
+                "kind": into,
+                "vector": vectors[query].tolist(),
+                **{name: float(values[query]) for name, values in figures.items()},
+                "others": {name: float(values[others].mean()) for name, values in figures.items()} if others else None,
+            }
+        )
+    return found
+
+
+def stations_of(model: "Model", record: AttentionRecord, layer: int, head: int) -> list[tuple[str, Doubles, str]]:
+    """Return every station of a layer, with the vectors of all tokens `[token, hidden_size]`, and its kind.
+
+    Kinds: "stream", what goes on; "added", what is added to it; "read", what attention or feed-forward read of it;
+    "part", what the head alone gives to the attention's output.
+    """
+    import torch
+
+    from attncli.models.taps import Outputs
+
+    outputs = Outputs()
+    model.need(model.layers)
+    with torch.inference_mode():
+        rows = model.rows([record.tokens], record.mask_name)
+        states = list(model.walk(rows, [outputs]))
+        x, after, of_layer = states[layer], states[layer + 1], model.network.layer(layer)
+        heads = outputs.kept[layer][0]  # [head, token, head_dim]
+        joined = heads.transpose(0, 1).flatten(1)
+        part = heads[head] @ of_layer.output_by_head()[:, head].T
+        found = [("x", x, "stream")]
+        if of_layer.norm_first:
+            found.append(("norm", of_layer.before(x), "read"))
+        attention, *more = of_layer.stations(x, joined)
+        found.append(attention)
+        if isinstance(of_layer.attention_output_norm, torch.nn.Identity):  # else no head's part is added as it is
+            found.append((f"head {head}", part, "part"))
+        found += more
+        if not torch.equal(after, found[-1][1]):  # a convolution beside the first layer, or the network's last norm
+            found.append(("end of the layer", after, "stream"))
+        return [(name, vectors.double().cpu().numpy(), kind) for name, vectors, kind in found]
+
+
+def _lengths(vectors: Doubles) -> Doubles:
+    """Return the length of each vector, `[token]`."""
+    return np.linalg.norm(vectors, axis=-1)
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -350,47 +423,33 @@ def _steps(document: Mapping[str, Any]) -> list[_Step]:
     """Return the columns: from q·k to the scores, then exp, the weights, and where values are known what they bring."""
     keys = document["keys"]
 
-    def format_values(values: list[float], digits: int = 3) -> tuple[list[float], list[str]]:
-        return values, [f"{value:.{digits}f}" for value in values]
+    def step(heading: str, values: list[float], kind: int = SCORES, total: str = "", leaves: int = 0) -> _Step:
+        return _Step(heading, values, [f"{value:.3f}" for value in values], kind, total, leaves=leaves)
 
-    before = (
-        [_Step("q·k not turned", *format_values([key["unturned"] for key in keys]))] if "unturned" in keys[0] else []
-    )
-    scores = [*before, _Step("q·k", *format_values([key["score"] for key in keys]))]
-    scores.append(_Step(_scaling(document), *format_values([key["scaled"] for key in keys]), leaves=3))
+    scores = [step("q·k not turned", [key["unturned"] for key in keys])] if "unturned" in keys[0] else []
+    scores.append(step("q·k", [key["score"] for key in keys]))
+    scores.append(step(_scaling(document), [key["scaled"] for key in keys], leaves=3))
     if "terms" in keys[0]:
         if "row" in keys[0]:
-            scores.append(_Step("row of table", *format_values([key["row"] for key in keys], digits=0)))
-        scores += [
-            _Step(f"+ {name}", *format_values([key["terms"][name] for key in keys])) for name in keys[0]["terms"]
-        ]
-        scores.append(_Step("= score", *format_values([key["added"] for key in keys])))
+            rows = [key["row"] for key in keys]
+            scores.append(_Step("row of table", rows, list(map(str, rows))))
+        scores += [step(f"+ {name}", [key["terms"][name] for key in keys]) for name in keys[0]["terms"]]
+        scores.append(step("= score", [key["added"] for key in keys]))
     largest, total = document["largest"], document["total"]
     heading = f"exp(· {'+' if largest < 0 else '-'} {abs(largest):.2f})"
-    raised = _Step(
-        heading,
-        [key["raised"] for key in keys],
-        [f"{key['raised']:.4f}" if key["allowed"] else HIDDEN for key in keys],
-        WEIGHTS,
-        f"{total:.4f}",
-        leaves=2,
-    )
+    texts = [f"{key['raised']:.4f}" if key["allowed"] else HIDDEN for key in keys]
+    raised = _Step(heading, [key["raised"] for key in keys], texts, WEIGHTS, f"{total:.4f}", leaves=2)
     weights = [key["weight"] for key in keys]
-    weight = _Step("/ sum = weight", *format_values(weights), WEIGHTS, f"{sum(weights):.3f}")
+    weight = step("/ sum = weight", weights, WEIGHTS, f"{sum(weights):.3f}")
     if "sink" in document:
         score, sink = document["sink"]["score"], document["sink"]["raised"]
         scores[-1] = scores[-1]._replace(sink=f"{score:.3f}")
         raised, weight = raised._replace(sink=f"{sink:.4f}"), weight._replace(sink=f"{sink / total:.3f}")
     if "output" not in document:
         return [*scores, raised, weight]
+    values = step("|v|", [key["value_norm"] for key in keys], VALUES, leaves=1)
     norm = f"|Σ| = {document['output_norm']:.3f}"
-    return [
-        *scores,
-        raised,
-        weight,
-        _Step("|v|", *format_values([key["value_norm"] for key in keys]), VALUES, leaves=1),
-        _Step("|weight v|", *format_values([key["contribution"] for key in keys]), VALUES, norm),
-    ]
+    return [*scores, raised, weight, values, step("|weight v|", [key["contribution"] for key in keys], VALUES, norm)]
 
 
 def _scaling(document: Mapping[str, Any]) -> str:
@@ -466,6 +525,9 @@ class _Bars(Part):
     document: Mapping[str, Any]
 
     def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
+        from matplotlib.patches import Rectangle
+
+        from attncli.record.display import HEAD_COLOURS
         from attncli.report.figure import fonts, title_of
         from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
         from attncli.report.figure.fonts import clean, token_label, wrap_line
@@ -516,77 +578,34 @@ class _Bars(Part):
         headings = margin + LINE * (paper.heading * len(titles) + size * len(notes)) + GAP
         top = headings + LINE * size + LABEL_GAP
         bottom = top + row * len(shown)
+        middles, drawn = [top + row * (place + 0.5) for place in range(len(shown))], [keys[place] for place in shown]
+        query = None if self.document.get("kind") == "cross" else self.document["query"]["index"]
 
         with drawing(families):
             figure, canvas = blank(width, bottom + row + margin)
             draw_lines(canvas, margin, margin, titles, paper.heading, INK)
             draw_lines(canvas, margin, margin + LINE * paper.heading * len(titles), notes, size, FAINT)
-            self.draw_keys(canvas, shown, labels, size, (margin, rows), top)
+            for y, label, key in zip(middles, labels, drawn, strict=True):
+                if key["index"] == query:
+                    band = Rectangle((margin / 2, y - row / 2), width - margin, row, facecolor=BAND, linewidth=0)
+                    canvas.add_patch(band)
+                write(canvas, rows, y, label, size, ha="right", color=INK if key["allowed"] else FAINT)
+            write(canvas, rows, bottom + row / 2, "sum", size, ha="right", color=FAINT)
             canvas.plot([margin, width - margin], [bottom, bottom], color=FAINT, linewidth=0.6)
             for step, left, wide in zip(steps, lefts, widths, strict=True):
                 write(canvas, left, headings + LINE * size / 2, clean(step.heading), size, ha="left")
-                self.draw_step(canvas, step, shown, size, longest, (left, left + wide), top)
+                values = [step.values[place] for place in shown]
+                least, most = min(0.0, *values), max(0.0, *values)
+                scale = longest / ((most - least) or 1.0)
+                zero = left - least * scale
+                colours = [HEAD_COLOURS[step.kind] if key["allowed"] else HIDDEN_BAR for key in drawn]
+                canvas.barh(middles, [value * scale for value in values], BAR * row, left=zero, color=colours)
+                canvas.plot([zero, zero], [top, bottom], color=FAINT, linewidth=0.6)
+                for y, place, key in zip(middles, shown, drawn, strict=True):
+                    ink = INK if key["allowed"] else FAINT
+                    write(canvas, left + wide, y, step.texts[place], size, ha="right", color=ink)
+                write(canvas, left + wide, bottom + row / 2, step.total, size, ha="right")
         return figure
-
-    def draw_keys(
-        self,
-        canvas: "Axes",
-        shown: Sequence[int],
-        labels: Sequence[str],
-        size: float,
-        sides: tuple[float, float],
-        top: float,
-    ) -> None:
-        """Draw the keys' labels, and a band of colour along the row of the query's own key."""
-        from matplotlib.patches import Rectangle
-
-        from attncli.report.figure.drawing import FAINT, INK, write
-        from attncli.report.figure.layout import LINE
-
-        query = None if self.document.get("kind") == "cross" else self.document["query"]["index"]
-        left, right = sides
-        high, wide = ROW * LINE * size, canvas.get_xlim()[1] - left
-        for row, (place, label) in enumerate(zip(shown, labels, strict=True)):
-            y = top + high * row
-            if place == query:
-                canvas.add_patch(Rectangle((left / 2, y), wide, high, facecolor=BAND, linewidth=0))
-            may = self.document["keys"][place]["allowed"]
-            write(canvas, right, y + high / 2, label, size, ha="right", color=INK if may else FAINT)
-        write(canvas, right, top + high * (len(shown) + 0.5), "sum", size, ha="right", color=FAINT)
-
-    def draw_step(
-        self,
-        canvas: "Axes",
-        step: _Step,
-        shown: Sequence[int],
-        size: float,
-        longest: float,
-        sides: tuple[float, float],
-        top: float,
-    ) -> None:
-        """Draw the bars of one step from a line at 0, and right of them their numbers."""
-        from attncli.record.display import HEAD_COLOURS
-        from attncli.report.figure.drawing import FAINT, INK, write
-        from attncli.report.figure.layout import LINE
-
-        left, right = sides
-        values = [step.values[place] for place in shown]
-        allowed = [self.document["keys"][place]["allowed"] for place in shown]
-        least, most = min(0.0, *values), max(0.0, *values)
-        unit, high = longest / ((most - least) or 1.0), ROW * LINE * size
-        zero = left - least * unit
-        middles = [top + high * (row + 0.5) for row in range(len(shown))]
-        canvas.barh(
-            middles,
-            [value * unit for value in values],
-            BAR * high,
-            left=zero,
-            color=[HEAD_COLOURS[step.kind] if may else HIDDEN_BAR for may in allowed],
-        )
-        canvas.plot([zero, zero], [top, top + high * len(shown)], color=FAINT, linewidth=0.6)
-        for y, place, may in zip(middles, shown, allowed, strict=True):
-            write(canvas, right, y, step.texts[place], size, ha="right", color=INK if may else FAINT)
-        write(canvas, right, middles[-1] + high, step.total, size, ha="right")
 
 
 explain = as_function(Explain)
