@@ -1,14 +1,13 @@
 """Half precision: rounding is taken for rounding, and a mistake of 2 % for a mistake."""
 
 import json
-import math
 
 import pytest
 import torch
 from slow import slow_except
 
 from attncli import load_model
-from attncli.features.compare.agreement import Errors, Scores, compare
+from attncli.features.compare.agreement import compare
 from attncli.models import walk
 from attncli.models.meeting import meet
 from attncli.models.transformers_peer import load_reference
@@ -135,29 +134,3 @@ def test_what_is_no_number_is_past_every_ratio(tiny, monkeypatch):
 
 
 # --- how it counts --------------------------------------------------------------------------------------
-
-
-def test_the_ratio_is_of_root_mean_squares_over_all_texts():
-    torch.manual_seed(0)
-    exact, ours, theirs = torch.randn(3, 2, 50)
-    errors = Errors(2**-7)
-    for row in range(2):
-        errors.add(exact[row] + 0.3 * ours[row], exact[row] + 0.2 * theirs[row], exact[row])
-    assert errors.ratio == pytest.approx(float(0.3 * ours.norm() / (0.2 * theirs.norm())), rel=1e-5)
-    assert errors.largest == pytest.approx(float(0.2 * theirs.abs().max()), rel=1e-5)
-    alike = Errors(2**-7)
-    alike.add(exact, exact, exact)
-    assert alike.ratio == 0
-
-
-def test_the_scale_of_scores_is_found_whatever_a_row_has_been_divided_by():
-    torch.manual_seed(0)
-    scores = torch.randn(4, 30, 30)
-    weights = scores.softmax(dim=-1)
-    found = Scores()
-    found.add((1.03 * scores).softmax(dim=-1), weights, weights)
-    scale, allowed = found.scale(2**-7)
-    assert scale == pytest.approx(0.03, rel=0.01) and allowed == pytest.approx(1.25 * 2**-7)
-    even = Scores()
-    even.add(*3 * [torch.full((1, 2, 2), 0.5)])
-    assert even.scale(2**-7) == (0.0, math.inf)

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +12,7 @@ from attncli import RequestError, load_model
 from attncli.attention import MASKS, Window, attend, multihead
 from attncli.checks.tolerance import TOLERANCES
 from attncli.features.compare import ways
-from attncli.features.compare.beside import TEXTS, TOKENS, Both, NothingToCompare, fitting_threads
+from attncli.features.compare.beside import TEXTS, TOKENS, Both, NothingToCompare
 from attncli.features.compare.ways import WAYS, Check, by_every_way
 from attncli.models import model as own
 from attncli.models import weighing
@@ -209,15 +208,6 @@ def test_where_there_is_nothing_on_the_other_side_it_says_so(tiny, monkeypatch):
 
 
 @pytest.mark.slow
-def test_layers_that_are_not_compared_may_differ(tiny, monkeypatch):
-    both = both_of(tiny(max_position_embeddings=64), layers=[0, 1])
-    with torch.no_grad():
-        both.reference.network.encoder.layer[2].attention.self.key.weight.add_(0.1)
-    assert differing(both) == []
-    assert differing(both_of(tiny(max_position_embeddings=64), layers=[2])) == []
-
-
-@pytest.mark.slow
 def test_long_texts_and_many_go_as_far_as_they_must(tiny):
     directory = tiny(max_position_embeddings=200)
     loaded = load_model(str(directory), device="cpu", dtype="float64")
@@ -226,17 +216,3 @@ def test_long_texts_and_many_go_as_far_as_they_must(tiny):
     both = Both(loaded, load_reference(directory, loaded.device, loaded.dtype), inputs, whole)
     assert [len(one) for one in both.texts] == [TOKENS] * TEXTS
     assert differing(both) == []
-
-
-def test_short_texts_are_computed_on_one_thread(tiny):
-    loaded, threads = load_model(str(tiny()), device="cpu"), torch.get_num_threads()
-    text, large = loaded.tokenizer.encode("the cat"), replace(loaded.config, intermediate_size=2**24)
-    torch.set_num_threads(2)
-    try:
-        with fitting_threads(loaded.config, [text]):
-            assert torch.get_num_threads() == 1
-        with fitting_threads(large, [text]):
-            assert torch.get_num_threads() == 2
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(threads)

@@ -21,16 +21,6 @@ def read(**changes):
     return ModelConfig.from_dict({**BASE, **changes})
 
 
-def test_what_deberta_base_says():
-    config = read()
-    [terms] = set(config.positions)
-    assert set(terms.kinds) == {"content to position", "position to content"}
-    assert (terms.span, terms.near, terms.normed, terms.shared) == (512, 0, False, False)
-    assert (config.segments, config.position_table, config.layer_norm_eps) == (0, False, 1e-7)
-    assert config.biases.attention and config.biases.bare_keys
-    assert read(max_relative_positions=9).positions[0].span == 9
-
-
 def test_keys_of_version_2_mean_nothing():
     """transformers passes over them."""
     assert read(position_buckets=256, norm_rel_ebd="layer_norm", share_att_key=True) == read()

@@ -12,7 +12,6 @@ from walks import CPU, made_up, network_of, walked
 from attncli import RequestError, load_model
 from attncli.attention import Rotary
 from attncli.models.config import ModelConfig
-from attncli.models.families.family import Turned
 from attncli.models.transformers_peer import Reference, load_reference
 
 pytestmark = pytest.mark.usefixtures("exact")
@@ -20,14 +19,6 @@ pytestmark = pytest.mark.usefixtures("exact")
 
 def read(**changes):
     return ModelConfig.from_dict({"model_type": "roformer", **changes})
-
-
-def test_what_a_configuration_says():
-    config = read()
-    assert (config.layers, config.vocab_size, config.max_tokens, config.widens) == (12, 50000, 1536, False)
-    assert set(config.positions) == {Turned(64, 10_000.0, interleaved=True, exact=True)} and not config.position_table
-    narrow = read(embedding_size=128, rotary_value=True)
-    assert (narrow.embedding_size, narrow.widens) == (128, True) and narrow.positions[0].values
 
 
 @pytest.mark.parametrize("mask", ["none", "padding", "causal"])
