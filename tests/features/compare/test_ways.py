@@ -13,7 +13,7 @@ from attncli.attention import MASKS, Window, attend, multihead
 from attncli.checks.tolerance import TOLERANCES
 from attncli.features.compare import ways
 from attncli.features.compare.beside import TEXTS, TOKENS, Both, NothingToCompare
-from attncli.features.compare.ways import WAYS, Check, by_every_way
+from attncli.features.compare.ways import WAYS, Check, by_every_way, their_gradients
 from attncli.models import model as own
 from attncli.models import weighing
 from attncli.models.instant import why_not
@@ -216,3 +216,19 @@ def test_long_texts_and_many_go_as_far_as_they_must(tiny):
     both = Both(loaded, load_reference(directory, loaded.device, loaded.dtype), inputs, whole)
     assert [len(one) for one in both.texts] == [TOKENS] * TEXTS
     assert differing(both) == []
+
+
+def test_a_gradient_is_the_slope_of_the_number(tiny):
+    """Take a weighted sum of the last vectors, along the input vectors of the first layer."""
+    directory = tiny("bert")
+    model = load_model(str(directory), device="cpu", dtype="float64")
+    reference = load_reference(directory, model.device, model.dtype)
+    tokens = model.tokenizer.encode("the cat sat on a mat")
+    number = lambda last: (last * torch.arange(32)).sum()  # noqa: E731
+    found = their_gradients(reference, tokens, "padding", number)
+    moved, step = [], 1e-6
+    for away in (-step, step):
+        hook = reference.network.embeddings.register_forward_hook(lambda *made, away=away: made[-1] * (1 + away))
+        moved.append(number(reference.run(tokens, "padding")[1][-1]))
+        hook.remove()
+    assert float((found.of_first * found.first).sum()) == pytest.approx(float(moved[1] - moved[0]) / 2 / step, rel=1e-5)
