@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from browsers import middle, without_isolates
 from page.test_browser_safety import of_tokens
-from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
+from records import ablation_page, an_ablation, cut_edges, edges_page, page_of_two, record_of
 
 from attncli.analysis.difference import difference
-from attncli.features.diff import difference_report
 from attncli.record.display import SIGNED as CHANGES
 from attncli.report.numbers import in_cell
 from attncli.report.page import page_of
@@ -20,12 +19,6 @@ pytestmark = pytest.mark.slow
 
 MAPS = ["A", "B", "B − A"]
 LEAST = 0.1  # of the largest change, from which on a cell has a sign
-
-
-def page_of_two(found):
-    """Return the page of `attncli diff`."""
-    report = difference_report(found)
-    return page_of(report.title, report.parts)
 
 
 @pytest.fixture

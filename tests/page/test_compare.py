@@ -7,22 +7,14 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from packed import page_data, unpack_layer, unpacked
-from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
+from records import ablation_page, an_ablation, cut_edges, edges_page, page_of_two, record_of
 
 from attncli.analysis.difference import difference
-from attncli.features.diff import difference_report
 from attncli.page.packing import error_of
 from attncli.record.display import CHANGES_DARK, CHANGES_LIGHT
 from attncli.record.display import SIGNED as CHANGES
-from attncli.report.page import page_of
 
 PAPER = {"light": "#ffffff", "dark": "#14161a"}
-
-
-def page_of_two(found):
-    """Return the page of `attncli diff`."""
-    report = difference_report(found)
-    return page_of(report.title, report.parts)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The page as one file, and in a notebook's frame."""
+"""The page as one file and in a notebook's frame, its modules as one script, and colours that can be read."""
 
 import html
 import json
@@ -8,14 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from contrast import channels, contrast, mixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from packed import page_data
 from records import attention_records, record_of
 
 from attncli.base.errors import RequestError
-from attncli.page import Start, page, save_page
-from attncli.page.document import as_json, frame
+from attncli.page import Start, live, page, save_page
+from attncli.page.document import FOLDER, MAIN, as_json, frame, script
+from attncli.record.display import HEAD_COLOURS
+from attncli.report import page as panels
 
 LONG = Path(__file__).parents[2] / "sample_inputs" / "long.txt"
 
@@ -132,3 +135,99 @@ def test_128_tokens_and_72_heads_take_at_most_one_and_a_half(minilm, long):
     record = minilm.attend(text)
     assert record.weights.shape == (6, 12, 128, 128)
     assert len(page(record).encode("utf-8")) <= 1.5e6
+
+
+# --- modules ---------------------------------------------------------------------------------------------
+
+
+MAINS = (MAIN, panels.MAIN, live.MAIN)
+FILES = sorted(path.stem for path in FOLDER.glob("*.js"))
+START = re.compile(r"^const \$(\w+) = \(\(\) => \{$", re.MULTILINE)
+
+
+def test_every_module_is_in_some_script_and_in_none_twice():
+    orders = [START.findall(script(main)) for main in MAINS]
+    assert sorted(set().union(*orders)) == FILES
+    for order, main in zip(orders, MAINS, strict=True):
+        assert len(set(order)) == len(order) and order[-1] == main
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_module_uses_everything_that_it_imports(name):
+    source = (FOLDER / f"{name}.js").read_text(encoding="utf-8")
+    for names, _ in re.findall(r'import \{ ([^}]*) \} from "\./(\w+)\.js"', source):
+        body = re.sub(r"^import .*$", "", source, flags=re.M)
+        assert all(re.search(rf"\b{one}\b", body) for one in names.split(", "))
+
+
+@pytest.mark.parametrize("main", MAINS)
+def test_no_import_or_export_is_left(main):
+    assert not re.search(r"^\s*(import|export)\b", script(main), re.MULTILINE)
+
+
+@pytest.mark.parametrize("main", MAINS)
+def test_nothing_in_the_script_ends_its_element(main):
+    assert "</script" not in script(main).lower()
+    assert "<!--" not in script(main)
+
+
+WAYS = ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function(", "fetch(", "http:", "https:")
+
+
+@pytest.mark.parametrize("word", WAYS)
+def test_no_script_has_a_way_to_make_markup_or_requests(word):
+    scripts = {main: script(main).replace("http://www.w3.org/2000/svg", "") for main in MAINS}
+    scripts[live.MAIN] = scripts[live.MAIN].replace("  return fetch(where, {", "")  # of its own server
+    assert all(word not in one for one in scripts.values())
+
+
+# --- contrast --------------------------------------------------------------------------------------------
+
+
+STYLE = (FOLDER / "style.css").read_text(encoding="utf-8")
+LEAST = 4.5
+WRITTEN = [
+    ("ink", "paper"),
+    ("ink", "panel"),
+    ("ink", "mark"),
+    ("faint", "paper"),
+    ("faint", "panel"),
+    ("faint", "mark"),
+    ("paper", "accent"),  # a button that is chosen
+    ("paper", "ink"),  # the tip
+]
+
+
+def themes():
+    """The colours of the light theme, of the dark one that the system asks for, and of the one that the switch does."""
+    blocks = re.findall(r"\{([^{}]*--paper:[^{}]*)\}", STYLE)
+    return [dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", block)) for block in blocks]
+
+
+def test_dark_is_the_same_whoever_asks_for_it():
+    light, system, switch = themes()
+    assert system == switch and light.keys() == system.keys() and light != system
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_every_ink_can_be_read_on_every_ground(theme):
+    colours = themes()[theme]
+    for ink, ground in WRITTEN:
+        assert contrast(channels(colours[ink]), channels(colours[ground])) >= LEAST, (ink, ground)
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_ink_can_be_read_on_half_a_heads_colour(theme):
+    """Beside a partner in Heads stands its weight, on its head's colour, of which half is the most."""
+    colours = themes()[theme]
+    for colour in HEAD_COLOURS:
+        ground = mixed(channels(colour), 0.5, channels(colours["paper"]))
+        assert contrast(channels(colours["ink"]), ground) >= LEAST, colour
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_ink_can_be_read_on_the_strongest_shade_of_the_text(theme):
+    colours = themes()[theme]
+    strongest = re.search(r"STRONGEST = (\d+)", (FOLDER / "sentence.js").read_text(encoding="utf-8"))
+    ground = mixed(channels(colours["accent"]), int(strongest[1]) / 100, channels(colours["paper"]))
+    assert contrast(channels(colours["ink"]), ground) >= LEAST

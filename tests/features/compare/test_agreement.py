@@ -5,7 +5,7 @@ import json
 
 import pytest
 import torch
-from checkpoints import EVERY, FAMILIES, make_config
+from checkpoints import EVERY, FAMILIES, load_both, make_config
 from hypothesis import given
 from hypothesis import strategies as st
 from planting import HANDED, plant, wrong_formulas
@@ -44,8 +44,7 @@ def both(tiny):
     def make(family="bert", dtype="float64"):
         if (family, dtype) not in made:
             directory = tiny(family)
-            model = load_model(str(directory), device="cpu", dtype=dtype)
-            reference = load_reference(directory, model.device, model.dtype)
+            model, reference = load_both(directory, dtype)
             made[family, dtype] = model, reference, [model.tokenizer.encode(*text) for text in TEXTS]
         return made[family, dtype]
 
@@ -344,8 +343,7 @@ def test_where_float64_gives_nan_transformers_is_at_fault_and_float32_is_taken(t
     A row of nothing but [PAD] in a window is NaN then, which reaches real rows as 0 x NaN.
     """
     directory = tiny("modernbert", max_position_embeddings=64)
-    model = load_model(str(directory), device="cpu", dtype="float64")
-    reference = load_reference(directory, model.device, model.dtype)
+    model, reference = load_both(directory)
     tokens = model.tokenizer.encode("the cat sat", None, 40)
     real = [place for place, padding in enumerate(tokens.padding) if not padding]
     states = reference.run(tokens, "padding")[1]

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from checkpoints import FAMILIES
+from checkpoints import FAMILIES, load_both
 from mistakes import put_in_place, read_mistakes
 
 from attncli import RequestError, load_model
@@ -221,8 +221,7 @@ def test_long_texts_and_many_go_as_far_as_they_must(tiny):
 def test_a_gradient_is_the_slope_of_the_number(tiny):
     """Take a weighted sum of the last vectors, along the input vectors of the first layer."""
     directory = tiny("bert")
-    model = load_model(str(directory), device="cpu", dtype="float64")
-    reference = load_reference(directory, model.device, model.dtype)
+    model, reference = load_both(directory)
     tokens = model.tokenizer.encode("the cat sat on a mat")
     number = lambda last: (last * torch.arange(32)).sum()  # noqa: E731
     found = their_gradients(reference, tokens, "padding", number)

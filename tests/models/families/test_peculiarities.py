@@ -1,17 +1,21 @@
-"""Peculiarities of families: norms first, EuroBERT, ModernBERT and the first DeBERTa."""
+"""Peculiarities of families: norms first, EuroBERT, ModernBERT, the first DeBERTa, ALBERT and RoFormer."""
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from checkpoints import MERGES, byte_vocabulary, edit_config, make_checkpoint, make_config, make_network
+from safetensors.torch import load_file, save_file
+from transformers.models.roformer.modeling_roformer import RoFormerSinusoidalPositionalEmbedding
 from walks import CPU, made_up, network_of, walked
 
-from attncli import load_model
+from attncli import RequestError, load_model
+from attncli.attention import Rotary
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Turned
 from attncli.models.head import one_head
-from attncli.models.transformers_peer import load_reference
+from attncli.models.transformers_peer import Reference, load_reference
 from attncli.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("exact")
@@ -137,3 +141,130 @@ def test_its_published_tokenizer(tmp_path):
     assert pair.segments == [0] * 4 + [1] * 5 + [0] * 2
     assert [tokens[number] for number in pair.ids] == pair.text
     assert tokenizer.backend.get_vocab_size() == len(tokens)
+
+
+# --- ALBERT ----------------------------------------------------------------------------------------------
+
+
+TEXT = "the cat sat on it, un believ able"
+
+
+def of_albert(**changes):
+    return ModelConfig.from_dict({"model_type": "albert", **changes})
+
+
+def groups(config):
+    return [config.source(f"layers.{layer}.feed_forward.up").names[0].split(".")[2] for layer in range(config.layers)]
+
+
+@pytest.mark.parametrize(
+    ("layers", "said", "expected"),
+    [(12, 4, "000111222333"), (5, 2, "00011"), (4, 3, "0012"), (3, 3, "012"), (7, 3, "0001122"), (2, 3, "01")],
+)
+def test_layers_are_of_groups(layers, said, expected):
+    """The first of n groups begins the layers; where they don't go up evenly, it is as in the published code."""
+    assert "".join(groups(of_albert(num_hidden_layers=layers, num_hidden_groups=said))) == expected
+
+
+def test_layers_of_a_step_are_layers():
+    config = of_albert(num_hidden_layers=2, inner_group_num=3, num_hidden_groups=2)
+    [names] = {config.source(f"layers.{layer}.attention.key").names for layer in (4,)}
+    assert names == ("encoder.albert_layer_groups.1.albert_layers.1.attention.key",)
+    assert (config.layers, len(config.positions), len(config.reach)) == (6, 6, 6)
+
+
+@pytest.mark.parametrize("many", [4, 40])
+def test_weights_are_there_once_however_many_layers(tmp_path, many):
+    """Take another dtype than the file's, so that nothing is only mapped; the layout for oneDNN is made once, too."""
+    directory = make_checkpoint(tmp_path, "albert", num_hidden_layers=many)
+    stored = load_file(directory / "model.safetensors")
+    model = load_model(str(directory), "cpu", "float64")
+    for _ in range(9):  # often enough that weights are laid out
+        model.need(model.config.layers)
+    held = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in model.network.parameters()}
+    used = sum(2 * tensor.nbytes for name, tensor in stored.items() if not name.startswith("pooler"))
+    assert sum(held.values()) == used
+    assert len({id(layer) for layer in model.network.layers}) == 2
+
+
+def test_a_head_is_silenced_in_its_layer_alone(tmp_path):
+    """Whose weights the next layer has too."""
+    model = load_model(str(make_checkpoint(tmp_path, "albert", num_hidden_groups=1)), "cpu", "float64")
+    tokens = model.tokenizer.encode(TEXT)
+    joins, columns = model.network.layer(0).attention.output, slice(8, 16)  # of head 1
+    assert all(model.network.layer(layer).attention.output is joins for layer in range(4))
+    plain = [one.numpy() for one in model.hidden_states(tokens)]
+    changed = [one.numpy() for one in model.without("1.1").hidden_states(tokens)]
+    np.testing.assert_array_equal(changed[1], plain[1])
+    assert np.abs(changed[2] - plain[2]).max() > 1e-3
+    calls = []
+
+    def zero(module, inputs):
+        calls.append(module)
+        if len(calls) == 2:
+            inputs[0][..., columns] = 0
+
+    joins.register_forward_pre_hook(zero)
+    for ours, expected in zip(changed, model.hidden_states(tokens), strict=True):
+        np.testing.assert_allclose(ours, expected.numpy(), atol=1e-12)
+    assert len(calls) == 4
+
+
+# --- RoFormer --------------------------------------------------------------------------------------------
+
+
+def of_roformer(**changes):
+    return ModelConfig.from_dict({"model_type": "roformer", **changes})
+
+
+@pytest.mark.parametrize("mask", ["none", "padding", "causal"])
+@pytest.mark.parametrize("turns", [False, True])
+def test_values_are_turned_where_it_says_so(turns, mask):
+    reference = Reference(make_network(make_config("roformer", rotary_value=turns)), CPU, torch.float64)
+    text = made_up(list(range(3, 23)), [True] * 17 + [False] * 3)
+    [weights], [states] = walked(network_of(reference.network, torch.float64), [text], mask, whole=True)[:2]
+    theirs, their_states = map(torch.stack, reference.run(text, mask))
+    torch.testing.assert_close(weights, theirs, rtol=0, atol=1e-12)
+    torch.testing.assert_close(states, their_states, rtol=0, atol=1e-11)
+
+
+def test_angles_are_those_of_its_table_to_the_last_bit_of_float32():
+    """Far along, angles that were computed in float32 are off by some 1e-5."""
+    table = RoFormerSinusoidalPositionalEmbedding(1536, 64).create_weight()
+    sin, cos = table.chunk(2, dim=-1)
+    for exact, near in ((True, 2**-24), (False, 1e-3)):
+        angles = Rotary(64, interleaved=True, exact=exact).angles(torch.arange(1536), torch.float32)
+        off = max(float((ours - theirs).abs().max()) for ours, theirs in zip(angles, (cos, sin), strict=True))
+        assert off <= near and (off > 1e-6) != exact
+
+
+def test_a_checkpoint_without_the_table_is_the_same_one(tmp_path):
+    directory = make_checkpoint(tmp_path / "it", "roformer")
+    text = "the cat sat on"
+    before = load_model(str(directory), device="cpu").attend(text).weights
+    tensors = load_file(directory / "model.safetensors")
+    del tensors["encoder.embed_positions.weight"]
+    save_file(tensors, str(directory / "model.safetensors"), {"format": "pt"})
+    model = load_model(str(directory), device="cpu")
+    assert (model.attend(text).weights == before).all()
+    theirs, _ = load_reference(directory, model.device, model.dtype).run(model.tokenizer.encode(text), "padding")
+    torch.testing.assert_close(torch.from_numpy(before), torch.stack(theirs), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "read"), [(None, False), ("RoFormerTokenizerFast", False), ("BertTokenizer", True)])
+def test_a_tokenizer_that_goes_by_a_dictionary_is_refused(tmp_path, kind, read):
+    """By the model type where no file names it, as transformers does."""
+    directory = make_checkpoint(tmp_path / "it", "roformer")
+    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind} if kind else {}))
+    if read:
+        assert load_model(str(directory), device="cpu").tokenizer.encode("the cat").text[1:3] == ["the", "cat"]
+        return
+    with pytest.raises(RequestError, match=r"splits words with rjieba.*add --engine transformers"):
+        load_model(str(directory), device="cpu")
+
+
+def test_so_is_a_japanese_one(tmp_path):
+    directory = make_checkpoint(tmp_path / "it", "bert")
+    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertJapaneseTokenizer"}))
+    with pytest.raises(RequestError, match="a Japanese dictionary"):
+        load_model(str(directory), device="cpu")
