@@ -8,7 +8,7 @@ from checkpoints import load_both, make_checkpoint
 from torch import nn
 
 from attncli import load_model
-from attncli.checks.tolerance import TOLERANCES, vector_size, weight_size
+from attncli.checks.tolerance import STEPS, TOLERANCES, scaled_tolerance, vector_size, weight_size
 from attncli.features.compare.agreement import compare
 from attncli.models import walk
 from attncli.models.meeting import meet
@@ -16,6 +16,11 @@ from attncli.models.transformers_peer import load_reference
 
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."
 FALSE_ALARMS = ("eurobert", "nomic_bert", "mpnet")  # with flat tolerances
+
+
+def test_the_tolerance_grows_with_the_dtype_the_depth_and_the_size():
+    assert scaled_tolerance(torch.float32, 6, 4.0) == STEPS * 2**-23 * 6 * 4
+    assert scaled_tolerance(torch.float64, 6, 4.0) == STEPS * 2**-52 * 6 * 4
 
 
 def test_the_size_of_vectors_is_their_largest_number_and_at_least_1():

@@ -70,7 +70,7 @@ def projected(family: str) -> tuple[Network, dict[str, list[Tensor]]]:
 @settings(max_examples=10)
 def test_queries_and_keys_are_those_of_transformers(family, layers, heads, data):
     """Compare with the projections of transformers, in the last layer that runs and in those before, in the order
-    requested. (The families in APART rotate them or use them for positions: see `tests/checks/test_ways.py`.)
+    requested. (The families in APART rotate them or use them for positions: see `tests/features/compare/test_ways.py`.)
     """
     network, made = projected(family)
     pairs = [(layer, head) for layer in layers for head in heads]

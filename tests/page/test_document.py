@@ -12,8 +12,17 @@ from contrast import channels, contrast, mixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from packed import page_data
-from records import attention_records, record_of
+from records import (
+    ablation_page,
+    an_ablation,
+    attention_records,
+    cut_edges,
+    edges_page,
+    page_of_two,
+    record_of,
+)
 
+from attncli.analysis.difference import difference
 from attncli.base.errors import RequestError
 from attncli.page import Start, live, page, save_page
 from attncli.page.document import FOLDER, MAIN, as_json, frame, script
@@ -57,12 +66,17 @@ def test_whatever_the_tokens_are_the_page_has_the_elements_that_it_always_has(to
     assert found[0] == found[1]
 
 
-def test_a_page_is_whole_and_has_nothing_to_ask_for(record):
-    document = page(record)
+@pytest.mark.parametrize("kind", ["one", "two", "ablation", "edges"])
+def test_a_page_is_whole_and_has_nothing_to_ask_for(record, kind):
+    document = {
+        "one": lambda: page(record),
+        "two": lambda: page_of_two(difference(record, replace(record, weights=record.weights[..., ::-1]))),
+        "ablation": lambda: ablation_page(an_ablation()),
+        "edges": lambda: edges_page(cut_edges()),
+    }[kind]()
     assert document.startswith("<!doctype html>") and document.endswith("</html>\n")
     assert "{{" not in document.replace("${{", "")
-    addresses = set(re.findall(r"https?://[^\"'` ]+", document))
-    assert addresses <= {"http://www.w3.org/2000/svg"}
+    assert set(re.findall(r"https?://[^\"'` ]+", document)) <= {"http://www.w3.org/2000/svg"}
     assert not re.search(r"<(link|img|iframe|object|embed|base)\b|\bsrc=|@import|url\((?!#)", document)
 
 
@@ -211,23 +225,12 @@ def test_dark_is_the_same_whoever_asks_for_it():
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_every_ink_can_be_read_on_every_ground(theme):
-    colours = themes()[theme]
-    for ink, ground in WRITTEN:
-        assert contrast(channels(colours[ink]), channels(colours[ground])) >= LEAST, (ink, ground)
-
-
-@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_ink_can_be_read_on_half_a_heads_colour(theme):
-    """Beside a partner in Heads stands its weight, on its head's colour, of which half is the most."""
-    colours = themes()[theme]
-    for colour in HEAD_COLOURS:
-        ground = mixed(channels(colour), 0.5, channels(colours["paper"]))
-        assert contrast(channels(colours["ink"]), ground) >= LEAST, colour
-
-
-@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_ink_can_be_read_on_the_strongest_shade_of_the_text(theme):
+    """Among them half a head's colour, the most there is beside a partner, and the strongest shade of the text."""
     colours = themes()[theme]
     strongest = re.search(r"STRONGEST = (\d+)", (FOLDER / "sentence.js").read_text(encoding="utf-8"))
-    ground = mixed(channels(colours["accent"]), int(strongest[1]) / 100, channels(colours["paper"]))
-    assert contrast(channels(colours["ink"]), ground) >= LEAST
+    paper, accent = (channels(colours[name]) for name in ("paper", "accent"))
+    grounds = [(ink, channels(colours[ground])) for ink, ground in WRITTEN]
+    grounds += [("ink", mixed(channels(colour), 0.5, paper)) for colour in HEAD_COLOURS]
+    grounds.append(("ink", mixed(accent, int(strongest[1]) / 100, paper)))
+    for ink, ground in grounds:
+        assert contrast(channels(colours[ink]), ground) >= LEAST, (ink, ground)
