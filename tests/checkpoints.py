@@ -12,7 +12,10 @@ import transformers
 from slow import slow_except
 from transformers.models.auto import modeling_auto
 
+from attncli import load_model
 from attncli.models import families
+from attncli.models.model import Model
+from attncli.models.transformers_peer import Reference, load_reference
 
 # Every model type that there is an encoder for, but those that only `native` makes known to transformers.
 FAMILIES = tuple(one for one in families.PLACES if one in transformers.CONFIG_MAPPING)
@@ -337,3 +340,9 @@ def write_tokenizer(directory: Path, family: str, pad_id: int) -> None:
         fast = transformers.BertTokenizer.from_pretrained(directory).backend_tokenizer
         fast.save(str(directory / "tokenizer.json"))
         (directory / "vocab.txt").unlink()
+
+
+def load_both(directory: str | Path, dtype: str = "float64") -> tuple[Model, Reference]:
+    """Return our model of a checkpoint, and transformers' network of it."""
+    model = load_model(str(directory), device="cpu", dtype=dtype)
+    return model, load_reference(model.place.path, model.device, model.dtype)

@@ -49,136 +49,81 @@ NO_TEXT = {"whisper": "audio", "wav2vec2": "audio", "vit": "pictures", "clip": "
 LAYERED = ("gemma2", "gpt_neo", "modernbert")  # some of whose layers see WINDOW far and others everything
 
 
-def foreign_config(family: str, vocab_size: int) -> Any:
-    if family == "gpt2":
-        return transformers.GPT2Config(
-            vocab_size=vocab_size, n_positions=40, n_embd=32, n_layer=3, n_head=4, bos_token_id=0, eos_token_id=0
-        )
-    if family in ("llama", "llama-no-bos"):
-        return transformers.LlamaConfig(vocab_size=vocab_size, **LLAMA)
-    if family == "mistral":
-        return transformers.MistralConfig(vocab_size=vocab_size, sliding_window=WINDOW, **LLAMA)
-    if family == "gemma2":
-        return transformers.Gemma2Config(vocab_size=vocab_size, sliding_window=WINDOW, head_dim=8, **LLAMA)
-    if family == "gemma3":
-        kinds = ["sliding_attention", "full_attention", "sliding_attention"]
-        more = {"sliding_window": WINDOW, "layer_types": kinds, "head_dim": 8, **LLAMA_ENDS}
-        return transformers.Gemma3TextConfig(vocab_size=vocab_size, **more, **LLAMA)
-    if family == "gpt_oss":
-        experts = {"num_local_experts": 4, "num_experts_per_tok": 2, "initializer_range": 1.0}
-        more = {"sliding_window": WINDOW, "head_dim": 8, **experts, **LLAMA_ENDS}
-        return transformers.GptOssConfig(vocab_size=vocab_size, **more, **LLAMA)
-    if family == "opt":
-        sizes = {"hidden_size": 32, "word_embed_proj_dim": 32, "ffn_dim": 48, "max_position_embeddings": 40}
-        layers = {"num_hidden_layers": 3, "num_attention_heads": 4}
-        ends = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
-        return transformers.OPTConfig(vocab_size=vocab_size, **sizes, **layers, **ends)
-    if family == "gpt_neo":
-        return transformers.GPTNeoConfig(
-            vocab_size=vocab_size,
-            hidden_size=32,
-            num_layers=3,
-            num_heads=4,
-            max_position_embeddings=40,
-            attention_types=[[["local"], 2], [["global"], 1]],
-            window_size=WINDOW,
-            bos_token_id=0,
-            eos_token_id=0,
-        )
-    if family == "modernbert":
-        return transformers.ModernBertConfig(
-            vocab_size=vocab_size,
-            hidden_size=32,
-            intermediate_size=48,
-            num_hidden_layers=4,
-            num_attention_heads=4,
-            max_position_embeddings=40,
-            local_attention=2 * WINDOW - 2,
-            pad_token_id=0,
-            bos_token_id=2,
-            eos_token_id=3,
-            cls_token_id=2,
-            sep_token_id=3,
-        )
-    if family == "gpt_neox":
-        sizes = {"num_hidden_layers": 3, "num_attention_heads": 4, **BERT}
-        return transformers.GPTNeoXConfig(vocab_size=vocab_size, bos_token_id=0, eos_token_id=0, **sizes)
-    if family == "esm":
-        sizes = {"num_hidden_layers": 3, "num_attention_heads": 4, **BERT}
-        ends = {"pad_token_id": 1, "mask_token_id": vocab_size - 1}
-        return transformers.EsmConfig(vocab_size=vocab_size, position_embedding_type="rotary", **sizes, **ends)
-    if family == "mamba":
-        return transformers.MambaConfig(vocab_size=vocab_size, hidden_size=32, num_hidden_layers=2)
-    if family in ("t5", "t5-wordpiece"):
-        ends = {} if family == "t5" else {"pad_token_id": 0, "eos_token_id": 3}
-        return transformers.T5Config(
-            vocab_size=vocab_size,
-            d_model=32,
-            d_kv=8,
-            d_ff=48,
-            num_layers=3,
-            num_decoder_layers=2,
-            num_heads=4,
-            decoder_start_token_id=0,
-            **ends,
-        )
-    if family == "bart":
-        return transformers.BartConfig(vocab_size=vocab_size, **HALVES, **ENDS)
-    if family == "bart-wordpiece":
-        return transformers.BartConfig(vocab_size=vocab_size, **HALVES, **BERT_ENDS, forced_eos_token_id=None)
+BY_BERT = {"num_hidden_layers": 3, "num_attention_heads": 4, **BERT}
+GPT_ENDS = {"bos_token_id": 0, "eos_token_id": 0}
+LLAMA_WINDOWS = {"sliding_window": WINDOW, "head_dim": 8, **LLAMA}
+T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4}
+LOOKS = {"num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 32, "patch_size": 8, **NARROW}
+# By family: the network, its configuration, and what that says beside the number of tokens.
+MADE: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "gpt2": ("GPT2LMHeadModel", "GPT2Config", {
+        "n_positions": 40, "n_embd": 32, "n_layer": 3, "n_head": 4, **GPT_ENDS,
+    }),
+    "llama": ("LlamaForCausalLM", "LlamaConfig", LLAMA),
+    "llama-no-bos": ("LlamaForCausalLM", "LlamaConfig", LLAMA),
+    "mistral": ("MistralForCausalLM", "MistralConfig", {"sliding_window": WINDOW, **LLAMA}),
+    "gemma2": ("Gemma2ForCausalLM", "Gemma2Config", LLAMA_WINDOWS),
+    "gemma3": ("Gemma3ForCausalLM", "Gemma3TextConfig", {
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], **LLAMA_WINDOWS, **LLAMA_ENDS,
+    }),
+    "gpt_oss": ("GptOssForCausalLM", "GptOssConfig", {
+        "num_local_experts": 4, "num_experts_per_tok": 2, "initializer_range": 1.0, **LLAMA_WINDOWS, **LLAMA_ENDS,
+    }),
+    "opt": ("OPTForCausalLM", "OPTConfig", {
+        "hidden_size": 32, "word_embed_proj_dim": 32, "ffn_dim": 48, "max_position_embeddings": 40,
+        "num_hidden_layers": 3, "num_attention_heads": 4, "pad_token_id": 0, **GPT_ENDS,
+    }),
+    "gpt_neo": ("GPTNeoForCausalLM", "GPTNeoConfig", {
+        "hidden_size": 32, "num_layers": 3, "num_heads": 4, "max_position_embeddings": 40, "window_size": WINDOW,
+        "attention_types": [[["local"], 2], [["global"], 1]], **GPT_ENDS,
+    }),
+    "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", {**BY_BERT, **GPT_ENDS}),
+    "esm": ("EsmForMaskedLM", "EsmConfig", {"position_embedding_type": "rotary", "pad_token_id": 1, **BY_BERT}),
+    "modernbert": ("ModernBertModel", "ModernBertConfig", {
+        **BY_BERT, "num_hidden_layers": 4, "local_attention": 2 * WINDOW - 2, "pad_token_id": 0, "bos_token_id": 2,
+        "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3,
+    }),
+    "mamba": ("MambaForCausalLM", "MambaConfig", {"hidden_size": 32, "num_hidden_layers": 2}),
+    "t5": ("T5ForConditionalGeneration", "T5Config", {**T5, "decoder_start_token_id": 0}),
+    "t5-wordpiece": ("T5ForConditionalGeneration", "T5Config", {
+        **T5, "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 3,
+    }),
+    "bart": ("BartForConditionalGeneration", "BartConfig", {**HALVES, **ENDS}),
+    "bart-wordpiece": ("BartForConditionalGeneration", "BartConfig", {
+        **HALVES, **BERT_ENDS, "forced_eos_token_id": None,
+    }),
+    "marian": ("MarianMTModel", "MarianConfig", {**HALVES, **MARIAN_ENDS}),
+    "whisper": ("WhisperModel", "WhisperConfig", {
+        "num_mel_bins": 8, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4, "d_model": 32, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
+        "max_source_positions": 50, **BERT_ENDS,
+    }),
+    "wav2vec2": ("Wav2Vec2Model", "Wav2Vec2Config", {
+        "num_hidden_layers": 2, "num_attention_heads": 4, "conv_dim": (16, 16), "conv_stride": (5, 2),
+        "conv_kernel": (10, 3), "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4, **NARROW,
+    }),
+    "vit": ("ViTModel", "ViTConfig", LOOKS),
+}  # fmt: skip
+
+
+def foreign_network(family: str, vocab_size: int) -> Any:
+    """A network with transformers' own random numbers."""
     if family == "encoder-decoder":
-        encoder = transformers.BertConfig(vocab_size=vocab_size, num_hidden_layers=3, num_attention_heads=4, **BERT)
-        decoder = transformers.BertConfig(vocab_size=vocab_size, num_hidden_layers=2, num_attention_heads=2, **BERT)
-        return transformers.EncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder, **BERT_ENDS)
-    if family in NO_TEXT:
-        return no_text_config(family)
-    return transformers.MarianConfig(vocab_size=vocab_size, **HALVES, **MARIAN_ENDS)
-
-
-def no_text_config(family: str) -> Any:
-    """Return the configuration of a model that reads audio or pictures."""
-    if family == "whisper":
-        sizes = {"encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
-        more = {"d_model": 32, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "max_source_positions": 50}
-        return transformers.WhisperConfig(vocab_size=101, num_mel_bins=8, **sizes, **more, **BERT_ENDS)
-    if family == "wav2vec2":
-        cut = {"conv_dim": (16, 16), "conv_stride": (5, 2), "conv_kernel": (10, 3)}
-        more = {"num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4}
-        return transformers.Wav2Vec2Config(
-            vocab_size=32, num_hidden_layers=2, num_attention_heads=4, **NARROW, **cut, **more
-        )
-    looks = {"num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 32, "patch_size": 8, **NARROW}
-    if family == "vit":
-        return transformers.ViTConfig(**looks)
-    reads = {"vocab_size": 101, "num_hidden_layers": 2, "num_attention_heads": 4, "bos_token_id": 2, "eos_token_id": 3}
-    return transformers.CLIPConfig(text_config={**reads, **NARROW}, vision_config=looks)
-
-
-NETWORKS = {
-    "gpt2": "GPT2LMHeadModel",
-    "llama": "LlamaForCausalLM",
-    "llama-no-bos": "LlamaForCausalLM",
-    "mistral": "MistralForCausalLM",
-    "gemma2": "Gemma2ForCausalLM",
-    "gemma3": "Gemma3ForCausalLM",
-    "gpt_oss": "GptOssForCausalLM",
-    "opt": "OPTForCausalLM",
-    "gpt_neo": "GPTNeoForCausalLM",
-    "gpt_neox": "GPTNeoXForCausalLM",
-    "esm": "EsmForMaskedLM",
-    "modernbert": "ModernBertModel",
-    "mamba": "MambaForCausalLM",
-    "t5": "T5ForConditionalGeneration",
-    "bart": "BartForConditionalGeneration",
-    "marian": "MarianMTModel",
-    "t5-wordpiece": "T5ForConditionalGeneration",
-    "bart-wordpiece": "BartForConditionalGeneration",
-    "encoder-decoder": "EncoderDecoderModel",
-    "whisper": "WhisperModel",
-    "wav2vec2": "Wav2Vec2Model",
-    "vit": "ViTModel",
-    "clip": "CLIPModel",
-}
+        halves = [transformers.BertConfig(vocab_size=vocab_size, **BY_BERT)]
+        smaller = {**BY_BERT, "num_hidden_layers": 2, "num_attention_heads": 2}
+        halves.append(transformers.BertConfig(vocab_size=vocab_size, **smaller))
+        both = transformers.EncoderDecoderConfig.from_encoder_decoder_configs(*halves, **BERT_ENDS)
+        return transformers.EncoderDecoderModel(both)
+    if family == "clip":
+        reads = {"num_hidden_layers": 2, "num_attention_heads": 4, "bos_token_id": 2, "eos_token_id": 3, **NARROW}
+        text = {"vocab_size": vocab_size, **reads}
+        return transformers.CLIPModel(transformers.CLIPConfig(text_config=text, vision_config=LOOKS))
+    network, config, settings = MADE[family]
+    if family == "esm":
+        settings = {**settings, "mask_token_id": vocab_size - 1}
+    if family not in ("wav2vec2", "vit"):
+        settings = {**settings, "vocab_size": vocab_size}
+    return getattr(transformers, network)(getattr(transformers, config)(**settings))
 
 
 def make_foreign(directory: Path, family: str, more_numbers: int = 0) -> Path:
@@ -186,10 +131,10 @@ def make_foreign(directory: Path, family: str, more_numbers: int = 0) -> Path:
 
     more_numbers: so many more than the tokenizer has names for, as T5's networks have.
     """
-    config = foreign_config(family, write_foreign_tokenizer(directory, family) + more_numbers)
+    size = write_foreign_tokenizer(directory, family) + more_numbers
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        network = getattr(transformers, NETWORKS[family])(config)
+        network = foreign_network(family, size)
         with torch.no_grad():
             for parameter in network.parameters():
                 if parameter.dim() > 1:

@@ -2,24 +2,16 @@
 
     python tests/looks.py looks                        all of them, in Chromium
     python tests/looks.py looks --only long,masked     of these pages
-    python tests/looks.py looks --firefox              in Firefox, which has no driver here: as the pages open
 
 The pages are what `attncli` makes with minilm's published weights. In DIR are the pages, a picture of each
 view of each at each size in each theme, and a sheet-PAGE.png with all pictures of a page, to be looked at.
 """
 
 import argparse
-import re
-import shutil
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from browsers import SETTLE, browser_path
 from PIL import Image, ImageDraw
@@ -30,7 +22,6 @@ SIZES = ((390, 780), (820, 1180), (1280, 800), (1600, 1000))  # a telephone, a t
 THEMES = ("light", "dark")
 VIEWS = ("heads", "model", "matrix", "neuron")
 HELD = "&token=3"  # what a view shows of a token that is held, where it shows anything
-PATIENCE = 3.0  # seconds that Firefox waits for a page to be drawn
 HIGH, LABEL, GAP = 320, 14, 4  # pixels of a sheet: a picture's height, its name's, between two
 
 # The pages: what `attncli` is called with, and the hashes at which a page is looked at.
@@ -54,17 +45,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, metavar="DIR")
     parser.add_argument("--only", default=",".join(PAGES), help=f"some of {','.join(PAGES)}")
-    parser.add_argument("--firefox", action="store_true", help="in Firefox instead of Chromium")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
-    shots = of_firefox if asked.firefox else of_chromium
     for name in asked.only.split(","):
         arguments, places = PAGES[name]
         page = asked.folder / f"{name}.html"
         subprocess.run(
             [sys.executable, "-m", "attncli", *arguments, "-q", "-o", page], check=True, stdout=subprocess.PIPE
         )
-        print(sheet(list(shots(page, places)), asked.folder / f"sheet-{name}.png"))
+        print(sheet(list(of_chromium(page, places)), asked.folder / f"sheet-{name}.png"))
 
 
 def of_chromium(page: Path, places: dict[str, str]) -> Iterator[Path]:
@@ -89,50 +78,6 @@ def shot(browser: Browser, page: Path, at: str, size: ViewportSize, theme: str, 
     tab.screenshot(path=into)
     context.close()
     return into
-
-
-def of_firefox(page: Path, places: dict[str, str]) -> Iterator[Path]:
-    """Take the same screenshots in Firefox, with its own --screenshot; the theme is in the page's hash."""
-    firefox = shutil.which("firefox-esr") or shutil.which("firefox") or sys.exit("no firefox is on PATH")
-    with waiting(page) as copy:
-        for place, at in places.items():
-            for width, height in SIZES:
-                for theme in THEMES if at else THEMES[:1]:
-                    into = picture_of(page, place, width, theme)
-                    address = copy.resolve().as_uri() + (f"{at}&theme={theme}" if at else "")
-                    with TemporaryDirectory() as profile:
-                        words = ["--headless", "--no-remote", "--profile", profile, f"--window-size={width},{height}"]
-                        words += ["--screenshot", str(into.resolve()), address]
-                        subprocess.run([firefox, *words], check=True, capture_output=True)
-                    yield into
-
-
-@contextmanager
-def waiting(page: Path) -> Iterator[Path]:
-    """A copy of a page that has not loaded before everything in it is drawn, which is when Firefox takes its picture.
-
-    It waits for a picture of its own, which the page's policy would not let it ask for.
-    """
-
-    class Slow(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            time.sleep(PATIENCE)
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    copy = page.with_suffix(".waiting.html")
-    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
-    copy.write_text(f'{text}<img hidden src="http://127.0.0.1:{server.server_port}/">', encoding="utf-8")
-    try:
-        yield copy
-    finally:
-        server.shutdown()
-        copy.unlink()
 
 
 def picture_of(page: Path, place: str, width: int, theme: str) -> Path:

@@ -96,9 +96,7 @@ def page(text: str) -> dict[str, Any]:
             heads = (known.get("whole") or [known["heads"]] * len(mask["maps"]))[layer]
             mask["maps"][layer] = weights_of(chunks[name], mask, len(heads), entry)
         mask["allowed"] = unpacked(chunks[mask["allowed"]])
-        vectors = mask["vectors"] = mask.pop("neurons", None) or mask["vectors"]  # neurons: as 0.1 had it
-        if vectors.get("chunk") is not None:  # as 0.2 had it
-            vectors["chunk"] = unpacked(chunks[vectors["chunk"]]).view("<f4")
+        vectors = mask["vectors"]
         for layer, name in vectors.get("chunks", {}).items():
             low, high = unpacked(chunks[name]).reshape(2, -1).astype(np.float64)
             vectors["chunks"][layer] = low + 256 * high - vectors["levels"]
@@ -108,50 +106,8 @@ def page(text: str) -> dict[str, Any]:
 def weights_of(chunk: str, mask: dict[str, Any], heads: int, entry: dict[str, Any]) -> Rounded:
     """The weights of a layer `[head, query, key]`, with how far they are from those of the record."""
     queries, keys = len(entry["tokens"]), len((entry.get("keys") or entry)["tokens"])
-    if "power" in mask:  # as 0.2 had it
-        levels, power = float(mask["levels"]), float(mask["power"])
-        low, high = unpacked(chunk).reshape(2, -1).astype(np.float64)
-        return Rounded((((low + 256 * high) / levels) ** power).reshape(heads, queries, keys), power / levels)
-    if "depth" in mask:  # as 0.2 had it later
-        return Rounded(
-            read_levels(unpacked(chunk), mask, (heads, queries, keys)), max(float(mask["error"]), float(mask["rest"]))
-        )
     levels = int(mask["levels"])
     return Rounded(unpack_layer(chunk, (heads, queries, keys), levels), 0.5 / levels)
-
-
-CONTEXTS = 32  # streams of levels
-
-
-def read_levels(data: Any, mask: dict[str, Any], shape: tuple[int, int, int]) -> Any:
-    """Return the weights `[head, query, key]` of a page with a level for each weight, in the stream for the mean level
-    above it, and with the place in the level for the strongest weights of a row.
-    """
-    heads, _, keys = shape
-    count = heads * (CONTEXTS + 1)  # of each head: the bytes in each stream, then its places
-    sizes = data[: 4 * count].reshape(4, count).T.copy().view("<u4").reshape(heads, -1).astype(np.int64)
-    begins = 4 * count + np.cumsum([0, *sizes.T.ravel()])
-    weights = np.empty(shape)
-    for head in range(heads):
-        streams, mean = begins[head::heads][:CONTEXTS].copy(), np.zeros(keys, dtype=np.int32)
-        levels = np.empty(shape[1:], dtype=np.uint8)
-        for row in levels:
-            contexts = mean * CONTEXTS // (16 * (mask["depth"] + 1))
-            order = np.argsort(contexts, kind="stable")
-            lengths = np.bincount(contexts, minlength=CONTEXTS)
-            row[order] = data[
-                streams[contexts[order]] + np.arange(keys) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            ]
-            streams += lengths
-            mean += 4 * np.maximum(mask["depth"] - row.astype(np.int32), 0) - (mean >> 2)
-        last = min(mask["strongest"], keys) - 1
-        refined = (levels <= np.partition(levels, last, axis=-1)[..., last : last + 1]) & (levels < 255)
-        start = begins[CONTEXTS * heads + head]
-        low, high = (data[first : first + sizes[head, -1]] for first in (start, start + sizes[:, -1].sum()))
-        places = np.full(levels.shape, 0.5 - 0.5 / mask["parts"])
-        places[refined] = (low + 256.0 * high) / mask["parts"]
-        weights[head] = np.where(levels == 255, 0, 2 ** (-(levels + places) / float(mask["steps"])))
-    return weights
 
 
 def unpacked(chunk: str) -> Any:

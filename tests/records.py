@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
+from attncli.analysis.difference import Difference
 from attncli.effects.asking import MeasuredOutput
 from attncli.features.ablate import Ablation
 from attncli.features.ablate import _report as ablation_report
 from attncli.features.cut import EdgeEffects, _single_report
+from attncli.features.diff import difference_report
 from attncli.features.similar import Similarity
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.report.page import page_of
@@ -145,6 +147,12 @@ def an_ablation() -> Ablation:
     answer = MeasuredOutput("cosine", "cosine with <b>", 0.5)
     model = record_of(np.eye(3)).model
     return Ablation(model, answer, [1, 4], [0, 2, 5], ["zero", "mean"], effects, sums, sums.sum(axis=-1), None)
+
+
+def page_of_two(found: Difference) -> str:
+    """Return the page of `attncli diff`."""
+    report = difference_report(found)
+    return page_of(report.title, report.parts)
 
 
 def ablation_page(found: Ablation) -> str:

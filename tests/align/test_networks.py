@@ -133,10 +133,3 @@ def energy(score, attention, s, h_j):
         case "general":
             return s @ score.weight @ h_j
     return score.energy.weight[0] @ torch.tanh(score.hidden.weight @ torch.cat([s, h_j]))
-
-
-@every_kind
-def test_the_order_of_a_text_matters(attention):
-    network, text = network_of(attention), sources(["12.03.2021"])
-    one, turned = (network(text, previous_outputs(1)).logits for text in (text, text.flip(1)))
-    assert not torch.allclose(one, turned)

@@ -159,15 +159,6 @@ def test_a_query_counts_where_its_own_layer_lets_it_attend_to_something(record):
             assert most_attended(record, layer, head, 3) == most_attended(alone, layer, head, 3)
 
 
-def test_a_head_whose_layer_hides_some_queries_all_keys():
-    """The rows of zeros in layer 1 do not make its entropy smaller, nor its shares."""
-    masks = np.ones((2, 4, 4), dtype=bool)
-    masks[1, 2:] = False
-    summaries = summarise(record_of(np.full((2, 1, 4, 4), 0.25) * masks[:, None], masks))
-    assert [summaries[layer, 0].entropy for layer in (0, 1)] == pytest.approx([np.log(4)] * 2)
-    assert [summaries[layer, 0].shares["first"] for layer in (0, 1)] == pytest.approx([0.25] * 2)
-
-
 def test_real_heads(minilm):
     """Two heads of the default model that everybody who looks at it sees at once."""
     summaries = summarise(minilm.attend("The keys to the old wooden cabinet in the kitchen are on the table."))

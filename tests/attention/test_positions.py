@@ -59,16 +59,6 @@ def test_converting_the_module_costs_no_precision(dtype):
     assert torch.equal(converted(positions), SinusoidalPositions(16)(positions))
 
 
-@given(d_model=even, position=st.integers(0, 10_000), step=st.integers(0, 1000))
-def test_a_step_is_a_rotation(d_model, position, step):
-    """PE(pos + k) is a linear function of PE(pos) that depends on k alone (section 3.5)."""
-    encode = SinusoidalPositions(d_model)
-    here, there = (encode(torch.tensor([p]))[0].double().reshape(-1, 2) for p in (position, position + step))
-    sine, cosine = encode(torch.tensor([step]))[0].double().reshape(-1, 2).unbind(-1)
-    turned = torch.stack([cosine * here[:, 0] + sine * here[:, 1], cosine * here[:, 1] - sine * here[:, 0]], dim=-1)
-    torch.testing.assert_close(turned, there, rtol=0, atol=1e-6)
-
-
 @pytest.mark.parametrize("d_model", [1, 7])
 def test_odd_is_refused(d_model):
     with pytest.raises(ValueError, match=rf"d_model {d_model} is odd"):
@@ -134,21 +124,6 @@ def test_halves_are_transformers(rotated):
     cos, sin = (torch.cat([part, part], dim=-1)[None] for part in rotary.angles(positions, F64))
     for ours, theirs in zip((query, key), apply_rotary_pos_emb(query, key, cos, sin), strict=True):
         torch.testing.assert_close(turned(rotary, ours, positions), theirs, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("base", [10_000.0, 160_000.0])
-def test_modernberts_angles_and_rotation(base):
-    from transformers import ModernBertConfig
-    from transformers.models.modernbert import modeling_modernbert as modern
-
-    config = ModernBertConfig(hidden_size=64, num_attention_heads=4, vocab_size=99, global_attn_every_n_layers=3)
-    config.rope_parameters = {
-        kind: {"rope_type": "default", "rope_theta": base} for kind in ("full_attention", "sliding_attention")
-    }
-    positions, x = torch.arange(600), randn(0, 1, 4, 600, 16, dtype=torch.float32)
-    cos, sin = modern.ModernBertRotaryEmbedding(config)(x, positions[None], "full_attention")
-    theirs, _ = modern.apply_rotary_pos_emb(x, x, cos, sin)
-    torch.testing.assert_close(turned(Rotary(16, base), x, positions), theirs, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("rotated", [16, 6])

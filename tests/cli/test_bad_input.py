@@ -135,17 +135,6 @@ def test_full_disk(elsewhere, command, name):
     assert (elsewhere / name).read_text() == "what was here before"
 
 
-def test_records_that_are_none(refused, elsewhere, attncli):
-    attncli("run", "-o", "good.npz", TEXT)
-    whole = (elsewhere / "good.npz").read_bytes()
-    (elsewhere / "cut.npz").write_bytes(whole[: len(whole) // 2])
-    (elsewhere / "other.safetensors").write_bytes(b"not at all")
-    assert "cut.npz is not a complete attncli record" in refused("heatmap", "--from", "cut.npz")
-    assert "other.safetensors" in refused("heatmap", "--from", "other.safetensors")
-    assert "No such file" in refused("heatmap", "--from", "missing.npz")
-    assert "layer 0 is not in the record" in refused("heatmap", "--from", "good.npz", "-l", "0")
-
-
 @pytest.mark.slow
 def test_debug_shows_where(process):
     result = process("run", "--debug", "-l", "99", TEXT)

@@ -32,7 +32,7 @@ from attncli.record.record import CSV_HEADER
 TEXT, OTHER = "the cat sat on the unbelievable cat", "it sat on the big cat it is"
 TREES = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
 
-# What only an interruption writes (tests/cli/test_ablate.py).
+# What only an interruption writes (tests/features/test_ablate_files.py).
 INTERRUPTED = {"ablate": {"partial"}}
 # Calls without --json; @ and @@ stand for the texts.
 CALLS = {

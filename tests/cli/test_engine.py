@@ -11,18 +11,13 @@ import numpy as np
 import pytest
 import typer
 from cli.commands import LIVE
-from foreign_checkpoints import ANSWER, NO_TEXT, TEXT, WORDPIECE, make_foreign
+from foreign_checkpoints import ANSWER, TEXT, WORDPIECE, make_foreign
 from packed import page_data
-from slow import slow_except
 
-from attncli import corpus_statistics, load_model, load_record
+from attncli import load_model, load_record
 from attncli.base.printable import visible
 from attncli.cli.app import app
-from attncli.corpus.reducer import Reducer
-from attncli.corpus.statistics import document, load_statistics
-from attncli.features.probe.counting import probe_treebank
 from attncli.models.engine import NEEDS_OWN
-from attncli.record.selection import numbered_names
 
 OTHER = ("--engine", "transformers")
 
@@ -86,21 +81,6 @@ def test_json_is_what_the_library_gives(attncli, checkpoint, expected, which):
     assert entry.get("key_tokens") == (record.key_tokens.text if which == "cross" else None)
     for part in entry["attention"]:
         assert np.array_equal(np.float32(part["weights"]), record.map(part["layer"], part["head"]))
-
-
-@pytest.mark.parametrize("family", slow_except(["gpt2", "t5", "llama", "bart", "marian"], ["gpt2", "t5"]))
-def test_run_shows_the_last_layer_or_all_or_one_head(attncli, checkpoint, expected, family):
-    record = expected(family)
-    given = ("run", *OTHER, "-m", checkpoint(family), TEXT)
-    last, every, one = attncli(*given, "-l", "-1"), attncli(*given), attncli(*given, "-H", "1")
-    assert [result.code for result in (last, every, one)] == [0, 0, 0]
-    assert f"{record.kind} attention · layer {record.layers[-1]}" in last.out
-    assert [f"head {head}" in last.out for head in record.heads] == [True] * len(record.heads)
-    assert [f"layer {layer} " in every.out for layer in record.layers] == [True] * len(record.layers)
-    best = int(record.map(record.layers[-1], 1)[0].argmax())
-    weight = record.map(record.layers[-1], 1)[0, best]
-    [line] = [line for line in one.out.splitlines() if line.startswith(f"  0 {seen(record.tokens)[0]}")]
-    assert f"{numbered_names(record.keys)[best]} {weight:.3f}" in line
 
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".npz"])
@@ -230,46 +210,6 @@ def lines(tmp_path):
     return path
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("family", "which"), [("gpt2", None), ("t5", "encoder"), ("bart", "decoder"), ("llama", None)])
-def test_stats_are_those_of_the_library(attncli, checkpoint, lines, tmp_path, family, which):
-    model, path = load_model(str(checkpoint(family)), "cpu", engine="transformers"), tmp_path / "stats.npz"
-    asked = ("--engine", "transformers", "-m", checkpoint(family), *(("--which", which) if which else ()), lines)
-    expected = corpus_statistics(model, lines.read_text().splitlines(), which=which)
-    assert json.loads(attncli("stats", *asked, "--json", "-o", path).out) == document(expected)
-    assert document(load_statistics(path)) == document(expected)
-    title = attncli("stats", *asked).out.splitlines()[0]
-    kind = which or "decoder"
-    assert (f"{kind} attention" in title) is (kind != "encoder")
-    assert title == attncli("stats", "--from", path).out.splitlines()[0]
-
-
-def test_an_interruption_of_stats_is_gone_on_from(attncli, checkpoint, lines, tmp_path, monkeypatch):
-    asked = ("stats", "--json", "-m", checkpoint("gpt2"), "--state", tmp_path / "state", lines)
-    expected = json.loads(attncli(*asked[:4], lines).out)
-    whole, seen = Reducer.count, []
-
-    def interrupted(self, texts):
-        self.batch_tokens = 20
-        for number, one in enumerate(whole(self, texts)):
-            if number == 3:
-                raise KeyboardInterrupt
-            seen.append(one.texts)
-            yield one
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Reducer, "count", interrupted)
-        result = attncli(*asked)
-    assert result.code == 130 and "the same command goes on from here" in result.err
-    assert json.loads(result.out)["texts"] == seen[-1] < 12
-    found = json.loads(attncli(*asked).out)
-    assert (found["texts"], found["partial"]) == (12, False)
-    for one, other in zip(found["heads"], expected["heads"], strict=True):
-        assert one["figures"] == pytest.approx(other["figures"], abs=1e-6)
-    limited = json.loads(attncli(*asked[:4], "--limit", "5", lines).out)
-    assert limited["texts"] == 5
-
-
 def test_what_was_begun_on_one_part_is_not_gone_on_with_another(attncli, refused, checkpoint, lines, tmp_path):
     asked = (
         "stats",
@@ -288,18 +228,6 @@ def test_what_was_begun_on_one_part_is_not_gone_on_with_another(attncli, refused
     assert attncli(*asked, "--which", "encoder").code == 0  # which is the one meant
 
 
-def test_probe_is_that_of_the_library(attncli, checkpoint, tmp_path):
-    path = write_treebank(tmp_path / "trees.conllu")
-    for family, which in (("gpt2", None), ("t5", "encoder"), ("t5", "decoder")):
-        asked = ("probe", "-m", checkpoint(family), path, *(("--which", which) if which else ()))
-        found = json.loads(attncli(*asked, "--json").out)
-        model = load_model(str(checkpoint(family)), "cpu", engine="transformers")
-        assert found == probe_treebank(model, [str(path)], which=which).document()
-        assert found.get("kind", "encoder") == (which or "decoder")
-        title = attncli(*asked).out.splitlines()[0]
-        assert ("decoder attention" in title) is (which != "encoder")
-
-
 def write_treebank(path):
     """One sentence with its tree."""
     rows = [
@@ -313,31 +241,6 @@ def write_treebank(path):
     text = "".join(f"{n}\t{word}\t_\t_\t_\t_\t{head}\t{name}\t_\t_\n" for n, (word, head, name) in enumerate(rows, 1))
     path.write_text(text + "\n", encoding="utf-8")
     return path
-
-
-def test_mask_shows_every_mask_on_a_decoder_and_an_encoder_decoder(attncli, checkpoint, tmp_path):
-    shown = attncli("mask", "-m", checkpoint("gpt2"), "-H", "1", TEXT)
-    assert shown.code == 0 and "not shown" not in shown.err
-    assert "2.1" in shown.out and "causal" in shown.out and "unmasked" in shown.out and "not tested" in shown.out
-    document = json.loads(attncli("mask", "-m", checkpoint("t5"), "--json", TEXT).out)
-    assert document["model"]["layers"] == 3  # those of its encoder
-    [text] = document["texts"]
-    assert {frozenset(head) for head in text["heads"]} == {frozenset({"layer", "head", "causal", "padding"})}
-    held = {law["name"]: law["holds"] for law in text["laws"]}
-    untested = {"permutation", "alone", "together"}  # for which the network of transformers has no way in
-    assert text["lawful"] is True and all(holds is (None if name in untested else True) for name, holds in held.items())
-    path = tmp_path / "masks.svg"
-    assert attncli("mask", "-m", checkpoint("gpt2"), "-o", path, TEXT).code == 0
-    assert {"causal", "unmasked"} <= {*words_of(path)}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", NO_TEXT)
-def test_what_reads_no_text_is_one_line_in_every_command(refused, tmp_path, lines, family):
-    make_foreign(tmp_path, family)
-    for command, given in (("run", TEXT), ("stats", lines), ("mask", TEXT), ("flow", TEXT)):
-        line = refused(command, "-m", tmp_path, given)
-        assert f"{tmp_path} reads {NO_TEXT[family]}" in line and "Error" not in line
 
 
 @pytest.mark.parametrize("family", WORDPIECE)

@@ -248,11 +248,11 @@ QUICK = {"run", "explain", "find", "samples", "models"}  # their first way
 # What has no effect that shows, and why that is right.
 SILENT = {
     "skip_bad": "is for corpora with bad lines, which has a way of its own",
-    "workers": "says who computes; not a bit is another (tests/corpus/shards/test_processes.py)",
+    "workers": "says who computes; not a bit is another (tests/corpus/test_processes.py)",
     "shard_mb": "says how much is counted at once; a shard shows in --state (a way of its own) and in the last bit",
     "engine": "says who computes; the numbers are the same but for rounding (tests/cli/test_engine.py)",
     "gigabytes": "shows only in what takes more (tests/cli/test_check.py)",
-    "open_it": "opens a browser (tests/cli/test_view.py)",
+    "open_it": "opens a browser (tests/features/test_view.py)",
 }
 SILENT_HERE = {
     (f"run {M} -l all @", "dtype"): "rounding does not show in a bar of eight steps",

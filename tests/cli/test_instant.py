@@ -114,15 +114,6 @@ def test_what_has_no_network_in_numpy_is_refused(attncli, tmp_path):
     assert refused.code == 2 and "float32" in refused.err
 
 
-@pytest.mark.parametrize("form", ["safetensors", "sharded", "bin", "2018"])
-def test_every_form_of_weights_gives_the_same(attncli, tmp_path, form):
-    path = make_checkpoint(tmp_path / "a", form=form)
-    ours, theirs = (
-        records(attncli, "-m", str(path), "-l", "1", *engine, "the cat") for engine in ([], ["--engine", "attncli"])
-    )
-    assert ours[0]["attention"][0]["weights"][0] == pytest.approx(theirs[0]["attention"][0]["weights"][0], abs=2e-5)
-
-
 def nonsense(directory):
     edit_config(directory, hidden_size=64)
 

@@ -155,20 +155,6 @@ def test_scores_that_are_no_numbers_are_refused(tiny):
         sums_of(reducer, corpus(model, ["the cat"]))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ["bert", "modernbert"])
-def test_some_heads_and_queries_after_the_other_add_up_to_all_at_once(tiny, family):
-    """A block of 1,500 weights has 32 queries of one head; under a window, all heads with the keys that are near."""
-    model = attncli.load_model(str(tiny(family, max_position_embeddings=400)), device="cpu")
-    texts = ["the cat sat on it " * 8, "No."]
-    for counting in (Counting(), Counting(measure="norm"), Counting(words=True), Counting(mask="causal")):
-        whole = sums_of(Reducer(model, counting), corpus(model, texts))
-        parts = sums_of(Reducer(model, counting, Pace.on("cpu", block_weights=1500)), corpus(model, texts))
-        np.testing.assert_allclose(parts.figures, whole.figures, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(parts.alike, whole.alike, rtol=1e-5)
-        np.testing.assert_allclose(parts.limit, whole.limit)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_added_up_in_single(dtype):
     ones = torch.full((1, 2, 64, 64), 1 / 64, dtype=dtype)

@@ -5,9 +5,6 @@ import weakref
 
 import numpy as np
 import pytest
-import torch
-from foreign_checkpoints import DECODERS, ENCODER_DECODERS
-from nearness import eager
 from windows import corpus, sums_of
 
 import attncli
@@ -17,48 +14,6 @@ from attncli.corpus.reducer import Reducer
 from attncli.corpus.sums import FIGURES, Counting
 
 TEXTS = ["the cat sat on the mat", "a mat", "in the cat, the mat. a cat sat", "on a mat the cat sat on a mat"]
-
-
-def theirs(model, text: str) -> np.ndarray:
-    """transformers' own attentions `[layer, head, query, key]` of what reads a text, called as its documents say."""
-    batch = model.theirs(text, return_tensors="pt")
-    with torch.inference_mode(), eager(model) as network:
-        network = network.get_encoder() if model.paired else network
-        return torch.cat(network(**batch, output_attentions=True).attentions).numpy()
-
-
-def means(maps: list[np.ndarray]) -> dict[str, np.ndarray]:
-    """Some figures, `[layer, head]`, as means over all queries of all texts."""
-    rows: dict[str, list[np.ndarray]] = {}
-    for weights in maps:
-        queries, keys = np.indices(weights.shape[2:])
-        found = {
-            "entropy": -(weights * np.log(np.where(weights > 0, weights, 1))).sum(axis=-1),
-            "strongest": weights.max(axis=-1),
-            "distance": (weights * np.abs(queries - keys)).sum(axis=-1),
-            "self": (weights * (queries == keys)).sum(axis=-1),
-            "previous": (weights * (queries - 1 == keys)).sum(axis=-1),
-            "next": (weights * (queries + 1 == keys)).sum(axis=-1),
-            "first": weights[..., 0],
-        }
-        for name, rows_of_text in found.items():
-            rows.setdefault(name, []).append(rows_of_text)
-    return {name: np.concatenate(parts, axis=-1).mean(axis=-1) for name, parts in rows.items()}
-
-
-@pytest.mark.parametrize("family", [*DECODERS, *ENCODER_DECODERS, "modernbert", "gemma2"])
-def test_figures_are_means_over_transformers_own_attentions(foreign, family):
-    model = foreign(family)
-    maps = [theirs(model, text) for text in TEXTS]
-    found = attncli.corpus_statistics(model, TEXTS)
-    for name, expected in means(maps).items():
-        assert np.allclose(found.figure(name), expected, atol=1e-5), name
-    assert (found.texts, found.tokens) == (len(TEXTS), sum(weights.shape[2] for weights in maps))
-    assert (found.kind, found.mask) == (
-        ("decoder", "causal") if model.parts == ("decoder",) else ("encoder", "padding")
-    )
-    seen = np.concatenate([np.log((weights > 0).any(axis=1).sum(axis=-1)) for weights in maps], axis=-1)
-    assert found.entropy_limit == pytest.approx(seen.mean(axis=-1))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
-"""Sums that add up, the figures they become, and what a head is called."""
+"""Sums that add up, the figures they become, what a head is called, and which texts show a head best."""
 
+import dataclasses
 from dataclasses import replace
 
 import numpy as np
@@ -7,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from records import record_of, tokens_of
+from records import tokens_of as made_up_tokens
 from windows import text_sums
 
-from attncli import RequestError
-from attncli.analysis.patterns import BROAD, PATTERNS, summarise
-from attncli.corpus.statistics import HeadStatistics, Statistics
+from attncli import RequestError, corpus_statistics
+from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS, summarise
+from attncli.corpus.statistics import CLEARLY, HeadStatistics, Statistics, record_statistics
 from attncli.corpus.sums import FIGURES, LINEAR, Counting, Sums, factors
 from attncli.record import ModelInfo
 from attncli.text.windows import Window, word_numbers
@@ -125,3 +127,121 @@ def test_distances_are_refused_before_anything_is_counted_where_their_libraries_
     assert Counting().distances is False
     with pytest.raises(RequestError, match=r'pip install "\.\[stats\]" in '):
         Counting(distances=True)
+
+
+# --- the clearest texts ----------------------------------------------------------------------------------
+
+
+def made(shares=None, even=0.1, **figures) -> Statistics:
+    """Shares are 0 but those given as name={(layer, head): share}; who looks at everything alike gives `even`."""
+    totals = np.zeros((2, 3, len(FIGURES))) if shares is None else shares
+    for name, values in figures.items():
+        for place, value in values.items():
+            totals[(*place, FIGURES.index(name))] = value
+    return Statistics.of(text_sums(1, 2.5, totals, alike=np.full((2, len(LINEAR)), even)), MODEL)
+
+
+def place(head):
+    return None if head is None else (head.layer, head.head)
+
+
+@pytest.mark.parametrize(
+    ("share", "even", "does"),
+    [
+        (0.29, 0.01, False),  # of no label
+        (0.3, 0.01, True),
+        (0.34, 0.33, False),  # in texts of three tokens everybody gives so much
+        (0.6, 0.33, False),
+        (0.67, 0.33, True),
+    ],
+)
+def test_a_head_that_does_not_do_it_is_not_called_the_clearest(share, even, does):
+    statistics = made(even=even, self={(1, 0): share})
+    assert place(statistics.clearest("self")) == ((1, 0) if does else None)
+    assert statistics.uniform(1, "self") == pytest.approx(even)
+
+
+def test_where_it_is_not_known_what_looking_at_everything_alike_gives_the_label_has_to_do():
+    statistics = replace(made(self={(1, 0): 0.34}), alike=None)
+    assert place(statistics.clearest("self")) == (1, 0)
+    assert statistics.uniform(1, "self") is None
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0, 0.6))
+def test_who_is_called_clearest_is_labelled_so_and_no_fellow_gives_more(seed, even):
+    shares = np.random.default_rng(seed).random((2, 3, len(FIGURES))) * 0.8
+    statistics = made(shares, even)
+    for pattern in PATTERNS:
+        one = statistics.clearest(pattern)
+        fellows = [head.figures[pattern] for head in statistics.labelled(pattern)]
+        if one is None:
+            assert all(share < CLEARLY * even for share in fellows)
+        else:
+            assert one.label == pattern and one.figures[pattern] == max(fellows)
+            assert one.figures[pattern] >= max(BROAD_BELOW, CLEARLY * even)
+
+
+def test_the_broadest_is_labelled_broad():
+    statistics = made(entropy={(0, 0): 2.0, (0, 1): 1.5}, first={(0, 0): 0.5})
+    assert place(statistics.broadest()) == (0, 1)
+    everyone = made(np.full((2, 3, len(FIGURES)), 0.5))
+    assert everyone.labelled(BROAD) == [] and everyone.broadest() is None
+
+
+# --- statistics of records -------------------------------------------------------------------------------
+
+
+TEXTS = ["The unbelievable cat sat on the mat, and the dog sat too.", "It is big.", "中文, and the cat"]
+
+
+@pytest.mark.parametrize(
+    ("mask", "measure", "words"),
+    [("padding", "weight", False), ("causal", "weight", True), ("padding", "norm", False), ("none", "norm", True)],
+)
+def test_they_are_those_of_the_corpus(mask, measure, words, minilm):
+    records = list(minilm.attend_many(TEXTS, mask=mask, measure=measure))
+    found = record_statistics(records, words=words, distances=True)
+    expected = corpus_statistics(minilm, TEXTS, mask, True, measure, words)
+    for field in dataclasses.fields(expected):
+        here, there = getattr(found, field.name), getattr(expected, field.name)
+        if field.name == "distances":
+            np.testing.assert_allclose(here.divergence, there.divergence, atol=1e-6)
+        elif isinstance(there, np.ndarray):
+            np.testing.assert_allclose(here, there, atol=2e-6)
+        else:
+            assert here == there, field.name
+
+
+def test_padding_is_left_out(minilm):
+    padded, bare = minilm.attend(TEXTS[0], pad_to=40), minilm.attend(TEXTS[0])
+    found, expected = record_statistics([padded]), record_statistics([bare])
+    np.testing.assert_allclose(found.figures, expected.figures, atol=1e-5)
+    assert found.tokens == expected.tokens
+    np.testing.assert_allclose(found.entropy_limit, expected.entropy_limit)
+
+
+def test_layers_in_any_order_are_their_own(minilm):
+    record = minilm.attend("The cat sat.")
+    turned = record.select([5, 4, 3, 2, 1, 0])
+    np.testing.assert_array_equal(record_statistics([turned]).figures, record_statistics([record]).figures)
+
+
+EVEN = record_of(np.full((2, 2, 5, 5), 0.2))
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ([], "no record"),
+        ([EVEN.select([0])], "all 2 layers and 2 heads: .*-l all"),
+        ([EVEN, dataclasses.replace(EVEN, mask_name="none")], "one mask"),
+        ([EVEN, dataclasses.replace(EVEN, measure="norm")], "one measure"),
+        ([EVEN, dataclasses.replace(EVEN, model=dataclasses.replace(EVEN.model, name="b"))], "one model"),
+        ([dataclasses.replace(EVEN, key_tokens=EVEN.tokens)], "between two texts"),
+        ([dataclasses.replace(EVEN, tokens=made_up_tokens(5, padding=1))], r"gives it weight"),
+        ([dataclasses.replace(EVEN, mask_name="mine")], "no mask 'mine'"),
+    ],
+)
+def test_what_has_no_statistics(records, said):
+    with pytest.raises(RequestError, match=said):
+        record_statistics(records)

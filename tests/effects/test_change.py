@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from checkpoints import EACH
+from checkpoints import EACH, load_both
 from hooks import outputs_put
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from attncli import load_model
 from attncli.effects.change import Changed, Put, Reweigh, Unchanged, run_changes, silence, uniform
 from attncli.models.taps import Gates
-from attncli.models.transformers_peer import load_reference
 
 TEXT, PAIR = "the cat sat on it, un believ able", "the big cat"
 HEADS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=5, unique=True)
@@ -19,8 +18,7 @@ HEADS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, ma
 @pytest.fixture(scope="module", params=EACH)
 def both(request, tiny):
     """Ours in float64, and transformers' network of the same checkpoint."""
-    model = load_model(str(tiny(request.param)), device="cpu", dtype="float64")
-    return model, load_reference(model.place.path, model.device, model.dtype)
+    return load_both(tiny(request.param))
 
 
 def last(reference, tokens):

@@ -7,7 +7,7 @@ from checkpoints import EACH, make_checkpoint
 
 from attncli import load_model
 from attncli.effects.change import Reweigh
-from attncli.effects.gradients import input_slopes, relevance, slopes
+from attncli.effects.gradients import input_slopes, slopes
 from attncli.effects.question import Asking, make_question
 from attncli.models.walk import Beginning, walk
 
@@ -71,15 +71,3 @@ def test_relevance_is_made_of_weights_and_their_slopes(tiny):
         grown = np.maximum(0, (weights[layer] * gradients[layer]).numpy()).mean(axis=0)
         by_hand = by_hand + grown @ by_hand
     np.testing.assert_allclose(slopes(question).relevance, by_hand, rtol=1e-3, atol=1e-6)
-
-
-def test_relevance_by_hand():
-    """Two layers, two heads: R = (I + Ā₂)(I + Ā₁), with Ā the mean over heads of what is positive in A ⊙ ∇A."""
-    first = torch.tensor([[[0.5, 0.5], [1.0, 0.0]], [[0.2, 0.8], [0.0, 1.0]]])
-    slope = torch.tensor([[[2.0, -4.0], [1.0, 9.0]], [[-1.0, 5.0], [7.0, -2.0]]])
-    # of the heads: [[1, 0], [1, 0]] and [[0, 4], [0, 0]]; their mean is [[0.5, 2], [0.5, 0]]
-    second = torch.tensor([[[1.0, 0.0], [0.5, 0.5]], [[1.0, 0.0], [0.5, 0.5]]])
-    steep = torch.tensor([[[2.0, 3.0], [4.0, -4.0]], [[0.0, 3.0], [0.0, 4.0]]])
-    # [[2, 0], [2, 0]] and [[0, 0], [0, 2]]; their mean is [[1, 0], [1, 1]]
-    expected = np.array([[2.0, 0.0], [1.0, 2.0]]) @ np.array([[1.5, 2.0], [0.5, 1.0]])
-    np.testing.assert_allclose(relevance([(first, slope), (second, steep)]).numpy(), expected)

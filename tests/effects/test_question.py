@@ -1,12 +1,20 @@
-"""Check which question is asked of checkpoints that have several outputs."""
+"""Check which question is asked of checkpoints with several outputs, and that whoever waits is told how far it is."""
+
+from contextlib import contextmanager
 
 import pytest
 import torch
 from checkpoints import make_checkpoint
+from invented import embedding_model
 
 from attncli import load_model
 from attncli.base.errors import RequestError
 from attncli.effects.question import Asking, make_question
+from attncli.features.ablate import ablate
+from attncli.features.cut import cut_each
+from attncli.features.patch import patch
+from attncli.features.similar import similar
+from attncli.features.trust import trust
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +92,40 @@ def test_divergence_is_zero_without_a_change_and_what_torch_says_with_one(saying
 def test_what_can_not_be_asked(saying, minilm, head, asking, said):
     with pytest.raises(RequestError, match=said):
         make_question(minilm if head is None else saying(head), "the big cat sat", asking)
+
+
+# --- progress --------------------------------------------------------------------------------------------
+
+
+A, B = "the cat sat", "the big sat"
+CAUSAL = Asking(mask="causal")
+CALLS = {
+    "ablate": (lambda model, progress: ablate(model, [A, B], progress=progress), 2, "texts"),
+    "similar": (lambda model, progress: similar(model, A, B, True, 4, progress=progress), 10, "steps"),
+    "cut": (lambda model, progress: cut_each(model, A, asking=CAUSAL, progress=progress), 15, "edges"),
+    "patch": (lambda model, progress: patch(model, A, B, "layer", "0,1", progress=progress), 18, "patches"),
+    "trust": (lambda model, progress: trust(model, A, Asking(), progress, permutations=2, rankings=120), None, "steps"),
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return embedding_model(tmp_path_factory.mktemp("embedding"))
+
+
+SLOW = pytest.param("similar", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", [SLOW, "ablate", "cut", "patch", "trust"])
+def test_as_many_steps_are_told_as_were_announced(model, name):
+    call, steps, called = CALLS[name]
+    announced, told = [], []
+
+    @contextmanager
+    def progress(total, what):
+        announced.append((total, what))
+        yield lambda: told.append(what)
+
+    call(model, progress)
+    [(total, what)] = announced
+    assert (total, what) == (len(told), called) and steps in (None, total)

@@ -7,13 +7,13 @@ import matplotlib
 import numpy as np
 import pytest
 from foreign_checkpoints import make_foreign
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from packed import page_data
-from records import attention_records, cross_records, record_of
+from records import attention_records, record_of
 
 import attncli as package
 from attncli import load_model
@@ -141,13 +141,6 @@ def test_its_page_opens_where_they_differ_most_and_says_what_differs(attncli, tm
     ]
     moved = {(one["layer"], one["head"]): one["moved"] for one in found["heads"]}
     assert np.array(held["moved"]).ravel().tolist() == pytest.approx([moved[head] for head in sorted(moved)], abs=1e-6)
-
-
-def test_a_page_of_two_models(attncli, tiny, tmp_path):
-    small, large = tiny("bert", num_hidden_layers=2), tiny("bert", seed=1)
-    path = tmp_path / "diff.html"
-    attncli("diff", "the cat", "--models", f"{small},{large}", "-o", str(path))
-    assert f"<title>A: {small.name} · B: {large.name}</title>" in path.read_text(encoding="utf-8")
 
 
 def test_a_text_that_ends_like_a_file_is_a_text(attncli):
@@ -302,20 +295,3 @@ def test_it_is_drawn_at_any_length_and_nothing_reaches_out_of_it(tokens):
     for image in images(drawn):
         left, right, bottom, top = image.get_extent()
         assert 0 < left < right < width and 0 < top < bottom < height
-
-
-def test_a_token_is_text_and_no_mathematics():
-    found = two(1, 1, 3)
-    odd = replace(found.first.tokens, shown=[], text=["[CLS]", "$x_1", "[SEP]"])
-    words = texts_in_picture(drawn_of(replace(found, first=replace(found.first, tokens=odd))))
-    assert "$x_1 / cat" in words
-
-
-@pytest.mark.slow
-@settings(max_examples=5)
-@given(cross_records())
-def test_queries_and_keys_may_be_other_texts(record):
-    other = replace(record, weights=np.ascontiguousarray(record.weights[..., ::-1]))
-    for image in images(drawn_of(difference(record, other))):
-        left, right, bottom, top = image.get_extent()
-        assert (right - left) / len(record.keys) == pytest.approx((bottom - top) / len(record.tokens))

@@ -24,7 +24,6 @@ from attncli.features.explain import (
     explain_row,
     row_report,
 )
-from attncli.models.head import OneHead
 from attncli.record import Vectors
 from attncli.record.display import HEAD_COLOURS
 from attncli.report import Cell, Table
@@ -226,24 +225,6 @@ def test_the_steps_lead_to_the_weights_and_the_output(head, data):
     assert set(explained) - set(part) == {"output", "output_norm"}
     for every, some in zip(explained["keys"], part["keys"], strict=True):
         assert every == {**some, **{name: every[name] for name in ("v", "value_norm", "contribution")}}
-
-
-def test_by_hand():
-    query, key = np.float32([[2, 0]] * 3), np.float32([[1, 5], [0, 3], [9, 9]])
-    weights, mask = np.float32([[0.8, 0.2, 0]] * 3), np.array([[True, True, False]] * 3)
-    record = replace(made_record(weights, mask), vectors=Vectors([(0, 0)], query[None], key[None]))
-    made = explain_row(record, 1, OneHead(record, None, np.float32([[3, 4], [0, 1], [7, 7]]), {}, range(1)))
-    steps = {name: [key[name] for key in made["keys"]] for name in made["keys"][0]}
-    assert steps["score"] == [2, 0, 18]
-    assert steps["scaled"] == pytest.approx([2**0.5, 0, 18 / 2**0.5])
-    assert made["largest"] == pytest.approx(2**0.5)
-    assert steps["raised"] == pytest.approx([1, np.exp(-(2**0.5)), 0])
-    assert steps["computed"] == pytest.approx([0.804429, 0.195571, 0], abs=1e-6)
-    assert steps["value_norm"] == pytest.approx([5, 1, 98**0.5])
-    assert steps["contribution"] == pytest.approx([4, 0.2, 0])
-    assert made["output"] == pytest.approx([2.4, 3.4]) and "kind" not in made
-    cross = replace(record, kind="cross", key_tokens=record.tokens)
-    assert explain_row(cross, 0)["kind"] == "cross"
 
 
 def test_keys_are_hidden_by_the_mask_of_the_heads_own_layer():

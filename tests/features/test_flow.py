@@ -1,7 +1,6 @@
 """attncli flow."""
 
 import json
-import re
 from dataclasses import replace
 from itertools import product
 
@@ -17,7 +16,7 @@ import attncli as package
 from attncli import load_record
 from attncli.analysis.rollout import residual_steps, rollout
 from attncli.base.errors import RequestError
-from attncli.features.flow import METHODS, flow_shares, follow, maximum_flows, reachable
+from attncli.features.flow import flow_shares, follow, maximum_flows, reachable
 
 TEXT = "The cat sat on the mat."
 CHEAP = ("raw", "rollout")
@@ -60,16 +59,6 @@ def test_the_terminal_shows_the_numbers_of_json(attncli):
     for key, line in enumerate(table):
         assert line[2:] == [f"{row[name][key]:.3f}" for name in ("raw", "rollout", "flow")]
     assert len(table) == 9 and any('token 2 "cat"' in line for line in lines)
-
-
-def test_one_query_of_several_layers_has_a_table_a_method_with_a_column_a_layer(attncli):
-    layers = document_of(attncli, "-l", "1,4", "--query", "cat", "--method", "raw,rollout")["layers"]
-    shown = attncli("flow", TEXT, "-l", "1,4", "--query", "cat", "--method", "raw,rollout").out.splitlines()
-    rows = [line.split()[-2:] for line in shown if line[:4].strip().isdigit()]
-    wanted = [
-        [f"{one['queries'][0][name][key]:.3f}" for one in layers] for name in ("raw", "rollout") for key in range(9)
-    ]
-    assert rows == wanted
 
 
 def test_words_are_put_together_before_paths_are_followed(attncli):
@@ -132,22 +121,6 @@ def test_what_can_t_be_met_is_refused(refused, arguments, says):
     assert says in refused("flow", TEXT, *arguments)
 
 
-DOES = {"flow": "follow", "heatmap": "draw", "explain": "explain", "mechanisms": "measure"}
-
-
-@pytest.mark.parametrize("command", DOES)
-@pytest.mark.parametrize("suffix", [".safetensors", ".json", ".csv", ".svg"])
-def test_of_several_texts_it_says_what_it_does_and_speaks_of_pictures_where_one_is_asked_for(
-    refused, tmp_path, command, suffix
-):
-    path = tmp_path / "texts.txt"
-    path.write_text("a cat\na mat\n", encoding="utf-8")
-    line = refused(command, "-f", path, "-l", "all" if command == "flow" else "0", "-o", tmp_path / f"x{suffix}")
-    if "is saved as" not in line:
-        assert f"the one to {DOES[command]} as TEXT" in line
-        assert suffix == ".svg" or not re.search("picture|draw|page", line)
-
-
 def test_models_of_transformers_are_followed_but_not_into_another_text(attncli, refused, tmp_path):
     model = ("--engine", "transformers", "-m", str(make_foreign(tmp_path, "bart")))
     decoded = json.loads(attncli("flow", TEXT, "--json", *model, "--which", "decoder", "--target", "a cat").out)
@@ -180,15 +153,6 @@ def test_several_layers_have_a_table_a_method_with_a_column_a_layer(attncli):
         assert row[2::2] == [f"{max(layer['queries'][2][name]):.2f}" for layer in layers]
 
 
-def test_one_layer_has_the_two_strongest_tokens_of_a_row(attncli):
-    lines = attncli("flow", TEXT, "-l", "2", "--method", "rollout,raw").out.splitlines()
-    [layer] = document_of(attncli, "-l", "2")["layers"]
-    [row] = [line.split() for line in lines if line.startswith("   2 cat")]
-    for name, first in (("rollout", 2), ("raw", 6)):
-        shares = sorted(layer["queries"][2][name], reverse=True)
-        assert row[first + 1 : first + 4 : 2] == [f"{share:.3f}" for share in shares[:2]]
-
-
 def test_a_row_that_attends_to_nothing_says_so(tmp_path):
     record = record_of([[[[0, 0], [0, 1]]]], mask=np.array([[False, False], [False, True]]))
     record.save(tmp_path / "maps.npz")
@@ -204,40 +168,6 @@ def test_a_picture_has_a_map_a_layer_and_a_method(tmp_path, query):
 
 
 # --- the arithmetic -------------------------------------------------------------------------------------
-
-
-@settings(max_examples=5)
-@given(attention_records())
-def test_the_document_has_a_row_a_query_or_the_one_that_is_held(record):
-    found = follow(record, "all")
-    made = json.loads(json.dumps(found.document(), allow_nan=False))
-    assert [layer["layer"] for layer in made["layers"]] == record.layers
-    last = len(record.tokens) - 1
-    held = follow(record, "all", [last]).document()
-    for number, layer in enumerate(made["layers"]):
-        assert [row["token"] for row in layer["queries"]] == made["tokens"] == record.tokens.text
-        for row in layer["queries"]:
-            for name in METHODS:
-                assert row[name] == found.shares[name][number, row["query"]].tolist()
-            assert row["maximum_flow"] == found.flows[number, row["query"]].tolist()
-        assert held["layers"][number]["queries"] == layer["queries"][last:]
-    has_rows(made, [made["tokens"]], None)
-    has_rows(held, [made["tokens"][last:], made["tokens"]], made["tokens"])
-
-
-def has_rows(made, tokens, keys):
-    """The record of a document has the rows of its layers."""
-    [record] = made["records"]
-    assert record["tokens"] == tokens[0] and record.get("key_tokens") == keys
-    maps = iter(record["attention"])
-    for layer in made["layers"]:
-        for head, name in enumerate(METHODS):
-            one = next(maps)
-            assert (one["layer"], one["head"], one["method"]) == (layer["layer"], head, name)
-            np.testing.assert_array_equal(
-                np.float32(one["weights"]), np.float32([row[name] for row in layer["queries"]])
-            )
-    assert next(maps, None) is None
 
 
 @given(cross_records())

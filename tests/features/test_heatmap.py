@@ -61,14 +61,6 @@ def test_without_a_selection_all_heads_of_the_last_layer(attncli):
     assert {f"head 5.{head}" for head in range(12)} < set(texts)
 
 
-@pytest.mark.slow
-def test_all_layers_and_heads(attncli):
-    attncli("heatmap", "-l", "all", "-o", "out.svg", TEXT)
-    texts = svg_texts("out.svg")
-    assert {f"head {layer}.{head}" for layer in range(6) for head in range(12)} < set(texts)
-    assert texts.count("attention weight") == 1
-
-
 def test_words_of_the_users_own(attncli):
     attncli("heatmap", "--mean", "--title", "a $title$ \x1b[1m", "-o", "out.svg", TEXT)
     assert r"a $title$ \x1b[1m" in svg_texts("out.svg")

@@ -64,17 +64,6 @@ def test_json_gives_the_library_s_numbers(attncli, minilm):
     assert [law["name"] for law in text["laws"]] == NAMES
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_drawn(attncli, tmp_path, suffix):
-    path = tmp_path / f"masks{suffix}"
-    result = attncli("mask", "-l", "2", "-H", "0,9", "-o", path, TEXT)
-    assert (result.code, result.out.strip()) == (0, str(path))
-    assert path.stat().st_size > 1000
-    if suffix == ".svg":
-        assert all(words in path.read_text() for words in ("unmasked", "causal", "padding", "layer 2 head 9", "trophy"))
-
-
 @pytest.mark.parametrize(
     ("mask", "words"),
     [
@@ -111,29 +100,10 @@ def test_a_broken_law_is_exit_code_1(attncli, monkeypatch):
     assert attncli("mask", TEXT).code == 1
 
 
-def test_every_text_of_a_file(attncli, tmp_path):
-    path = tmp_path / "texts.txt"
-    path.write_text("one cat\ntwo cats\n", encoding="utf-8")
-    assert len(json.loads(attncli("mask", "--json", "-f", path).out)["texts"]) == 2
-    assert "2 texts" in attncli("mask", "-f", path, "-o", tmp_path / "masks.png").err
-
-
 # --- one text under every mask ------------------------------------------------------------------------------
 
 
 CAT = "The cat sat on the mat."
-
-
-def test_records_are_the_model_s_and_effects_are_of_them(minilm):
-    found = compare_masks(minilm, Input(CAT), Request("0,-1", "1,3", pad_to=14))
-    assert list(found.records) == ["none", *HIDING] and found.tokens.padding == [False] * 9 + [True] * 5
-    for name, record in found.records.items():
-        expected = minilm.attend(CAT, mask=name, pad_to=14, layers="0,-1", heads="1,3")
-        assert np.array_equal(record.weights, expected.weights)
-    for name, effects in found.effects.items():
-        assert effects == mask_effects(found.records[name], found.records["none"])
-    moved = {head: effect.moved for head, effect in found.effects["causal"].items()}
-    assert set(moved) == {(0, 1), (0, 3), (5, 1), (5, 3)} and moved[found.most_moved] == max(moved.values())
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from checkpoints import EACH
+from checkpoints import EACH, load_both
 from hooks import outputs_put, outputs_seen
 from slow import slow_except
 
@@ -37,8 +37,7 @@ def texts(model):
 @pytest.fixture(scope="module", params=EACH)
 def both(request, tiny):
     """Ours in float64, and transformers' network of the same checkpoint."""
-    model = load_model(str(tiny(request.param)), device="cpu", dtype="float64")
-    return model, load_reference(model.place.path, model.device, model.dtype)
+    return load_both(tiny(request.param))
 
 
 @pytest.mark.usefixtures("exact")

@@ -192,19 +192,6 @@ def test_an_interruption_before_anything_was_counted_prints_nothing(attncli):
         assert attncli("probe", TREEBANK) == (130, "", "")
 
 
-@pytest.mark.slow
-def test_an_interruption_of_the_test_leaves_what_was_measured_by_then(attncli, tmp_path):
-    path = tmp_path / "test.conllu"
-    path.write_bytes(TREEBANK.read_bytes())
-    for seen, measured in ((20, None), (40, None), (52, 12)):
-        with interrupted(seen):
-            result = attncli("probe", TREEBANK, "--test", path, "--json")
-        document = json.loads(result.out)
-        assert (result.code, document["partial"]) == (130, True)
-        assert document["treebank"]["sentences"] == min(seen, 40)
-        assert (document["test"] or {}).get("sentences") == measured
-
-
 def test_a_sentence_that_the_tokenizer_leaves_nothing_of_is_skipped(attncli, tmp_path):
     path = tmp_path / "odd.conllu"
     odd = "".join(ROOT_ONLY.replace("Yes", form) for form in ("\x01", "\u200b", "\u00a0"))

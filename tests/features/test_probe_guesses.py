@@ -1,6 +1,5 @@
 """Heads that find syntactic heads: by hand, by the loop of the paper's authors' description, and as trees."""
 
-import json
 from collections import Counter
 from dataclasses import replace
 
@@ -8,11 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import record_of
 from slow import slow_except
 from treebanks import CAT, corpora, pointing, sentences, tally_of
 
-from attncli.features.probe.tally import ALL, DIRECTIONS, Probed, Tally, TreebankTally, guesses, layer_trees
+from attncli.features.probe.tally import ALL, DIRECTIONS, Tally, guesses, layer_trees
 
 
 def test_one_sentence_by_hand():
@@ -104,25 +102,6 @@ def test_a_map_that_is_the_tree_gives_the_tree(sentence, at_child):
     found = tally_of([(pointing(words, at_child)[None, None], words)], 1, 1)
     assert found.edges == len(words) - 1
     assert [(one["uuas"], one["best_head_uuas"]) for one in layer_trees(found, found)] == [(1, 1)]
-
-
-def test_the_document_says_what_was_chosen_and_what_was_measured():
-    maps = np.stack([pointing(CAT), pointing(CAT, at_child=True)])[None]
-    one, twice = (
-        tally_of([(maps, CAT)], 1, 2),
-        tally_of([(maps, CAT)] * 2, 1, 2).plus_skipped("too long", "a.conllu", 7),
-    )
-    model = record_of(maps).model
-    alone = Probed(model, TreebankTally("a.conllu", one), partial=True)
-    assert alone.measured is one and alone.document()["test"] is None and alone.document()["partial"] is True
-    both = Probed(model, TreebankTally("a.conllu", one), TreebankTally("stdin", twice))
-    found = json.loads(json.dumps(both.document(), allow_nan=False))
-    assert found["treebank"] == {"path": "a.conllu", "sentences": 1, "words": 5, "skipped": 0}
-    assert found["test"] == {"path": "stdin", "sentences": 2, "words": 10, "skipped": 1}
-    assert [row["count"] for row in found["relations"]] == [6, 2, 2, 2]
-    assert {row["verdict"] for row in found["relations"]} == {"too few"} and found["candidates"] == 1
-    assert alone.document()["candidates"] == 4
-    assert found["trees"] == {"edges": 6, "neighbours": 1.0, "layers": layer_trees(one, twice)}
 
 
 def guessed(right: np.ndarray, offset: np.ndarray) -> Tally:

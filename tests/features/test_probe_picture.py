@@ -1,4 +1,4 @@
-"""The picture of `attncli probe`: bars and marks are the shares, words are the terminal's, and nothing overlaps."""
+"""The report of `attncli probe` and its picture: titles, tables, bars and marks that are the shares, and no overlap."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,16 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from pictures import check_nothing_overlaps, picture_texts
+from rich.console import Console
 
-from attncli.features.probe import percent, relation_cells, title_of
+from attncli.features.probe import _relation_table, explain_verdicts, percent, relation_cells, title_of
 from attncli.features.probe.picture import COMPARED, FAINT, FOUND, INK, MOST_ROWS, UNSURE, WHOLE, draw_bars
+from attncli.report.canvas import Canvas
 from attncli.report.paper import Paper
+from attncli.report.terminal import table_of
+
+# --- the picture -----------------------------------------------------------------------------------------
+
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 
@@ -62,8 +68,9 @@ def bars_of(canvas):
 @pytest.mark.slow
 @settings(max_examples=15)
 @given(documents())
-def test_bars_and_marks_stand_for_the_shares(document):
-    canvas = draw_bars(document, title_of(document, folders=False), Paper()).axes[0]
+def test_bars_marks_intervals_and_words_are_those_of_the_document_and_none_overlap(document):
+    drawn = draw_bars(document, title_of(document, folders=False), Paper())
+    canvas = drawn.axes[0]
     bars = bars_of(canvas)
     marks = [line.get_xdata()[0] for line in canvas.lines if line.get_color() == COMPARED]
     left = bars[0].get_x()
@@ -73,38 +80,19 @@ def test_bars_and_marks_stand_for_the_shares(document):
     np.testing.assert_allclose([bar.get_width() for bar in bars], WHOLE * np.array(found), atol=1e-9)
     np.testing.assert_allclose(np.array(marks) - left, WHOLE * np.array(compared), atol=1e-9)
 
-
-@pytest.mark.slow
-@settings(max_examples=10)
-@given(documents())
-def test_bars_are_grey_where_there_are_too_few_words_and_have_their_intervals(document):
-    canvas = draw_bars(document, title_of(document, folders=False), Paper()).axes[0]
-    bars = bars_of(canvas)
-    rows = document["relations"]
     silent = [bar.get_facecolor()[:3] == pytest.approx(to_rgb(UNSURE)) for bar in bars[: len(rows)]]
     assert silent == [row["verdict"] == "too few" for row in rows]
-    drawn = [line.get_xdata() - bars[0].get_x() for line in canvas.lines if line.get_color() in (INK, FAINT)]
+    intervals = [line.get_xdata() - left for line in canvas.lines if line.get_color() in (INK, FAINT)]
     expected = [WHOLE * np.array([*row["interval"].values()]) for row in rows if row["count"]]
-    np.testing.assert_allclose(drawn, expected, atol=1e-9) if expected else drawn == []
+    for interval, of_row in zip(intervals, expected, strict=True):
+        np.testing.assert_allclose(interval, of_row, atol=1e-9)
 
-
-@pytest.mark.slow
-@settings(max_examples=15)
-@given(documents())
-def test_it_says_what_the_terminal_says(document):
-    shown = picture_texts(draw_bars(document, title_of(document, folders=False), Paper()))
-    for row in document["relations"]:
+    shown = picture_texts(drawn)
+    for row in rows:
         head, direction, *rest = relation_cells(row)
         assert {f"{head} {direction.replace('->', ' → ')}", *rest} <= {*shown}
-    for layer in document["trees"]["layers"]:
+    for layer in layers:
         assert f"{layer['layer']}.{layer['best_head']}" in shown and percent(layer["uuas"]) in shown
-
-
-@pytest.mark.slow
-@settings(max_examples=15)
-@given(documents())
-def test_no_word_lies_on_another_or_leaves_the_picture(document):
-    drawn = draw_bars(document, title_of(document, folders=False), Paper())
     check_nothing_overlaps(drawn)
 
 
@@ -133,3 +121,62 @@ def test_of_many_relations_the_first_are_drawn_and_it_says_so(document, row):
         "most frequent" in word
         for word in picture_texts(draw_bars(document, title_of(document, folders=False), Paper()))
     )
+
+
+# --- the report ------------------------------------------------------------------------------------------
+
+
+TREEBANK = {"path": "/of/me/a.conllu", "sentences": 40}
+
+
+def document(test=None, **more):
+    return {"model": {"name": "minilm"}, "partial": False, "treebank": TREEBANK, "test": test, **more}
+
+
+def row(relation="det", accuracy=0.5, verdict="unclear"):
+    return {
+        "relation": relation,
+        "layer": 3,
+        "head": 11,
+        "direction": "head->child",
+        "accuracy": accuracy,
+        "offset": -2,
+        "offset_accuracy": accuracy,
+        "count": 8,
+        "interval": {"low": None, "high": None} if accuracy is None else {"low": 0.125, "high": 1.0},
+        "verdict": verdict,
+    }
+
+
+def printed(rows, width=200, colours=None):
+    console = Console(width=width, markup=False, force_terminal=True, color_system=colours)
+    with console.capture() as captured:
+        canvas = Canvas(width, colours is not None, unicode=True)
+        console.print(table_of(_relation_table({"relations": rows}), canvas))
+    return captured.get()
+
+
+def test_relations_are_text_and_no_markup_and_command_nothing():
+    said = printed([row("[bold]"), row("\x1b[31mobj")])
+    assert "[bold]" in said and "\x1b" not in said
+
+
+def test_a_relation_that_the_test_has_not_has_no_accuracy():
+    assert printed([row(accuracy=None, verdict="too few")]).split()[-9:] == [
+        *("3.11", "head->child", "-", "-", "-2", "-", "8", "too", "few")
+    ]
+    assert percent(None) == "-" and percent(2 / 3) == "66.7%" and percent(1) == "100.0%"
+
+
+def test_the_legend_says_of_how_many_the_best_is():
+    assert "luck, among 144 candidates" in " ".join(explain_verdicts({"candidates": 144}))
+    assert "candidates" not in " ".join(explain_verdicts({"candidates": 1}))
+
+
+def test_the_title_names_both_treebanks_with_their_folders_or_not():
+    assert title_of(document()) == ["minilm", "heads chosen on 40 sentences of /of/me/a.conllu"]
+    both = document(test={"path": "b.conllu", "sentences": 1})
+    assert title_of(both)[-1] == "measured on 1 sentence of b.conllu"
+    assert title_of(both, folders=False)[1] == "heads chosen on 40 sentences of a.conllu"
+    assert title_of({**both, "partial": True})[-1] == "PARTIAL"
+    assert title_of({**both, "kind": "decoder"})[1] == "decoder attention"

@@ -1,16 +1,19 @@
-"""Saved sums of a shard of a treebank: complete, and nothing that no sentences have is accepted."""
+"""A treebank is counted: the order of its sentences, and saved sums of a shard."""
 
 import json
 import pickle
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
+from corpora import sentences
 from hypothesis import given
 from hypothesis import strategies as st
 from treebanks import CAT, corpora, plain, tally_of
 
 from attncli.corpus.treebank import TreebankFormat
-from attncli.features.probe.counting import CountedTrees
+from attncli.features.probe.counting import CountedTrees, _read
 from attncli.models.opening import Opening
 
 TREES = CountedTrees(Opening("of nothing"), {"model": "0"}, TreebankFormat(), None, layers=2, heads=3, threads=1)
@@ -69,3 +72,28 @@ def test_work_is_small_and_what_is_asked_for_otherwise_is_another(minilm):
     assert len({one.digest for one in [work, *others]}) == 3
     assert work.at({"threads": 7}, 0).fixed == {"threads": 7} and work.at(None, 9) == work
     assert work.on("cuda").opening.device == "cuda"
+
+
+# --- the order of sentences ------------------------------------------------------------------------------
+
+
+TREEBANK = str(Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu")
+
+
+@pytest.fixture(scope="module")
+def placed():
+    return [(TREEBANK, sentence) for sentence in sentences(TREEBANK)]
+
+
+@pytest.fixture(scope="module")
+def each():
+    with ThreadPoolExecutor(2) as threads:
+        yield threads
+
+
+def test_sentences_come_in_an_order_of_chance_that_is_always_the_same(minilm, placed, each):
+    texts, again = ([sentence.text for _, _, sentence in _read(minilm, placed, None, each)] for _ in range(2))
+    given = [sentence.text for _, sentence in placed]
+    assert texts == again != given and sorted(texts) == sorted(given)
+    lengths = [len(record.tokens) for record, _, _ in _read(minilm, placed, None, each)]
+    assert min(lengths[:10]) < np.median(lengths) < max(lengths[:10])

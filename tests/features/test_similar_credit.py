@@ -10,7 +10,6 @@ from attncli import RequestError
 from attncli.effects.change import Unchanged
 from attncli.features.similar.credit import (
     _embed,
-    _pooled_part,
     _slopes,
     has_bias,
     in_float64,
@@ -21,7 +20,6 @@ from attncli.features.similar.credit import (
     rule,
 )
 from attncli.models.loading import load_model
-from attncli.models.output import POOLINGS
 from attncli.models.walk import walk
 
 POOLED = ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
@@ -94,20 +92,6 @@ def embedding_without_dense(model):
     output = in_float64(model.outputs()["embedding"])
     output.network = torch.nn.Sequential()
     return output
-
-
-@pytest.mark.parametrize("name", POOLINGS)
-def test_poolings_by_hand(name):
-    vectors = torch.tensor([[1.0, -2.0], [3.0, 5.0], [3.0, 1.0], [2.0, 5.0]], dtype=torch.float64)
-    by_hand = {
-        "cls": [[1, -2], [0, 0], [0, 0], [0, 0]],
-        "max": [[0, 0], [3, 5], [0, 0], [0, 0]],  # of equal ones the first
-        "mean": [[0.25, -0.5], [0.75, 1.25], [0.75, 0.25], [0.5, 1.25]],
-        "mean_sqrt_len_tokens": [[0.5, -1], [1.5, 2.5], [1.5, 0.5], [1, 2.5]],
-        "weightedmean": [[0.1, -0.2], [0.6, 1], [0.9, 0.3], [0.8, 2]],
-        "lasttoken": [[0, 0], [0, 0], [0, 0], [2, 5]],
-    }
-    torch.testing.assert_close(_pooled_part(name, vectors), torch.tensor(by_hand[name], dtype=torch.float64))
 
 
 # --- input tokens -----------------------------------------------------------------------------------------

@@ -129,22 +129,6 @@ def test_an_interruption_before_anything_was_counted_prints_nothing(attncli, cor
         assert attncli("stats", corpus) == (130, "", "")
 
 
-@pytest.mark.slow
-def test_resumed_figures_are_those_of_an_uninterrupted_run(attncli, corpus, tmp_path):
-    asked = ["stats", "--json", "--shard-mb", "0.0001", corpus]
-    expected = attncli(*asked).out
-    with interrupted(1):
-        assert attncli(*asked, "--state", tmp_path / "state").code == 130
-    assert attncli(*asked, "--state", tmp_path / "state").out == expected
-    assert attncli(*asked, "--resume", tmp_path / "state").out == expected  # what it was called
-
-
-@pytest.mark.slow
-def test_workers_print_the_same_bytes(attncli, corpus, tmp_path):
-    asked = ["stats", "--json", "--shard-mb", "0.0001", corpus]
-    assert attncli(*asked, "--workers", "2").out == attncli(*asked).out
-
-
 def test_many_kinds_of_files(attncli, corpus, tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet

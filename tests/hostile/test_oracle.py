@@ -12,8 +12,6 @@ from hostile.oracle import wrong
 from hostile.place import Place
 from hostile.running import Runner, forked
 
-from attncli.base.files import PREFIX
-
 pytestmark = pytest.mark.slow  # of the oracle, not of the program
 DONE = Case("files", ("run", "--json"))
 
@@ -117,28 +115,3 @@ def test_files_left_behind_are_told_and_cleared(runner, monkeypatch):
             assert wrong(case, runner.run(case)) == f"leaves {name} behind"
         assert (runner.folder / "one.txt").read_text() == "one\n"
         assert sorted(path.name for path in runner.folder.iterdir()) == ["one.txt", "tmp"]
-
-
-def test_what_a_killed_process_left_may_be_cleared_and_nothing_else(runner, monkeypatch):
-    case = Case("files", ("run", "-o", "a.npz"))
-    for name, why in (
-        (f"{PREFIX}0", None),
-        ("one.txt", "leaves one.txt behind"),
-        (".attncli-x", "leaves .attncli-x behind"),
-    ):
-
-        def program(*_, name=name):
-            os.chdir(runner.folder)
-            Path(name).unlink()
-            os._exit(0)
-
-        monkeypatch.setattr("hostile.running.program", program)
-        with runner.prepared(case):
-            (runner.folder / name).write_bytes(b"left")
-            assert wrong(case, runner.run(case)) == why
-
-
-def test_a_case_is_saved_and_read_again(tmp_path):
-    case = Case("files", ("run", "\udcff"), {"a": b"\xff\x00", "b": b"text"}, stdin=b"x", same_as=("a",), note="n")
-    case.save(tmp_path / "case.json")
-    assert Case.load(tmp_path / "case.json", lambda name: b"") == case

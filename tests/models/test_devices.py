@@ -1,13 +1,18 @@
-"""Devices and dtypes of a model, and sizes that are too large for one."""
+"""Devices and dtypes of a model, sizes that are too large for one, and memory for maps that is used again."""
+
+import gc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 from checkpoints import make_checkpoint, make_config, make_network
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from vectors import OTHER, TEXT, vectors_make_the_maps
 
 from attncli import RequestError, load_model
-from attncli.models.devices import pick_device
+from attncli.models.devices import LARGE, Storage, pick_device
 
 
 @pytest.mark.parametrize(("dtype", "near"), [("float64", 1e-5), ("float16", 0.02), ("bfloat16", 0.15)])
@@ -85,3 +90,49 @@ def test_a_key_too_large_for_the_dtype_is_said_where_the_mask_hides_it(tmp_path)
     with pytest.raises(RequestError, match=r"layer 0, head 2 .*queries or keys too large for float32.*--dtype"):
         model.attend("the cat", layers=0, pad_to=9, vectors="all")
     assert model.attend("the cat", layers=0, pad_to=9, vectors="0.1,0.3").vectors.heads == [(0, 1), (0, 3)]
+
+
+# --- memory for maps -------------------------------------------------------------------------------------
+
+
+LIKE = torch.empty(0)
+ENOUGH = LARGE // 4  # float32 numbers
+
+
+def test_it_is_used_again_when_the_last_view_is_gone():
+    pool = Storage()
+    first = pool.empty((2, ENOUGH), LIKE)
+    where = first.data_ptr()
+    part = first[1, 7:9].numpy()[:1]
+    del first
+    gc.collect()
+    assert not pool.waiting
+    assert pool.empty((2, ENOUGH), LIKE).data_ptr() != where
+    del part
+    gc.collect()
+    assert pool.empty((ENOUGH, 2), LIKE).data_ptr() == where
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 5)), max_size=25))
+def test_no_two_have_the_same(turns):
+    """Some come, some go: each holds what was written there."""
+    pool = Storage()
+    held: list[tuple[int, np.ndarray]] = []
+    for number, (parts, gone) in enumerate(turns):
+        if gone < len(held):
+            held.pop(gone)
+        held.append((number, pool.empty((parts, ENOUGH), LIKE).fill_(number).numpy()[-1:, ::512]))
+        assert all((array == value).all() for value, array in held)
+
+
+def test_threads_do_not_share_one():
+    pool = Storage()
+
+    def one(number: int) -> bool:
+        made = pool.empty((ENOUGH,), LIKE).fill_(number)
+        return bool((made == number).all())
+
+    with ThreadPoolExecutor(4) as workers:
+        assert all(workers.map(one, range(100)))
+    assert 1 <= len(pool.waiting) <= 4

@@ -16,8 +16,7 @@ from attncli.attention import MASKS, self_mask
 from attncli.attention.masks import no_future
 from attncli.models import instant
 from attncli.models.config import ModelConfig
-from attncli.models.model import layer_masks
-from attncli.models.rows import arrange, of_layers
+from attncli.models.rows import arrange
 from attncli.models.taps import Maps, QueriesAndKeys
 from attncli.models.walk import walk
 from attncli.models.weights import Checkpoint, StateDict, check_shapes
@@ -86,20 +85,6 @@ def test_weights_states_and_vectors_are_those_in_torch(family, data):
     for ones, others in zip(found, expected, strict=True):
         for one, other in zip(ones, others, strict=True):
             np.testing.assert_allclose(one, other.numpy(), rtol=0, atol=NEAR * max(1, float(other.abs().max())))
-
-
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("reach", [None, 2])
-def test_masks_are_those_of_attention(mask, reach):
-    config = ModelConfig.from_dict(make_config("modernbert").to_dict())
-    config = config.__class__(**{**vars(config), "reach": (reach, None, 5, reach)})
-    real = np.array([[True] * 7, [True, False] * 3 + [True]])
-    for some in (real, real[:1]):
-        rows = arrange([made_up(range(7), one) for one in some.tolist()], config, lambda _: [], np.asarray, True)
-        ours = of_layers(instant.layer_masks(some, config, mask), rows.runs[0])
-        theirs = of_layers(layer_masks(torch.tensor(some), config, mask), rows.runs[0])
-        assert (ours == theirs).all()
-    assert instant.HIDES_PADDING.keys() == instant.HIDES_FUTURE.keys() == MASKS.keys()  # others wake torch
 
 
 # --- functions ------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Our networks against transformers (eager), on small random ones of every family."""
+"""Our networks against transformers (eager), on small random ones of every family; our linear layer against torch's."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from checkpoints import EACH, EVERY, OWN, TURNED, every_with, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 from walks import CPU, Walked, made_up, network_of, walked
 
 from attncli.models import families
-from attncli.models.network import Network
+from attncli.models.network import Linear, Network
 from attncli.models.transformers_peer import Reference
 
 MASKS = ("none", "padding", "causal")
@@ -134,3 +135,57 @@ def test_half_precision_stays_near(family, dtype):
     their_error = (torch.cat(theirs.weights, dim=2).double() - exact).abs().mean()
     assert ours.weights[0].dtype == dtype
     assert 0 < our_error < 2 * their_error < 0.01
+
+
+# --- the linear layer ------------------------------------------------------------------------------------
+
+
+ACTIVATIONS = {
+    "none": nn.Identity(),
+    "gelu": nn.GELU(),
+    "gelu_new": nn.GELU(approximate="tanh"),
+    "gelu_pytorch_tanh": nn.GELU(approximate="tanh"),
+    "relu": nn.ReLU(),
+    "silu": nn.SiLU(),
+    "swish": nn.SiLU(),
+}
+sizes = st.integers(1, 70)
+
+
+def filled(module, dtype=torch.float32):
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_()
+    return module.to(dtype)
+
+
+@given(
+    leading=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    inputs=sizes,
+    outputs=sizes,
+    bias=st.booleans(),
+    activation=st.sampled_from(list(ACTIVATIONS)),
+    seed=st.integers(0, 2**32),
+)
+def test_it_is_torchs_in_every_mode(leading, inputs, outputs, bias, activation, seed):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        linear = filled(Linear(inputs, outputs, bias=bias, activation=activation))
+        x = torch.randn(*leading, inputs)
+    product = F.linear(x.double(), linear.weight.double(), None if linear.bias is None else linear.bias.double())
+    exact = ACTIVATIONS[activation](product)
+    with torch.inference_mode():
+        by_onednn = linear(x)
+        linear.pack()
+        by_packed = linear(x)
+    for found in (by_onednn, by_packed, linear(x)):
+        assert found.shape == (*leading, outputs)
+        torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_other_dtypes_take_torchs_path(dtype):
+    torch.manual_seed(0)
+    linear, x = filled(Linear(9, 5), dtype), torch.randn(2, 9, dtype=dtype)
+    with torch.inference_mode():
+        assert torch.equal(linear(x), F.linear(x, linear.weight, linear.bias))

@@ -1,17 +1,25 @@
-"""An engine is opened again, in another process, as it was."""
+"""Which engine a model gets, opened again as it was; and what is said of a model by its short name."""
 
 import pickle
 import subprocess
 import sys
+import warnings
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from foreign_checkpoints import TEXT
+import torch
+import transformers
+from checkpoints import DECODERS, EVERY, edit_config, make_checkpoint, vocabulary, write_tokenizer
+from foreign_checkpoints import ENCODER_DECODERS, TEXT
 
-from attncli import Engine, load_model
+from attncli import Engine, Notice, RequestError, load_model
+from attncli.models.aliases import ALIASES, find_alias
 from attncli.models.opening import Opening
+from attncli.models.transformers_peer import reference_config
+
+# --- opened again ----------------------------------------------------------------------------------------
 
 
 def reopened(engine: Engine) -> Engine:
@@ -67,3 +75,87 @@ def test_what_is_wrong_with_a_name_is_said_without_torch():
     )
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert "did you mean minilm" in said and said.endswith(" False\n")
+
+
+# --- by request and configuration ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["opt", "gpt_oss", *ENCODER_DECODERS])
+def test_what_attncli_has_no_encoder_for_is_run_by_transformers_without_a_word(foreign, family):
+    path = str(foreign(family).place.path)
+    with warnings.catch_warnings(record=True) as told:  # Marian's tokenizer warns of its own
+        warnings.simplefilter("always")
+        model = load_model(path, "cpu")
+    assert not [one for one in told if one.category is Notice]
+    assert isinstance(model, Engine) and (model.name, model.sha256) == ("transformers", foreign(family).sha256)
+    assert np.array_equal(model.attend(TEXT).weights, foreign(family).attend(TEXT).weights)
+
+
+@pytest.mark.parametrize("family", EVERY)
+def test_what_attncli_has_an_encoder_for_it_runs_without_a_word(tiny, family):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for engine in ("auto", "attncli"):
+            assert load_model(str(tiny(family)), "cpu", engine=engine).name == "attncli"
+        asked = load_model(str(tiny(family)), "cpu", engine="transformers")
+    assert asked.name == "transformers" and asked.parts == ("decoder" if family in DECODERS else "encoder",)
+
+
+def test_a_bert_that_is_a_decoder_is_run_by_transformers(tmp_path):
+    make_checkpoint(tmp_path, "bert")
+    edit_config(tmp_path, is_decoder=True)
+    assert load_model(str(tmp_path), "cpu").parts == ("decoder",)
+    with pytest.raises(RequestError, match="is_decoder is set"):
+        load_model(str(tmp_path), "cpu", engine="attncli")
+
+
+def test_half_of_convberts_heads_are_a_convolution_and_it_is_run_by_transformers(tmp_path):
+    """Load a model with a part beside the attention that our layers have no place for."""
+    config = transformers.ConvBertConfig(
+        vocab_size=len(vocabulary()), hidden_size=32, embedding_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, max_position_embeddings=40, pad_token_id=0,
+    )  # fmt: skip
+    transformers.ConvBertModel(config).save_pretrained(tmp_path)
+    write_tokenizer(tmp_path, "bert", 0)
+    with pytest.warns(Notice, match=rf"^the network of {tmp_path} in .* shows its maps and nothing else$") as told:
+        model = load_model(str(tmp_path), "cpu")
+    assert len([one for one in told if one.category is Notice]) == 1
+    assert model.name == "transformers" and model.attend("the cat").weights.shape == (2, 2, 4, 4)
+    with pytest.raises(RequestError, match=r"'convbert' is not supported .* omit --engine attncli"):
+        load_model(str(tmp_path), "cpu", engine="attncli")
+
+
+# --- short names -----------------------------------------------------------------------------------------
+
+
+# Millions of parameters, as papers and model cards give them: every number of an architecture is in them.
+PUBLISHED = {
+    "minilm": 22.7, "minilm-l12": 33.4, "bert-base": 110, "bert-large": 335, "bge-small": 33.4, "bge-base": 109,
+    "bge-large": 335, "e5-small": 33.4, "e5-base": 109, "e5-large": 335, "multilingual-e5-small": 118,
+    "gte-small": 33.4, "gte-base": 109, "gte-large": 335, "distilbert": 66, "electra-small": 13.5,
+    "roberta-base": 125, "roberta-large": 355, "distilroberta": 82, "xlm-roberta-base": 278, "multilingual-e5": 278,
+    "multilingual-e5-large": 560, "bge-m3": 568, "modernbert": 149, "modernbert-large": 395, "gte-modernbert": 149,
+    "granite-r2": 149, "ettin": 150, "ettin-17m": 17, "ettin-32m": 32, "ettin-68m": 68, "ettin-400m": 395,
+    "ettin-1b": 1028, "mmbert": 307, "mmbert-small": 140, "mpnet": 109, "deberta-v3": 184, "deberta-v3-xsmall": 70.7,
+    "xlm-roberta-xl": 3500, "xlm-roberta-xxl": 10700, "ernie-3": 118, "deberta-v3-small": 141, "deberta-v3-large": 434,
+    "eurobert": 212, "eurobert-610m": 608, "eurobert-2.1b": 2107, "albert-base": 11.8, "albert-large": 17.9,
+    "albert-xlarge": 58.9, "albert-xxlarge": 223, "albert-small": 11.7, "deberta-base": 139, "deberta-large": 405,
+    "deberta-xlarge": 757, "nomic-embed": 137, "nomic-embed-v1": 137, "coderank": 137, "arctic-embed-m-long": 137,
+    "gte-base-v1.5": 137, "gte-large-v1.5": 434, "gte-multilingual": 305, "jina-v3": 559,  # 572 with its adapters
+    "smollm2": 134.5,
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alias", PUBLISHED)
+def test_an_architecture_has_as_many_parameters_as_its_authors_say(alias):
+    config = reference_config(ALIASES[alias].config)
+    with torch.device("meta"):
+        network = transformers.AutoModel.from_config(config)
+    assert sum(one.numel() for one in network.parameters()) / 1e6 == pytest.approx(PUBLISHED[alias], rel=0.015)
+
+
+def test_no_two_names_mean_the_same_repository():
+    names = [name for alias, entry in ALIASES.items() for name in {alias, entry.repo, entry.repo.partition("/")[2]}]
+    assert len(names) == len(set(names))
+    assert all(find_alias(entry.repo)[0] == alias for alias, entry in ALIASES.items())

@@ -12,7 +12,6 @@ from foreign_checkpoints import (
     ANSWER,
     DECODERS,
     ENCODER_DECODERS,
-    NETWORKS,
     TEXT,
     WINDOW,
     WORDPIECE,
@@ -30,10 +29,11 @@ from attncli.models.transformers_engine import LONGEST_ANSWER
 class Theirs:
     """transformers' own class with its tokenizer, used as its documentation says."""
 
-    def __init__(self, model, family=None):
+    def __init__(self, model):
         path = model.place.path
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-        kind = getattr(transformers, NETWORKS[family or model.network.config.model_type])
+        [name] = transformers.AutoConfig.from_pretrained(path).architectures
+        kind = getattr(transformers, name)
         self.network = kind.from_pretrained(path, attn_implementation="eager")
         self.batch = self.tokenizer(TEXT, return_tensors="pt")
         self.ids = self.batch.input_ids[0].tolist()
@@ -99,7 +99,7 @@ def test_without_a_target_the_decoder_reads_its_own_greedy_output(foreign, famil
 def test_a_network_is_told_of_segments_only_if_it_takes_them(foreign, family):
     """Their tokenizer gives token types; T5 and BART have none, and two BERTs have: their own encoder's."""
     model = foreign(family)
-    theirs = Theirs(model, family)
+    theirs = Theirs(model)
     assert "token_type_ids" in theirs.batch
     if family != "encoder-decoder":
         del theirs.batch["token_type_ids"]

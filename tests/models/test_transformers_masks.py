@@ -1,15 +1,27 @@
-"""Models from elsewhere some of whose layers see a window only: every layer's mask is what transformers hides there."""
+"""Inside transformers' networks: masks of every layer, norms beside hooks, and no map that is not asked for."""
+
+import json
 
 import numpy as np
 import pytest
 import torch
 import transformers
-from foreign_checkpoints import LAYERED, NETWORKS, TEXT, WINDOW
+from by_hand import ByHand
+from foreign_checkpoints import LAYERED, MADE, TEXT, WINDOW, make_foreign
 from foreign_models import attend
 from nearness import same_weights
+from small_networks import make_small
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from attncli import load_record
+from attncli import RequestError, load_model, load_record
 from attncli.models.transformers_place import masks_of
+from attncli.record import Request
+from attncli.record.grouping import merge_words
+from attncli.record.selection import Grouping
+
+# --- masks -----------------------------------------------------------------------------------------------
+
 
 LOCAL = {"gemma2": [True, False, True], "gpt_neo": [True, True, False], "modernbert": [False, True, True, False]}
 
@@ -37,7 +49,7 @@ def test_its_maps_are_those_of_transformers(foreign, family):
     model = foreign(family)
     path = model.place.path
     batch = transformers.AutoTokenizer.from_pretrained(path)(TEXT, return_tensors="pt")
-    network = getattr(transformers, NETWORKS[family]).from_pretrained(path, attn_implementation="eager")
+    network = getattr(transformers, MADE[family][0]).from_pretrained(path, attn_implementation="eager")
     with torch.inference_mode():
         theirs = network(**batch, output_attentions=True).attentions
     assert same_weights(attend(model).weights, torch.cat(theirs))
@@ -68,3 +80,101 @@ def test_a_weight_that_is_rounded_to_nothing_is_not_hidden():
     assert [mask.tolist() for mask in masks_of([sure, unsure], ["a", "a"])] == [causal, causal]
     apart = masks_of([sure, unsure, sure], ["a", "b", "a"])
     assert [mask.tolist() for mask in apart] == [np.eye(2, dtype=bool).tolist(), causal, np.eye(2, dtype=bool).tolist()]
+
+
+# --- memory ----------------------------------------------------------------------------------------------
+
+
+LENGTH = 512
+
+
+class Watch(TorchDispatchMode):
+    """Keeps the sizes, in bytes, and the shapes of all tensors that are made."""
+
+    def __init__(self):
+        super().__init__()
+        self.sizes, self.shapes = [], []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for part in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(part, Tensor):
+                self.sizes.append(part.untyped_storage().nbytes())
+                self.shapes.append(tuple(part.shape))
+        return result
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    """Three layers of four heads over two key heads, with room for LENGTH tokens."""
+    directory = make_foreign(tmp_path_factory.mktemp("long") / "llama", "llama")
+    path = directory / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"max_position_embeddings": LENGTH}))
+    return load_model(str(directory), device="cpu", engine="transformers")
+
+
+def watched(model, predict):
+    tokens = model.tokenizer.encode("the cat sat on the mat " * LENGTH).take(range(LENGTH))
+    watch = Watch()
+    with watch:
+        [record] = model.attend_tokens([tokens], Request("1", "2", predict=predict))
+    return record, watch
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("predict", [True, False])
+def test_one_head_of_a_decoder_allocates_one_heads_maps(llama, predict):
+    """Predict, so that the walk goes on to the last layer; the logits are those of the last token."""
+    record, watch = watched(llama, predict)
+    one_map = 4 * LENGTH**2
+    assert record.weights.nbytes == one_map and (record.prediction is not None) == predict
+    assert one_map <= max(watch.sizes) < 2 * one_map
+    assert (LENGTH, len(llama.network.lm_head.weight)) not in {shape[-2:] for shape in watch.shapes}
+
+
+# --- norms -----------------------------------------------------------------------------------------------
+
+
+SENTENCE, TARGET = "the cat sat", "a cat on a mat"
+QUICK = [("gpt2", "decoder"), ("llama", "decoder"), ("t5", "cross")]
+SLOW = [
+    *((name, "decoder") for name in ("gemma3", "gemma2", "gpt_oss", "opt")),
+    ("esm", "encoder"),
+    ("t5", "encoder"),
+    ("t5", "decoder"),
+    *(("bart", part) for part in ("encoder", "decoder", "cross")),
+]
+
+
+@pytest.mark.parametrize(("name", "part"), [*QUICK, *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW)])
+def test_norms_are_those_of_what_a_token_brings(tmp_path, name, part):
+    """Compare all heads, some in another order, and norms between words."""
+    model = load_model(str(make_small(tmp_path, name)), device="cpu", engine="transformers")
+    theirs = ByHand(model.place.path, part, torch.float32)
+    ids, fed = theirs.tokenizer(SENTENCE).input_ids, None
+    asked = {"which": part} if theirs.paired else {}
+    if theirs.paired:
+        goal = theirs.tokenizer(text_target=TARGET).input_ids
+        fed = [theirs.network.config.decoder_start_token_id, *goal[:-1]]
+        asked["target"] = None if part == "encoder" else TARGET
+    expected = theirs.norms(ids, fed).numpy()
+    record = model.attend(SENTENCE, measure="norm", **asked)
+    assert record.measure == "norm"
+    np.testing.assert_allclose(record.weights, expected, atol=1e-5 * expected.max())
+    some = model.attend(SENTENCE, layers=[1, 0], heads=[1, 0], measure="norm", **asked)
+    np.testing.assert_allclose(some.weights, expected[[1, 0]][:, [1, 0]], atol=1e-5 * expected.max())
+    request = Request(measure="norm", grouping=Grouping(words=True), **asked)
+    [words] = model.attend_tokens([model.tokenizer.encode(SENTENCE)], request)
+    np.testing.assert_allclose(words.weights, merge_words(record).weights, atol=1e-5 * expected.max())
+    plain = model.attend(SENTENCE, **asked)
+    assert np.abs(record.weights - plain.weights).max() > 0.1
+
+
+def test_norms_of_gated_attention_are_refused_in_one_line(tmp_path):
+    """Qwen3-Next multiplies what heads give with a gate before the output projection."""
+    model = load_model(str(make_small(tmp_path, "qwen3_next")), device="cpu", engine="transformers")
+    assert model.can_be_tapped
+    with pytest.raises(RequestError, match="norms need the output projection") as refused:
+        model.attend(SENTENCE, measure="norm")
+    assert "\n" not in str(refused.value)
+    assert model.attend(SENTENCE, layers=-1).weights.sum(axis=-1) == pytest.approx(1, abs=1e-5)

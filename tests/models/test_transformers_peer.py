@@ -8,21 +8,16 @@ from pathlib import Path
 import pytest
 import sentencepiece
 import torch
-from checkpoints import EVERY, make_checkpoint
+from checkpoints import EVERY, load_both, make_checkpoint
 from transformers import AutoModel, AutoTokenizer, BertModel, DebertaV2Config
 
-from attncli import RequestError, load_model
+from attncli import RequestError
 from attncli.attention import window_mask
 from attncli.models import transformers_peer
 from attncli.models.transformers_peer import PARTLY_SINGLE, load_reference
 
 CPU = torch.device("cpu")
 TEXT = "the cat sat on a mat"
-
-
-def load_both(directory, dtype="float64"):
-    model = load_model(str(directory), device="cpu", dtype=dtype)
-    return model, load_reference(directory, CPU, model.dtype)
 
 
 def test_it_is_what_transformers_makes_of_a_padded_pair_by_itself(minilm):

@@ -259,15 +259,3 @@ def test_several_texts_give_what_each_gives_alone(small, name, part, mask):
         vectors = of_part.last_hidden(ready, mask)
         for one, made in zip(ready, vectors, strict=True):
             assert same_vectors(made, of_part.last_hidden([one], mask)[0], 6)
-
-
-@pytest.mark.parametrize(
-    "name", ["gpt2", "llama", *(pytest.param(one, marks=pytest.mark.slow) for one in DECODERS[2:])]
-)
-def test_padding_before_a_text_changes_nothing_in_it(small, name):
-    model = small(name)
-    tokens = model.tokenizer.encode(TEXTS[0])
-    plain, padded = model.attend(TEXTS[0]), model.attend(TEXTS[0], pad_to=len(tokens) + PADDED)
-    assert padded.tokens.padding == [True] * PADDED + [False] * len(tokens)
-    assert same_weights(padded.weights[..., PADDED:, PADDED:], plain.weights)
-    assert not padded.weights[..., :PADDED].any()

@@ -70,7 +70,7 @@ def projected(family: str) -> tuple[Network, dict[str, list[Tensor]]]:
 @settings(max_examples=10)
 def test_queries_and_keys_are_those_of_transformers(family, layers, heads, data):
     """Compare with the projections of transformers, in the last layer that runs and in those before, in the order
-    requested. (The families in APART rotate them or use them for positions: see `tests/checks/test_ways.py`.)
+    requested. (The families in APART rotate them or use them for positions: see `tests/features/compare/test_ways.py`.)
     """
     network, made = projected(family)
     pairs = [(layer, head) for layer in layers for head in heads]
@@ -82,20 +82,6 @@ def test_queries_and_keys_are_those_of_transformers(family, layers, heads, data)
             for place, (layer, head) in enumerate(asked):
                 expected = made[kind][layer][text, :, 8 * head : 8 * (head + 1)]
                 torch.testing.assert_close(ours[place], expected, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("layers", [[3], [0, 2], [0, 1, 2, 3]])
-@pytest.mark.parametrize("heads", [[1], [0, 1, 2, 3]])
-def test_keeping_queries_and_keys_takes_no_more_arithmetic(layers, heads):
-    """They are what was projected anyway."""
-    from torch.utils.flop_counter import FlopCounterMode
-
-    network, counts = tiny_network("bert"), []
-    for vectors in ([], [(layer, head) for layer in layers for head in heads]):
-        with FlopCounterMode(display=False) as counter:
-            walked(network, [made_up([2, 3, 4])], "none", layers, heads, vectors)
-        counts.append(counter.get_total_flops())
-    assert counts[0] == counts[1] > 0
 
 
 class Forbidden(torch.nn.Module):

@@ -6,11 +6,10 @@ import matplotlib
 import numpy as np
 import pytest
 from browsers import middle, without_isolates
-from page.test_browser_safety import HOSTILE, of_tokens
-from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
+from page.test_browser_safety import of_tokens
+from records import ablation_page, an_ablation, cut_edges, edges_page, page_of_two, record_of
 
 from attncli.analysis.difference import difference
-from attncli.features.diff import difference_report
 from attncli.record.display import SIGNED as CHANGES
 from attncli.report.page import page_of
 from attncli.report.parts import HeadGrid, Panel, in_cell
@@ -19,12 +18,6 @@ pytestmark = pytest.mark.slow
 
 MAPS = ["A", "B", "B − A"]
 LEAST = 0.1  # of the largest change, from which on a cell has a sign
-
-
-def page_of_two(found):
-    """Return the page of `attncli diff`."""
-    report = difference_report(found)
-    return page_of(report.title, report.parts)
 
 
 @pytest.fixture
@@ -108,16 +101,6 @@ def test_a_cell_of_the_difference_has_its_sign_for_whoever_sees_no_colours(compa
 
 def lines(page):
     return page.svg().iter("{http://www.w3.org/2000/svg}line")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_screen_shows_above_0_red_and_below_it_blue(compared, found, scheme):
-    page = compared(found, "#layer=0&head=0&cell=30", scheme=scheme)
-    pixels, change = page.pixels(), three(found, 0, 0)["B − A"]
-    for (name, query, key), cell in cells(page).items():
-        if name == "B − A" and abs(change[query, key]) > LEAST * np.abs(change).max():
-            red, _, blue = pixels[int(cell["y"]) + 4, int(cell["x"]) + 4]
-            assert (red > blue) == (change[query, key] > 0)
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -315,19 +298,6 @@ def test_effects_of_edges_stand_beside_their_weights(opened):
     page.press("ArrowRight", "s", "j")  # the first does nothing here
     assert page.hash == {"special": "no", "token": "1", "partner": "1"}
     assert {place[1:] for place in cells(page)} == {(0, 1), (0, 2), (1, 1), (1, 2)}
-
-
-def test_hostile_tokens_are_shown_as_text_and_nothing_runs(compared, random_maps):
-    length = len(HOSTILE)
-    first = of_tokens(record_of(random_maps(1, 2, length)), HOSTILE)
-    second = of_tokens(record_of(random_maps(1, 2, length)[:, ::-1]), HOSTILE[::-1])
-    page = compared(difference(first, second))
-    page.press("j", "l", "s", "n")
-    for x in range(100, 900, 150):
-        page.tab.mouse.move(x, 300)
-    assert page.tab.evaluate("window.hacked") is None
-    page.click("#values tbody tr:first-child button")
-    assert page.tab.locator("img, body script:not([type]), main b, iframe, [onmouseover], [onerror]").count() == 0
 
 
 def test_of_many_maps_the_largest_number_of_a_cell_says_where_it_is(opened):

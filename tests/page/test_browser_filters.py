@@ -179,16 +179,6 @@ def test_a_text_without_the_mask_that_is_shown_takes_its_own(opened, minilm):
     assert list(cells(page).values()) == pytest.approx(records[2].map(0, 1).ravel().tolist(), abs=2e-5)
 
 
-def test_a_long_text_scrolls_past_the_end_of_a_short_one(opened, random_maps):
-    made = record_of(random_maps(1, 2, 150))
-    pair = replace(made, tokens=replace(made.tokens, segments=[0] * 147 + [1] * 3))
-    page = opened(pair, "#segments=AB")
-    page.scroll(top=1500)
-    lines = page.marks("line")
-    assert {line["key"] for line in lines} == {147, 148, 149}
-    assert min(line["query"] for line in lines) > 60
-
-
 @pytest.mark.parametrize("view", ["heads", "model", "matrix", "neuron"])
 def test_where_the_filters_leave_nothing_the_picture_says_so(opened, record, view):
     tokens = replace(record.tokens, special=[*record.tokens.special[:6], True, True, True])

@@ -134,16 +134,6 @@ def test_heads_have_their_colours_in_the_order_they_were_chosen_in_and_dashes(op
     assert looks == {("3", HEAD_COLOURS[0], None), ("1", HEAD_COLOURS[1], "9 4")}
 
 
-@pytest.mark.parametrize("heads", ["1", "0,1,2,3"])
-def test_choosing_heads_moves_nothing(opened, record, heads):
-    page = opened(record, "#layer=0&heads=0&token=2")
-    before = [(text, x, y) for text, x, y in page.labels() if text in WORDS]
-    wide = page.tab.eval_on_selector("aside", "one => one.clientWidth")
-    page.go(f"#layer=0&heads={heads}&token=2")
-    assert [(text, x, y) for text, x, y in page.labels() if text in WORDS] == before
-    assert page.tab.eval_on_selector("aside", "one => [one.clientWidth, one.scrollWidth]") == [wide, wide]
-
-
 @pytest.mark.parametrize("view", ["heads", "matrix"])
 def test_a_line_stands_between_two_texts(opened, record, view):
     pair = replace(record, tokens=replace(record.tokens, segments=[0] * 5 + [1] * 4))

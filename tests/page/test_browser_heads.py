@@ -223,31 +223,3 @@ def test_beside_every_partner_is_a_strip_a_head_as_strong_as_its_line(opened, re
     assert all(opacity == pytest.approx(row[place] / full, abs=6e-4) for place, opacity in lines.items())
     assert max(lines.values()) == 1
     assert any(text.endswith(f"opaque: {as_shown(full)}, the largest") for text in page.texts())
-
-
-def test_strips_of_many_heads_lie_side_by_side(opened, random_maps):
-    page = opened(record_of(random_maps(1, 12, 7)), "#token=2", width=390)
-    one = sorted((mark["x"], mark["width"]) for (token, _), mark in strips(page).items() if token == 4)
-    assert len(one) == 12 and all(width >= 2 for _, width in one)
-    assert [x for x, _ in one[1:]] == pytest.approx([x + width for x, width in one[:-1]], abs=2e-3)
-    assert all(line["x2"] - line["x1"] >= 60 for line in page.marks("line"))
-
-
-def test_rows_letters_and_lines_grow_with_the_window_up_to_a_point(opened, record):
-    lines, rows, sizes = [], [], []
-    for width, height in ((1000, 280), (1000, 360), (1600, 1200)):
-        page = opened(record, "#layer=0", width=width, height=height)
-        labels = [y for text, _, y in page.labels() if text in record.tokens.text][:7]
-        rows.append(np.diff(labels).mean())
-        [line, *_] = page.marks("line")
-        lines.append(line["x2"] - line["x1"])
-        sizes.append(max(float(one.get("font-size")) for one in page.svg().iter("{http://www.w3.org/2000/svg}text")))
-    assert rows == sorted(rows) and rows[0] == pytest.approx(20) and rows[2] == 36 and sizes == [13, sizes[1], 18]
-    assert lines == sorted(lines) and lines[2] < 200  # as short as can be read, for seven tokens
-
-
-def test_a_long_text_has_rows_as_always_and_longer_lines(opened, random_maps):
-    page = opened(record_of(random_maps(1, 1, 100)), "#layer=0")
-    [line, *_] = page.marks("line")
-    assert 300 < line["x2"] - line["x1"] <= 460
-    assert page.tab.eval_on_selector("#chart", "chart => chart.scrollHeight") == 62 + 100 * 20 + 6

@@ -81,15 +81,6 @@ def test_what_is_written_of_a_weight_is_true_and_the_smallest_is_not_0(opened, r
     assert any(text.startswith("< ") for text in said) and "0" not in said
 
 
-def test_the_strongest_of_a_row_are_listed_in_their_order(opened, record, document):
-    page = opened(record, "#view=matrix", document=document)
-    for token in (0, 100, 511):
-        page.go(f"#view=matrix&layer=3&head=2&token={token}")
-        row = record.map(3, 2)[token]
-        listed = row[[place for _, place, _ in page.table()]]
-        assert listed == pytest.approx(np.sort(row)[:-11:-1], abs=1e-3)
-
-
 def test_labels_of_512_tokens_do_not_lie_on_each_other(opened, record, document):
     page = opened(record, "#view=matrix", document=document)
     labels = [(x, y) for text, x, y in page.labels() if text in record.tokens.text]
@@ -159,16 +150,6 @@ def test_reading_ahead_comes_to_an_end(opened, record, document):
         assert len(counts) < 60
         page.tab.wait_for_timeout(2000)
         counts.append(page.tab.evaluate("window.asked"))
-
-
-def test_neuron_shows_512_keys(opened, record, document):
-    page = opened(record, "#view=neuron&layer=5&head=11&token=400", document=document)
-    page.scroll(top=200 * 20)
-    query, key = record.vectors.of(5, 11)
-    bars = [bar for bar in page.marks("rect") if "score" in bar]
-    assert len(bars) > 20
-    for bar in bars:
-        assert bar["score"] == pytest.approx(float(key[int(bar["key"])] @ query[400]), abs=1e-2)
 
 
 def test_it_says_how_exact_the_weights_are(opened, record, document):

@@ -186,27 +186,6 @@ def test_a_cell_of_the_head_beside_is_pointed_at_and_held_as_in_matrix(opened, r
     assert page.hash["token"] == "2" and page.hash["detail"] == "yes"
 
 
-def test_what_the_mask_hides_is_hatched_in_thumbnails_and_beside_them(opened, random_maps):
-    seen = np.tri(6, dtype=bool)
-    weights = random_maps(1, 2, 6) * seen
-    page = opened(record_of(weights / weights.sum(axis=-1, keepdims=True), seen, "causal"), "#view=model&detail=yes")
-    pixels = page.pixels()
-    for left, top, side in [
-        *((thumb["x"], thumb["y"], thumb["width"]) for thumb in thumbs(page).values()),
-        (lambda cell: (cell["x"], cell["y"], 6 * cell["width"]))(cells(page)[0, 0]),
-    ]:
-        for query, key in np.argwhere(~seen):
-            cell = side / 6
-            x, y = int(left + key * cell + cell / 4), int(top + query * cell + cell / 4)
-            part = pixels[y : y + int(cell / 2), x : x + int(cell / 2)].reshape(-1, 3)
-            assert (
-                len(np.unique(part, axis=0)) > 1 and np.ptp(part, axis=1).max() < 24
-            )  # strokes, of no weight's colour
-    assert {(one["query"], one["key"]) for one in page.marks("rect") if one.get("hidden") == "true"} == {
-        (query, key) for query, key in np.argwhere(~seen).tolist()
-    }
-
-
 @pytest.mark.parametrize("view", ["model", "matrix"])
 def test_the_bar_says_what_colours_stand_for_and_c_goes_to_the_next_scale(opened, record, view, as_shown):
     page = opened(record, f"#view={view}&layer=1&head=3")

@@ -64,29 +64,6 @@ def test_what_has_no_room_stands_in_the_menu_and_works_there(opened, records):
     assert "token" not in page.hash
 
 
-def test_controls_come_back_in_their_order_when_the_window_grows(opened, records):
-    order = "[...document.querySelectorAll('#bar > *')].map(one => one.id || one.textContent.trim())"
-    page = opened(records, width=1600)
-    wide = page.tab.evaluate(order)
-    for width in (390, 1600):
-        page.tab.set_viewport_size({"width": width, "height": 800})
-        page.settle()
-    assert page.tab.evaluate(order) == wide
-
-
-def test_a_threshold_can_be_dragged_in_the_menu(opened, records):
-    page = opened(records, width=390)
-    page.click("#more")
-    box = page.tab.locator("#threshold").bounding_box()
-    page.tab.mouse.move(box["x"] + 4, box["y"] + box["height"] / 2)
-    page.tab.mouse.down()
-    page.tab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=5)
-    page.tab.mouse.up()
-    page.settle()
-    assert float(page.tab.input_value("#threshold")) == pytest.approx(50, abs=10)
-    assert 0 < float(page.hash["threshold"]) < 1
-
-
 def test_the_control_that_has_the_focus_keeps_it(opened, records):
     page = opened(records, width=1600)
     page.tab.focus("[data-mask=causal]")
@@ -133,19 +110,6 @@ def test_what_is_chosen_is_filled_and_what_has_the_focus_has_a_ring(opened, reco
     plain, focused, chosen = (page.tab.evaluate(look, f"[data-view={view}]") for view in ("neuron", "model", "matrix"))
     assert plain[1] == chosen[1] == "none" and focused[1] == "solid"
     assert plain[0] == focused[0] != chosen[0]
-
-
-def test_the_head_that_is_marked_in_model_is_not_framed_as_the_one_that_is_pointed_at(opened, record):
-    page = opened(record, "#view=model&layer=1&head=2")
-    page.point(5, 300)
-    boxes = {(box["layer"], box["head"]): box for box in page.marks("rect") if "kind" in box}
-    frame = lambda box: page.pixels()[int(box["y"]), int(box["x"] + box["width"] / 2)].tolist()  # noqa: E731
-    marked, other = boxes[1, 2], boxes[2, 5]
-    page.point(other["x"] + 9, other["y"] + 9)
-    colours = page.tab.evaluate(
-        "['--accent', '--ink'].map(name => getComputedStyle(document.documentElement).getPropertyValue(name))"
-    )
-    assert ["#{:02x}{:02x}{:02x}".format(*frame(box)) for box in (marked, other)] == colours
 
 
 # --- fingers ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The page as one file, and in a notebook's frame."""
+"""The page as one file and in a notebook's frame, its modules as one script, and colours that can be read."""
 
 import html
 import json
@@ -8,14 +8,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from contrast import channels, contrast, mixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from packed import page_data
-from records import attention_records, record_of
+from records import (
+    ablation_page,
+    an_ablation,
+    attention_records,
+    cut_edges,
+    edges_page,
+    page_of_two,
+    record_of,
+)
 
+from attncli.analysis.difference import difference
 from attncli.base.errors import RequestError
 from attncli.page import Start, page, save_page
-from attncli.page.document import as_json, frame
+from attncli.page.document import FOLDER, LIVE_MAIN, MAIN, as_json, frame, script
+from attncli.record.display import HEAD_COLOURS
+from attncli.report import page as panels
 
 LONG = Path(__file__).parents[2] / "sample_inputs" / "long.txt"
 
@@ -54,12 +66,17 @@ def test_whatever_the_tokens_are_the_page_has_the_elements_that_it_always_has(to
     assert found[0] == found[1]
 
 
-def test_a_page_is_whole_and_has_nothing_to_ask_for(record):
-    document = page(record)
+@pytest.mark.parametrize("kind", ["one", "two", "ablation", "edges"])
+def test_a_page_is_whole_and_has_nothing_to_ask_for(record, kind):
+    document = {
+        "one": lambda: page(record),
+        "two": lambda: page_of_two(difference(record, replace(record, weights=record.weights[..., ::-1]))),
+        "ablation": lambda: ablation_page(an_ablation()),
+        "edges": lambda: edges_page(cut_edges()),
+    }[kind]()
     assert document.startswith("<!doctype html>") and document.endswith("</html>\n")
     assert "{{" not in document.replace("${{", "")
-    addresses = set(re.findall(r"https?://[^\"'` ]+", document))
-    assert addresses <= {"http://www.w3.org/2000/svg"}
+    assert set(re.findall(r"https?://[^\"'` ]+", document)) <= {"http://www.w3.org/2000/svg"}
     assert not re.search(r"<(link|img|iframe|object|embed|base)\b|\bsrc=|@import|url\((?!#)", document)
 
 
@@ -132,3 +149,88 @@ def test_128_tokens_and_72_heads_take_at_most_one_and_a_half(minilm, long):
     record = minilm.attend(text)
     assert record.weights.shape == (6, 12, 128, 128)
     assert len(page(record).encode("utf-8")) <= 1.5e6
+
+
+# --- modules ---------------------------------------------------------------------------------------------
+
+
+MAINS = (MAIN, panels.MAIN, LIVE_MAIN)
+FILES = sorted(path.stem for path in FOLDER.glob("*.js"))
+START = re.compile(r"^const \$(\w+) = \(\(\) => \{$", re.MULTILINE)
+
+
+def test_every_module_is_in_some_script_and_in_none_twice():
+    orders = [START.findall(script(main)) for main in MAINS]
+    assert sorted(set().union(*orders)) == FILES
+    for order, main in zip(orders, MAINS, strict=True):
+        assert len(set(order)) == len(order) and order[-1] == main
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_module_uses_everything_that_it_imports(name):
+    source = (FOLDER / f"{name}.js").read_text(encoding="utf-8")
+    for names, _ in re.findall(r'import \{ ([^}]*) \} from "\./(\w+)\.js"', source):
+        body = re.sub(r"^import .*$", "", source, flags=re.M)
+        assert all(re.search(rf"\b{one}\b", body) for one in names.split(", "))
+
+
+@pytest.mark.parametrize("main", MAINS)
+def test_no_import_or_export_is_left(main):
+    assert not re.search(r"^\s*(import|export)\b", script(main), re.MULTILINE)
+
+
+@pytest.mark.parametrize("main", MAINS)
+def test_nothing_in_the_script_ends_its_element(main):
+    assert "</script" not in script(main).lower()
+    assert "<!--" not in script(main)
+
+
+WAYS = ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function(", "fetch(", "http:", "https:")
+
+
+@pytest.mark.parametrize("word", WAYS)
+def test_no_script_has_a_way_to_make_markup_or_requests(word):
+    scripts = {main: script(main).replace("http://www.w3.org/2000/svg", "") for main in MAINS}
+    scripts[LIVE_MAIN] = scripts[LIVE_MAIN].replace("  return fetch(where, {", "")  # of its own server
+    assert all(word not in one for one in scripts.values())
+
+
+# --- contrast --------------------------------------------------------------------------------------------
+
+
+STYLE = (FOLDER / "style.css").read_text(encoding="utf-8")
+LEAST = 4.5
+WRITTEN = [
+    ("ink", "paper"),
+    ("ink", "panel"),
+    ("ink", "mark"),
+    ("faint", "paper"),
+    ("faint", "panel"),
+    ("faint", "mark"),
+    ("paper", "accent"),  # a button that is chosen
+    ("paper", "ink"),  # the tip
+]
+
+
+def themes():
+    """The colours of the light theme, of the dark one that the system asks for, and of the one that the switch does."""
+    blocks = re.findall(r"\{([^{}]*--paper:[^{}]*)\}", STYLE)
+    return [dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", block)) for block in blocks]
+
+
+def test_dark_is_the_same_whoever_asks_for_it():
+    light, system, switch = themes()
+    assert system == switch and light.keys() == system.keys() and light != system
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_every_ink_can_be_read_on_every_ground(theme):
+    """Among them half a head's colour, the most there is beside a partner, and the strongest shade of the text."""
+    colours = themes()[theme]
+    strongest = re.search(r"STRONGEST = (\d+)", (FOLDER / "sentence.js").read_text(encoding="utf-8"))
+    paper, accent = (channels(colours[name]) for name in ("paper", "accent"))
+    grounds = [(ink, channels(colours[ground])) for ink, ground in WRITTEN]
+    grounds += [("ink", mixed(channels(colour), 0.5, paper)) for colour in HEAD_COLOURS]
+    grounds.append(("ink", mixed(accent, int(strongest[1]) / 100, paper)))
+    for ink, ground in grounds:
+        assert contrast(channels(colours[ink]), ground) >= LEAST, (ink, ground)

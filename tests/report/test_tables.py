@@ -1,4 +1,4 @@
-"""Tables on narrow terminals: a row is a line, numbers stay whole, and columns go in the order that was said."""
+"""Tables on narrow terminals, and numbers with the digits that a place has room for."""
 
 import re
 
@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.text import Text
 from terminals import printed_lines
 
+from attncli.report.parts import in_cell, signed, three_digits
 from attncli.report.terminal import FittedTable, fold, plain_table
 
 NAMES = st.one_of(
@@ -110,3 +111,25 @@ def test_folding_keeps_words_whole_and_fits_where_it_can(text, width):
     assert [word for line in lines for word in line.split()] == text.split()
     if all(cell_len(word) <= width - 8 for word in text.split()) and not re.search(r"(^|\n) {3,}", text):
         assert all(cell_len(line.rstrip()) <= width for line in lines)
+
+
+# --- numbers ---------------------------------------------------------------------------------------------
+
+
+@given(st.floats(-50, 50))
+def test_a_cell_has_two_decimals_or_says_on_which_side_of_zero_it_is(value):
+    text = in_cell(value)
+    if value == 0:
+        assert text == "0"
+    elif abs(value) < 0.005:
+        assert text == ("<.01" if value > 0 else ">-.01")
+    else:
+        assert re.fullmatch(r"-?\d+\.\d\d", text) and abs(float(text) - value) <= 0.00501
+
+
+@given(st.floats(1e-9, 5e4), st.sampled_from([-1, 1]))
+def test_other_numbers_are_known_to_three_digits(size, sign):
+    assert abs(float(three_digits(sign * size)) - sign * size) <= 0.00501 * size
+    assert len(re.sub(r"^0\.0*|\.|e.*", "", three_digits(size))) >= 3
+    assert signed(sign * size)[0] == "-+"[sign > 0] and float(signed(sign * size)) == float(three_digits(sign * size))
+    assert three_digits(0.0) == signed(-0.0) == "0"

@@ -91,14 +91,6 @@ def test_without_an_output_projection_the_joined_heads_are_the_output():
     torch.testing.assert_close(by.output(joined), mha(x).output)
 
 
-def test_a_query_that_may_see_nothing_gives_zero_and_the_bias_behind():
-    mha = MultiHeadAttention(6, 2).to(F64)
-    x = numbers(2, 3, 6, seed=0)
-    found = RIGHT(Inputs(x, x, x, 2, projections_of(mha), Masks(padding=torch.tensor([[1, 1, 0], [0, 0, 0]]).bool())))
-    assert found.nowhere.tolist() == [[[False] * 3] * 2, [[True] * 3] * 2]
-    torch.testing.assert_close(found.output[1], mha.output.bias.expand(3, -1))
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_softmax_is_computed_in_float32_where_numbers_are_halves(dtype):
     query, key, value = (numbers(2, 2, 40, 8, seed=seed).to(dtype) for seed in range(3))

@@ -1,7 +1,7 @@
 """Attention on which `attncli check` is judged, as data in `cases/`.
 
-`RIGHT`, `PLANTED` and `PAIRS` are small programs. `STYLES` is code as people ship it, which `test_proofs.py` proves by
-torch alone to be what it says. A wrong case is a right one with some lines replaced, as the two files mistakes.txt say.
+`RIGHT`, `PLANTED` and `PAIRS` are small programs. `STYLES` is code as people ship it. A wrong case is a right one with
+some lines replaced, as the two files mistakes.txt say.
 
     python tests/checks/code/known_cases.py             what check says of all of them, some minutes
     python tests/checks/code/known_cases.py "no scale"  of those with these words in their title
@@ -31,8 +31,7 @@ class Case(NamedTuple):
     """`name` in `file` (or in its part `part`, or in `text`), where each `old` of edits is replaced by its `new`.
 
     options: the options of `check`. adapter: code that follows the file. mistakes: what is wrong, empty if nothing is.
-    These are the names that `check` has for them, or plain words for a style. twin: the title of the same style
-    without the mistake. marker: the mistaken line.
+    These are the names that `check` has for them, or plain words for a style. marker: the mistaken line.
     """
 
     title: str
@@ -44,7 +43,6 @@ class Case(NamedTuple):
     adapter: str = ""
     mistakes: tuple[str, ...] = ()
     edits: tuple[tuple[str, str], ...] = ()
-    twin: str = ""
     marker: str = ""
 
     @property
@@ -251,7 +249,7 @@ def wrong_styles() -> Iterator[Case]:
         put_in = [line for line in lines if line[0] in "+!"]
         new = "".join(f"{line[1:]}\n" for line in put_in)
         marker = next((line for line in put_in if line[0] == "!"), put_in[0])[1:]
-        yield rights[twin]._replace(title=title, mistakes=(mistake,), edits=((old, new),), twin=twin, marker=marker)
+        yield rights[twin]._replace(title=title, mistakes=(mistake,), edits=((old, new),), marker=marker)
 
 
 WRONG_STYLES = tuple(wrong_styles())

@@ -15,10 +15,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import pytest
-import torch
 from checks.code.composed import CHOICES, MISTAKES, consistent, is_module, program
-from checks.code.proofs_of_styles import LOWER, B, H, T, attend, turned
-from checks.code.proofs_of_styles import random as numbers
 
 import attncli
 
@@ -45,33 +42,6 @@ def verdict(style, mistake, folder):
 
 
 GIVEN = {"window": {"sliding_window": 3}, "softcap": {"softcap": 2.0}}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
-def test_a_composed_function_is_attention_by_plain_loops(seed):
-    chooser = random.Random(seed)
-    drawn = {name: chooser.choice(values) for name, values in CHOICES.items()}
-    style = consistent(drawn | {"kind": "function", "float32": False, "weights": False, "least": "-float('inf')"})
-    exec(program(style), space := {})
-    q, k, v = (numbers(B, heads, T, 4, seed=heads + seed) for heads in (H, style["key_heads"], style["key_heads"]))
-    pairs, real = numbers(T, T, seed=seed) > 0, numbers(B, T, seed=seed) > 0
-    pairs[:, 0] = real[:, 0] = True
-    allowed, given = torch.ones(T, T, dtype=torch.bool), {}
-    for name, mask, shape in (("mask", pairs, pairs), ("key_padding_mask", real, real[:, None, None])):
-        if style[name.replace("key_padding_mask", "padding")]:
-            allowed = allowed & shape
-            added = torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)
-            given[name] = {"allowed": mask, "forbidden": ~mask, "added": added}[style["means"]]
-    allowed = allowed & LOWER[:T, :T] if style["causal"] else allowed
-    slopes = [1 / 4, 1 / 16, 1 / 64, 1 / 256] if style["position"] == "alibi" else [0] * H
-    bias = torch.tensor([[[-slope * (i - j) for j in range(T)] for i in range(T)] for slope in slopes])
-    rotary = style["position"] == "rotary"
-    expected = attend(turned(q, False) if rotary else q, turned(k, False) if rotary else k, v, allowed, bias)
-    swap = (lambda x: x.transpose(1, 2)) if style["tokens first"] else (lambda x: x)
-    torch.testing.assert_close(
-        swap(space["attention"](swap(q), swap(k), swap(v), **given)), expected, check_dtype=False
-    )
 
 
 def draw(chooser):

@@ -81,25 +81,11 @@ def test_masks_padding_pairs(attncli, against):
     assert (found["embeddings"] is None) == (against == "torch")
 
 
-def test_a_file_of_texts(attncli, tmp_path):
-    path = tmp_path / "texts.txt"
-    path.write_text("one cat\n\ntwo very big cats\n", encoding="utf-8")
-    found = document(attncli("compare", "--json", "-f", path))
-    assert (found["texts"], found["tokens"], found["same"]) == (2, 4 + 6, True)
-
-
 def test_against_torch(attncli):
     lines = attncli("compare", "--against", "torch", "-l", "2", TEXT).out.splitlines()
     assert lines[0] == "minilm beside torch.nn.MultiheadAttention: the largest differences"
     assert "attention output" in lines[3]
     assert re.fullmatch(r"the same: weights within \de-06, attention outputs within \de-0[56]", lines[-1])
-
-
-@pytest.mark.slow
-def test_a_text_is_cut_once_and_for_both(attncli):
-    result = attncli("compare", "--json", "-l", "0", "word " * 600)
-    assert result.err == "attncli: kept the first 512 of 602 tokens\n"
-    assert document(result)["tokens"] == 512 and result.code == 0
 
 
 # --- no ---------------------------------------------------------------------------------------------------
@@ -161,21 +147,6 @@ def test_where_transformers_gives_nan_it_is_told_and_the_exit_code_is_0(attncli,
     verdict = result.out.splitlines()[-1]
     assert verdict.startswith("the same: ") and "; transformers is at fault: from layer " in verdict
     assert verdict.endswith("its float32 numbers were taken instead")
-
-
-def test_where_transformers_gives_no_number_at_all_the_answer_is_no(attncli, monkeypatch):
-    run = reference.Reference.run
-
-    def broken(self, tokens, mask):
-        weights, hidden = run(self, tokens, mask)
-        return [weights[0] * float("nan"), *weights[1:]], hidden
-
-    monkeypatch.setattr(reference.Reference, "run", broken)
-    result = attncli("compare", "--json", TEXT)
-    assert result.code == 1 and document(result)["layers"][0]["weights"] is None
-    result = attncli("compare", TEXT)
-    assert result.code == 1 and "NaN" in result.out
-    assert result.out.splitlines()[-1].startswith("NOT the same: layer 0 weights are not numbers")
 
 
 # --- random weights ---------------------------------------------------------------------------------------

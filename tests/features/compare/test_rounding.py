@@ -1,14 +1,13 @@
 """Half precision: rounding is taken for rounding, and a mistake of 2 % for a mistake."""
 
 import json
-import math
 
 import pytest
 import torch
+from checkpoints import load_both
 from slow import slow_except
 
-from attncli import load_model
-from attncli.features.compare.agreement import Errors, Scores, compare
+from attncli.features.compare.agreement import compare
 from attncli.models import walk
 from attncli.models.block import meet
 from attncli.models.transformers_peer import load_reference
@@ -16,11 +15,6 @@ from attncli.models.transformers_peer import load_reference
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."
 TEXTS = ["it", "the cat sat on a mat", SENTENCE, f"{SENTENCE} {SENTENCE}"]
 HALVES = ("bfloat16", "float16")
-
-
-def loaded(directory, dtype):
-    model = load_model(str(directory), device="cpu", dtype=dtype)
-    return model, load_reference(model.place.path, model.device, model.dtype)
 
 
 def scaled_by(monkeypatch, factor):
@@ -36,7 +30,7 @@ def scaled_by(monkeypatch, factor):
     slow_except(["bert", "modernbert", "eurobert", "mpnet", "gte"], ["bert", "modernbert"]),
 )
 def test_texts_of_all_lengths_are_the_same(tiny, family, dtype):
-    model, reference = loaded(tiny(family, max_position_embeddings=160), dtype)
+    model, reference = load_both(tiny(family, max_position_embeddings=160), dtype)
     for text in TEXTS:
         found = compare(model, [model.tokenizer.encode(text)], reference=reference)
         assert found.same, found.verdict
@@ -47,7 +41,7 @@ def test_texts_of_all_lengths_are_the_same(tiny, family, dtype):
 @pytest.mark.parametrize("against", ["transformers", "torch"])
 def test_the_errors_are_those_of_an_exact_network(tiny, against):
     """By hand: the float32 network gets the weights that the half precision network has."""
-    model, reference = loaded(tiny(max_position_embeddings=90), "bfloat16")
+    model, reference = load_both(tiny(max_position_embeddings=90), "bfloat16")
     tokens = model.tokenizer.encode(SENTENCE)
     found = compare(model, [tokens], reference=reference if against == "transformers" else None)
     if against == "torch":
@@ -64,7 +58,7 @@ def test_the_errors_are_those_of_an_exact_network(tiny, against):
 
 def test_the_angles_of_positions_stay_in_float32_as_in_transformers(tiny):
     """from_pretrained leaves them; rounded to bfloat16, far tokens would be turned by another angle."""
-    _, reference = loaded(tiny("modernbert", max_position_embeddings=90), "bfloat16")
+    _, reference = load_both(tiny("modernbert", max_position_embeddings=90), "bfloat16")
     buffers = [one for one in reference.network.buffers() if one.is_floating_point()]
     assert buffers and all(one.dtype == torch.float32 for one in buffers)
     assert {one.dtype for one in reference.network.parameters()} == {torch.bfloat16}
@@ -75,7 +69,7 @@ def test_the_angles_of_positions_stay_in_float32_as_in_transformers(tiny):
 
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
 def test_a_scale_that_is_2_percent_too_large_is_found_in_bfloat16(tiny, family, monkeypatch):
-    model, reference = loaded(tiny(family, max_position_embeddings=90), "bfloat16")
+    model, reference = load_both(tiny(family, max_position_embeddings=90), "bfloat16")
     scaled_by(monkeypatch, 1.02)
     found = compare(model, [model.tokenizer.encode(SENTENCE)], reference=reference)
     assert not found.same and "throughout" in found.verdict + " ".join(found.faults())
@@ -87,7 +81,7 @@ def test_a_scale_that_is_2_percent_too_large_is_found_in_bfloat16(tiny, family, 
 )
 @pytest.mark.parametrize("against", ["transformers", "torch"])
 def test_on_real_weights_a_small_scale_is_found(dtype, factor, against, monkeypatch):
-    model, reference = loaded("minilm", dtype)
+    model, reference = load_both("minilm", dtype)
     other = reference if against == "transformers" else None
     tokens = [model.tokenizer.encode(SENTENCE)]
     before = compare(model, tokens, reference=other)
@@ -98,7 +92,7 @@ def test_on_real_weights_a_small_scale_is_found(dtype, factor, against, monkeypa
 
 @pytest.mark.slow
 def test_what_is_said_to_show_shows_and_half_of_it_does_not(monkeypatch):
-    model, reference = loaded("minilm", "bfloat16")
+    model, reference = load_both("minilm", "bfloat16")
     tokens = [model.tokenizer.encode(SENTENCE)]
     least = min(layer.rounding.scale_allowed for layer in compare(model, tokens, reference=reference).layers)
     assert f"shows from {least:.1%} on" in compare(model, tokens, reference=reference).unseen
@@ -111,7 +105,7 @@ def test_what_is_said_to_show_shows_and_half_of_it_does_not(monkeypatch):
 
 @pytest.mark.parametrize("name", ["encoder.layer.1.attention.self.value", "encoder.layer.2.output.dense"])
 def test_a_bias_left_out_is_found_in_bfloat16(tiny, name):
-    model, reference = loaded(tiny(max_position_embeddings=90), "bfloat16")
+    model, reference = load_both(tiny(max_position_embeddings=90), "bfloat16")
     with torch.no_grad():
         reference.network.get_submodule(name).bias.zero_()
     # The reference is wrong in both precisions, so our errors are larger than its own.
@@ -120,7 +114,7 @@ def test_a_bias_left_out_is_found_in_bfloat16(tiny, name):
 
 
 def test_what_is_no_number_is_past_every_ratio(tiny, monkeypatch):
-    model, reference = loaded(tiny(max_position_embeddings=90), "bfloat16")
+    model, reference = load_both(tiny(max_position_embeddings=90), "bfloat16")
     states = model.hidden_states
 
     def broken(*arguments):
@@ -135,29 +129,3 @@ def test_what_is_no_number_is_past_every_ratio(tiny, monkeypatch):
 
 
 # --- how it counts --------------------------------------------------------------------------------------
-
-
-def test_the_ratio_is_of_root_mean_squares_over_all_texts():
-    torch.manual_seed(0)
-    exact, ours, theirs = torch.randn(3, 2, 50)
-    errors = Errors(2**-7)
-    for row in range(2):
-        errors.add(exact[row] + 0.3 * ours[row], exact[row] + 0.2 * theirs[row], exact[row])
-    assert errors.ratio == pytest.approx(float(0.3 * ours.norm() / (0.2 * theirs.norm())), rel=1e-5)
-    assert errors.largest == pytest.approx(float(0.2 * theirs.abs().max()), rel=1e-5)
-    alike = Errors(2**-7)
-    alike.add(exact, exact, exact)
-    assert alike.ratio == 0
-
-
-def test_the_scale_of_scores_is_found_whatever_a_row_has_been_divided_by():
-    torch.manual_seed(0)
-    scores = torch.randn(4, 30, 30)
-    weights = scores.softmax(dim=-1)
-    found = Scores()
-    found.add((1.03 * scores).softmax(dim=-1), weights, weights)
-    scale, allowed = found.scale(2**-7)
-    assert scale == pytest.approx(0.03, rel=0.01) and allowed == pytest.approx(1.25 * 2**-7)
-    even = Scores()
-    even.add(*3 * [torch.full((1, 2, 2), 0.5)])
-    assert even.scale(2**-7) == (0.0, math.inf)

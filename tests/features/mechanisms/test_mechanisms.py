@@ -5,14 +5,13 @@ import re
 
 import numpy as np
 import pytest
-from heads import made_up
 
 from attncli.attention import NORMALISERS, SCORES
 from attncli.attention.mistakes import MISTAKES
 from attncli.base.errors import RequestError
 from attncli.features.mechanisms import measure
 from attncli.features.mechanisms.claims import CLAIMS
-from attncli.features.mechanisms.mistakes import Mistakes, Moved, PlantedMistake, make_mistakes
+from attncli.features.mechanisms.mistakes import make_mistakes
 from attncli.models.head import one_head
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
@@ -90,17 +89,6 @@ def test_mistakes_as_json_are_the_library_s(attncli, minilm):
     assert document["mistakes"] == json.loads(json.dumps(found, allow_nan=False))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".svg", ".csv"])
-def test_mistakes_saved(attncli, tmp_path, suffix):
-    path = tmp_path / f"mistakes{suffix}"
-    result = attncli("mechanisms", TEXT, *WHERE, "--mistakes", "-o", path)
-    assert (result.code, result.out.strip()) == (0, str(path))
-    written = path.read_text(encoding="utf-8")
-    assert all(words in written for words in ("no scale", "q and k swapped", "temperature"))
-    assert ("keys as values" in written) == (suffix == ".csv")  # its map is the head's own
-
-
 @pytest.mark.parametrize(
     ("options", "line"),
     [
@@ -176,16 +164,3 @@ def test_a_design_that_there_is_not_for_a_head_is_refused(minilm, trained, monke
     monkeypatch.setattr("attncli.features.mechanisms.designs.designs", lambda *asked: [])
     with pytest.raises(RequestError, match="--design grouped needs several heads of at least 2 elements; this"):
         measure(minilm, trained(), design="grouped")
-
-
-HEAD = made_up(tokens=9)
-OWN = HEAD.record.map(0, 0)
-
-
-def found(*moved):
-    """The first mistakes, which move so much; None: they don't show."""
-    made = [
-        PlantedMistake(one) if figures is None else PlantedMistake(one, np.flip(OWN, 1).copy(), Moved(*figures))
-        for one, figures in zip(MISTAKES, moved, strict=False)
-    ]
-    return Mistakes(made, Moved(0.5, [0.25, 0.75], 1.0))

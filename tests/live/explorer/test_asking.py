@@ -14,7 +14,6 @@ from exploring import PATIENCE, TEXT, explore, request_of, session_of
 from attncli import load_model
 from attncli.analysis.difference import difference
 from attncli.analysis.patterns import row_shares
-from attncli.live.explorer import app
 from attncli.live.explorer.panes import FindingsPane, HeadsPane, MapPane, ScreenState, TokensPane
 from attncli.models.opening import Opening
 from attncli.record.grouping import merge_words
@@ -31,7 +30,7 @@ def same(record, other):
 
 
 def test_what_could_command_the_terminal_is_asked_but_not_drawn(session, minilm):
-    hostile = "a\x1b]0;title\x07b\u202e\tcat"
+    hostile = "a\x1b]0;title\x07b\u202e\tcat [bold]it[/bold] {x} @click=quit"
 
     async def script(it):
         same(it.answer.record, minilm.attend(hostile))
@@ -54,16 +53,6 @@ def test_every_letter_is_answered_and_the_last_one_stays(session, minilm):
         assert it.app.focused is it.app.query_one(FindingsPane)
 
     explore(session, script, size=(140, 30))
-
-
-@pytest.mark.parametrize("keys, request_", [("m", {"mask": "causal"}), ("mm", {"mask": "none"})])
-def test_masks_follow_each_other(session, minilm, keys, request_):
-    async def script(it):
-        await it.press(*keys)
-        same(it.answer.record, minilm.attend(TEXT, pad_to=20, **request_))
-        assert f"mask {request_['mask']}" in it.said
-
-    explore(session, script, pad_to=20)
 
 
 def test_the_mask_that_is_named_is_the_one_that_was_used(foreign):
@@ -324,33 +313,6 @@ def test_a_model_whose_attention_is_not_ours_is_shown_and_what_it_can_not_do_is_
     explore(session_of(gpt_neo=foreign("gpt_neo")), script, look=ScreenState("gpt_neo", Input("the cat sat")))
 
 
-def test_a_head_of_a_model_that_transformers_runs_is_silenced(foreign):
-    model = foreign("gpt2")
-
-    async def script(it):
-        look = it.app.look
-        await it.press("x")
-        assert f"without {look.layer}.{look.head}" in it.said
-        same(it.answer.record, model.without([(look.layer, look.head)]).attend("the cat sat"))
-
-    explore(session_of(gpt2=model), script, look=ScreenState("gpt2", Input("the cat sat"), layer=0, head=1))
-
-
-def test_what_a_text_says_is_text(session):
-    hostile = "[bold]it[/bold] \x1b[31mred\x1b[0m {x} @click=quit"
-
-    async def script(it):
-        it.app.action_type()
-        await it.pilot.pause()
-        it.app.field.value = hostile
-        await it.settled()
-        shown = it.pane(TokensPane) + it.pane(MapPane) + it.pane(HeadsPane)
-        assert "bold" in shown
-        assert "\x1b" not in shown
-
-    explore(session, script, size=(140, 30))
-
-
 def test_typing_goes_on_while_a_long_text_runs(session, monkeypatch):
     """The loop of the screen is never held up by a model: letters are there before the model goes on."""
     whole, begun, free, events = type(session).compute_records, threading.Event(), threading.Event(), []
@@ -374,21 +336,6 @@ def test_typing_goes_on_while_a_long_text_runs(session, monkeypatch):
     explore(session, script)
 
 
-def test_how_far_a_long_text_is_is_told(session, monkeypatch):
-    monkeypatch.setattr(app, "LONG", 0)
-
-    async def script(it):
-        told = []
-        it.app.say = lambda text, wrong=False: told.append(text)
-        it.app.action_type()
-        await it.pilot.pause()
-        it.app.field.value = "The cat sat on the mat. " * 40
-        await it.settled()
-        assert any("minilm: 50%" in one and "Esc stops it" in one for one in told), told
-
-    explore(session, script)
-
-
 def test_every_command_of_the_palette_does_what_it_says(session):
     async def script(it):
         own = [one for one in it.app.get_system_commands(it.app.screen) if one.title[0].islower()]  # not Textual's
@@ -401,19 +348,6 @@ def test_every_command_of_the_palette_does_what_it_says(session):
             it.app.set_focus(None)
         await it.settled()
         assert it.look.layer == 5, "the last layer is the last command"
-
-    explore(session, script)
-
-
-def test_the_page_of_keys_names_every_key(session):
-    async def script(it):
-        await it.pilot.press("question_mark")
-        await it.pilot.pause()
-        shown = str(it.app.screen.query_one("Static").visual)
-        assert it.app.screen.name is None
-        assert shown
-        await it.pilot.press("escape")
-        assert len(it.app.screen_stack) == 1
 
     explore(session, script)
 

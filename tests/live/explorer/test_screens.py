@@ -11,7 +11,6 @@ from slow import slow_except
 from attncli.live import Session
 from attncli.live.explorer.app import Explorer
 from attncli.live.explorer.panes import ScreenState
-from attncli.record import ModelInfo
 from attncli.record.making import record_of
 from attncli.record.selection import Input
 
@@ -82,11 +81,3 @@ def test_a_screen_looks_as_it_did(snap_compare, name):
 
     app = Explorer(session, ScreenState("hand", Input(" ".join(WORDS[:-1]) + ".")))
     assert snap_compare(app, terminal_size=size, run_before=before)
-
-
-def test_the_record_is_no_model(monkeypatch):
-    [record] = HandSession(session_of(hand=None).openings).compute_records(
-        ScreenState("hand", Input("a")).session_request(), None
-    )
-    assert isinstance(record.model, ModelInfo)
-    np.testing.assert_allclose(record.weights.sum(-1), 1, atol=1e-6)

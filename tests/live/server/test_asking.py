@@ -1,4 +1,4 @@
-"""Check which requests of a page are valid, and how others are refused."""
+"""Check which requests of a page are valid, how others are refused, and by which names a browser knows models."""
 
 import http.client
 import json
@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving import LOOK, STATE, read
 
+from attncli.live import Session
 from attncli.live.server import guard as limits
-from attncli.live.server.app import wish_of
+from attncli.live.server.app import Site, name_of, wish_of
+from attncli.models.opening import Opening
+from attncli.record.selection import Input
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -139,3 +142,40 @@ def test_a_path_in_a_refusal_is_not_told(served, monkeypatch, folder):
     assert served.look() == (422, {"error": f"{folder.rpartition('/')[2]} takes 512 tokens"})
     assert "/etc" not in served.look()[1]["error"]
     assert served.look()[1]["error"] == f"{folder.rpartition('/')[2]}/config.json can't be read"
+
+
+# --- names of models -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "shown"),
+    [
+        ("minilm", "minilm"),
+        ("google-bert/bert-base-uncased", "google-bert/bert-base-uncased"),
+        ("/home/somebody/models/mine", "mine"),
+        ("/home/somebody/models/mine/", "mine"),
+        ("./mine", "mine"),
+        ("~/models/mine", "mine"),
+        ("../a/b/mine", "mine"),
+        ("a/b/mine", "mine"),
+        ("https://user:secret@example.org/models/mine", "mine"),
+        ("s3://bucket/mine/", "mine"),
+        ("/", "model"),
+    ],
+)
+def test_of_a_directory_or_an_address_the_last_part_is_shown(model, shown):
+    assert name_of(model) == shown
+
+
+def test_a_directory_of_two_parts_that_is_there_is_one(tmp_path, monkeypatch):
+    (tmp_path / "somebody" / "mine").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert name_of("somebody/mine") == "mine"
+
+
+def test_names_are_told_apart():
+    session = Session([Opening("/a/mine"), Opening("/b/mine"), Opening("minilm"), Opening("/c/mine")])
+    site = Site(session, [Input("x")])
+    assert list(site.names) == ["mine", "mine (2)", "minilm", "mine (3)"]
+    assert list(site.names.values()) == session.models
+    site.close()

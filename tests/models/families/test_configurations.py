@@ -207,21 +207,6 @@ def test_other_configurations_are_transformers(family, changes, mask):
     assert len(weights) == 4 * changes.get("inner_group_num", 1)
 
 
-def test_deberta_v3_as_published():
-    config = read("deberta-v2")
-    [terms] = set(config.positions)
-    assert set(terms.kinds) == {C2P, P2C}
-    assert (terms.span, terms.near, terms.furthest, terms.normed, terms.shared) == (256, 256, 512, True, True)
-    assert (config.segments, config.position_table, config.conv) == (0, False, None)
-    assert config.document()["positions"] == "disentangled"
-    assert read("deberta-v2", position_biased_input=True).document()["positions"] == "learned, disentangled"
-
-
-def test_ernie_has_task_embeddings_if_it_uses_them():
-    assert read("ernie").tasks == read("ernie", task_type_vocab_size=5).tasks == 0
-    assert read("ernie", use_task_id=True, task_type_vocab_size=5).tasks == 5
-
-
 @pytest.mark.parametrize(("task", "same"), [(0, True), (1, False)])
 def test_every_text_has_ernies_first_task(task, same):
     theirs = make_network(make_config("ernie")).double()

@@ -133,13 +133,6 @@ def test_the_head_is_tied_and_bounded_as_in_transformers(name):
     assert config.family is family
 
 
-def test_only_slow_pairs_of_llama_3_are_slowed_down():
-    [turned] = set(ModelConfig.from_dict(PUBLISHED["Llama-3.2-1B"]).positions)
-    assert isinstance(turned, Turned) and isinstance(turned.stretch, tuple)
-    assert turned.stretch[0] == 1.0 and turned.stretch[-1] == 32.0
-    assert list(turned.stretch) == sorted(turned.stretch) and len(turned.stretch) == 32
-
-
 # --- what is left to transformers, and what is wrong ------------------------------------------------------
 
 

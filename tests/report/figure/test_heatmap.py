@@ -1,4 +1,4 @@
-"""A record as a picture: which maps are drawn, of which tokens, and that they are the record's."""
+"""A record as a picture: which maps are drawn, of which tokens, under which title, and that they are the record's."""
 
 from dataclasses import replace
 
@@ -91,11 +91,6 @@ def test_a_query_is_found_where_others_are_left_out():
             record.figure(segments="BA", query=name, special=False)
 
 
-def test_a_text_of_special_tokens_only_leaves_nothing_to_draw():
-    with pytest.raises(RequestError, match="nothing to draw"):
-        random_record(1, 1, 2).figure(special=False)
-
-
 @pytest.mark.slow
 @given(cross_records(), st.sampled_from(["matrix", "lines"]), st.booleans())
 @settings(max_examples=12)
@@ -116,3 +111,45 @@ def with_key_tokens(record):
     return replace(
         record, key_tokens=replace(record.keys, shown=[], text=[f"key{place}" for place in range(len(record.keys))])
     )
+
+
+# --- titles ----------------------------------------------------------------------------------------------
+
+
+def test_numbers_are_the_models_and_not_places_in_the_record():
+    record = replace(random_record(1, 2, 5), layers=[7], heads=[3, 9])
+    texts = picture_texts(record.figure())
+    assert "made-up · layer 7 · heads 3,9 · mask padding" in texts
+    assert {"head 7.3", "head 7.9"} < set(texts)
+
+
+def test_a_long_name_and_a_long_title_are_kept_short():
+    record = random_record(1, 1, 4)
+    path = "/somewhere/far/away/on/this/machine/checkpoints/of-last-year/bert-tiny"
+    record = replace(record, model=replace(record.model, name=path))
+    assert "bert-tiny · layer 0 · head 0 · mask padding" in picture_texts(record.figure())
+    check_nothing_overlaps(record.figure(title="one word after another " * 12))
+
+
+# --- options ---------------------------------------------------------------------------------------------
+
+
+def test_vmax_is_the_end_of_the_scale():
+    record = random_record(1, 2, 6)
+    assert {image.norm.vmax for image in maps(record.figure(vmax=0.25))} == {0.25}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"style": "line"}, "no style 'line': it is one of matrix, lines"),
+        ({"cmap": "virids"}, "viridis"),  # its neighbours
+        *(({"vmax": wrong}, "vmax") for wrong in (0.0, -1.0, float("nan"), float("inf"))),
+        ({"width": "8 furlongs"}, "8cm"),
+        ({"font": "DejaVu Sanz"}, "DejaVu Sans"),
+        ({"font_size": 0}, "font-size"),
+    ],
+)
+def test_what_is_no_look_is_refused(options, says):
+    with pytest.raises(RequestError, match=says):
+        random_record(1, 1, 4).figure(**options)

@@ -1,34 +1,47 @@
-"""The layout of pictures: nothing overlaps, whatever the words are, and the width is the requested one."""
+"""The layout of pictures: nothing overlaps, widths are those asked for, and numbers where labels have no room."""
 
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.text import Text
-from pictures import check_nothing_overlaps, picture_texts, random_record, with_tokens
+from pictures import check_nothing_overlaps, maps, picture_texts, random_record, texts_with_places, with_tokens
 from records import attention_records
 
 from attncli import RequestError
 from attncli.report.figure.layout import Grid
 from attncli.report.figure.maps import Panel, panel_grid
+from attncli.report.paper import SMALLEST, Paper, inches, paper
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(
     attention_records(),
-    st.booleans(),
-    st.booleans(),
-    st.text("Wi中 ", max_size=120),
+    st.fixed_dictionaries(
+        {
+            "style": st.sampled_from(["matrix", "lines"]),
+            "mean": st.booleans(),
+            "special": st.booleans(),
+            "width": st.sampled_from([None, "8cm", "17cm"]),
+            "title": st.none() | st.text("Wi中 ", min_size=1, max_size=120),
+        }
+    ),
     st.lists(st.text("Wil中##", min_size=1, max_size=30), min_size=14, max_size=14),
 )
-def test_no_word_lies_on_another(record, mean, special, title, texts):
+def test_no_word_lies_on_another(record, options, texts):
     tokens = replace(record.tokens, shown=[], text=[*texts[: len(record.tokens)]])
-    check_nothing_overlaps(replace(record, tokens=tokens).figure(mean=mean, special=special, title=title or None))
+    try:
+        drawn = replace(record, tokens=tokens).figure(**options)
+    except RequestError as error:  # long words beside a grid: it says what would do
+        assert "is too narrow for this picture" in str(error)
+        return
+    check_nothing_overlaps(drawn)
 
 
 @pytest.mark.slow
@@ -105,3 +118,101 @@ def test_labels_that_have_no_room_are_not_drawn_and_the_picture_says_so():
     assert "every 5th token is named" in picture_texts(random_record(8, 8, 50).figure())
     assert picture_texts(random_record(8, 8, 50).figure()).count("[CLS]") == 16
     assert picture_texts(random_record(12, 12, 5).figure()).count("[CLS]") == 24
+
+
+# --- widths and sizes ------------------------------------------------------------------------------------
+
+
+@given(st.floats(0.1, 99))
+def test_units_are_those_of_every_ruler(length):
+    assert inches(length) == inches(f"{length}in") == pytest.approx(length)
+    assert inches(f"{length * 2.54:.9f} cm") == pytest.approx(length)
+    assert inches(f"{length * 25.4:.9f}mm") == pytest.approx(length)
+    assert inches(f"{length * 72:.9f}PT") == pytest.approx(length)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "cm", "8 furlongs", "-8cm", "0cm", "1e9cm", "nan", "inf", "8cm8", "101in", "٨cm"]
+)
+def test_what_is_no_width_is_refused_with_examples(wrong):
+    with pytest.raises(RequestError, match='"8cm"'):
+        inches(wrong)
+
+
+@given(st.floats(0.5, 20))
+def test_letters_for_print_are_at_least_six_points(width):
+    assert SMALLEST == paper(width).smallest <= paper(width).label <= paper().label
+
+
+def test_a_size_that_is_asked_for_is_kept():
+    assert (paper("8cm", font_size=4).label, paper("8cm", font_size=4).smallest) == (4, 4)
+    assert paper(font_size=20).label == 20
+    for wrong in (0, -1, 1000, float("nan")):
+        with pytest.raises(RequestError, match="--font-size"):
+            paper(font_size=wrong)
+
+
+# --- numbers for labels ----------------------------------------------------------------------------------
+
+
+def places(drawn, side):
+    """The numbers left of the first map ("query") or under it ("key"): number -> its middle in inches."""
+    image = maps(drawn)[0]
+    left, right, bottom, _ = image.get_extent()
+    height = drawn.get_size_inches()[1] * drawn.dpi
+    found = {}
+    for text, box in texts_with_places(drawn):
+        x, y = (box.x0 + box.x1) / 2 / drawn.dpi, (height - (box.y0 + box.y1) / 2) / drawn.dpi
+        if text.isdigit() and (x < left and y < bottom if side == "query" else y > bottom and x < right + 0.1):
+            found[int(text)] = y if side == "query" else x
+    return found
+
+
+@pytest.mark.slow
+def test_128_tokens_in_a_column_have_numbers_at_their_places():
+    drawn = random_record(1, 1, 128).figure(width="8cm")
+    check_nothing_overlaps(drawn)
+    assert "numbers count from 0" in picture_texts(drawn)
+    left, right, bottom, top = maps(drawn)[0].get_extent()
+    for side, start, length in (("query", top, bottom - top), ("key", left, right - left)):
+        found = places(drawn, side)
+        assert len(found) >= 5 and 0 in found and max(found) >= 100
+        for number, at in found.items():
+            assert at == pytest.approx(start + (number + 0.5) * length / 128, abs=0.12)  # the first and last are inside
+
+
+@pytest.mark.slow
+def test_numbers_are_those_of_the_text_where_not_all_of_it_is_drawn():
+    """Leave out [CLS]: the first token drawn has number 1, the number that --query takes."""
+    drawn = random_record(1, 1, 128).figure(width="8cm", special=False)
+    assert 1 in places(drawn, "query") and 0 not in places(drawn, "query")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("style", ["matrix", "lines"])
+def test_thumbnails_say_what_they_leave_out(style):
+    """72 heads in a narrow picture: maps have short names, and 14 tokens of a matrix have no labels."""
+    drawn = random_record(6, 12, 14).figure(style=style, width="11cm")
+    check_nothing_overlaps(drawn)
+    words = " ".join(picture_texts(drawn))
+    assert "above each map: its head" in words and ("no room for 14 x 14 labels" in words) == (style == "matrix")
+    assert {f"{layer}.{head}" for layer in range(6) for head in range(12)} <= set(picture_texts(drawn))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [None, 3.15, 6.7])
+def test_the_word_query_never_meets_a_title(width):
+    """Draw maps of one or two rows, which are shorter than the word beside them."""
+    for rows in (1, 2):
+        grid = Grid(
+            [""] * rows,
+            [""] * 40,
+            title="a title",
+            note="a note " * 9,
+            axes=("a long query", "key"),
+            paper=Paper(width),
+        )
+        drawn = panel_grid([[Panel("caption", np.ones((rows, 40), np.float32))]], grid)
+        check_nothing_overlaps(drawn)
+        [box] = [box for text, box in texts_with_places(drawn) if text == "a long query"]
+        assert drawn.get_size_inches()[1] - box.y1 / drawn.dpi >= maps(drawn)[0].get_extent()[3] - 0.05

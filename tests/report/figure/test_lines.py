@@ -1,19 +1,16 @@
 """The head view: that lines are the weights, where they begin and end, and what is left out."""
 
 import xml.etree.ElementTree as ElementTree
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
-from pictures import check_nothing_overlaps, random_record
+from pictures import random_record
 from records import attention_records, record_of
 
-from attncli import RequestError
 from attncli.record.display import head_colour
 from attncli.report.figure import lines as strands
 from attncli.report.figure.drawing import save_figure
@@ -131,25 +128,6 @@ def test_weights_of_many_heads_are_squares_beside_the_keys():
     [squares] = [one for one in drawn.axes[0].collections if isinstance(one, PatchCollection)]
     row = record.weights[0, :, 3] / record.weights[0, :, 3].max()
     assert squares.get_facecolor()[:, 3] == pytest.approx(row[row >= strands.FAINTEST], abs=0.006)
-
-
-@pytest.mark.slow
-@settings(max_examples=25)
-@given(
-    attention_records(),
-    st.booleans(),
-    st.sampled_from([None, "8cm", "17cm"]),
-    st.sampled_from([None, 0, 2]),
-    st.lists(st.text("Wil中##", min_size=1, max_size=30), min_size=14, max_size=14),
-)
-def test_no_word_lies_on_another_or_leaves_the_picture(record, mean, width, query, words):
-    tokens = replace(record.tokens, shown=[], text=words[: len(record.tokens)])
-    try:
-        drawn = replace(record, tokens=tokens).figure(style="lines", mean=mean, width=width, query=query)
-    except RequestError as error:  # long words beside a grid: it says what would do
-        assert "is too narrow for this picture" in str(error)
-        return
-    check_nothing_overlaps(drawn)
 
 
 def test_no_weights_are_a_picture_too():
