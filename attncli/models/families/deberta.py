@@ -32,7 +32,6 @@ KINDS = {"c2p": "content to position", "p2c": "position to content"}
 
 
 def settings(values: Values) -> dict[str, Any]:
-    layers = values.count("num_hidden_layers", most=1000)
     if values.value("embedding_size") not in (None, values.value("hidden_size")):
         raise NoOwnNetwork("its token vectors are widened before they are normalised, which attncli does not support")
     disentangling = relative(values)
@@ -46,7 +45,7 @@ def settings(values: Values) -> dict[str, Any]:
     return {
         "segments": values.count("segments", least=0),
         "position_table": values.flag("position_biased_input"),
-        "positions": (disentangling,) * layers,
+        "positions": (disentangling,) * values.layers,
         "conv": conv,
     }
 

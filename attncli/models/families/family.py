@@ -5,7 +5,7 @@
 
 import math
 import reprlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -80,6 +80,7 @@ class Conv(NamedTuple):
 
 
 FIRST, MEAN, LATE, LAST, EACH = "first", "mean", "late", "last", "each"
+FULL, SLIDING = "full_attention", "sliding_attention"  # kinds of layers: without and with a window
 
 
 DEFAULTS: dict[str, Any] = {
@@ -189,6 +190,16 @@ class Values:
     def layers(self) -> int:
         """Return the number of layers. Raises RequestError if it is not valid."""
         return self.count("num_hidden_layers", most=1000)
+
+    @property
+    def layer_types(self) -> Sequence[str] | None:
+        """Return the stated kind of each layer, FULL or SLIDING, if any. Raises RequestError if they are others."""
+        stated, layers = self.value("layer_types"), self.layers
+        if stated is not None and (
+            not isinstance(stated, list) or len(stated) != layers or not all(kind in (FULL, SLIDING) for kind in stated)
+        ):
+            raise RequestError(f"layer_types is {reprlib.repr(stated)}: {layers} layers must be {FULL} or {SLIDING}")
+        return stated
 
     @property
     def head_dim(self) -> int:

@@ -4,11 +4,22 @@ Gemma 2 has norms before and after both parts of a layer, windows in every secon
 the logits (softcap).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from attncli.models.families import llama
-from attncli.models.families.family import Biases, Heads, NoOwnNetwork, Source, Values, decoder_heads, plus_one
+from attncli.models.families.family import (
+    FULL,
+    SLIDING,
+    Biases,
+    Heads,
+    NoOwnNetwork,
+    Source,
+    Values,
+    decoder_heads,
+    plus_one,
+)
 
 FIRST_GEMMA = "gemma"
 
@@ -32,13 +43,12 @@ def settings(values: Values) -> dict[str, Any]:
     }
 
 
-def layer_kinds(values: Values) -> list[str]:
+def layer_kinds(values: Values) -> Sequence[str]:
     """Return the kind of every layer: by default every `sliding_window_pattern`-th sees everything."""
-    stated = values.value("layer_types")
-    if stated is not None:
-        return list(llama.checked_kinds(stated, values.layers))
+    if (stated := values.layer_types) is not None:
+        return stated
     every = values.count("sliding_window_pattern")
-    return [llama.SLIDING if (number + 1) % every else llama.FULL for number in range(values.layers)]
+    return [SLIDING if (number + 1) % every else FULL for number in range(values.layers)]
 
 
 def heads(values: Values) -> Heads:

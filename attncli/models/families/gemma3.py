@@ -5,10 +5,10 @@ rotations of another base in layers with a window.
 from dataclasses import replace
 from typing import Any
 
-from attncli.models.families import gemma2, llama
-from attncli.models.families.family import Turned, Values, plus_one, turned_by
+from attncli.models.families import gemma2
+from attncli.models.families.family import FULL, SLIDING, Turned, Values, plus_one, turned_by
 
-BASES = {llama.FULL: ("rope_theta", 1_000_000.0), llama.SLIDING: ("rope_local_base_freq", 10_000.0)}
+BASES = {FULL: ("rope_theta", 1_000_000.0), SLIDING: ("rope_local_base_freq", 10_000.0)}
 
 
 def settings(values: Values) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def turned_in(values: Values, kind: str) -> Turned:
     """Return the rotation in layers of this kind. Configurations older than transformers 5 stretch only full layers."""
     key, base = BASES[kind]
     every = values.value("rope_parameters") or {}
-    stated = every.get(kind) if kind in every else values.value("rope_scaling") if kind == llama.FULL else None
+    stated = every.get(kind) if kind in every else values.value("rope_scaling") if kind == FULL else None
     return turned_by(values, stated, values.data.get(key, base), kind)
 
 

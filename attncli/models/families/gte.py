@@ -67,7 +67,7 @@ def settings(values: Values) -> dict[str, Any]:
     return {
         "segments": values.count("segments", least=0),
         "position_table": False,
-        "positions": (rotary_positions(values),) * values.count("num_hidden_layers", most=1000),
+        "positions": (rotary_positions(values),) * values.layers,
         "gated": True,
         "biases": Biases(feed_forward=False, down=True),
     }

@@ -15,7 +15,7 @@ from attncli.models.families.roberta import heads
 def settings(values: Values) -> dict[str, Any]:
     return {
         "position_table": False,
-        "positions": (rotary_positions(values),) * values.count("num_hidden_layers", most=1000),
+        "positions": (rotary_positions(values),) * values.layers,
     }
 
 

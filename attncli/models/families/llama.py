@@ -5,12 +5,13 @@ latter has layers without positions.
 RMSNorm before both parts of a layer and after the last layer; rotary positions; SwiGLU; groups of heads share keys.
 """
 
-import reprlib
 from collections.abc import Sequence
 from typing import Any
 
 from attncli.base.errors import RequestError
 from attncli.models.families.family import (
+    FULL,
+    SLIDING,
     Biases,
     Family,
     Heads,
@@ -21,8 +22,6 @@ from attncli.models.families.family import (
     rotary_positions,
     tensors_of,
 )
-
-FULL, SLIDING = "full_attention", "sliding_attention"
 
 
 def settings(values: Values) -> dict[str, Any]:
@@ -61,9 +60,9 @@ def turned_layers(values: Values) -> Sequence[bool]:
 
 def layer_kinds(values: Values) -> Sequence[str]:
     """Return the kind of every layer. In Qwen 2 only the layers after the first `max_window_layers` have a window."""
-    stated, layers = values.value("layer_types"), values.layers
+    stated, layers = values.layer_types, values.layers
     if stated is not None:
-        return checked_kinds(stated, layers)
+        return stated
     if values.data["model_type"] == "mistral":
         return [SLIDING] * layers
     if not values.flag("use_sliding_window"):
@@ -72,15 +71,6 @@ def layer_kinds(values: Values) -> Sequence[str]:
         return [FULL if turns else SLIDING for turns in turned_layers(values)]
     first = values.count("max_window_layers", least=0)
     return [SLIDING if number >= first else FULL for number in range(layers)]
-
-
-def checked_kinds(stated: Any, layers: int) -> Sequence[str]:
-    """Return stated kinds of layers. Raises RequestError if they are others."""
-    if not isinstance(stated, list) or len(stated) != layers or not all(kind in (FULL, SLIDING) for kind in stated):
-        raise RequestError(
-            f"layer_types is {reprlib.repr(stated)}, not {FULL} or {SLIDING} for each of {layers} layers"
-        )
-    return stated
 
 
 def reach_of_layers(values: Values, kinds: Sequence[str]) -> tuple[int | None, ...]:

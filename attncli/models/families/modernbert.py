@@ -11,7 +11,9 @@ from typing import Any
 from attncli.base.errors import RequestError
 from attncli.models.families.family import (
     FIRST,
+    FULL,
     MEAN,
+    SLIDING,
     Biases,
     Dense,
     Family,
@@ -30,9 +32,8 @@ from attncli.models.families.family import (
     words,
 )
 
-GLOBAL, LOCAL = "full_attention", "sliding_attention"
 POOLING = {"cls": FIRST, "mean": MEAN}
-BASES = {GLOBAL: ("global_rope_theta", 160_000.0), LOCAL: ("local_rope_theta", 10_000.0)}
+BASES = {FULL: ("global_rope_theta", 160_000.0), SLIDING: ("local_rope_theta", 10_000.0)}
 
 
 def settings(values: Values) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def settings(values: Values) -> dict[str, Any]:
         "segments": 0,
         "position_table": False,
         "positions": tuple(turned[kind] for kind in kinds),
-        "reach": tuple(reach if kind == LOCAL else None for kind in kinds),
+        "reach": tuple(reach if kind == SLIDING else None for kind in kinds),
         "norm_first": True,
         "first_norm": False,
         "gated": True,
@@ -53,13 +54,10 @@ def settings(values: Values) -> dict[str, Any]:
 
 def layer_kinds(values: Values) -> Sequence[str]:
     """Return the kind of every layer. Configurations older than transformers 5 say which layers are global."""
-    layers, named = values.count("num_hidden_layers", most=1000), values.value("layer_types")
-    if named is None:
-        every = values.count("global_attn_every_n_layers")
-        return [LOCAL if number % every else GLOBAL for number in range(layers)]
-    if not isinstance(named, list) or len(named) != layers or not all(kind in (GLOBAL, LOCAL) for kind in named):
-        raise RequestError(f"layer_types must be {GLOBAL} or {LOCAL} for each of {layers} layers")
-    return named
+    if (stated := values.layer_types) is not None:
+        return stated
+    every = values.count("global_attn_every_n_layers")
+    return [SLIDING if number % every else FULL for number in range(values.layers)]
 
 
 def turned_in(values: Values, kind: str) -> Turned:

@@ -15,7 +15,7 @@ def settings(values: Values) -> dict[str, Any]:
     return {
         "segments": 0,
         "padding_position": PADDING,
-        "positions": (Biased(rows, FURTHEST),) * values.count("num_hidden_layers", most=1000),
+        "positions": (Biased(rows, FURTHEST),) * values.layers,
     }
 
 

@@ -79,7 +79,7 @@ def settings(values: Values) -> dict[str, Any]:
         values.check_only(key, False, None, 0)
     return {
         "position_table": False,
-        "positions": (rotary_positions(values),) * values.count("num_hidden_layers", most=1000),
+        "positions": (rotary_positions(values),) * values.layers,
         "gated": True,
         "biases": Biases(attention=False, feed_forward=False),
     }

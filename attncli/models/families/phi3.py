@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 from attncli.models.families import llama
-from attncli.models.families.family import Biases, Values, grouped_query_key_value, tensors_of
+from attncli.models.families.family import SLIDING, Biases, Values, grouped_query_key_value, tensors_of
 
 
 def settings(values: Values) -> dict[str, Any]:
     return {
         **llama.settings(values),
-        "reach": llama.reach_of_layers(values, [llama.SLIDING] * values.layers),
+        "reach": llama.reach_of_layers(values, [SLIDING] * values.layers),
         "biases": Biases(False, False, norms=False),
     }
 

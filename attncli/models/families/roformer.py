@@ -29,7 +29,7 @@ def settings(values: Values) -> dict[str, Any]:
         "embedding_size": values.count(stated),
         "widens": values.count(stated) != values.count("hidden_size"),
         "position_table": False,
-        "positions": (turned,) * values.count("num_hidden_layers", most=1000),
+        "positions": (turned,) * values.layers,
     }
 
 

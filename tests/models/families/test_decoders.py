@@ -170,7 +170,7 @@ def test_what_our_network_lacks_is_for_transformers(family, changes, why):
         ("llama", {"rope_theta": "10000"}, "rope_theta is '10000'"),
         ("mistral", {"sliding_window": 1}, "sliding_window is 1"),
         ("mistral", {"sliding_window": "far"}, "sliding_window is 'far'"),
-        ("qwen2", {"layer_types": [FULL]}, "for each of 32 layers"),
+        ("qwen2", {"layer_types": [FULL]}, ": 32 layers must be"),
         ("qwen2", {"use_sliding_window": True, "max_window_layers": -1}, "max_window_layers is -1"),
         ("smollm3", {"no_rope_layers": [1, 2] * 18}, "no_rope_layers must be 0 or 1"),
         ("gemma3_text", {"layer_types": ["chunked_attention"] * 26}, "layer_types is"),
