@@ -123,7 +123,9 @@ class Measure(Brief):
 
 
 def covered(heads: int) -> float:
-    """Return how often the interval of one head contains its mean, so that all do together (Bonferroni)."""
+    """Return how often the interval of one head contains its mean, so that in 1 - LEVEL of models no lower end of any
+    head and kind is above its mean (Bonferroni).
+    """
     return 1 - 2 * LEVEL / (heads * len(KINDS))
 
 

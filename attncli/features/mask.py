@@ -634,9 +634,10 @@ def _law_of_windows(model: "Model", found: Sequence[Reach], states: "Sequence[Te
 
 def _report(found: Sequence[Masked], model: Mapping[str, Any], heads_chosen: bool) -> Report:
     """Report the maps of some heads under every mask, what the masks moved, how far windows reach, and the laws."""
-    reasons: dict[str, list[str]] = {}
-    for name, why in found[0].missing.items():
-        reasons.setdefault(why, []).append(CAPTIONS[name])
+    reasons: dict[str, dict[str, None]] = {}
+    for text in found:
+        for name, why in text.missing.items():
+            reasons.setdefault(why, {})[CAPTIONS[name]] = None
     for why, names in reasons.items():
         notify(f"not shown, {', '.join(names)}: {why}")
     some = next(iter(found[0].records.values()))

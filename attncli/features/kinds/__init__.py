@@ -359,9 +359,9 @@ COLUMNS = (
     Column("silenced (random heads)", leaves=4),
 )
 LEGEND = (
-    "score: of the clearest head (in brackets: the largest of any head, where no head has the label). Interval: right "
-    "for all heads and kinds together in 19 of 20 models. Null: the score that chance gives this head. Shuffled: the "
-    "largest score of any head of the same network with the entries of each matrix shuffled."
+    "score: of the clearest head (in brackets: the largest of any head, where no head has the label). Interval: its "
+    "lower end is right for all heads and kinds together in 19 of 20 models. Null: the score that chance gives this "
+    "head. Shuffled: the largest score of any head of the same network with the entries of each matrix shuffled."
 )
 
 

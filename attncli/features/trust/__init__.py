@@ -374,7 +374,7 @@ def verdict(found: TrustResult) -> str:
         f"{_size(uniform[0])}. Erasing tokens changes it by up to {_size(found.most_erased)}."
     )
     if by_weights <= HARDLY * found.most_erased:
-        return f"{begin} Attention's weights hardly matter to this output, and no ranking by them explains it."
+        return f"{begin} Attention's weights hardly matter to this output. {_describe_rankings(found)}"
     return f"{begin} {_compare_with_reordered(found)} {_describe_rankings(found)}"
 
 
