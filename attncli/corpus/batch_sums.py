@@ -141,6 +141,7 @@ class BlockSums(Tap):
                 yield part
 
     def room(self, part: Block) -> Tensor:
+        """Return the memory that every part uses again."""
         assert self.part is not None
         return self.part[1][0]
 
@@ -257,6 +258,7 @@ class Units:
 
     @property
     def is_one_block(self) -> bool:
+        """Return whether one block holds all queries."""
         return self.block >= self.length
 
     def blocks(self) -> Iterator[slice]:

@@ -48,9 +48,11 @@ class Kinds(NamedTuple):
     tables: tuple[str, ...] = ()
 
     def has(self, name: str) -> bool:
+        """Return whether a file of that name is one of them."""
         return suffix(name) in self.lines or (self.is_table(name) and not fnmatch(name, CACHE))
 
     def is_table(self, name: str) -> bool:
+        """Return whether a file of that name is read as rows."""
         return is_table(name) and suffix(name) in self.tables
 
     @property
@@ -122,6 +124,7 @@ class Input:
 
     @property
     def display_name(self) -> str:
+        """The name in messages."""
         return display_name(self.name)
 
 
@@ -136,6 +139,7 @@ class Piece(NamedTuple):
     stop: int | None = None
 
     def holds(self, place: int) -> bool:
+        """Return whether a place is before the end of the piece."""
         return self.stop is None or place < self.stop
 
 

@@ -190,6 +190,7 @@ class Here:
         return [file for name in names if (file := self.file(name)) is not None]
 
     def content(self, file: Input) -> bytes:
+        """Read a small file."""
         try:
             return read_regular(Path(file.at))
         except OSError as error:

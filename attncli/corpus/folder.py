@@ -86,6 +86,7 @@ class Local:
                 os.close(handle)
 
     def names(self) -> set[str]:
+        """Return the names of all files."""
         try:
             with os.scandir(self.path) as entries:
                 return {entry.name for entry in entries}

@@ -59,12 +59,14 @@ class Pace:
 
     @classmethod
     def on(cls, device: str, **changes: Any) -> "Pace":
+        """Return the pace for a device of this type, on this machine."""
         tokens = TOKENS_A_CORE if device == "cpu" else BATCH_TOKENS[device]
         weights = BLOCK_WEIGHTS.get(device, BLOCK_WEIGHTS["cpu"])
         return replace(cls(tokens, weights, min(MOST_THREADS, torch.get_num_threads())), **changes)
 
     @property
     def numbers(self) -> dict[str, int]:
+        """The sizes as whole numbers by name."""
         return {name: int(value) for name, value in asdict(self).items() if value is not None}
 
     @classmethod
@@ -107,16 +109,20 @@ class Reducer:
 
     @property
     def info(self) -> ModelInfo:
+        """The model with the layers and heads that are counted."""
         return self.model.info_of(self.which)
 
     @property
     def kind(self) -> str:
+        """The kind of attention that is counted, as in a record."""
         return self.model.kind(self.which)
 
     def nothing(self) -> Sums:
+        """Return the sums of no text."""
         return Sums.nothing(self.info.layers, self.info.heads, self.counting.distances)
 
     def statistics(self, sums: Sums, partial: bool = False) -> Statistics:
+        """Return the statistics of the sums of at least one text."""
         return Statistics.of(sums, self.info, self.counting, partial, self.kind)
 
     def reduce(self, texts: Iterable[Iterable[Window]]) -> Sums:

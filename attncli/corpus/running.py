@@ -78,6 +78,7 @@ class Where:
 
     @property
     def address(self) -> str | None:
+        """The address of a Ray cluster, if one is named."""
         return None if self.on in (HERE, RAY) else self.on
 
     @property
@@ -94,6 +95,7 @@ class Where:
         return self if self.state is None else replace(self, state=f"{self.state.rstrip('/')}/{name}")
 
     def engine(self) -> Engine:
+        """Return the engine. Raises RequestError if it needs a library that is not installed."""
         if self.on_ray:
             from attncli.corpus.on_ray import on_ray
 

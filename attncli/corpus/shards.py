@@ -34,6 +34,7 @@ class Shard(NamedTuple):
 
     @property
     def where(self) -> str:
+        """The place as messages name it."""
         first, more = self.pieces[0], len(self.pieces) - 1
         begin = f" from {first.start:,}" if first.start else ""
         return f"{first.input.display_name}{begin}{f' and {more} more' if more else ''}"
@@ -89,10 +90,12 @@ class Plan:
 
     @property
     def count(self) -> int:
+        """The number of shards."""
         return sum(1 for _ in self.shards())
 
     @property
     def bytes(self) -> int:
+        """The stored bytes of all inputs."""
         return sum(one.size for one in self.inputs)
 
 
@@ -160,7 +163,8 @@ class Work(ABC, Generic[Total]):
         """
 
     @abstractmethod
-    def nothing(self) -> Total: ...
+    def nothing(self) -> Total:
+        """Return the sums of no shard."""
 
     @abstractmethod
     def corpus_size(self, total: Total) -> CorpusSize: ...
@@ -185,6 +189,7 @@ class Work(ABC, Generic[Total]):
         return self
 
     def without_model(self) -> "Work[Total]":
+        """Return the same work without anything that only this process has."""
         return self
 
     @property

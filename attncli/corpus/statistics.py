@@ -274,6 +274,7 @@ def save_statistics(statistics: Statistics, path: Path) -> None:
 
 
 def document(statistics: Statistics) -> dict[str, Any]:
+    """Return the document of `stats --json`."""
     uniform, clearest = statistics.alike, {pattern: statistics.clearest(pattern) for pattern in PATTERNS}
     made: dict[str, Any] = {
         **_about(statistics),

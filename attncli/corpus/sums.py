@@ -115,6 +115,7 @@ class Sums(Brief):
     def of_part(
         cls, queries: int, limit: Doubles, totals: Doubles, divergence: Doubles | None, alike: Doubles | None
     ) -> "Sums":
+        """Return the sums over some queries of a text."""
         zero = np.zeros_like(totals)
         return cls(0, queries, limit, totals, zero, zero, divergence, alike)
 
@@ -133,6 +134,7 @@ class Sums(Brief):
 
     @property
     def figures(self) -> Doubles:
+        """The means over all queries of all texts, `[layer, head, figure]`."""
         return self.totals / self.queries
 
     @property

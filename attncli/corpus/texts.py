@@ -195,6 +195,7 @@ class Choosing(ABC):
         return
 
     def takes(self, place: int, content: str) -> bool:
+        """Return whether the text at a place is in the sample."""
         if self.sample is None:
             return True
         drawn = blake2b(f"{self.seed} {place} ".encode() + content.encode("utf-8", "surrogatepass"), digest_size=8)

@@ -138,6 +138,7 @@ class InTorch(Engine):
 
     @property
     def map_dtype(self) -> torch.dtype:
+        """Return the dtype of maps."""
         return map_dtype(torch.empty(0, dtype=self.dtype, device=self.device))
 
     @property

@@ -221,6 +221,7 @@ class Network:
         return ["embeddings", *dict.fromkeys(f"layers.{number}" for number in self.layers[:layers]), *last]
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the parameters, by name."""
         config = self.config
         made: dict[str, tuple[int, ...]] = {}
 
@@ -327,6 +328,7 @@ class Layer(NamedTuple):
     score: Score
 
     def before(self, x: Floats) -> Floats:
+        """Return the attention's input; x `[row, hidden_size]`."""
         return self.norm("attention_norm", x) if self.network.config.norm_first else x
 
     def norm(self, name: str, x: Floats) -> Floats:
@@ -360,6 +362,7 @@ class Layer(NamedTuple):
         return parameters[f"{name}.weight"], parameters.get(f"{name}.bias")
 
     def output_by_head(self) -> Floats:
+        """Return the output projection divided by head, `[hidden_size, head, head_dim]`."""
         weight = self.network.parameters[f"{self.name}.attention.output.weight"]
         return weight.reshape(len(weight), -1, self.network.config.head_dim)
 

@@ -263,6 +263,7 @@ class Layer(nn.Module):
 
     @property
     def score(self) -> PositionalScore:
+        """Return the positional score of the attention."""
         score = self.attention.score
         assert isinstance(score, PositionalScore)
         return score
@@ -399,6 +400,7 @@ class Network(nn.Module):
         return layer
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the parameters, by name."""
         return {name: tuple(parameter.shape) for name, parameter in self.named_parameters()}
 
     def parts_of(self, layers: int) -> list[str]:

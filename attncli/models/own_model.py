@@ -53,6 +53,7 @@ class OwnModel(Engine):
 
     @property
     def silenced_heads(self) -> list[tuple[int, int]]:
+        """Return the heads, (layer, head), whose outputs are 0."""
         return self.network.silenced_heads
 
     def info_of(self, which: str | None) -> ModelInfo:
@@ -91,6 +92,7 @@ class OwnModel(Engine):
         return Turning(found, of_pairs, places, places)
 
     def usual_mask(self, mask: str | None) -> str:
+        """Return the mask's name, by default the training mask: it hides [PAD], and in a decoder the future."""
         if mask is None:
             return "causal" if self.config.causal else "padding"
         choices.check("mask", mask, choices.MaskName)
@@ -99,6 +101,10 @@ class OwnModel(Engine):
     def walk(
         self, rows: Rows, taps: Sequence[Tap] = (), ending: Ending | None = None, beginning: Beginning | None = None
     ) -> Iterator[Array]:
+        """Walk through the network (`attncli.models.walk.walk`), whose layers have already been read (`need`).
+
+        Yields x before the first layer and after every layer.
+        """
         assert isinstance(rows, OwnRows)
         return walk(self.network, rows, taps, ending, beginning)
 
@@ -107,6 +113,9 @@ class OwnModel(Engine):
         """Read one part of the network from the checkpoint: "embeddings", "layers.3"."""
 
     def need(self, layers: int) -> None:
+        """Read the embeddings and the first `layers` layers if necessary. With all layers, also read the modules after
+        them.
+        """
         for module in self.network.parts_of(layers):
             if not self.needed[module]:
                 self.read(module)

@@ -50,11 +50,13 @@ class LayerMask:
         return near if shown is None else shown & near
 
     def some_texts(self, texts: slice) -> "LayerMask":
+        """Return the mask of some of the texts."""
         if self.shown is None or len(self.shown) == 1:
             return self
         return LayerMask(self.shown[texts], self.window)
 
     def some_heads(self, places: Sequence[int] | slice) -> "LayerMask":
+        """Return the mask of some of the heads."""
         if self.shown is None or self.shown.shape[1] == 1:
             return self
         return LayerMask(self.shown[:, places], self.window)

@@ -181,6 +181,7 @@ class TransformersModel(InTorch):
 
     @property
     def tapped(self) -> Places:
+        """Return the places where our function is called. Call `of_part` first."""
         assert self.places is not None
         return self.places
 
@@ -291,6 +292,7 @@ class TransformersModel(InTorch):
 
     @cached_property
     def fed(self) -> Tokenizer:
+        """Return the tokenizer for the decoder's input."""
         return self.cutter("decoder")
 
     def ready(self, tokens: Tokens, target: str | None = None) -> Tokens:
@@ -300,6 +302,7 @@ class TransformersModel(InTorch):
         return Fed(**fed.lists, read=tokens, goal=goal)
 
     def with_answer(self, tokens: Tokens, target: str | None = None) -> Tokens:
+        """Return the query tokens of the part such that the last vectors are those of the decoder's input."""
         if self.paired and self.part == "encoder" and not isinstance(tokens, Read):
             fed, goal = self.decoder_input(tokens, target)
             return Read(**tokens.lists, fed=fed, goal=goal)
@@ -376,7 +379,8 @@ class TransformersModel(InTorch):
         with on_text_alone("transformers can't run", self.place, self.network.config):
             yield
 
-    def need(self, layers: int) -> None: ...
+    def need(self, layers: int) -> None:
+        """Do nothing: the network is already loaded."""
 
     def rows(
         self,

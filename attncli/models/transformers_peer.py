@@ -157,6 +157,7 @@ class Reference:
 
     @cached_property
     def config(self) -> ModelConfig:
+        """Return the configuration as attncli reads it."""
         return ModelConfig.from_dict(self.network.config.to_dict())
 
     @property

@@ -116,6 +116,7 @@ class Trial:
 
     @contextmanager
     def watching(self, network: nn.Module) -> Iterator[None]:
+        """Watch the modules of a network that may be W_O."""
         from transformers.pytorch_utils import Conv1D
 
         linear = [module for module in network.modules() if isinstance(module, nn.Linear | Conv1D)]

@@ -191,7 +191,8 @@ class Walker(ABC):
 
     @property
     @abstractmethod
-    def info(self) -> ModelInfo: ...
+    def info(self) -> ModelInfo:
+        """Return the model's description in records."""
 
     @property
     @abstractmethod
@@ -232,7 +233,8 @@ class Walker(ABC):
         """Read the embeddings and the first `layers` layers if necessary; with all layers, also what follows them."""
 
     @abstractmethod
-    def find_outputs(self) -> "AvailableOutputs": ...
+    def find_outputs(self) -> "AvailableOutputs":
+        """Find the checkpoint's outputs."""
 
     @abstractmethod
     def predicts(self, texts: Sequence[Tokens]) -> bool:
@@ -273,11 +275,13 @@ class Walker(ABC):
 
     @property
     @abstractmethod
-    def map_dtype(self) -> Any: ...
+    def map_dtype(self) -> Any:
+        """Return the dtype of maps."""
 
     @property
     @abstractmethod
-    def batch_tokens(self) -> int: ...
+    def batch_tokens(self) -> int:
+        """Return the number of tokens in a batch."""
 
     @abstractmethod
     def array(self, shape: Sequence[int], zeros: bool = False, maps: bool = False) -> Array:
