@@ -740,11 +740,14 @@ def _windows(windows: Windows) -> list[Part]:
         "largest change of a vector further away than the layers reach together, which must be 0 up to rounding. "
         "within: the largest change of the other vectors."
     )
-    short = (
-        f"On this text the windows hide nothing: it has {windows.tokens} tokens, and they hide something from "
-        f"{windows.shortest} tokens on."
-    )
-    return [Table(columns, rows), Sentence(legend), *[Sentence(short)] * (windows.tokens < windows.shortest)]
+    parts = [Table(columns, rows), Sentence(legend)]
+    if windows.tokens < windows.shortest:
+        short = (
+            f"On this text the windows hide nothing: it has {windows.tokens} tokens, and they hide something from "
+            f"{windows.shortest} tokens on."
+        )
+        parts.append(Sentence(short))
+    return parts
 
 
 mask = as_function(Mask)

@@ -369,9 +369,9 @@ class _LargeMap:
             full = [*full, Text(), *self.list_of_keys()]
         yield [*self.above(), Text(), *full]
         for cell in dict.fromkeys([*all_keys[:1], *some_keys[:1]]):
-            gone = ["the numbers in the cells"] * (cell < cells[0] == VALUE_WIDTH) + ["all strongest keys"] * (
-                cell not in all_keys
-            )
+            gone = ["the numbers in the cells"] if cell < cells[0] == VALUE_WIDTH else []
+            if cell not in all_keys:
+                gone.append("all strongest keys")
             small = [*self.map(cell, beside=True), *self.left_out(gone)]
             yield [*self.above(), Text(), *small]
             yield [*self.above(), *small]

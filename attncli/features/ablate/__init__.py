@@ -532,7 +532,10 @@ NO_INTERVAL = "no interval of the mean: it needs at least 3 texts"
 def _report(found: Ablation, top: int, files: list[str]) -> Report:
     """Report a number per head and way, the `top` heads with the largest effects, whole layers, and the curves."""
     title = [model_name(found.model.full_name), describe_output(found.answer), f"mask {found.answer.mask}"]
-    title += ["PARTIAL"] * found.partial + [f"mean of {found.texts} texts"] * (found.texts > 1)
+    if found.partial:
+        title.append("PARTIAL")
+    if found.texts > 1:
+        title.append(f"mean of {found.texts} texts")
     panels = [Panel(way, effects, REPLACED[way]) for way, effects in zip(found.ways, found.mean, strict=True)]
     scale = SCALES[found.answer.kind]
     grid = HeadGrid(panels, found.layers, found.heads, scale, signed=found.answer.kind not in FROM_NOTHING)

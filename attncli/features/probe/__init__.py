@@ -110,7 +110,8 @@ probe = as_function(Probe)
 def _report(found: Probed) -> Report:
     document = found.document()
     best = found.relations[0]  # of all relations together
-    same, trees = [Sentence(SAME)] * (document["test"] is None), document["trees"]
+    same = [Sentence(SAME)] if document["test"] is None else []
+    trees = document["trees"]
     return Report(
         title_of(document),
         [

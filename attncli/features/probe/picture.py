@@ -71,8 +71,11 @@ def draw_bars(document: dict[str, Any], title: Sequence[str], paper: Paper) -> F
     blocks = [_relation_block(document), _tree_block(document)]
     heading = clean(title_of(title))
     count = len(document["relations"])
-    notes = [MEANING, *[SAME] * (document["test"] is None)]
-    notes += [f"the {MOST_ROWS} most frequent of {count} rows"] * (count > MOST_ROWS)
+    notes = [MEANING]
+    if document["test"] is None:
+        notes.append(SAME)
+    if count > MOST_ROWS:
+        notes.append(f"the {MOST_ROWS} most frequent of {count} rows")
     labels = [text for block in blocks for text in (block.label, *(row.label for row in block.rows))]
     columns = [[text for block in blocks for text in block.column(place)] for place in range(len(blocks[0].columns))]
     families = fonts.families([heading, *notes, *labels, *(text for column in columns for text in column)], paper.font)
