@@ -39,7 +39,7 @@ NEXT = {
     "samples": "attncli samples coreference.txt",
     "models": "attncli models show minilm",
     "models show tiny": "attncli run -m tiny",
-    "align": "attncli align --attention transformer",
+    "align": "attncli align -o align.html",
     "align --attention transformer '3 March 2021'": "attncli align --attention transformer -o align.html ",
 }
 

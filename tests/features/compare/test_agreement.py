@@ -15,14 +15,11 @@ from attncli import RequestError, load_model
 from attncli.attention.mistakes import MISTAKES, RIGHT
 from attncli.base import choices
 from attncli.checks import passes
-from attncli.checks.passes import Lost, merge_lost, run_finite
+from attncli.checks.passes import Lost, merge_lost
 from attncli.features.compare.agreement import compare, same_strongest
-from attncli.features.compare.beside import Both
-from attncli.features.compare.ways import by_every_way
 from attncli.models import transformers_peer
 from attncli.models.random import random_model
 from attncli.models.transformers_peer import load_reference
-from attncli.record import Input
 
 pytestmark = pytest.mark.usefixtures("exact")
 TEXTS = (
@@ -331,34 +328,6 @@ def test_keys_that_are_equally_strong_are_both_the_strongest():
     theirs = torch.tensor([[0.4999999, 0.5000001, 0.0], [0.0, 0.6, 0.4], [1.0, 0.0, 0.0]])
     assert same_strongest(ours, theirs) == 2
     assert same_strongest(ours, torch.full_like(ours, float("nan"))) == 0
-
-
-# --- NaN of transformers, which is its own fault ---------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_where_float64_gives_nan_transformers_is_at_fault_and_float32_is_taken(tiny):
-    """ModernBERT hides with float64's lowest number, and takes softmax in float32.
-
-    A row of nothing but [PAD] in a window is NaN then, which reaches real rows as 0 x NaN.
-    """
-    directory = tiny("modernbert", max_position_embeddings=64)
-    model, reference = load_both(directory)
-    tokens = model.tokenizer.encode("the cat sat", None, 40)
-    real = [place for place, padding in enumerate(tokens.padding) if not padding]
-    states = reference.run(tokens, "padding")[1]
-    assert states[-1][real].isnan().any(dim=-1).all()
-    (weights, states), lost = run_finite(reference, tokens, "padding")
-    assert lost.rows == len(real) and lost.in_float32 and lost.mask == "padding"
-    first = next(layer for layer, one in enumerate(reference.run(tokens, "padding")[0]) if one[:, real].isnan().any())
-    assert lost.layer in (first - 1, first)  # the vectors after a layer, or the weights of the next
-    single = load_reference(directory, model.device, torch.float32).run(tokens, "padding")
-    assert all(torch.equal(one, other) for one, other in zip(weights, single[0], strict=True))
-    found = compare(model, [tokens], reference=reference)
-    assert found.same and "transformers is at fault: from layer" in found.verdict
-    ways = by_every_way(Both(model, reference, [Input("the cat sat")], [tokens], 40))
-    assert all(way.same and way.difference is not None for way in ways), ways
-    assert run_finite(reference, model.tokenizer.encode("the cat sat"), "padding")[1] is None
 
 
 def test_rows_of_several_texts_are_told_together():
