@@ -209,7 +209,7 @@ def test_the_steps_lead_to_the_weights_and_the_output(head, data):
     q, allowed, weights = head.query[query].astype(float), record.mask[query], record.map(0, 0)[query]
     np.testing.assert_allclose(keys["score"], head.key.astype(float) @ q)
     np.testing.assert_allclose(keys["scaled"], keys["score"] / len(q) ** 0.5)
-    raised = np.exp(keys["scaled"] - keys["scaled"][allowed].max()) * allowed
+    raised = np.exp(np.where(allowed, keys["scaled"] - keys["scaled"][allowed].max(), -np.inf))
     np.testing.assert_allclose(keys["raised"], raised, atol=1e-12)
     np.testing.assert_allclose(keys["computed"], raised / raised.sum(), atol=1e-12)
     np.testing.assert_allclose(keys["computed"], weights, atol=1e-5)
