@@ -1,4 +1,4 @@
-"""What stands in the terminal: shades, maps beside each other, signed maps, and grids of heads."""
+"""Parts in the terminal: shades, maps beside each other, signed maps, and grids of heads."""
 
 import re
 
