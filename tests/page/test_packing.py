@@ -1,4 +1,4 @@
-"""The contents of a page and its size: numbers as text, heads that are kept whole, its size and its start."""
+"""The contents of a page: numbers as text, heads that are kept whole, its size and its start."""
 
 import re
 
