@@ -116,7 +116,7 @@ def peak_added(run: Callable[[], object], device: torch.device) -> int | None:
 def forget_peak() -> bool:
     """Make the resident memory of now the peak so far (man 5 proc: 5 in clear_refs), where that works.
 
-    What was freed is first given back to the system: whoever reused it would seem to need less.
+    Freed memory is first given back to the system; a call that reuses it would seem to need less.
     """
     gc.collect()
     STORAGE.forget()
@@ -128,11 +128,6 @@ def forget_peak() -> bool:
     except (OSError, AttributeError):
         return False
     return True
-
-
-def process_peak() -> int | None:
-    """The most bytes of memory that this process has had since it began; None where the system does not tell."""
-    return status_bytes("VmHWM") if STATUS.is_file() else None
 
 
 def status_bytes(name: str) -> int:

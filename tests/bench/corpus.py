@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.checks.machine import Run, median_seconds, process_peak, processor
+from attncli.checks.machine import STATUS, Run, median_seconds, processor, status_bytes
 from attncli.corpus.files import whole_files
 from attncli.corpus.finding import find_inputs
 from attncli.corpus.reducer import Reducer
@@ -173,7 +173,8 @@ def count(model: Model, path: Path) -> None:
     reducer = Reducer(model)
     begun = time.perf_counter()
     sums = reducer.reduce(read(model, path))
-    taken = {"tokens": sums.queries, "seconds": time.perf_counter() - begun, "peak_bytes": process_peak()}
+    peak = status_bytes("VmHWM") if STATUS.is_file() else None  # bytes of this process since it began
+    taken = {"tokens": sums.queries, "seconds": time.perf_counter() - begun, "peak_bytes": peak}
     json.dump(taken, sys.stdout)
 
 

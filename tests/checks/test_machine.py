@@ -78,7 +78,7 @@ def test_the_peak_is_of_the_call_alone():
         np.ones(64 * MIB, dtype=np.uint8)  # freed before the call ends; the allocator may keep it
         return np.ones(16 * MIB, dtype=np.uint8)
 
-    for _ in range(2):  # whoever comes second has nothing to reuse
+    for _ in range(2):  # the second call has no freed memory to reuse
         peak = peak_added(passing, CPU)
         assert peak is not None
         assert 60 * MIB < peak < (64 + 16 + 12) * MIB  # less than what was held, or once was

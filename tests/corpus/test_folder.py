@@ -26,7 +26,7 @@ def test_a_held_folder_is_nobody_elses(sums):
 
 
 def test_a_lock_that_its_holder_removed_while_it_was_opened_is_made_again(sums, monkeypatch):
-    """Whoever held the lock removes the file after it is opened here and before it is locked."""
+    """The process that held the lock removes the file after it is opened here and before it is locked."""
     lock, calls = folder._lock, []
     holder = sums.locked()
     holder.__enter__()

@@ -1,4 +1,4 @@
-"""Check which question is asked of checkpoints with several outputs, and that whoever waits is told how far it is."""
+"""Check which question is asked of checkpoints with several outputs, and that progress is reported meanwhile."""
 
 from contextlib import contextmanager
 

@@ -218,7 +218,7 @@ def themes():
     return [dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", block)) for block in blocks]
 
 
-def test_dark_is_the_same_whoever_asks_for_it():
+def test_the_system_and_the_switch_give_the_same_dark_theme():
     light, system, switch = themes()
     assert system == switch and light.keys() == system.keys() and light != system
 

@@ -213,10 +213,6 @@ def test_a_head_is_silenced_in_its_layer_alone(tmp_path):
 # --- RoFormer --------------------------------------------------------------------------------------------
 
 
-def of_roformer(**changes):
-    return ModelConfig.from_dict({"model_type": "roformer", **changes})
-
-
 @pytest.mark.parametrize("mask", ["none", "padding", "causal"])
 @pytest.mark.parametrize("turns", [False, True])
 def test_values_are_turned_where_it_says_so(turns, mask):
