@@ -23,10 +23,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 # Contains the machine's name: processes on other machines that share the drive can't be checked from here.
 PREFIX = f".attncli-{zlib.crc32(platform.node().encode()):08x}-"
@@ -192,20 +195,35 @@ def as_text(document: Mapping[str, Any]) -> str:
     return json.dumps(document, allow_nan=False) + "\n"
 
 
+def as_dataframe(columns: Mapping[str, Any]) -> "DataFrame":
+    """Return a pandas DataFrame of these columns. Raises RequestError if pandas is not installed."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise RequestError("a DataFrame needs pandas, which is not installed: pip install pandas") from error
+    return pandas.DataFrame(columns)
+
+
+def table_of(entries: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the columns of entries: their fields.
+
+    A nested field becomes one column per inner field, under both names ("causal_moved"). Lists do not fit a cell and
+    are left out.
+    """
+    rows = [flat(entry) for entry in entries]
+    return {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
+
+
 def save_document(document: Mapping[str, Any], entries: Iterable[Mapping[str, Any]], path: Path) -> None:
     """Save by suffix: .json as --json prints it, or .csv with one row per entry. Writes completely or not at all.
-
-    Columns are the fields of the entries. A nested field becomes one column per inner field, under both names
-    ("causal_moved"). Lists do not fit a cell and are left out.
 
     Raises RequestError for another suffix or an unwritable place.
     """
     if check_suffix(path, DOCUMENTS, "a document") == ".json":
         write_whole(path, lambda temporary: temporary.write_text(as_text(document), encoding="utf-8"))
     else:
-        rows = [flat(entry) for entry in entries]
-        header = list(dict.fromkeys(name for row in rows for name in row))
-        write_whole(path, lambda file: write_table(header, ([row.get(name) for name in header] for row in rows), file))
+        columns = table_of(entries)
+        write_whole(path, lambda file: write_table(list(columns), zip(*columns.values(), strict=True), file))
 
 
 def flat(entry: Mapping[str, Any]) -> dict[str, Any]:

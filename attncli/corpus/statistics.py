@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS, row_shares
 from attncli.base import choices
 from attncli.base.arrays import Doubles, titled
 from attncli.base.errors import RequestError
-from attncli.base.files import as_text, check_suffix, write_table, write_whole
+from attncli.base.files import as_dataframe, as_text, check_suffix, write_table, write_whole
 from attncli.base.printable import first_line
 from attncli.base.schema import anything, fields, flag, integer, list_of, maybe, one_of, real
 from attncli.base.untrusted import listed, parse_json, read_json, read_npz
@@ -28,6 +28,9 @@ from attncli.record import AttentionRecord, ModelInfo
 from attncli.record.grouping import merge_words
 from attncli.record.loading import MODEL
 from attncli.text.windows import Window
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 CLEARLY = 2  # times the share that uniform attention gives, from which on a head does something clearly
 SUFFIXES = (".csv", ".json", ".npz")
@@ -159,6 +162,10 @@ class Statistics:
         """Save as .json, .csv (a row per head) or .npz. Raises RequestError for another suffix."""
         save_statistics(self, Path(path))
 
+    def to_dataframe(self) -> "DataFrame":
+        """Return a pandas DataFrame with a row per head, as the .csv has. Raises RequestError without pandas."""
+        return as_dataframe(dict(zip(CSV_HEADER, zip(*_rows(self), strict=True), strict=True)))
+
     def labelled(self, label: str) -> list[HeadStatistics]:
         """Return the heads with a label."""
         return [head for head in self.heads if head.label == label]
@@ -264,13 +271,17 @@ def save_statistics(statistics: Statistics, path: Path) -> None:
     if suffix == ".json":
         write_whole(path, lambda temporary: temporary.write_text(as_text(document(statistics)), encoding="utf-8"))
     elif suffix == ".csv":
-        rows = (
-            [one.layer, one.head, one.label, one.strength, *one.figures.values(), *one.spread.values()]
-            for one in statistics.heads
-        )
-        write_whole(path, lambda temporary: write_table(CSV_HEADER, rows, temporary))
+        write_whole(path, lambda temporary: write_table(CSV_HEADER, _rows(statistics), temporary))
     else:
         write_whole(path, lambda temporary: _write_npz(statistics, temporary))
+
+
+def _rows(statistics: Statistics) -> list[list[Any]]:
+    """Return a row per head, with the columns of CSV_HEADER."""
+    return [
+        [one.layer, one.head, one.label, one.strength, *one.figures.values(), *one.spread.values()]
+        for one in statistics.heads
+    ]
 
 
 def document(statistics: Statistics) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Feature: a question with its options, which computes a report."""
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
@@ -70,14 +71,22 @@ class Feature:
 
 
 def as_function(feature: Callable[P, Feature]) -> Callable[P, Report]:
-    """Return the function of a feature: its options are the parameters, and it returns the report."""
+    """Return the function of a feature: its options are the parameters, and it returns the report.
+
+    `help` shows plain types, and each parameter's line of the command's help in place of the command's examples.
+    """
 
     def run(*arguments: P.args, **options: P.kwargs) -> Report:
         return feature(*arguments, **options).report()
 
-    run.__doc__ = feature.__doc__
-    run.__name__ = run.__qualname__ = getattr(feature, "__name__", "run").lower()
-    run.__wrapped__ = feature  # type: ignore[attr-defined]  # inspect.signature and help() show the options
+    made: type[Feature] = feature  # type: ignore[assignment]
+    kinds = get_type_hints(made)
+    parameters = [one.replace(annotation=kinds[one.name]) for one in inspect.signature(made).parameters.values()]
+    run.__signature__ = inspect.Signature(parameters, return_annotation=Report)  # type: ignore[attr-defined]
+    run.__name__ = run.__qualname__ = made.__name__.lower()
+    run.__module__ = made.__module__
+    about, _, _ = inspect.cleandoc(made.__doc__ or "").partition("\b")
+    run.__doc__ = about + "\n".join(f"{name}: {option.help}" for name, option in options_of(made).items())
     return run
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
-from attncli.base.files import check_suffix, write_table, write_whole
+from attncli.base.files import as_dataframe, check_suffix, write_table, write_whole
 from attncli.base.printable import first_line, printable
 from attncli.record.masks import HALVES, agree, compact, entries, masks_of_layers
 from attncli.record.parts import ModelInfo, Part, PredictionSummary, UsualWeights, Vectors, decimals
@@ -234,10 +234,6 @@ class AttentionRecord:
 
         Raises RequestError if pandas is not installed.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise RequestError("a DataFrame needs pandas, which is not installed: pip install pandas") from error
         places = np.indices(self.weights.shape).reshape(self.weights.ndim, -1)  # [layer, head, query, key] of each cell
         layer, head, query, key = places
         queries, keys = (np.array(tokens.text, dtype=object) for tokens in (self.tokens, self.keys))
@@ -252,7 +248,7 @@ class AttentionRecord:
             self.weights.ravel(),
             ~np.broadcast_to(self.masks[:, None], self.weights.shape).ravel(),
         )
-        return pandas.DataFrame(dict(zip(CSV_HEADER, columns, strict=True)))
+        return as_dataframe(dict(zip(CSV_HEADER, columns, strict=True)))
 
     # The only calls into rendering: a record displays itself, as in pandas.
 

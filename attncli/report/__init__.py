@@ -6,11 +6,14 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.base.errors import RequestError
-from attncli.base.files import DOCUMENTS, PAGE, PICTURES, as_text, check_suffix, save_document
+from attncli.base.files import DOCUMENTS, PAGE, PICTURES, as_dataframe, as_text, check_suffix, save_document, table_of
 from attncli.report.parts import Axis, Cell, Column, HeadGrid, Maps, Panel, Part, Sentence, Table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = [
     "Axis",
@@ -69,6 +72,10 @@ class Report:
     def json(self) -> Iterator[str]:
         """Yield what --json prints, piece by piece."""
         yield as_text(self.document())
+
+    def to_dataframe(self) -> "DataFrame":
+        """Return a pandas DataFrame with the rows and columns of its .csv. Raises RequestError without pandas."""
+        return as_dataframe(table_of(self.rows(self.document())))
 
     def save(self, path: str | Path, **printed: Any) -> None:
         """Save by suffix: a picture, a page, .json, .csv or one of `files`; a file appears whole or not at all.
