@@ -9,7 +9,7 @@ With heads silenced or edges cut the text is written twice: as it is, and with t
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -91,8 +91,9 @@ class Generate(Feature):
     dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
-        *_, last = self._reports()
-        return last
+        *pieces, last = self._reports()
+        title, _, written = "".join(piece.verbatim or "" for piece in pieces).partition("\n")
+        return replace(last, title=[title], parts=[*map(Sentence, filter(None, written.split("\n"))), *last.parts])
 
     def reports(self, progress: Progress = silent) -> Iterator[Report]:
         """Yield the text piece by piece as it is written, then its report; with --json or -o only the report."""
