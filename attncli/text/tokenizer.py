@@ -582,8 +582,9 @@ USUAL_PADDING = {"GPTNeoXTokenizer": "<|padding|>", "Qwen2Tokenizer": "<|endofte
 def padding_places(directory: Path, backend: "Backend", kind: str | None) -> list[tuple[str, int | None]]:
     """Return the files that name a padding token, with its id, in the order in which transformers reads them.
 
-    If tokenizer_config.json lists added tokens, transformers ignores special_tokens_map.json. A pad_token of null in the
-    first of the two excludes what the tokenizer's other files name. kind: its class, which may have a padding token.
+    If tokenizer_config.json lists added tokens, transformers ignores special_tokens_map.json. A pad_token of null in
+    the first of the two excludes what the tokenizer's other files name. kind: its class, which may have a padding
+    token.
     """
     stated = {"tokenizer_config.json": tokenizer_settings(directory)}
     if "added_tokens_decoder" not in stated["tokenizer_config.json"]:
