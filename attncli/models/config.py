@@ -224,8 +224,6 @@ class ModelConfig:
             raise RequestError(f"hidden_size {hidden_size} is not divisible by {heads} heads")
         if config.max_tokens < 4:  # room for [CLS], a word and [SEP], and for a pair
             raise RequestError(f"max_position_embeddings {config.position_rows} leaves no room for a text")
-        if config.pad_id is not None and config.pad_id >= config.vocab_size:
-            raise RequestError(f"pad_token_id {config.pad_id} is outside the vocabulary of {config.vocab_size}")
         return config
 
 

@@ -48,7 +48,7 @@ from attncli.models.walk import Beginning, Ending
 from attncli.record import AttentionRecord, ModelInfo, Request
 from attncli.record.grouping import grouped
 from attncli.record.selection import Selection, heads_list, number_list, select
-from attncli.text.tokenizer import Tokenizer
+from attncli.text.tokenizer import Tokenizer, choose_padding
 from attncli.text.tokens import Fed, Read, Tokens, followed, tokens_of
 
 LONGEST_ANSWER = 64  # maximum tokens that a decoder generates
@@ -288,7 +288,14 @@ class TransformersModel(InTorch):
         backend: Any = Backend(self.theirs, target=part != "encoder")
         with on_text_alone("transformers does not say how many tokens it has for", self.place, self.network.config):
             vocab_size = stack.get_input_embeddings().num_embeddings
-        return Tokenizer(backend, min(limits), vocab_size, self.theirs.pad_token_id, backend.notation)
+        generation = getattr(self.network, "generation_config", None)
+        places = [
+            ("the tokenizer", self.theirs.pad_token_id),
+            ("generation_config.json", getattr(generation, "pad_token_id", None)),
+            ("config.json", getattr(self.network.config, "pad_token_id", None)),
+        ]
+        pad_id, note = choose_padding(places, backend, vocab_size)
+        return Tokenizer(backend, min(limits), vocab_size, pad_id, backend.notation, pad_note=note)
 
     @cached_property
     def fed(self) -> Tokenizer:

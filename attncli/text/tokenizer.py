@@ -239,7 +239,8 @@ class Tokenizer:
     """A checkpoint's tokenizer: `encode(text, pair, pad_to)` returns `Tokens`.
 
     pad_id: the id of [PAD]; None if there is none, so that nothing can be padded. notation: how its vocabulary writes
-    pieces, if the backend can't tell. name: its name in messages. pads_left: [PAD] stands before the text.
+    pieces, if the backend can't tell. name: its name in messages. pads_left: [PAD] stands before the text. pad_note: a
+    Notice on the choice of [PAD], given when a text is padded for the first time.
     """
 
     def __init__(
@@ -251,6 +252,7 @@ class Tokenizer:
         notation: Notation | None = None,
         name: str = "the tokenizer",
         pads_left: bool = False,
+        pad_note: str | None = None,
     ) -> None:
         backend.no_truncation()  # published files have such settings: one of them truncates and
         backend.no_padding()  # pads every text to 128 tokens
@@ -261,6 +263,7 @@ class Tokenizer:
         self.notation = Notation.of(backend) if notation is None else notation
         self.name = name
         self.pads_left = pads_left
+        self.pad_note = pad_note
         self.pad_token = "[PAD]" if pad_id is None else backend.id_to_token(pad_id) or "[PAD]"
 
     def encode(self, text: str, pair: str | None = None, pad_to: int | None = None) -> Tokens:
@@ -381,11 +384,14 @@ class Tokenizer:
         Raises RequestError if the text is longer, `length` exceeds the model's positions, or there is no [PAD].
         """
         if self.pad_id is None:
-            raise RequestError("this model's tokenizer has no padding token: omit --pad-to")
+            raise RequestError("this model has no padding token: omit --pad-to")
         if not len(tokens) <= length <= self.max_tokens:
             raise RequestError(
                 f"can't pad to {length} tokens: the text has {len(tokens)} and the model at most {self.max_tokens}"
             )
+        if self.pad_note is not None:
+            warnings.warn(self.pad_note, Notice, stacklevel=2)
+            self.pad_note = None
         more = length - len(tokens)
         pads = Tokens(
             text=[self.pad_token] * more,
@@ -422,8 +428,9 @@ class Tokenizer:
     ) -> "Tokenizer":
         """Load a tokenizer from tokenizer.json, else vocab.txt, else vocab.json + merges.txt, else by `last_resort`.
 
-        kind and pads_left: the tokenizer's class and the side of [PAD] if no file names them. Raises RequestError if
-        there is no such file, one is garbled, or the tokenizer needs more than these files.
+        kind, pads_left and pad_id: the tokenizer's class, and the side and the id of [PAD], if no file of the tokenizer
+        names them. Raises RequestError if there is no such file, one is garbled, or the tokenizer needs more than these
+        files.
         """
         name = f"the tokenizer in {directory}"
         try:
@@ -431,9 +438,11 @@ class Tokenizer:
                 kind = tokenizer_class(directory) or kind
                 check_words(directory, kind)
                 backend = read_backend(directory, kind) or last_resort(directory)
-                side = tokenizer_settings(directory).get("padding_side")
-                pads_left = pads_left if side is None else side == "left"
-                return cls(backend, max_tokens, vocab_size, pad_id, name=name, pads_left=pads_left)
+                places = padding_places(directory, backend, kind)
+                padding, note = choose_padding([*places, ("the model's configuration", pad_id)], backend, vocab_size)
+                side = tokenizer_settings(directory).get("padding_side", (backend.padding or {}).get("direction"))
+                pads_left = pads_left if side is None else str(side).lower() == "left"
+                return cls(backend, max_tokens, vocab_size, padding, name=name, pads_left=pads_left, pad_note=note)
         except (RequestError, MemoryError):
             raise
         except Exception as error:
@@ -566,9 +575,54 @@ def tokenizer_class(directory: Path) -> str | None:
     return None if named is None else str(named).removesuffix("Fast")
 
 
+# Padding tokens that transformers' classes have if no file names one.
+USUAL_PADDING = {"GPTNeoXTokenizer": "<|padding|>", "Qwen2Tokenizer": "<|endoftext|>", "GemmaTokenizer": "<pad>"}
+
+
+def padding_places(directory: Path, backend: "Backend", kind: str | None) -> list[tuple[str, int | None]]:
+    """Return the files that name a padding token, with its id, in the order in which transformers reads them.
+
+    If tokenizer_config.json lists added tokens, transformers ignores special_tokens_map.json. A pad_token of null in
+    the first of the two excludes what the tokenizer's other files name. kind: its class, which may have a padding
+    token.
+    """
+    stated = {"tokenizer_config.json": tokenizer_settings(directory)}
+    if "added_tokens_decoder" not in stated["tokenizer_config.json"]:
+        stated = {"special_tokens_map.json": read_settings(directory / "special_tokens_map.json"), **stated}
+    named = [(file, found["pad_token"]) for file, found in stated.items() if "pad_token" in found]
+    if not named:
+        in_file = ("tokenizer.json", (backend.padding or {}).get("pad_token"))
+        named = [("the tokenizer's class", USUAL_PADDING[kind]) if kind in USUAL_PADDING else in_file]
+    elif named[0][1] is None:
+        named = []
+    contents = [(file, token.get("content") if isinstance(token, dict) else token) for file, token in named]
+    places = [(file, backend.token_to_id(token)) for file, token in contents if isinstance(token, str)]
+    file = "generation_config.json"
+    return [*places, (file, read_settings(directory / file).get("pad_token_id"))]
+
+
+def choose_padding(
+    places: Sequence[tuple[str, int | None]], backend: "Backend", vocab_size: int
+) -> tuple[int | None, str | None]:
+    """Return the first padding token of these places that is in the vocabulary, and a sentence if another differs."""
+    found = [(place, number) for place, number in places if type(number) is int and 0 <= number < vocab_size]
+    if not found:
+        return None, None
+    (place, number), *others = found
+    other = next((one for one in others if one[1] != number), None)
+    if other is None:
+        return number, None
+    first, second = (f"{quoted(backend.id_to_token(one) or '')} (id {one})" for one in (number, other[1]))
+    return number, f"padding with {first} from {place}, as transformers does; {other[0]} names {second}"
+
+
 def tokenizer_settings(directory: Path) -> dict[str, Any]:
     """Return the content of tokenizer_config.json; empty if there is no such file."""
-    path = directory / "tokenizer_config.json"
+    return read_settings(directory / "tokenizer_config.json")
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return the content of a JSON file; empty if there is no such file. Raises RequestError if it is no object."""
     if not path.exists():
         return {}
     settings = parse_json(read_regular(path))

@@ -180,11 +180,14 @@ class Values:
 
     @property
     def pad_id(self) -> int | None:
-        """Return the id of [PAD]; None if there is none. Raises RequestError if it is not valid."""
-        default = self.defaults["pad_token_id"]
-        if self.value("pad_token_id") is None or (default is None and self.value("pad_token_id") == -1):
-            return None if default is None else 0
-        return self.count("pad_token_id", least=0)
+        """Return the id of [PAD]; None if there is none, or it is outside the vocabulary, such as -1.
+
+        Raises RequestError if it is not a whole number.
+        """
+        if self.value("pad_token_id") is None:
+            return None if self.defaults["pad_token_id"] is None else 0
+        number = self.count("pad_token_id", least=-10_000_000)
+        return number if 0 <= number < self.count("vocab_size") else None
 
     @property
     def layers(self) -> int:

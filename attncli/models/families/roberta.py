@@ -7,6 +7,7 @@ The published models have one kind of segment. If a checkpoint has more, transfo
 from dataclasses import replace
 from typing import Any
 
+from attncli.base.errors import RequestError
 from attncli.models.families.bert import TENSORS
 from attncli.models.families.family import (
     Dense,
@@ -25,6 +26,8 @@ from attncli.models.families.family import (
 
 def settings(values: Values) -> dict[str, Any]:
     values.check_positions()
+    if values.pad_id is None:
+        raise RequestError(f"pad_token_id is {values.value('pad_token_id')}, but positions are counted from it")
     return {"padding_position": values.pad_id, "tells_segments": False}
 
 
