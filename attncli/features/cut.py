@@ -586,7 +586,7 @@ def _correlated(found: EdgeEffects) -> str:
     ranked = found.correlation()
     if ranked is None:
         return f"weights and sizes of effects have no rank correlation over {edges}: they are too few, or all equal"
-    says = "weights don't tell what matters"
+    says = "chance alone gives as much, so these edges don't tell whether larger weights matter more"
     if not ranked.low <= ranked.rho <= ranked.high:
         says = f"edges with larger weights matter {'more' if ranked.rho > ranked.high else 'less'}"
     return (

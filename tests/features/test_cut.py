@@ -2,6 +2,8 @@
 
 import json
 import re
+from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from slow import slow_except
 from attncli import load_model
 from attncli.effects.change import Hide, run_changes
 from attncli.effects.question import Asking, make_question
-from attncli.features.cut import Scissors, _ranks, cut, cut_each, rank_correlation
+from attncli.features.cut import Scissors, _correlated, _ranks, cut, cut_each, rank_correlation
 
 TEXT, OTHER = "the cat sat on it, un believ able", "the big cat"
 NAMES = [("2", "4"), ("3", "-2"), ("4", "1")]  # of whatever tokens a tokenizer makes; the second leaves a window
@@ -240,6 +242,25 @@ def test_the_permutation_is_free_whatever_rows_and_columns_the_numbers_come_from
     one, other = (generator.normal(size=(16, 16)) + generator.normal(size=16) + sink for _ in range(2))
     found = rank_correlation(one.ravel(), other.ravel())
     assert found.high - found.low == pytest.approx(2 * 1.96 / np.sqrt(255), rel=0.1)
+
+
+@pytest.mark.parametrize("count", [3, 4, 5])
+def test_few_edges_tell_only_what_no_other_order_of_their_effects_gives(minilm, count):
+    """Try every order: at most 1 of 20 may be as far from 0. No order of 3 or 4 is, and of 5 only the same and the
+    reverse are.
+    """
+    found = cut_each(minilm, "The cat.", ("*", "cat"), layers="5", heads="0")
+    weights = found.weights[:count]
+    orders = [np.array(order) + 1.0 for order in permutations(range(count))]
+    rhos = [spearmanr(weights[:, 0], order).statistic for order in orders]
+    for order, rho in zip(orders, rhos, strict=True):
+        some = replace(
+            found, queries=found.queries[:count], effects=order[:, None], can_matter=np.ones((count, 1), dtype=bool)
+        )
+        verdict = "chance alone gives as much, so these edges don't tell whether larger weights matter more"
+        if np.mean(np.abs(rhos) >= abs(rho) - 1e-9) <= 0.05:
+            verdict = f"edges with larger weights matter {'more' if rho > 0 else 'less'}"
+        assert _correlated(some).endswith(f"in 19 of 20 draws: {verdict}")
 
 
 # --- the command ------------------------------------------------------------------------------------------
