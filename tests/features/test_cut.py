@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import permutations
 
@@ -48,12 +49,13 @@ def test_cut_edges_are_those_that_hooks_cut(both, mask, keep_rest):
     names = NAMES if mask == "padding" else [("3", "2"), ("3", "1"), ("-2", "3")]
     if model.config.model_type == "phi3":  # the windows of all its layers hide what is far away
         names = [edge for edge in names if "-2" not in edge]
-    found = cut(model, TEXT, names, layers="3,1", heads="2,0", asking=Asking(mask=mask), keep_rest=keep_rest)
+    given = {"layers": "3,1", "heads": "2,0", "asking": Asking(mask=mask), "keep_rest": keep_rest}
+    found = cut(model, TEXT, names, **given, each_layer=True)
     tokens = model.tokenizer.encode(TEXT)
     for place, layers in enumerate(([3, 1], [3], [1])):
         edges = {(layer, head): found.edges for layer in layers for head in (2, 0)}
         assert found.effects[place] == pytest.approx(moved(reference, tokens, mask, edges, keep_rest), abs=1e-10)
-    assert found.effects.min() > 1e-4
+    assert found.effects.min() > 1e-4 and cut(model, TEXT, names, **given).effects == pytest.approx(found.effects[:1])
 
 
 @pytest.mark.usefixtures("exact")
@@ -214,7 +216,21 @@ def test_the_control_cuts_as_many_other_edges_of_the_same_queries(minilm):
         assert not set(some) & set(edges) and len(set(some)) == 3
         assert sorted(query for query, _ in some) == [2, 2, 4]
     found = cut(minilm, TEXT, [("2", "1"), ("2", "5"), ("4", "0")], layers="0")
-    assert found.controls.shape == (20, 2) and found.controls.std() > 0
+    assert found.controls.shape == (20, 1) and found.controls.std() > 0
+
+
+@pytest.mark.parametrize(("each_layer", "rows"), [(False, 1), (True, 4)])
+def test_a_text_goes_through_once_for_each_cut_and_each_is_a_step(minilm, each_layer, rows):
+    """The edges and 20 sets of others: in three layers together, and in each of them only when asked."""
+    seen = []
+
+    @contextmanager
+    def progress(total, what):
+        seen.append((total, what))
+        yield lambda steps=1, of=None, text=None: seen.append(steps)
+
+    found = cut(minilm, "The cat.", [("*", "cat")], "3-5", each_layer=each_layer, progress=progress)
+    assert seen == [(21 * rows, "cuts"), *[1] * 21 * rows] and found.controls.shape == (20, rows)
 
 
 NUMBERS = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=12)
@@ -269,7 +285,8 @@ MAT = "The cat sat on the mat."
 
 
 def test_some_edges_at_once_and_their_weights(attncli, minilm):
-    said = json.loads(attncli("cut", "--cut", "sat", "cat", "--cut", "mat", "*", "-l", "4,5", MAT, "--json").out)
+    line = ("cut", "--cut", "sat", "cat", "--cut", "mat", "*", "-l", "4,5", MAT)
+    said = json.loads(attncli(*line, "--each-layer", "--json").out)
     edges = [(edge["query"]["index"], edge["key"]["index"]) for edge in said["edges"]]
     assert edges == [(3, 2), *((6, key) for key in range(9))]
     record = minilm.attend(MAT, layers="4,5")
@@ -277,7 +294,10 @@ def test_some_edges_at_once_and_their_weights(attncli, minilm):
         assert edge["weight"] == pytest.approx(record.weights[:, :, query, key].mean(), abs=1e-6)
     assert [one["layer"] for one in said["effects"]] == [None, 4, 5]
     assert all(one["control"] is None and one["effect"] > 0 for one in said["effects"])  # no other key of "mat" is left
-    shown = attncli("cut", "--cut", "sat", "cat", "--cut", "mat", "*", "-l", "4,5", MAT).out
+    together = json.loads(attncli(*line, "--json").out)
+    assert together == said | {"effects": said["effects"][:1]}
+    shown = attncli(*line).out
+    assert "all of these" in shown and "layer 4 " not in shown and "layer 4 " in attncli(*line, "--each-layer").out
     assert "no control: these queries have not as many other edges" in shown
     assert "how far the last vectors move" in shown and "cut in layers 4-5 and all heads" in shown
 
@@ -344,6 +364,8 @@ def test_pictures_say_what_they_show(attncli, tmp_path, line):
         (("--cut", "cat", "sat", "--into", "cat"), "--into has no effect with --cut"),
         (("--cut", "cat", "sat", "--top", "3"), "--top has no effect with --cut"),
         (("--json", "--top", "3"), "--top has no effect with --json"),
+        (("--into", "cat", "--each-layer"), "--each-layer has no effect without --cut"),
+        (("--cut", "sat", "cat", "-l", "3", "--each-layer"), "--each-layer has no effect on one layer (3)"),
     ],
 )
 def test_what_is_refused(attncli, line, said):
