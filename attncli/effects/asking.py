@@ -79,10 +79,10 @@ def merge_asking(asking: Asking | None, named: AskingFields) -> Asking:
 
 
 UP = {
-    "cosine": "effect: cosine without {0} minus cosine with it; below 0 {0} makes the two texts more similar",
-    "logit": "effect: logit without {0} minus logit with it; below 0 {0} speaks for it",
-    "probability": "effect: probability without {0} minus probability with it; below 0 {0} speaks for it",
-    "log-probability": "effect: log P without {0} minus log P with it, in nats; below 0 {0} speaks for it",
+    "cosine": "effect: cosine without {0} minus cosine with it; below 0, {0} made the two texts more similar",
+    "logit": "effect: logit without {0} minus logit with it; below 0, {0} raised it",
+    "probability": "effect: probability without {0} minus probability with it; below 0, {0} raised it",
+    "log-probability": "effect: log P without {0} minus log P with it, in nats; below 0, {0} raised it",
     "divergence": "effect: nats by which the prediction changes without {0}; 0 is no change",
     "distance": "effect: how far the last vectors move without {0}, as a share of their lengths; 0 is no move",
 }

@@ -68,7 +68,7 @@ class Cut(AskingFeature):
 
     A cut edge hides the key from the query (attention knock-out, Geva et al. 2023). --cut cuts some edges together,
     compared with as many other edges. Without it each edge is cut by itself, and weights are compared with effects by
-    rank correlation, with free permutations as the control. The output is the one that ablate measures.
+    rank correlation. The output is the one that ablate measures.
 
     \b
     Examples:
@@ -91,6 +91,7 @@ class Cut(AskingFeature):
     ] = None
     layer: options.Layer = None
     head: options.Head = None
+    each_layer: Annotated[bool, option(SELECTION, "--each-layer", help="With --cut: in each layer alone too.")] = False
     keep_rest: Annotated[
         bool,
         option(MODEL, "--keep-rest", rare=True, help="Leave the row's other weights as they are, not to sum to 1."),
@@ -104,11 +105,15 @@ class Cut(AskingFeature):
     def report(self, progress: Progress = silent) -> Report:
         if self.edges:
             self.refuse("with --cut, which says which edges", "into", "out_of", "top")
+        else:
+            self.refuse("without --cut, whose edges it cuts in one layer after the other", "each_layer")
         inputs = read_inputs(self.text, self.pair, self.file)
         check_one(len(inputs), "give the one whose edges are cut as TEXT")
         model, text, layers, heads = self.open_model(), inputs[0].text, self.layer or "all", self.head or "all"
         if self.edges:
-            return _joint_report(cut(model, text, self.edges, layers, heads, self.asking, self.keep_rest))
+            return _joint_report(
+                cut(model, text, self.edges, layers, heads, self.asking, self.keep_rest, self.each_layer, progress)
+            )
         edges = self.out_of or ANY, self.into or ANY
         return _single_report(
             cut_each(model, text, edges, layers, heads, self.asking, self.keep_rest, progress), self.top
@@ -207,8 +212,8 @@ def _ranks(numbers: Doubles) -> Doubles:
 class JointCut(_Cuts):
     """Some edges cut together.
 
-    effects: `[1 + layer]`, in all layers and in each alone. controls: `[draw, 1 + layer]`, the effects of as many other
-    edges from the same queries; None where a query has not as many others.
+    effects: `[1]`, in all layers together; `[1 + layer]`, in each alone too. controls: `[draw, 1]` or `[draw, 1 +
+    layer]`, the effects of as many other edges from the same queries; None where a query has not as many others.
     """
 
     edges: list[Edge]
@@ -228,8 +233,8 @@ class JointCut(_Cuts):
     def document(self) -> dict[str, Any]:
         """Return the document of --json; the entry of "effects" whose layer is None is of all layers together."""
         effects = []
-        for place, layer in enumerate([None, *self.record.layers]):
-            entry: dict[str, Any] = {"layer": layer, "effect": float(self.effects[place]), "control": None}
+        for place, (layer, effect) in enumerate(zip([None, *self.record.layers], self.effects.tolist(), strict=False)):
+            entry: dict[str, Any] = {"layer": layer, "effect": effect, "control": None}
             if self.controls is not None:
                 drawn = self.controls[:, place]
                 entry["control"] = {"mean": float(drawn.mean()), "low": float(drawn.min()), "high": float(drawn.max())}
@@ -296,26 +301,31 @@ def cut(
     heads: Selection = "all",
     asking: Asking | None = None,
     keep_rest: bool = False,
+    each_layer: bool = False,
+    progress: Progress = silent,
     **fields: "Unpack[AskingFields]",
 ) -> JointCut:
-    """Cut edges together, in these heads of these layers, and in each of the layers alone.
+    """Cut edges together, in these heads of these layers.
 
     edges: query and key of each, tokens as `select_token` reads them, or "*" for all.
     asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
+    each_layer: cut them in each of the layers alone too. progress: advances with every cut, of these edges or of
+    others.
 
     Raises RequestError for a token, a layer or a head that does not exist, an edge that a mask hides in all of these
-    layers, and as `make_question` does.
+    layers, `each_layer` with one layer, and as `make_question` does.
     """
     edges = _edge_names(edges)
     scissors = Scissors.of(model, text, layers, heads, merge_asking(asking, fields), keep_rest)
     chosen = sorted({edge for names in edges for edge in scissors.named(*names)})
     sets = [chosen, *scissors.others(chosen)]
     layers = scissors.record.layers
-    layers_of = [layers, *([layer] for layer in layers)] if len(layers) > 1 else [layers]
-    found = scissors.effects([scissors.without(some, of) for some in sets for of in layers_of])
-    found = found.reshape(len(sets), len(layers_of))
-    if len(layers) == 1:
-        found = found.repeat(2, axis=1)  # one layer is all layers, and each alone
+    if each_layer and len(layers) == 1:
+        raise RequestError(f"--each-layer has no effect on one layer ({layers[0]}): leave it out, or name more with -l")
+    layers_of = [layers, *([layer] for layer in layers if each_layer)]
+    changes = [scissors.without(some, of) for some in sets for of in layers_of]
+    with progress(len(changes), "cuts") as advance:
+        found = scissors.effects(changes, advance).reshape(len(sets), len(layers_of))
     controls = found[1:] if len(found) > 1 else None
     return JointCut(scissors.record, scissors.question.answer, keep_rest, chosen, found[0], controls)
 
@@ -469,7 +479,7 @@ def _places(name: str, tokens: Tokens) -> list[int]:
 
 
 def _joint_report(found: JointCut) -> Report:
-    """Report the edges with their weights, and the effect of cutting them, in all of these layers and in each alone."""
+    """Report the edges with their weights, and the effect of cutting them, in all of these layers or in each too."""
     names = [found.names(edge) for edge in found.edges]
     left = len(names) - MOST_EDGES
     edges = Table(
@@ -485,7 +495,9 @@ def _joint_report(found: JointCut) -> Report:
         drawn = found.controls
         columns += [("others: mean", drawn.mean(axis=0)), ("least", drawn.min(axis=0)), ("most", drawn.max(axis=0))]
         control = f"others: as many other edges from the same queries, drawn at random {DRAWS} times"
-    cut_in = ["all of these", *(f"layer {layer}" for layer in found.record.layers)]
+    layers = found.record.layers
+    together = "all of these" if len(layers) > 1 else f"layer {layers[0]}"
+    cut_in = [together, *(f"layer {layer}" for layer in layers)][: len(found.effects)]
     effects = Table(
         [Column("cut in"), *(Column(name) for name, _ in columns)],
         [(name, *(signed(float(values[row])) for _, values in columns)) for row, name in enumerate(cut_in)],
@@ -586,7 +598,7 @@ def _correlated(found: EdgeEffects) -> str:
     ranked = found.correlation()
     if ranked is None:
         return f"weights and sizes of effects have no rank correlation over {edges}: they are too few, or all equal"
-    says = "weights don't tell what matters"
+    says = "chance alone gives as much, so these edges don't tell whether larger weights matter more"
     if not ranked.low <= ranked.rho <= ranked.high:
         says = f"edges with larger weights matter {'more' if ranked.rho > ranked.high else 'less'}"
     return (
@@ -620,7 +632,7 @@ edges.effect | float? | in that unit | the output with this edge cut minus the o
 edges.can_matter | bool? | | true if a path leads from the edge to the output; otherwise its effect is 0. Without
     `--cut`
 effects | [object]? | | with `--cut`: all these edges together
-effects.layer | int or null | | the only layer with the cut; null: all of `layers`
+effects.layer | int or null | | null: cut in all of `layers`; with `--each-layer` also the only layer with the cut
 effects.effect | float | in that unit | the output with the cut minus the output without it
 effects.control | object or null | in that unit | as many other edges of the same queries, drawn 20 times; null if
     there are not enough

@@ -178,7 +178,7 @@ WAYS = {
     "cut": [
         f"cut {M} --cut cat sat @", f"cut {M} --into cat @", f"cut {M} --json @", f"cut {M} --out-of cat -o a.svg @",
         f"cut {M} --into cat -o a.html @", f"cut {M} --cut cat sat -o a.svg @", f"cut {M} --cut * cat --json @",
-        f"cut {M} -o a.csv @",
+        f"cut {M} -o a.csv @", f"cut {M} --cut cat sat -l 2 --json @",
         "cut -m classes --target LABEL_1 --cut cat sat --json @",
     ],
     "patch": [

@@ -248,7 +248,8 @@ def test_cut_edges_are_those_that_hooks_cut(sides, name, part, keep_rest):
     """Cut in two heads, in all heads of two layers, and in each alone. One query then sees nothing."""
     one = sides(name, part, usual(name, part))
     layers, heads = [1, 0], [1, 0]
-    found = cut(one.model, TEXT, [("-1", "1"), ("2", "*")], layers, heads, keep_rest=keep_rest, **one.asking)
+    given = {"keep_rest": keep_rest, "each_layer": True, **one.asking}
+    found = cut(one.model, TEXT, [("-1", "1"), ("2", "*")], layers, heads, **given)
     for place, some in enumerate((layers, [1], [0])):
         hidden = {(layer, head): found.edges for layer in some for head in heads}
         expected = one.effect(hidden=hidden, keep_rest=keep_rest)

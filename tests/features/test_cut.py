@@ -2,6 +2,9 @@
 
 import json
 import re
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -17,7 +20,7 @@ from slow import slow_except
 from attncli import load_model
 from attncli.effects.change import Hide, run_changes
 from attncli.effects.question import Asking, make_question
-from attncli.features.cut import Scissors, _ranks, cut, cut_each, rank_correlation
+from attncli.features.cut import Scissors, _correlated, _ranks, cut, cut_each, rank_correlation
 
 TEXT, OTHER = "the cat sat on it, un believ able", "the big cat"
 NAMES = [("2", "4"), ("3", "-2"), ("4", "1")]  # of whatever tokens a tokenizer makes; the second leaves a window
@@ -46,12 +49,13 @@ def test_cut_edges_are_those_that_hooks_cut(both, mask, keep_rest):
     names = NAMES if mask == "padding" else [("3", "2"), ("3", "1"), ("-2", "3")]
     if model.config.model_type == "phi3":  # the windows of all its layers hide what is far away
         names = [edge for edge in names if "-2" not in edge]
-    found = cut(model, TEXT, names, layers="3,1", heads="2,0", asking=Asking(mask=mask), keep_rest=keep_rest)
+    given = {"layers": "3,1", "heads": "2,0", "asking": Asking(mask=mask), "keep_rest": keep_rest}
+    found = cut(model, TEXT, names, **given, each_layer=True)
     tokens = model.tokenizer.encode(TEXT)
     for place, layers in enumerate(([3, 1], [3], [1])):
         edges = {(layer, head): found.edges for layer in layers for head in (2, 0)}
         assert found.effects[place] == pytest.approx(moved(reference, tokens, mask, edges, keep_rest), abs=1e-10)
-    assert found.effects.min() > 1e-4
+    assert found.effects.min() > 1e-4 and cut(model, TEXT, names, **given).effects == pytest.approx(found.effects[:1])
 
 
 @pytest.mark.usefixtures("exact")
@@ -212,7 +216,21 @@ def test_the_control_cuts_as_many_other_edges_of_the_same_queries(minilm):
         assert not set(some) & set(edges) and len(set(some)) == 3
         assert sorted(query for query, _ in some) == [2, 2, 4]
     found = cut(minilm, TEXT, [("2", "1"), ("2", "5"), ("4", "0")], layers="0")
-    assert found.controls.shape == (20, 2) and found.controls.std() > 0
+    assert found.controls.shape == (20, 1) and found.controls.std() > 0
+
+
+@pytest.mark.parametrize(("each_layer", "rows"), [(False, 1), (True, 4)])
+def test_a_text_goes_through_once_for_each_cut_and_each_is_a_step(minilm, each_layer, rows):
+    """The edges and 20 sets of others: in three layers together, and in each of them only when asked."""
+    seen = []
+
+    @contextmanager
+    def progress(total, what):
+        seen.append((total, what))
+        yield lambda steps=1, of=None, text=None: seen.append(steps)
+
+    found = cut(minilm, "The cat.", [("*", "cat")], "3-5", each_layer=each_layer, progress=progress)
+    assert seen == [(21 * rows, "cuts"), *[1] * 21 * rows] and found.controls.shape == (20, rows)
 
 
 NUMBERS = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=12)
@@ -242,13 +260,33 @@ def test_the_permutation_is_free_whatever_rows_and_columns_the_numbers_come_from
     assert found.high - found.low == pytest.approx(2 * 1.96 / np.sqrt(255), rel=0.1)
 
 
+@pytest.mark.parametrize("count", [3, 4, 5])
+def test_few_edges_tell_only_what_no_other_order_of_their_effects_gives(minilm, count):
+    """Try every order: at most 1 of 20 may be as far from 0. No order of 3 or 4 is, and of 5 only the same and the
+    reverse are.
+    """
+    found = cut_each(minilm, "The cat.", ("*", "cat"), layers="5", heads="0")
+    weights = found.weights[:count]
+    orders = [np.array(order) + 1.0 for order in permutations(range(count))]
+    rhos = [spearmanr(weights[:, 0], order).statistic for order in orders]
+    for order, rho in zip(orders, rhos, strict=True):
+        some = replace(
+            found, queries=found.queries[:count], effects=order[:, None], can_matter=np.ones((count, 1), dtype=bool)
+        )
+        verdict = "chance alone gives as much, so these edges don't tell whether larger weights matter more"
+        if np.mean(np.abs(rhos) >= abs(rho) - 1e-9) <= 0.05:
+            verdict = f"edges with larger weights matter {'more' if rho > 0 else 'less'}"
+        assert _correlated(some).endswith(f"in 19 of 20 draws: {verdict}")
+
+
 # --- the command ------------------------------------------------------------------------------------------
 
 MAT = "The cat sat on the mat."
 
 
 def test_some_edges_at_once_and_their_weights(attncli, minilm):
-    said = json.loads(attncli("cut", "--cut", "sat", "cat", "--cut", "mat", "*", "-l", "4,5", MAT, "--json").out)
+    line = ("cut", "--cut", "sat", "cat", "--cut", "mat", "*", "-l", "4,5", MAT)
+    said = json.loads(attncli(*line, "--each-layer", "--json").out)
     edges = [(edge["query"]["index"], edge["key"]["index"]) for edge in said["edges"]]
     assert edges == [(3, 2), *((6, key) for key in range(9))]
     record = minilm.attend(MAT, layers="4,5")
@@ -256,7 +294,10 @@ def test_some_edges_at_once_and_their_weights(attncli, minilm):
         assert edge["weight"] == pytest.approx(record.weights[:, :, query, key].mean(), abs=1e-6)
     assert [one["layer"] for one in said["effects"]] == [None, 4, 5]
     assert all(one["control"] is None and one["effect"] > 0 for one in said["effects"])  # no other key of "mat" is left
-    shown = attncli("cut", "--cut", "sat", "cat", "--cut", "mat", "*", "-l", "4,5", MAT).out
+    together = json.loads(attncli(*line, "--json").out)
+    assert together == said | {"effects": said["effects"][:1]}
+    shown = attncli(*line).out
+    assert "all of these" in shown and "layer 4 " not in shown and "layer 4 " in attncli(*line, "--each-layer").out
     assert "no control: these queries have not as many other edges" in shown
     assert "how far the last vectors move" in shown and "cut in layers 4-5 and all heads" in shown
 
@@ -323,6 +364,8 @@ def test_pictures_say_what_they_show(attncli, tmp_path, line):
         (("--cut", "cat", "sat", "--into", "cat"), "--into has no effect with --cut"),
         (("--cut", "cat", "sat", "--top", "3"), "--top has no effect with --cut"),
         (("--json", "--top", "3"), "--top has no effect with --json"),
+        (("--into", "cat", "--each-layer"), "--each-layer has no effect without --cut"),
+        (("--cut", "sat", "cat", "-l", "3", "--each-layer"), "--each-layer has no effect on one layer (3)"),
     ],
 )
 def test_what_is_refused(attncli, line, said):

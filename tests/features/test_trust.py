@@ -147,6 +147,11 @@ def test_the_verdict_on_weights_turns_with_its_figures(found):
         assert ("the draws do not show" in document["verdict"]) is not told
         assert ("matter more to this text" in document["verdict"]) is (told and more > 50)
         assert ("matter less to this text" in document["verdict"]) is (told and more < 50)
+    for draws in (1, 7, 8):  # binomtest(7, 7) is 0.016, and binomtest(8, 8) 0.008
+        permuted = np.concatenate([[other[:draws] + 0.005], found.shuffles.permuted[1:, :draws]])
+        shuffles = replace(found.shuffles, permuted=permuted, reordered=other[:draws])
+        said = replace(found, shuffles=shuffles).document()["verdict"]
+        assert ("draws are too few to show" in said) is not ("matter more to this text" in said) is (draws == 8)
     alone = replace(found, shuffles=replace(found.shuffles, reordered=np.zeros(0))).document()
     assert alone["reordered"] is None and "All tokens are equal" in alone["verdict"]
 

@@ -388,6 +388,8 @@ def _compare_with_reordered(found: TrustResult) -> str:
         f"With the tokens in random order, permuting all weights changes it by {_size(control['permuted'])}. "
         f"The change of the text itself is larger in {more} of {draws} draws, and smaller in {control['less']}."
     )
+    if 2 * sign_test(more + control["less"], 0) > SURE:
+        return f"{begin} These draws are too few to show that the weights matter more here: give more --permutations."
     if found.shuffles.matters_more is None:
         return f"{begin} So the draws do not show that the weights matter more here."
     how = "more" if found.shuffles.matters_more else "less"
