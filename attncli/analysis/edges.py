@@ -57,6 +57,7 @@ FEW = 5  # pairs of words: of fewer at a distance no mean is taken, but of all d
 STRONG = 0.3  # an edge is strong when it is so far above what is usual
 CLEAR = 0.5  # a pattern is clear when it takes so much of the weight
 PATTERNS = ("self", "previous", "next")  # those that are no sinks
+_ALL = slice(None)
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,10 @@ class Usual:
     def texts(self) -> int:
         return len(self.each) if self.count is None else self.count
 
+    def layer(self, place: int) -> tuple[Doubles, Doubles]:
+        """Return the sums and counts of the layer at `place`."""
+        return self.sums[place], self.counts[place]
+
     def select(self, rows: Sequence[int], columns: Sequence[int]) -> "Usual":
         """Return those of some layers and heads, by their places."""
         each = [TextSums(one.tokens, one.sums[np.ix_(rows, columns)], one.counts[rows]) for one in self.each]
@@ -141,28 +146,30 @@ class Usual:
 def with_usual(record: AttentionRecord, others: Usual | None) -> AttentionRecord:
     """Return a record that holds the usual weights of its heads over other texts, without its own text."""
     own = tokens_of_record(record)
-    length = len(own) if record.part is None else record.part.tokens
+    usual = usual_over_others(own, len(own) if record.part is None else record.part.tokens, others)
+    return record if usual is None else replace(record, usual=usual)
+
+
+def usual_over_others(own: dict[int, tuple[str, int, int]], length: int, others: Usual | None) -> UsualWeights | None:
+    """Return the usual weights over other texts, without the text of `length` tokens that these tokens are of."""
     each = [
         one
         for one in (others.each if others else ())
         if len(one.tokens) != length or not own.items() <= one.tokens.items()  # else it is this text, or its whole
     ]
     if not each:
-        return record
+        return None
     over = Usual(each)
-    return replace(record, usual=UsualWeights(over.sums, over.counts, over.texts))
+    return UsualWeights(over.sums, over.counts, over.texts)
 
 
 def text_sums(record: AttentionRecord) -> TextSums:
     """Return the sums of one record."""
-    pairs = WordPairs(record)
-    sums = np.zeros((*record.weights.shape[:2], BINS))
-    counts = np.zeros((len(record.layers), BINS))
-    for place, maps in enumerate(record.weights):
-        allowed = pairs.allowed(place)
-        chosen = pairs.bins[allowed]
-        counts[place] = np.bincount(chosen, minlength=BINS)
-        sums[place] = [np.bincount(chosen, one[allowed], BINS) for one in maps]
+    pairs, heads = WordPairs.of(record), len(record.heads)
+    each = [LayerSums(heads, len(record.keys)) for _ in record.layers]
+    for one, maps, mask in zip(each, record.weights, record.masks, strict=True):
+        one.add(maps, pairs.bins(), pairs.different() & mask)
+    sums, counts = np.stack([one.sums for one in each]), np.stack([one.counts for one in each])
     return TextSums(tokens_of_record(record), sums, counts)
 
 
@@ -180,50 +187,91 @@ def placed_tokens(tokens: Tokens, places: Sequence[int] | None = None) -> dict[i
 
 
 class WordPairs:
-    """The pairs of tokens of a record that count: two different words, neither a sink nor punctuation.
+    """The pairs of tokens that count: two different words, neither a sink nor punctuation.
 
-    bins: the bin of each distance, int `[query, key]`, below BINS. Where the keys are of another text than the queries
-    there is no distance, and all are in one bin.
+    tokens: of the queries. keys: of the keys, if they are of another text. first_is_sink: the first token is a sink.
+    Methods take some queries and keys, by default all.
     """
 
-    def __init__(self, record: AttentionRecord) -> None:
-        self.record = record
-        self.bins: npt.NDArray[np.int64] = np.zeros((len(record.tokens), len(record.keys)), dtype=np.int64)
-        if record.key_tokens is None:
-            distance = np.arange(len(record.keys)) - np.arange(len(record.tokens))[:, None]
-            size = np.searchsorted(BORDERS, np.abs(distance)) + 1
-            self.bins = np.where(distance == 0, BINS // 2, BINS // 2 + np.sign(distance) * size)
-        queries, keys = word_places(record.tokens)[:, None], word_places(record.keys)
-        if first_is_sink(record):
-            queries[record.tokens.first] = keys[record.tokens.first] = NO_WORD
-        both: Bools = (queries != NO_WORD) & (keys != NO_WORD)
-        self.different: Bools = both & (queries != keys) if record.key_tokens is None else both
+    def __init__(self, tokens: Tokens, keys: Tokens | None, first_is_sink: bool) -> None:
+        self.crosses = keys is not None
+        self.words = word_places(tokens), word_places(tokens if keys is None else keys)
+        if first_is_sink:
+            for words in self.words:
+                words[tokens.first] = NO_WORD
 
-    def allowed(self, place: int) -> Bools:
-        """Return the pairs that the mask of the layer at `place` allows: bool `[query, key]`."""
-        return self.different & self.record.masks[place]
+    @classmethod
+    def of(cls, record: AttentionRecord) -> "WordPairs":
+        return cls(record.tokens, record.key_tokens, first_is_sink(record))
 
-    def usual(self, place: int, over: Usual) -> Doubles:
-        """Return the usual weight of every cell of the layer at `place`: float64 `[head, query, key]`.
+    def bins(self, queries: slice = _ALL, keys: slice = _ALL) -> npt.NDArray[np.int8]:
+        """Return the bin of each distance, `[query, key]`, below BINS. Between two texts all are in one bin."""
+        rows, columns = (np.arange(len(words))[some] for words, some in zip(self.words, (queries, keys), strict=True))
+        if self.crosses:
+            return np.zeros((len(rows), len(columns)), dtype=np.int8)
+        distance = columns - rows[:, None]
+        size = np.searchsorted(BORDERS, np.abs(distance)) + 1
+        return np.where(distance == 0, BINS // 2, BINS // 2 + np.sign(distance) * size).astype(np.int8)
 
-        It is the larger of two means, both without the weight itself: the head's mean at that distance (`over` texts,
-        this one among them), and the mean that the other words give to that key.
-        """
-        allowed = self.allowed(place)
-        weights = np.where(allowed, self.record.weights[place], 0.0)
-        sums, counts = over.sums[place], over.counts[place]
-        few = counts <= FEW
-        sums = np.where(few, sums.sum(axis=-1, keepdims=True), sums)
-        counts = np.where(few, counts.sum(), counts)
-        at_distance = (sums[:, self.bins] - weights) / np.maximum(counts[self.bins] - 1, 1)
-        return np.maximum(at_distance, others_give(weights, allowed))
+    def different(self, queries: slice = _ALL, keys: slice = _ALL) -> Bools:
+        """Return the pairs that count if the mask allows them, bool `[query, key]`."""
+        rows, columns = self.words[0][queries, None], self.words[1][keys]
+        both: Bools = (rows != NO_WORD) & (columns != NO_WORD)
+        return both if self.crosses else both & (rows != columns)
 
 
-def others_give(weights: Floats, counted: Bools) -> Floats:
-    """Return the mean weight that a key gets from the other queries, `[head, query, key]`. counted: `[query, key]`."""
+class LayerSums:
+    """The weights of a layer's heads between words, summed over rows.
+
+    sums `[head, bin]`, counts `[bin]`: as in `TextSums`. given `[head, key]`: the sum that each key gets. givers
+    `[key]`: the number of queries that give it. All are float64.
+    """
+
+    def __init__(self, heads: int, keys: int) -> None:
+        self.sums, self.counts = np.zeros((heads, BINS)), np.zeros(BINS)
+        self.given, self.givers = np.zeros((heads, keys)), np.zeros(keys)
+
+    def add(self, weights: Floats, bins: npt.NDArray[np.int8], allowed: Bools, keys: slice = _ALL) -> None:
+        """Add rows: weights `[head, query, key]` of these keys, the bin of each pair, and whether it counts."""
+        chosen = bins[allowed]
+        self.counts += np.bincount(chosen, minlength=BINS)
+        self.sums += [np.bincount(chosen, one[allowed], BINS) for one in weights]
+        self.given[:, keys] += np.where(allowed, weights, 0.0).sum(axis=1)
+        self.givers[keys] += allowed.sum(axis=0)
+
+
+def usual_weights(
+    weights: Floats,
+    bins: npt.NDArray[np.int8],
+    allowed: Bools,
+    sums: Doubles,
+    counts: Doubles,
+    layer: LayerSums | None = None,
+) -> Doubles:
+    """Return the usual weight of every cell of a layer's rows, float64 `[head, query, key]`.
+
+    It is the larger of two means, both without the weight itself: the head's mean at that distance, and the mean that
+    the other words give to that key.
+
+    sums `[head, bin]` and counts `[bin]` are over several texts, this one among them. layer: the sums of all rows, if
+    these are only some of the text's.
+    """
+    weights = np.where(allowed, weights, 0.0)
+    few = counts <= FEW
+    sums = np.where(few, sums.sum(axis=-1, keepdims=True), sums)
+    counts = np.where(few, counts.sum(), counts)
+    at_distance = (sums[:, bins] - weights) / np.maximum(counts[bins] - 1, 1)
+    return np.maximum(at_distance, others_give(weights, allowed, layer))
+
+
+def others_give(weights: Floats, counted: Bools, layer: LayerSums | None = None) -> Floats:
+    """Return the mean weight that a key gets from the other queries, `[head, query, key]`. counted: `[query, key]`.
+
+    layer: the sums of all queries, if these are only some.
+    """
     real = np.where(counted, weights, 0.0)
-    others = np.maximum(counted.sum(axis=0) - counted.astype(int), 1)
-    return (real.sum(axis=1, keepdims=True) - real) / others
+    given, givers = (real.sum(axis=1), counted.sum(axis=0)) if layer is None else (layer.given, layer.givers)
+    return (given[:, None] - real) / np.maximum(givers - counted, 1)
 
 
 def edges(record: AttentionRecord, over: Usual) -> list[list[Edge]]:
@@ -233,20 +281,28 @@ def edges(record: AttentionRecord, over: Usual) -> list[list[Edge]]:
     has nothing to compare it with, and no strong edge.
     """
     found = []
-    pairs = WordPairs(record)
+    pairs = WordPairs.of(record)
+    bins, different = pairs.bins(), pairs.different()
     for place, layer in enumerate(record.layers):
-        if over.counts[place].sum() < 2:
-            continue
-        usual = pairs.usual(place, over)
-        strong = (record.weights[place] - usual >= STRONG) & pairs.allowed(place)
-        for column, head in enumerate(record.heads):
-            of_head = [
-                Edge(layer, head, q, k, float(record.weights[place, column, q, k]), float(usual[column, q, k]))
-                for q, k in np.argwhere(strong[column]).tolist()
-            ]
-            if of_head:
-                found.append(sorted(of_head, key=lambda edge: -edge.above))
+        weights, allowed, sums, counts = record.weights[place], different & record.masks[place], *over.layer(place)
+        if counts.sum() >= 2:
+            usual = usual_weights(weights, bins, allowed, sums, counts)
+            found += strong_edges(layer, record.heads, weights, usual, allowed)
     return sorted(found, key=lambda of_head: -of_head[0].above)
+
+
+def strong_edges(
+    layer: int, heads: Sequence[int], weights: Floats, usual: Doubles, allowed: Bools, first: int = 0
+) -> list[list[Edge]]:
+    """Return the strong edges of each head of a layer that has any, farthest above first. first: the first query."""
+    strong = (weights - usual >= STRONG) & allowed
+    found = []
+    for head, its, expected, marked in zip(heads, weights, usual, strong, strict=True):
+        places = np.argwhere(marked).tolist()
+        of_head = [Edge(layer, head, first + q, k, float(its[q, k]), float(expected[q, k])) for q, k in places]
+        if of_head:
+            found.append(sorted(of_head, key=lambda edge: -edge.above))
+    return found
 
 
 def telling_head(record: AttentionRecord, found: Sequence[Sequence[Edge]]) -> tuple[int, int]:
@@ -325,9 +381,10 @@ def strongest_edges(
     chosen[np.ix_(queries, keys)] = True
     known_sinks = sinks(record)
     edges = []
-    pairs = WordPairs(record)
+    pairs = WordPairs.of(record)
+    bins, different = pairs.bins(), pairs.different()
     for place, layer in enumerate(record.layers):
-        words = pairs.allowed(place)
+        words = different & record.masks[place]
         allowed = chosen & record.masks[place] & (words if content else True)
         if not allowed.any():
             continue
@@ -336,7 +393,7 @@ def strongest_edges(
             allowed = choosing
         weights = record.weights[place]
         to_key = others_give(weights, np.broadcast_to(counted_queries(record, layer)[:, None], chosen.shape))
-        usual = np.where(words, pairs.usual(place, over), to_key)
+        usual = np.where(words, usual_weights(weights, bins, words, *over.layer(place)), to_key)
         ranked = np.where(allowed, weights - usual if content else weights, -np.inf)
         for column, head in enumerate(record.heads):
             row, best = np.unravel_index(int(ranked[column].argmax()), allowed.shape)

@@ -10,10 +10,25 @@ With heads silenced or edges cut the text is written twice: as it is, and with t
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+
+from attncli.analysis.edges import (
+    STRONG,
+    Edge,
+    LayerSums,
+    WordPairs,
+    placed_tokens,
+    strong_edges,
+    usual_over_others,
+    usual_weights,
+    with_usual,
+)
+from attncli.base.arrays import Array, as_floats, as_numpy
 from attncli.base.errors import RequestError
 from attncli.base.files import PAGE
 from attncli.base.printable import printable, visible
@@ -22,17 +37,19 @@ from attncli.features import options
 from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import SAMPLE, check_one, notify, open_tapped, read_inputs
 from attncli.features.options import MODEL, TEXT, option
+from attncli.models.block import Block, Tap
 from attncli.models.opening import Opening
+from attncli.models.taps import BLOCK
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
+from attncli.record.parts import UsualWeights
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import numbered_names, select_token
 from attncli.report import Column, NextCommand, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from attncli.analysis.edges import Edge, WrittenToken
-    from attncli.models.block import Tap
+    from attncli.corpus.usual import Usual
     from attncli.models.devices import InTorch
     from attncli.models.generation import Manner, Step
 
@@ -123,6 +140,8 @@ class Generate(Feature):
         if self.edges:
             changes.append(f"with {', '.join(f'{query} → {key}' for query, key in self.edges)} cut")
         plain, changed = _Writing(engine, tokens, manner), None
+        if self.paths:
+            plain.check_maps()
         if changes:
             other = engine if self.without is None else engine.without(self.without)
             cutting = _cutting(other, tokens, self.edges or [], self.max_tokens)
@@ -186,6 +205,12 @@ class _Writing:
         return [step.token for step in self.steps]
 
     @property
+    def to_sink(self) -> list[float | None]:
+        """The share of the first token in the row of each step; None if it is no sink."""
+        shares = self.looks.to_first[: len(self.steps)].tolist()
+        return shares if self.engine.part == "decoder" else [None] * len(shares)
+
+    @property
     def text(self) -> str:
         """The written text, without special tokens."""
         from attncli.models.generation import writer
@@ -204,6 +229,14 @@ class _Writing:
                 yield visible_text(text[shown:])
                 shown = len(text)
 
+    def check_maps(self) -> None:
+        """Raises RequestError if the maps of the text with what may be written exceed the memory."""
+        from attncli.models.engine import check_room
+
+        most = len(self.tokens) + self.manner.max_tokens
+        advice = "leave out -o, which saves all of them, or write on from a shorter text"
+        check_room([most], self.engine.layers, self.engine.heads, advice=advice)
+
     def record(self) -> AttentionRecord:
         """Return the record of the text with what was written, from one pass. Its rows are those of every step."""
         from attncli.models.generation import extend, with_steps
@@ -211,7 +244,97 @@ class _Writing:
         whole = extend(self.engine, self.tokens, self.ids)
         request = Request(which=self.engine.part if len(self.engine.parts) > 1 else None)
         [record] = self.engine.attend_tokens([whole], request, self.taps)
-        return with_steps(self.engine, record, whole, self.steps)
+        return with_usual(with_steps(self.engine, record, whole, self.steps), self.usual)
+
+    @cached_property
+    def usual(self) -> "Usual | None":
+        """The usual weights of the heads over other texts."""
+        from attncli.corpus.usual import usual_of
+
+        return usual_of(self.engine, Request(which=self.engine.part if len(self.engine.parts) > 1 else None))
+
+    @cached_property
+    def looks(self) -> "_Looks":
+        """The edges and the sink's share of each row that a token was chosen from, from one pass without maps."""
+        from attncli.models.generation import extend
+        from attncli.models.taken import read_by
+        from attncli.models.walk import Ending
+
+        part = self.engine
+        whole = part.ready(extend(part, self.tokens, self.ids))
+        queries, keys = whole.plain, read_by(whole, part.part)
+        pairs = WordPairs(queries, keys, part.part == "decoder" and not queries.special[queries.first])
+        over_others = usual_over_others(placed_tokens(queries), len(queries), self.usual)
+        looks = _Looks(part.select_layers("all"), queries, keys, pairs, over_others, len(queries) - len(self.steps) - 1)
+        taps = [*self.taps, looks]
+        ending = Ending(looks.layers[-1], range(part.heads), any(tap.needs_values for tap in taps))
+        part.need(part.layers)
+        with part.inference():
+            for _ in part.walk(part.rows([whole], None), taps, ending):
+                pass
+        return looks
+
+
+class _Looks(Tap):
+    """Finds the strong edges of the rows that written tokens were chosen from, and keeps no map.
+
+    The usual weight of an edge needs all rows of its layer: these are summed as they come, and the rows from `start` on
+    are kept until the layer ends.
+
+    queries, keys: the tokens of a map's axes; keys are None if they are the queries. others: the usual weights over
+    other texts. edges: by row, farthest above their usual weight first. to_first: the mean weight, over layers and
+    heads, that each row from `start` on gives to the first token.
+    """
+
+    needs_values = False
+    most_weights = BLOCK
+
+    def __init__(
+        self,
+        layers: Sequence[int],
+        queries: Tokens,
+        keys: Tokens | None,
+        pairs: WordPairs,
+        others: UsualWeights | None,
+        start: int,
+    ) -> None:
+        self.layers, self.queries, self.keys = layers, queries, queries if keys is None else keys
+        self.pairs, self.others, self.start = pairs, others, start
+        self.edges: dict[int, list[Edge]] = defaultdict(list)
+        self.to_first = np.zeros(len(queries) - start)
+
+    def begin(self, block: Block) -> Block:
+        shape = len(self.queries) - self.start, len(self.keys)
+        self.sums = LayerSums(len(block.numbers), len(self.keys))
+        self.rows, self.allowed = np.zeros((len(block.numbers), *shape), np.float32), np.zeros(shape, bool)
+        return block
+
+    def places(self, block: Block) -> Sequence[int]:
+        return range(len(block.numbers))
+
+    def weights(self, part: Block, weights: Array) -> None:
+        found, mask = as_floats(weights)[0], part.allowed()
+        allowed = self.pairs.different(part.queries, part.keys)
+        if mask is not None:
+            allowed = allowed & as_numpy(mask)[0, 0]
+        self.sums.add(found, self.pairs.bins(part.queries, part.keys), allowed, part.keys)
+        skipped = max(self.start - part.queries.start, 0)
+        rows = slice(part.queries.start + skipped - self.start, max(part.queries.stop - self.start, 0))
+        self.rows[:, rows, part.keys], self.allowed[rows, part.keys] = found[:, skipped:], allowed[skipped:]
+
+    def output(self, block: Block, output: Array) -> Array:
+        sums, counts = self.sums.sums, self.sums.counts
+        if self.others is not None:
+            place = self.layers.index(block.layer)
+            sums, counts = sums + self.others.sums[place], counts + self.others.counts[place]
+        self.to_first += self.rows[..., 0].sum(axis=0) / (len(self.layers) * len(block.numbers))
+        if counts.sum() >= 2:
+            bins = self.pairs.bins(slice(self.start, None))
+            usual = usual_weights(self.rows, bins, self.allowed, sums, counts, self.sums)
+            for edge in chain(*strong_edges(block.layer, block.numbers, self.rows, usual, self.allowed, self.start)):
+                self.edges[edge.query].append(edge)
+                self.edges[edge.query].sort(key=lambda one: -one.above)
+        return output
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -232,74 +355,59 @@ def _pieces(writing: _Writing, before: str) -> Iterator[Report]:
         yield Report([], [], dict, verbatim=piece)
 
 
-def _sink_share(record: AttentionRecord, token: "WrittenToken") -> float | None:
-    """Return the mean weight, over layers and heads, that a token's row gives the first one; None if it is no sink."""
-    from attncli.analysis.edges import sinks
-
-    if record.kind != "decoder" or not sinks(record)[0]:
-        return None
-    return float(record.weights[:, :, token.query, 0].mean())
-
-
 def _report(text: str, plain: _Writing, changed: _Writing | None) -> Report:
     """Report what was written, with the change if there is one."""
-    from attncli.analysis.edges import Usual, edges, with_usual, written_tokens
-    from attncli.corpus.usual import usual_of
-
     shown = changed or plain
-    request = Request(which=plain.engine.part if len(plain.engine.parts) > 1 else None)
-    record = with_usual(shown.record(), usual_of(plain.engine, request))
-    looks = written_tokens(record, edges(record, Usual.of_text(record)))
     difference = None if changed is None else _difference(plain, changed)
-    parts = [*_difference_lines(difference, changed), _steps_table(shown, record, looks), *_heads_parts(record, looks)]
+    parts = [*_difference_lines(difference, changed), _steps_table(shown), *_heads_parts(shown)]
 
     def save_as_page(path: Path) -> None:
         from attncli.page import page, save_page
 
-        save_page(page([record]), path)
+        save_page(page([shown.record()]), path)
 
     return Report(
         [],
         parts,
-        lambda: _document(text, plain, changed, record, looks, difference),
-        files={**dict.fromkeys(SUFFIXES, record.save), PAGE: save_as_page},
+        lambda: _document(text, plain, changed, difference),
+        files={**dict.fromkeys(SUFFIXES, lambda path: shown.record().save(path)), PAGE: save_as_page},
         next=NextCommand("generate", {"output_path": Path("written.html")}),
     )
 
 
-def _steps_table(writing: _Writing, record: AttentionRecord, looks: "Sequence[WrittenToken]") -> Table:
+def _steps_table(writing: _Writing) -> Table:
     """Return a row per written token: its probability, the share of the sink, and the edges far above usual."""
-    queries, keys = numbered_names(record.tokens), numbered_names(record.keys)
-    first = visible(record.keys.shown[0])
+    looks = writing.looks
+    queries, keys = numbered_names(looks.queries), numbered_names(looks.keys)
     rows = []
-    for step, look in zip(writing.steps, looks, strict=True):
-        edges = [f"{keys[one.key]} {one.weight:.2f} ({one.usual:.2f}) {one.layer}.{one.head}" for one in look.edges]
-        share = _sink_share(record, look)
+    for row, (step, share) in enumerate(zip(writing.steps, writing.to_sink, strict=True), looks.start):
+        edges = [
+            f"{keys[one.key]} {one.weight:.2f} ({one.usual:.2f}) {one.layer}.{one.head}" for one in looks.edges[row]
+        ]
         sink = [] if share is None else [f"{share:.2f}"]
-        rows.append([queries[look.place], f"{step.probability:.1%}", *sink, "  ".join(edges[:LOOKS]) or "-"])
-    sink_column = [Column(f"to {first}")] if looks and _sink_share(record, looks[0]) is not None else []
+        rows.append([queries[row + 1], f"{step.probability:.1%}", *sink, "  ".join(edges[:LOOKS]) or "-"])
+    sink_column = [] if None in writing.to_sink else [Column(f"to {visible(looks.keys.shown[0])}")]
     columns = [Column("token", "name"), Column("probability"), *sink_column, Column("looked at", "prose")]
     return Table(columns, rows)
 
 
-def _heads_parts(record: AttentionRecord, looks: "Sequence[WrittenToken]") -> list[Table | Sentence]:
+def _heads_parts(writing: _Writing) -> list[Table | Sentence]:
     """Return the heads with edges far above usual at the most written tokens."""
-    from attncli.analysis.edges import STRONG
-
+    looks = writing.looks
     of_heads: dict[tuple[int, int], dict[int, Edge]] = defaultdict(dict)
-    for look in looks:
-        for edge in look.edges:
+    for row in range(looks.start, looks.start + len(writing.steps)):
+        for edge in looks.edges[row]:
             of_heads[edge.layer, edge.head].setdefault(edge.query, edge)
     about = (
         "looked at: key, weight, in brackets the usual weight, and the head; only edges between words, at least "
         f"{STRONG} above usual, of the row that the token was chosen from"
     )
-    if looks and _sink_share(record, looks[0]) is not None:
-        about += f". to {visible(record.keys.shown[0])}: the mean over all heads; this first token is a sink"
+    if None not in writing.to_sink:
+        about += f". to {visible(looks.keys.shown[0])}: the mean over all heads; this first token is a sink"
     if not of_heads:
         nothing = f"no head looked at a word {STRONG} above its usual weight"
         return [Sentence(nothing, "strong"), Sentence(about, "faint")]
-    queries, keys = numbered_names(record.tokens), numbered_names(record.keys)
+    queries, keys = numbered_names(looks.queries), numbered_names(looks.keys)
     strongest = {head: max(found.values(), key=lambda edge: edge.above) for head, found in of_heads.items()}
     order = sorted(of_heads, key=lambda head: (-len(of_heads[head]), -strongest[head].above))
     rows = []
@@ -307,7 +415,7 @@ def _heads_parts(record: AttentionRecord, looks: "Sequence[WrittenToken]") -> li
         best = strongest[head]
         ends, numbers = f"{queries[best.query]} → {keys[best.key]}", [f"{best.weight:.3f}", f"{best.usual:.3f}"]
         rows.append([f"{head[0]}.{head[1]}", str(len(of_heads[head])), ends, *numbers])
-    every = len(record.layers) * len(record.heads)
+    every = len(looks.layers) * writing.engine.heads
     title = f"{len(of_heads)} of {every} heads looked far above usual while writing. The first {len(rows)}:"
     columns = [Column("head", "name"), Column("tokens"), Column("strongest edge", "name")]
     columns += [Column("weight"), Column("usual")]
@@ -348,30 +456,26 @@ def _difference_lines(difference: dict[str, Any] | None, changed: _Writing | Non
 
 
 def _document(
-    text: str,
-    plain: _Writing,
-    changed: _Writing | None,
-    record: AttentionRecord,
-    looks: "Sequence[WrittenToken]",
-    difference: dict[str, Any] | None,
+    text: str, plain: _Writing, changed: _Writing | None, difference: dict[str, Any] | None
 ) -> dict[str, Any]:
     shown = changed or plain
+    looks = shown.looks
     tokens = [
         {
-            "index": look.place,
-            "token": record.tokens.text[look.place],
+            "index": row + 1,
+            "token": looks.queries.text[row + 1],
             "probability": step.probability,
             "likely": [
                 {"token": shown.engine.tokenizer.backend.id_to_token(token), "probability": probability}
                 for token, probability in step.likely
             ],
-            "sink": _sink_share(record, look),
-            "edges": [{**asdict(edge), "key_token": record.keys.text[edge.key]} for edge in look.edges],
+            "sink": share,
+            "edges": [{**asdict(edge), "key_token": looks.keys.text[edge.key]} for edge in looks.edges[row]],
         }
-        for step, look in zip(shown.steps, looks, strict=True)
+        for row, (step, share) in enumerate(zip(shown.steps, shown.to_sink, strict=True), looks.start)
     ]
     made: dict[str, Any] = {
-        "model": record.model.document(),
+        "model": shown.engine.info.document(),
         "prompt": text,
         "text": shown.text,
         "ended": bool(shown.steps) and shown.steps[-1].ends,

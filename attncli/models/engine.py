@@ -64,11 +64,18 @@ def vector_bytes(tokens: int, heads: int, head_dim: int, terms: int) -> int:
 
 
 def check_room(
-    lengths: list[int], layers: int, heads: int, computed: int = _RECORDED, vectors: int = 0, copies: float = 0
+    lengths: list[int],
+    layers: int,
+    heads: int,
+    computed: int = _RECORDED,
+    vectors: int = 0,
+    copies: float = 0,
+    advice: str | None = None,
 ) -> None:
     """Raises RequestError if records of texts of these lengths, all in memory together, exceed the available memory.
 
-    vectors: the bytes of their queries and keys. copies: how many copies of the maps the caller will make.
+    vectors: the bytes of their queries and keys. copies: how many copies of the maps the caller will make. advice: what
+    to do then, if the command has no -l and -H.
     """
     maps = sum(record_bytes(length, layers, heads, computed) for length in lengths)
     needed = maps + int(copies * sum(record_bytes(length, layers, heads) for length in lengths)) + vectors
@@ -89,9 +96,8 @@ def check_room(
         one = _giga(record_bytes(longest, 1, 1, computed))
         ways.append(f"some with -l and -H (-l 0 -H 0 takes {one} GB{'' if len(lengths) == 1 else ' a text'})")
     ways.append("stats, which keeps no maps" if ways else "a shorter text")
-    raise RequestError(
-        f"{what} {_giga(needed)} GB{drawn} but {_giga(free)} GB are available: request {', or '.join(ways)}"
-    )
+    advice = advice or f"request {', or '.join(ways)}"
+    raise RequestError(f"{what} {_giga(needed)} GB{drawn} but {_giga(free)} GB are available: {advice}")
 
 
 def _giga(size: int) -> str:

@@ -20,6 +20,7 @@ from attncli.analysis.edges import (
     first_is_sink,
     sinks,
     strongest_edges,
+    usual_weights,
 )
 from attncli.record.grouping import grouped, merge_words
 from attncli.record.selection import Grouping
@@ -45,6 +46,15 @@ def found_in(weights: np.ndarray):
     return edges(record, Usual.of_text(record))
 
 
+def counted_pairs(record, place):
+    return WordPairs.of(record).different() & record.masks[place]
+
+
+def usual_at(record, place, over):
+    allowed = counted_pairs(record, place)
+    return usual_weights(record.weights[place], WordPairs.of(record).bins(), allowed, *over.layer(place))
+
+
 def pairs_one_by_one(record, place):
     """Every pair of words that counts, with its distance group, in plain Python."""
     groups = [*BORDERS, float("inf")]
@@ -63,11 +73,11 @@ def pairs_one_by_one(record, place):
 
 @given(layered_records() | attention_records() | cross_records())
 def test_usual_is_the_larger_of_two_means_without_the_weight_itself(record):
-    over, pairs = Usual.of_text(record), WordPairs(record)
+    over = Usual.of_text(record)
     for place in range(len(record.layers)):
         every = list(pairs_one_by_one(record, place))
-        usual = pairs.usual(place, over)
-        assert {(q, k) for q, k, _ in every} == set(map(tuple, np.argwhere(pairs.allowed(place)).tolist()))
+        usual = usual_at(record, place, over)
+        assert {(q, k) for q, k, _ in every} == set(map(tuple, np.argwhere(counted_pairs(record, place)).tolist()))
         for head, weights in enumerate(record.weights[place]):
             for query, key, group in every:
                 there = [(q, k) for q, k, its in every if its == group]
@@ -146,7 +156,7 @@ def test_what_is_usual_of_a_text_among_the_others_leaves_out_its_own_edge(minilm
     texts = ["The cat sat on the mat.", "The film was not good.", "It was a good film."]
     records = list(minilm.attend_many(texts))
     over = Usual.with_text(records[1], Usual.of(records))
-    usual = WordPairs(records[1]).usual(3, over)[1]
+    usual = usual_at(records[1], 3, over)[1]
     every = {number: list(pairs_one_by_one(record, 3)) for number, record in enumerate(records)}
     for query, key, group in every[1]:
         there = [(n, q, k) for n, pairs in every.items() for q, k, its in pairs if its == group]
@@ -161,10 +171,11 @@ def test_the_first_token_of_a_decoder_is_no_word(foreign, family):
     """Treat it like [CLS]. In a bidirectional network a first token is an ordinary word."""
     record = foreign(family).attend("the cat sat on the mat")
     for place in range(len(record.layers)):
-        allowed = WordPairs(record).allowed(place)
+        allowed = counted_pairs(record, place)
         assert allowed.any() and not allowed[:, 0].any() and not allowed[0].any()
     seen = foreign("t5").attend("the cat sat on the mat", which="encoder")
-    assert WordPairs(seen).allowed(0)[:, 0].any() and WordPairs(seen).allowed(0)[0].any()
+    allowed = counted_pairs(seen, 0)
+    assert allowed[:, 0].any() and allowed[0].any()
 
 
 def test_an_edge_to_the_first_token_is_strong_only_where_tokens_see_later_ones():

@@ -1,12 +1,14 @@
 """attncli generate: what is written, what each token was made of, and the same with a change."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from checkpoints import edit_config, make_checkpoint, make_config, make_network
 from foreign_checkpoints import make_foreign
+from startup import ATTNCLI, run
 
 import attncli as package
 from attncli import load_model, load_record
@@ -83,6 +85,38 @@ def test_a_record_of_the_whole_is_one_pass_over_the_whole_text(attncli, decoder,
     assert said == {one for one in strong if one[2] >= count - 1 and one[2] < count + 5}
     sinks = [token["sink"] for token in written()["tokens"]]
     np.testing.assert_allclose(sinks, record.weights[:, :, count - 1 : -1, 0].mean(axis=(0, 1)), atol=1e-6)
+
+
+@pytest.fixture
+def long_decoder(tmp_path):
+    """A decoder that reads 4,000 tokens."""
+    directory = make_checkpoint(tmp_path / "long", "llama", "ForCausalLM", max_position_embeddings=4000)
+    edit_config(directory, eos_token_id=None)
+    return directory
+
+
+def test_a_long_prompt_keeps_no_map(long_decoder, tmp_path):
+    """All maps of 3,000 tokens in 16 heads would take 576 MB."""
+    (tmp_path / "long.txt").write_text(" ".join(["the cat sat on"] * 450))
+    command = [*ATTNCLI, "generate", "-m", str(long_decoder), "--max-tokens", "2"]
+    folder, cache = Path(package.__file__).parents[1], tmp_path / "cache"
+    cache.mkdir()
+    short, long = (
+        run([*command, *text], folder, cache).memory for text in ([TEXT], ["-f", str(tmp_path / "long.txt")])
+    )
+    assert len(load_model(long_decoder, "cpu").tokenizer.encode((tmp_path / "long.txt").read_text())) > 3000
+    assert long - short < 150
+
+
+def test_maps_that_do_not_fit_are_refused_before_anything_is_written(attncli, decoder, monkeypatch, tmp_path):
+    from attncli.models import engine, generation
+
+    monkeypatch.setattr(engine, "available", lambda: 100)
+    monkeypatch.setattr(engine, "SMALL", 0)
+    monkeypatch.setattr(generation, "write", None)
+    result = attncli("generate", "-m", decoder, TEXT, *FEW, "-o", tmp_path / "w.npz")
+    assert result.code == 2 and "leave out -o" in result.err and len(result.err.splitlines()) == 1
+    assert not (tmp_path / "w.npz").exists()
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
