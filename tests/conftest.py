@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import math
 import os
 import shutil
 import tempfile
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 import typer.main
 from hypothesis import settings
+
+from attncli.base import progress
 
 # Set before torch, matplotlib and huggingface_hub are imported: they read these when they are.
 # Programs that a test starts inherit them.
@@ -42,6 +45,7 @@ MADE_ONCE = functools.cache(lambda app, completing: MADE(app))
 typer.main.get_command = lambda app: MADE_ONCE(app, COMPLETING in os.environ)
 
 
+progress.SECONDS = math.inf  # what stands on stderr does not depend on the time that a command takes
 gc.disable()  # while millions of things are made that stay
 
 

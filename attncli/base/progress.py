@@ -1,5 +1,6 @@
 """Progress: the worker knows how many steps there are, and the display decides how to show them."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeVar
@@ -29,3 +30,31 @@ def counted(things: Iterable[T], total: int, name: str, progress: Progress) -> I
         for thing in things:
             yield thing
             advance()
+
+
+SECONDS = 30.0  # between two lines
+
+
+class Lines:
+    """A progress as lines, for output that is no terminal: at most one every SECONDS, over all steps of a command.
+
+    say: prints a line.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say, self.last = say, time.monotonic()
+
+    @contextmanager
+    def __call__(self, total: int | None, what: str) -> Iterator[Advance]:
+        done = 0
+
+        def advance(steps: int = 1, of: int | None = None, text: str | None = None) -> None:
+            nonlocal done
+            done += steps
+            now = time.monotonic()
+            if now - self.last < SECONDS:
+                return
+            self.last, most = now, of or total
+            self.say(text or f"{what}: {done:,}" + (f" of {most:,}" if most else ""))
+
+        yield advance

@@ -65,7 +65,7 @@ def execute(feature: type[Feature], values: dict[str, Any]) -> None:
     printed = check_printed(values, paths) if draws(feature) else {}
     if not request.for_person and feature.output is None:
         request.refuse_use("terminal", EVERYTHING.format("--json" if json else "-o"))
-    for report in request.reports(output.progress):
+    for report in request.reports(output.progress()):
         deliver(report, feature, paths, printed, json, context)
 
 

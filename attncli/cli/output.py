@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from attncli.base.printable import printable
-from attncli.base.progress import Advance, silent
+from attncli.base.progress import Advance, Lines, Progress, silent
 from attncli.cli import streams
 
 if TYPE_CHECKING:
@@ -74,21 +74,21 @@ def fold_line(line: str, columns: int) -> str:
 PATIENCE = 1.0  # seconds until the user sees a bar
 
 
-@contextmanager
-def progress(total: int | None, what: str) -> Iterator[Advance]:
-    """Show a bar on stderr, if it is a terminal, once the work takes PATIENCE seconds.
+def progress() -> Progress:
+    """Return what shows the progress of a command on stderr: a bar on a terminal, elsewhere lines."""
+    if QUIET:
+        return silent
+    return show_bar if sys.stderr.isatty() else Lines(lambda line: say(f"attncli: {line}"))
 
-    Without a total it moves to and fro.
-    """
-    if QUIET or not sys.stderr.isatty():
-        with silent(total, what) as nothing:
-            yield nothing
-        return
+
+@contextmanager
+def show_bar(total: int | None, what: str) -> Iterator[Advance]:
+    """Show a bar once the work takes PATIENCE seconds. Without a total it moves to and fro."""
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress as Bar
 
     begun = time.monotonic()
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with Bar(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total, visible=False)
 
         def advance(steps: int = 1, of: int | None = None, text: str | None = None) -> None:

@@ -1,0 +1,11 @@
+"""Check the progress on a stderr that is no terminal."""
+
+from attncli.base import progress
+
+
+def test_a_command_that_takes_long_says_how_far_it_is(attncli, monkeypatch):
+    monkeypatch.setattr(progress, "SECONDS", 0)
+    code, _, said = attncli("ablate", "The cat sat.", "-l", "5", "-H", "0-1")
+    assert code == 0 and said == "attncli: texts: 1 of 1\n"
+    code, printed, said = attncli("ablate", "The cat sat.", "-l", "5", "-H", "0-1", "--json", "-q")
+    assert code == 0 and printed.startswith("{") and said == ""
