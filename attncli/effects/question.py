@@ -12,6 +12,7 @@
 """
 
 import difflib
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -26,7 +27,7 @@ from torch import Tensor
 from attncli.base import choices
 from attncli.base.arrays import Doubles
 from attncli.base.choices import check_text
-from attncli.base.errors import RequestError
+from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import SPACE, printable, quoted, shorten, visible
 from attncli.effects.asking import OPTIONS, Asking, MeasuredOutput
 from attncli.effects.change import Change, Unchanged, run_changes
@@ -34,7 +35,7 @@ from attncli.models.engine import Engine
 from attncli.models.output import SIGMOID, Output
 from attncli.models.outputs import manner_of, output_of
 from attncli.record.selection import select_token
-from attncli.text.tokens import Fed, Read, Tokens, masked
+from attncli.text.tokens import CONTINUED, Fed, Read, Tokens, masked, unknown_name
 
 _LONGEST = 40  # characters of a written text, in a sentence
 
@@ -222,7 +223,7 @@ class Target(Predicted):
         super().__init__(text, output, None if place is None else [place])
         self.kind, self.label = kind, label
         at = "" if place is None else f" at token {place} ({visible(text.tokens.spoken.shown[place])})"
-        self.about = f"{kind} of {visible(_label_name(text, output, label))}{at}"
+        self.about = f"{kind} of {visible(_label_name(text.model, output, label))}{at}"
         self.protected = self.places or ()
 
     @property
@@ -249,7 +250,7 @@ class TextProbability(Predicted):
     def __init__(self, text: Unchanged, output: Output, kind: str, labels: Sequence[int]) -> None:
         super().__init__(text, output, range(len(labels)))
         self.kind, self.labels, self.protected = kind, list(labels), range(len(labels))
-        names = "".join([*text.tokens.spoken.shown[1:], _label_name(text, output, self.labels[-1])]).strip()
+        names = "".join([*text.tokens.spoken.shown[1:], _label_name(text.model, output, self.labels[-1])]).strip()
         of = f"{len(self.labels)} tokens" if kind == "probability" else f"mean of {len(self.labels)} tokens, in nats"
         self.about = f"{kind} of {shorten(names, _LONGEST)} ({of})"
 
@@ -308,11 +309,11 @@ class Divergence(Predicted):
         return torch.cat(found)
 
 
-def _label_name(text: Unchanged, output: Output, label: int) -> str:
+def _label_name(model: Engine, output: Output, label: int) -> str:
     """Return the name of a label as a reader sees it: " Paris" for "ĠParis" of a vocabulary."""
-    if output.kind != "next":
+    if output.kind not in ("next", "words"):
         return output.labels[label]
-    [shown] = text.model.tokenizer.notation.read([output.labels[label]], [False])
+    [shown] = model.tokenizer.notation.read([output.labels[label]], [False])
     return shown
 
 
@@ -351,11 +352,11 @@ _WORD_BEGINS = ("Ġ", "▁")  # how vocabularies write a word after a space
 _NAMED = 5  # labels in an error
 
 
-def make_question(model: Engine, text: str, asking: Asking = Asking()) -> Question:
+def make_question(model: Engine, text: str, asking: Asking = Asking(), quiet: bool = False) -> Question:
     """Choose the output to measure.
 
     It is the cosine if there is another text, the probability of the target if one is named, the divergence if the
-    checkpoint predicts something, and the distance otherwise.
+    checkpoint predicts something, and the distance otherwise. quiet: give no Notice of the token that a target is.
 
     Raises RequestError for an output that the checkpoint does not have, and as `Tokenizer.encode` does.
     """
@@ -379,7 +380,7 @@ def make_question(model: Engine, text: str, asking: Asking = Asking()) -> Questi
         return Divergence(one, output, _select_places(model, output, tokens, asking.at))
     if isinstance(tokens, Read | Fed):
         return _written_question(one, output, kind, tokens.goal, asking.at)
-    return _label_question(one, output, kind, asking)
+    return _label_question(one, output, kind, asking, quiet)
 
 
 def _written_question(text: Unchanged, output: Output, kind: str, goal: Sequence[int], at: str | None) -> Question:
@@ -459,7 +460,7 @@ def _select_places(model: Engine, output: Output, tokens: Tokens, at: str | None
     return [place for place, special in enumerate(tokens.special) if not special]
 
 
-def _label_question(text: Unchanged, output: Output, kind: str, asking: Asking) -> Target:
+def _label_question(text: Unchanged, output: Output, kind: str, asking: Asking, quiet: bool) -> Target:
     """Ask for one label of an output. Raises RequestError for an unknown or a missing label or token."""
     if output.kind == "span":
         raise RequestError("an answer's place has no label: ask for the divergence")
@@ -469,25 +470,49 @@ def _label_question(text: Unchanged, output: Output, kind: str, asking: Asking) 
     if output.kind == "next" and asking.target is None:
         [likeliest] = _logits_of(output, _complete(text.last), text.tokens, places)[0].argmax(dim=-1).tolist()
         return Target(text, output, kind, likeliest, places[0] if places else None)
-    return Target(text, output, kind, _label_number(output, asking.target), None if places is None else places[0])
+    label = _label_number(text.model, output, asking.target, quiet)
+    return Target(text, output, kind, label, None if places is None else places[0])
 
 
-def _label_number(output: Output, name: str | None) -> int:
+def _label_number(model: Engine, output: Output, name: str | None, quiet: bool) -> int:
     """Return the number of a label by its name, or by a word of a vocabulary; capitals count only if names need them.
 
-    Raises RequestError for an unknown label, naming similar ones, and for no label where there are several.
+    Where a vocabulary has a word both after a space and without one, the first is taken and a Notice offers the other:
+    "␣ix" names the one, "##ix" the other.
+
+    Raises RequestError for an unknown label, naming similar ones, for a word of several tokens, and for no label where
+    there are several.
     """
     labels = output.labels
     if name is None:
         if len(labels) == 1:
             return 0
         raise RequestError(f"of which label? Name it with --target: {', '.join(map(printable, labels[:_NAMED]))}")
-    begun = [begin + name.lstrip(f" {SPACE}") for begin in _WORD_BEGINS]
-    for spelled in [*begun, name] if output.kind == "next" else [name, *begun]:
-        if spelled in labels:
-            return labels.index(spelled)
-    alike = [number for number, label in enumerate(labels) if label.casefold() == name.casefold()]
-    if len(alike) == 1:
-        return alike[0]
-    near = difflib.get_close_matches(name, labels, n=_NAMED) or labels[:_NAMED]
-    raise RequestError(f"no label {quoted(name)}: there is {', '.join(map(printable, near))}")
+    vocabulary, bare = output.kind in ("next", "words"), name.lstrip(f" {SPACE}")
+    spelled = [*(begin + bare for begin in _WORD_BEGINS if vocabulary), name]
+    if vocabulary and name.startswith(CONTINUED) and name not in labels:
+        spelled = [name.removeprefix(CONTINUED)]
+    exact = [labels.index(one) for one in spelled if one in labels]
+    folded = [] if exact else [label.casefold() for label in labels]
+    found = exact or [folded.index(one) for one in map(str.casefold, spelled) if folded.count(one) == 1]
+    if not found:
+        near = difflib.get_close_matches(name, labels, n=_NAMED) or labels[:_NAMED]
+        pieces = _pieces_of(model, bare) if vocabulary else []
+        if len(pieces) > 1:
+            raise RequestError(
+                f"{quoted(name)} is {len(pieces)} tokens ({', '.join(pieces)}): --target names one token"
+            )
+        raise RequestError(f"no label {quoted(name)}: there is {', '.join(map(printable, near))}")
+    if vocabulary and not quiet and (len(found) > 1 or not exact):
+        taken = visible(_label_name(model, output, found[0]))
+        other = f"; {CONTINUED}{bare} is the one without a space" if len(found) > 1 else ""
+        warnings.warn(f"--target {quoted(name)} is the token {taken}{other}", Notice, stacklevel=2)
+    return found[0]
+
+
+def _pieces_of(model: Engine, word: str) -> list[str]:
+    """Return the tokens of a word after a space as they are printed; none where one is unknown."""
+    tokenizer = model.tokenizer
+    tokens = tokenizer.encode(f" {word}" if tokenizer.notation.of_bytes else word)
+    pieces = [visible(shown) for shown, added in zip(tokens.shown, tokens.special, strict=True) if not added]
+    return [] if any(map(unknown_name, tokens.shown)) else pieces

@@ -21,7 +21,7 @@ import numpy as np
 from attncli.analysis.luck import LEVEL
 from attncli.base.arrays import Bools, Doubles, titled
 from attncli.base.choices import describe
-from attncli.base.errors import RequestError
+from attncli.base.errors import RequestError, no_notices
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
@@ -41,7 +41,7 @@ from attncli.features.inputs import AskingFeature, check_one, read_inputs
 from attncli.features.options import MODEL, SELECTION, option
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
-from attncli.record.selection import Selection, name_of, number_list, select_token
+from attncli.record.selection import Selection, name_of, number_list, select_pieces
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.report.parts import signed
 from attncli.text.tokens import Tokens
@@ -307,7 +307,7 @@ def cut(
 ) -> JointCut:
     """Cut edges together, in these heads of these layers.
 
-    edges: query and key of each, tokens as `select_token` reads them, or "*" for all.
+    edges: query and key of each, tokens or words as `select_pieces` reads them, or "*" for all.
     asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
     each_layer: cut them in each of the layers alone too. progress: advances with every cut, of these edges or of
     others.
@@ -359,7 +359,8 @@ def cut_each(
     effects = np.where(scissors.visible_keys, 0.0, np.nan)
     for edge, effect in zip(some, found, strict=True):
         effects[edge] = effect if abs(effect) > scissors.question.rounding else 0.0
-    queries, keys = _places(edges[0], record.tokens), _places(edges[1], record.keys)
+    with no_notices():  # `named` has given them
+        queries, keys = _places(edges[0], record.tokens), _places(edges[1], record.keys)
     rows = np.ix_(queries, keys)
     return EdgeEffects(record, scissors.question.answer, keep_rest, queries, keys, effects[rows], can_matter[rows])
 
@@ -472,7 +473,7 @@ class Scissors:
 
 def _places(name: str, tokens: Tokens) -> list[int]:
     """Return the tokens of a name."""
-    return list(range(len(tokens))) if name == ANY else [select_token(name, tokens)]
+    return list(range(len(tokens))) if name == ANY else select_pieces(name, tokens)
 
 
 # --- the report -----------------------------------------------------------------------------------------

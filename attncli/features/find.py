@@ -24,7 +24,7 @@ from attncli.features.options import SELECTION, argument, option
 from attncli.record import AttentionRecord
 from attncli.record.display import model_shown
 from attncli.record.grouping import merge_words
-from attncli.record.selection import Selection, select, select_token
+from attncli.record.selection import Selection, select, select_pieces, select_token
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -138,6 +138,9 @@ def find_edges(
         words = one is not record
         if words not in over:
             over[words] = usual(words)
+            for name, tokens in ((query, record.tokens), (key, record.keys)):
+                if words and name != ANY:
+                    select_pieces(name, tokens)  # names them in a Notice
         found.append(strongest_edges(one, Usual.with_text(one, over[words]), query, key, content))
         last = one
     if last is None:

@@ -44,7 +44,7 @@ from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
 from attncli.record.parts import UsualWeights
 from attncli.record.record import SUFFIXES
-from attncli.record.selection import numbered_names, select_token
+from attncli.record.selection import numbered_names, select_pieces
 from attncli.report import Column, NextCommand, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
@@ -178,8 +178,8 @@ def _cutting(engine: "InTorch", tokens: Tokens, edges: Sequence[tuple[str, str]]
         raise RequestError("--cut is for decoders, whose text is its own context: leave it out")
     cut = []
     for query, key in edges:
-        keys = range(len(tokens)) if key == ANY else [select_token(key, tokens)]
-        queries = range(len(tokens) + most) if query == ANY else [select_token(query, tokens)]
+        keys = range(len(tokens)) if key == ANY else select_pieces(key, tokens)
+        queries = range(len(tokens) + most) if query == ANY else select_pieces(query, tokens)
         cut += [(q, k) for q in queries for k in keys if k < q]
     every = [(layer, head) for layer in range(engine.layers) for head in range(engine.heads)]
     return [Changed([Hide(every, cut)])]

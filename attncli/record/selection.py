@@ -7,6 +7,7 @@ or by pairs of numbers.
 import difflib
 import re
 import reprlib
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -17,9 +18,9 @@ from typing import Any, NamedTuple
 
 from attncli.base import choices
 from attncli.base.choices import check_instance, check_optional_text, describe, each_text
-from attncli.base.errors import RequestError
+from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import quoted, visible
-from attncli.text.tokens import Tokens, characters
+from attncli.text.tokens import Tokens, characters, word_groups, word_tokens
 
 Selection = str | int | Sequence[int]
 
@@ -94,23 +95,51 @@ def select_token(name: str, tokens: Tokens) -> int:
 
     A number is always an index; a token that is a number is named as in "7#1". `places_of` defines which tokens match.
 
-    Raises RequestError, suggesting similar tokens, if there is none.
+    Raises RequestError, suggesting similar tokens, if there is none, and for a word of several tokens, naming them.
     """
+    places = _find_pieces(name, tokens)
+    if len(places) > 1:
+        raise RequestError(f"{_describe_pieces(name, places, tokens)}: name one of them")
+    return places[0]
+
+
+def select_pieces(name: str, tokens: Tokens) -> list[int]:
+    """Return the place of a token as `select_token` does, or those of the tokens of a word, with a Notice."""
+    places = _find_pieces(name, tokens)
+    if len(places) > 1:
+        warnings.warn(f"{_describe_pieces(name, places, tokens)} (all are taken)", Notice, stacklevel=3)
+    return places
+
+
+def _find_pieces(name: str, tokens: Tokens) -> list[int]:
+    """Return the place of a token, or those of the tokens of a word that no token matches."""
     if is_number(name):
         if not -len(tokens) <= int(name) < len(tokens):
             raise RequestError(f"token {name} is out of range: tokens are 0 to {len(tokens) - 1}")
-        return int(name) % len(tokens)
+        return [int(name) % len(tokens)]
     match = NTH.fullmatch(name)
     text, count = (match["text"], int(match["count"])) if match and not exact_places(name, tokens) else (name, 1)
-    places = places_of(text, tokens)
+    places = [[place] for place in places_of(text, tokens)]
+    if not places:
+        groups = word_groups(tokens)
+        places = [groups[word] for word in places_of(text, word_tokens(tokens))]
     if not places:
         there = list(dict.fromkeys(map(visible, tokens.shown)))
         near = difflib.get_close_matches(text, there, n=5, cutoff=0.5) or there[:8]
         raise RequestError(f"no token {quoted(text)} in the text: it has {', '.join(near)}")
     if count > len(places):
         times = f"{len(places)} time{'s' if len(places) > 1 else ''}"
-        raise RequestError(f"token {quoted(name)}: {quoted(text)} occurs {times}")
+        others = [one for one in dict.fromkeys(tokens.shown) if loosely(one) == loosely(text)]
+        offered = ", ".join(visible(one) for one in others if one != tokens.shown[places[0][0]])
+        raise RequestError(
+            f"token {quoted(name)}: {quoted(text)} occurs {times}" + (f"; there is {offered} too" if offered else "")
+        )
     return places[count - 1]
+
+
+def _describe_pieces(name: str, places: Sequence[int], tokens: Tokens) -> str:
+    """'damaged' is 2 tokens: ␣dam, aged"""
+    return f"{quoted(name)} is {len(places)} tokens: {', '.join(visible(tokens.shown[place]) for place in places)}"
 
 
 def name_of(place: int, tokens: Tokens) -> str:

@@ -1,5 +1,6 @@
 """Check which question is asked of checkpoints with several outputs, and that progress is reported meanwhile."""
 
+import warnings
 from contextlib import contextmanager
 
 import pytest
@@ -8,7 +9,7 @@ from checkpoints import make_checkpoint
 from invented import embedding_model
 
 from attncli import load_model
-from attncli.base.errors import RequestError
+from attncli.base.errors import Notice, RequestError
 from attncli.effects.question import Asking, make_question
 from attncli.features.ablate import ablate
 from attncli.features.cut import cut_each
@@ -92,6 +93,43 @@ def test_divergence_is_zero_without_a_change_and_what_torch_says_with_one(saying
 def test_what_can_not_be_asked(saying, minilm, head, asking, said):
     with pytest.raises(RequestError, match=said):
         make_question(minilm if head is None else saying(head), "the big cat sat", asking)
+
+
+@pytest.mark.parametrize(
+    ("target", "token", "said"),
+    [
+        ("ix", "Ġix", "--target 'ix' is the token ␣ix; ##ix is the one without a space"),
+        ("##ix", "ix", ""),
+        ("␣ix", "Ġix", ""),
+        (" ix", "Ġix", ""),
+        ("Ġix", "Ġix", ""),
+        ("damaged", "Ġdamaged", ""),  # there is none without a space
+        ("ophones", "ophones", ""),  # there is none after a space
+        ("PARIS", "ĠParis", "--target 'PARIS' is the token ␣Paris; ##PARIS is the one without a space"),
+    ],
+)
+def test_a_target_is_one_token_and_a_notice_offers_the_other(smollm2, target, token, said):
+    with warnings.catch_warnings(record=True) as caught:
+        question = make_question(smollm2, "The capital", Asking(target=target))
+    assert question.label == smollm2.tokenizer.backend.token_to_id(token)
+    assert [str(one.message) for one in caught] == ([said] if said else [])
+    with warnings.catch_warnings(record=True) as caught:
+        assert make_question(smollm2, "The capital", Asking(target=target), quiet=True).label == question.label
+    assert not caught
+
+
+def test_a_target_of_several_tokens_names_them(smollm2, saying):
+    with pytest.raises(RequestError, match=r"'xylophones' is 2 tokens \(␣xyl, ophones\): --target names one token"):
+        make_question(smollm2, "The capital", Asking(target="xylophones"))
+    with pytest.raises(RequestError, match=r"'unable' is 2 tokens \(un, ##able\)"):
+        make_question(saying("ForMaskedLM"), "the [MASK] sat", Asking(target="unable"))
+
+
+def test_a_word_at_the_mask_of_roberta_is_the_one_after_a_space(tmp_path):
+    model = load_model(str(make_checkpoint(tmp_path, "roberta", "ForMaskedLM")), device="cpu")
+    with pytest.warns(Notice, match="'c' is the token ␣c; ##c is the one without a space"):
+        question = make_question(model, "the<mask>", Asking(target="c"))
+    assert question.label == model.tokenizer.backend.token_to_id("Ġc")
 
 
 # --- progress --------------------------------------------------------------------------------------------

@@ -336,6 +336,16 @@ def test_only_edges_that_can_have_an_effect_are_ranked(attncli, tmp_path):
     assert "none of these 7 edges can have an effect" in none
 
 
+def test_a_word_in_pieces_is_cut_as_its_pieces(attncli):
+    text, where = "the unbelievably big cat", ("-l", "5", "--json")
+    word = attncli("cut", "--cut", "cat", "unbelievably", *where, text)
+    assert word.err == "attncli: 'unbelievably' is 5 tokens: un, ##bel, ##ie, ##va, ##bly (all are taken)\n"
+    edges = [part for place in range(2, 7) for part in ("--cut", "cat", str(place))]
+    assert word.out == attncli("cut", *edges, *where, text).out
+    into = attncli("cut", "--into", "unbelievably", *where, text)
+    assert {edge["key"]["index"] for edge in json.loads(into.out)["edges"]} == {2, 3, 4, 5, 6} and into.err == word.err
+
+
 def test_what_a_mask_hides_is_empty_in_the_map_and_not_in_the_document(attncli):
     said = json.loads(attncli("cut", "--mask", "causal", "-l", "5", "-H", "0", "The cat.", "--json").out)
     assert {(edge["query"]["index"], edge["key"]["index"]) for edge in said["edges"]} == {

@@ -12,7 +12,7 @@ from invented import embedding_model, first_word_reads, one_head_reads
 from pictures import picture_texts
 
 from attncli.effects.question import Asking, make_question
-from attncli.features.trust import Shuffles, TrustResult, _report, _tokens_behind, tau, trust
+from attncli.features.trust import Shuffles, TrustResult, _report, _tokens_behind, tau, trust, verdict
 from attncli.features.trust.erasing import Erasing, aopc, erasable, order
 from attncli.features.trust.rankings import draw_rankings
 from attncli.features.trust.weights import reordered, shuffled
@@ -81,7 +81,7 @@ def test_no_more_is_said_than_the_figures_do(found):
     )
     assert not mixed.better and "None does." in mixed.document()["verdict"]
     few = replace(found, erasable=found.erasable[:4], sizes=[1, 2])
-    assert "4 tokens are too few" in few.document()["verdict"]
+    assert "4 tokens are too few" in verdict(few)
 
 
 @pytest.mark.slow
@@ -101,6 +101,32 @@ def test_a_random_ranking_beats_random_ones_no_more_often_than_its_level(reader,
         one = replace(found, importances={"random": np.zeros(0)}, erased=erased, taus={}, exact=None)
         verdicts += bool(one.better)
     assert verdicts <= 9  # of 80 at 5%: more come by chance in 1 of 100 (a binomial's tail)
+
+
+# --- words ----------------------------------------------------------------------------------------------------
+
+
+def test_words_stand_first_with_their_weight_and_what_erasing_them_does(attncli, minilm):
+    text, other = "The unbelievably cat saw the dog.", "A cat is sitting on a rug."
+    line = ("trust", "--permutations", "2", "--beam", "1", "--similar-to", other, text)
+    document, shown = json.loads(attncli(*line, "--json").out), attncli(*line).out
+    names = ["the", "unbelievably", "cat", "saw", "the", "dog", "."]
+    assert [one["word"] for one in document["words"]] == names
+    assert [one["places"] for one in document["words"]][:3] == [[1], [2, 3, 4, 5, 6], [7]]
+    weights = minilm.attend(text).weights[-1].mean(axis=(0, 1))
+    for one in document["words"]:
+        assert one["attention"] == pytest.approx(float(weights[one["places"]].sum()), abs=1e-6)
+        if len(one["places"]) == 1:
+            place = document["erased"].index(one["places"][0])
+            assert one["change"] == {way: changes[place] for way, changes in document["alone"].items()}
+    left = attncli("similar", "The cat saw the dog.", other, "--json").out
+    change = document["output"]["value"] - json.loads(left)["cosine"]
+    assert document["words"][1]["change"]["deletion"] == pytest.approx(change, abs=1e-5)
+    rows = [row.split() for row in shown.splitlines()]
+    start = rows.index(["word", "attention", "[MASK]", "others", "deleted", "others"])
+    assert start < next(place for place, row in enumerate(rows) if row[:2] == ["other", "weights"])
+    sizes = [abs(one["change"]["mask"]) for one in document["words"]]
+    assert rows[start + 2][0] == names[int(np.argmax(sizes))] and {"the#1", "the#2"} < {row[0] for row in rows if row}
 
 
 # --- weights, beside the same tokens in random order --------------------------------------------------------

@@ -19,12 +19,14 @@ from attncli.features.trust.erasing import (
     Erasing,
     _chain,
     leave_one_out,
+    leave_word_out,
     limits,
     order,
     sizes,
     steps,
     ways,
     width,
+    words,
 )
 
 TEXT = "the cat sat on it, the big cat"
@@ -53,6 +55,26 @@ def test_the_number_is_that_of_a_text_without_the_tokens(tiny, way):
         with torch.no_grad():
             logit = theirs(torch.tensor([left])).logits[0, 1].item()
         assert question.value - change == pytest.approx(logit, abs=1e-5)
+
+
+def test_a_word_is_erased_with_all_of_its_tokens(tiny):
+    """ "unable" is two tokens; without it the text is the one that is left. As many others: 20 pairs, or each token."""
+    folder = tiny("bert", head="ForSequenceClassification")
+    model = load_model(str(folder), device="cpu")
+    asking = Asking(kind="logit", target="LABEL_1")
+    question = make_question(model, "the unable cat sat", asking)
+    erasing = Erasing(question, DELETED)
+    groups = words(question.texts[0].tokens, erasing.erasable)
+    assert groups == [[1], [2, 3], [4], [5]]
+    found, others = leave_word_out(erasing, groups, seed=0)
+    for change, rest in zip(found, ["unable cat sat", "the cat sat", "the unable sat", "the unable cat"], strict=True):
+        assert question.value - change == pytest.approx(make_question(model, rest, asking).value, abs=1e-5)
+    alone = leave_one_out(erasing)
+    for place, number in ((0, 0), (2, 3), (3, 4)):
+        assert others[place] == pytest.approx(np.delete(alone, number).mean())
+    pairs = erasing.changes([frozenset(pair) for pair in ((1, 4), (1, 5), (4, 5))])
+    assert pairs.min() <= others[1] <= pairs.max() and np.ptp(pairs) > 0
+    assert np.isnan(leave_word_out(erasing, [[1, 2, 3, 4, 5]], seed=0)[1]).all()
 
 
 @pytest.mark.parametrize("head", QUESTIONS)

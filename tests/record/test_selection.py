@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 from records import tokens as pieces_of
 from records import tokens_of
 
-from attncli.base.errors import RequestError
-from attncli.record.selection import name_of, numbered_names, places_of, select, select_token, selected_places
+from attncli.base.errors import Notice, RequestError
+from attncli.record.selection import (
+    name_of,
+    numbered_names,
+    places_of,
+    select,
+    select_pieces,
+    select_token,
+    selected_places,
+)
 from attncli.text.tokens import Tokens
 
 counts = st.integers(1, 30)
@@ -197,6 +205,36 @@ def test_every_token_is_found_by_what_it_is_and_by_what_it_shows(pieces, data):
 def test_a_token_that_is_not_there_is_refused(name, line):
     with pytest.raises(RequestError, match=line):
         select_token(name, named(TOKENS))
+
+
+WORD = replace(
+    named(["ĠIt", "Ġdam", "aged", "Ġit", ".", "Ġdam", "aged"], [" It", " dam", "aged", " it", ".", " dam", "aged"]),
+    words=[0, 1, 1, 2, 3, 4, 4],
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "places"),
+    [("damaged", [1, 2]), ("damaged#2", [5, 6]), ("DAMAGED", [1, 2]), (" damaged", [1, 2]), ("aged", [2]), ("It", [0])],
+)
+def test_a_word_of_several_tokens_is_all_of_them_or_refused_where_one_is_needed(name, places):
+    if len(places) == 1:
+        assert select_pieces(name, WORD) == places == [select_token(name, WORD)]
+        return
+    with pytest.warns(Notice, match="is 2 tokens: ␣dam, aged \\(all are taken\\)$"):
+        assert select_pieces(name, WORD) == places
+    with pytest.raises(RequestError, match=f"'{name}' is 2 tokens: ␣dam, aged: name one of them$"):
+        select_token(name, WORD)
+
+
+def test_a_number_that_is_too_large_offers_tokens_that_read_alike():
+    one = named(["one", "Ġone", "Ġone", "a"], ["one", " one", " one", "a"])
+    with pytest.raises(RequestError, match=r"'one' occurs 1 time; there is ␣one too$"):
+        select_token("one#2", one)
+    with pytest.raises(RequestError, match=r"'a' occurs 1 time$"):
+        select_token("a#2", one)
+    with pytest.raises(RequestError, match=r"'damaged' occurs 2 times$"):
+        select_token("damaged#3", WORD)
 
 
 def test_a_refusal_names_tokens_as_they_are_printed():

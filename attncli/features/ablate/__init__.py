@@ -325,7 +325,7 @@ def ablate(
         raise RequestError('reference has no part in ways="zero", which takes nothing from other texts: leave it out')
     every = [texts] if isinstance(texts, str) else texts
     check_texts("texts", every, "give a str, or a list of them")
-    questions = (make_question(model, text, asking) for text in every)
+    questions = (make_question(model, text, asking, quiet=number > 0) for number, text in enumerate(every))
     with progress(len(every), "texts") as advance:
         return ablation(model, questions, ways, layers, heads, asking.mask, advance)
 

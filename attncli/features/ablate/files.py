@@ -118,7 +118,7 @@ def line_questions(
     """Yield questions about the wanted lines, with their numbers. Raises RequestError as `attempt` does."""
     for number, line in enumerate(lines):
         if wanted(number):
-            question = attempt(reading, line, partial(make_question, model, line.text, asking))
+            question = attempt(reading, line, partial(make_question, model, line.text, asking, quiet=number > 0))
             if question is not None:
                 yield number, line, question
 

@@ -27,9 +27,10 @@ from attncli.features.inputs import AskingFeature, check_one, read_inputs
 from attncli.features.options import MODEL, option
 from attncli.record import ModelInfo
 from attncli.record.display import model_name, token_count
+from attncli.record.selection import numbered_names
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
 from attncli.report.parts import signed, three_digits
-from attncli.text.tokens import Tokens
+from attncli.text.tokens import Tokens, word_groups, word_texts, word_tokens
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -44,10 +45,10 @@ if TYPE_CHECKING:
 class Trust(AskingFeature):
     """Test whether attention explains an output.
 
-    Weights are replaced by permuted and by uniform ones. Tokens are ranked by attention, norms, rollout, ALTI and
-    gradients. The first tokens of each ranking are erased, by [MASK] and by deletion, and compared with random
-    rankings. The output is the one that ablate measures; without --target, that of the likeliest label.
-    attncli/features/README.md explains the numbers.
+    Each word is erased, compared with as many other tokens. Weights are replaced by permuted and by uniform ones.
+    Tokens are ranked by attention, norms, rollout, ALTI and gradients. The first tokens of each ranking are erased, by
+    [MASK] and by deletion, and compared with random rankings. The output is the one that ablate measures; without
+    --target, that of the likeliest label. attncli/features/README.md explains the numbers.
 
     \b
     Examples:
@@ -170,12 +171,15 @@ class Shuffles(Brief):
 class Erased(Brief):
     """The changes from erasing tokens in one way, and the scores of rankings.
 
-    way: "mask" or "deletion". alone: the change from erasing each token by itself, `[token]`. aopc, by MEASURES:
-    `[ranking]`; limits, by MEASURES: the least and the most of any order of the tokens; empty without a search.
+    way: "mask" or "deletion". alone: the change from erasing each token by itself, `[token]`. words: each word, others:
+    as many other tokens instead, `[word]`. aopc, by MEASURES: `[ranking]`; limits, by MEASURES: the least and the most
+    of any order of the tokens; empty without a search.
     """
 
     way: str
     alone: Doubles
+    words: Doubles
+    others: Doubles
     aopc: Mapping[str, Doubles]
     limits: Mapping[str, tuple[float, float]]
 
@@ -194,7 +198,8 @@ class TrustResult:
     """Measurements of how far maps explain one output of one text.
 
     answer: the output. tokens: of the text; read: places of the tokens that the output reads; erasable: places of those
-    that were ranked and erased, `[token]` below; sizes: numbers of tokens that were erased together.
+    that were ranked and erased, `[token]` below; words: places of those of each word; sizes: numbers of tokens that
+    were erased together.
     importances: by method, `[token]`; the rankings are these in their order, and then random ones, `[ranking]`.
     taus: Kendall's tau of each ranking with the change from erasing one token, by way, and with "gradient".
     beam: chains that were kept in the search for limits; 0 where all were tried, None without a search.
@@ -206,6 +211,7 @@ class TrustResult:
     tokens: Tokens
     read: Sequence[int]
     erasable: Sequence[int]
+    words: Sequence[list[int]]
     sizes: Sequence[int]
     shuffles: Shuffles
     importances: Mapping[str, Doubles]
@@ -292,7 +298,26 @@ class TrustResult:
     @property
     def most_erased(self) -> float:
         """The largest change of the output from erasing tokens."""
-        return max(float(np.abs(found).max()) for one in self.erased for found in (one.alone, *one.aopc.values()))
+        return max(
+            float(np.abs(found).max()) for one in self.erased for found in (one.alone, one.words, *one.aopc.values())
+        )
+
+    def word_entries(self) -> list[dict[str, Any]]:
+        """Return the entries of a document for the words."""
+        attention = dict(zip(self.erasable, self.importances["attention"].tolist(), strict=True))
+        entries = []
+        for number, (name, places) in enumerate(zip(word_texts(self.tokens, self.words), self.words, strict=True)):
+            others = {one.way: float(one.others[number]) for one in self.erased}
+            entries.append(
+                {
+                    "word": name,
+                    "places": list(places),
+                    "attention": sum(attention[place] for place in places),
+                    "change": {one.way: float(one.words[number]) for one in self.erased},
+                    "others": None if any(map(math.isnan, others.values())) else others,
+                }
+            )
+        return entries
 
     def document(self) -> dict[str, Any]:
         """Return the document of --json."""
@@ -323,6 +348,7 @@ class TrustResult:
             "permutations": self.shuffles.permuted.shape[1],
             "weights": self.shuffles.document(),
             "reordered": self.shuffles.control(),
+            "words": self.word_entries(),
             "alone": {one.way: one.alone.tolist() for one in self.erased},
             "rankings": rankings,
             "random": {"rankings": self.random, "exact": self.exact is not None, **random},
@@ -479,6 +505,7 @@ def trust(
     question = likeliest(make_question(model, text, asking), asking)
     erasings = [erase.Erasing(question, way) for way in erase.ways(model)]
     places = erasings[0].erasable
+    words = erase.words(question.texts[0].tokens, places)
     if len(places) < LEAST_TOKENS:
         raise RequestError(
             f"a ranking needs {LEAST_TOKENS} tokens that can be erased, this text has {len(places)}: give a longer one"
@@ -498,13 +525,15 @@ def trust(
         )
         advance()
         ranked = [*found.values(), *random[:rankings]]
-        erased = [_erased(one, ranked, width, advance) for one in erasings]
+        left_out = [erase.leave_word_out(one, words, seed) for one in erasings]
+        erased = [_erased(one, left, ranked, width, advance) for one, left in zip(erasings, left_out, strict=True)]
         made = TrustResult(
             model=model.info,
             answer=question.answer,
             tokens=question.texts[0].tokens,
             read=find_read_places(question),
             erasable=places,
+            words=words,
             sizes=counts,
             shuffles=shuffles,
             importances=found,
@@ -537,12 +566,18 @@ def likeliest(question: "Question", asking: Asking) -> "Question":
     return Target(question.texts[0], question.output, "probability", int(likely.argmax()), place)
 
 
-def _erased(erasing: "Erasing", ranked: list[Doubles], width: int | None, advance: Callable[[], None]) -> Erased:
+def _erased(
+    erasing: "Erasing",
+    words: tuple[Doubles, Doubles],
+    ranked: list[Doubles],
+    width: int | None,
+    advance: Callable[[], None],
+) -> Erased:
     """Score the rankings by one way of erasing."""
     from attncli.features.trust.erasing import leave_one_out, limits, sizes
 
     every = frozenset(erasing.erasable)
-    scored = _scored(erasing, ranked, Erased(erasing.way, leave_one_out(erasing), {}, {}))
+    scored = _scored(erasing, ranked, Erased(erasing.way, leave_one_out(erasing), *words, {}, {}))
     advance()
 
     def others(kept: "Sequence[Places]") -> Doubles:
@@ -595,9 +630,10 @@ WAYS = {"mask": "[MASK]", "deletion": "deleted"}
 SHORT = {"comprehensiveness": "compr.", "sufficiency": "suff."}
 RANDOM = {"mean": "random, mean", "low": "random, 95% from", "high": "random, 95% to"}
 NAMED = 3  # tokens that a ranking puts first
+LISTED = 10  # words in the terminal
 CHANGE = {
-    "divergence": "change: how much the prediction from the remaining tokens changes, in nats; 0 is no change",
-    "distance": "change: how far the last vectors of the remaining tokens move, as a share of their lengths",
+    "divergence": "how much the prediction from the remaining tokens changes, in nats; 0 is no change",
+    "distance": "how far the last vectors of the remaining tokens move, as a share of their lengths",
 }
 
 
@@ -608,6 +644,8 @@ def _report(found: TrustResult, next_command: NextCommand) -> Report:
     return Report(
         [name, describe_output(found.answer), mask, token_count(found.tokens)],
         [
+            _words_table(found),
+            *map(Sentence, _words_notes(found)),
             _weights_table(found),
             Sentence(_weights_note(found)),
             _rankings_table(found, document),
@@ -620,6 +658,35 @@ def _report(found: TrustResult, next_command: NextCommand) -> Report:
         picture=[_ranks_map(found)],
         next=next_command,
     )
+
+
+def _words_table(found: TrustResult) -> Table:
+    """Return a row per word, the largest change first."""
+    groups, names = word_groups(found.tokens), numbered_names(word_tokens(found.tokens))
+    name_at = {place: name for group, name in zip(groups, names, strict=True) for place in group}
+    ways = [one.way for one in found.erased]
+    columns = [Column("word", "name"), Column("attention")]
+    for place, way in enumerate(ways):
+        columns += [Column(WAYS[way]), Column("others", leaves=1 + place)]
+    rows = []
+    for one in sorted(found.word_entries(), key=lambda one: -abs(one["change"][ways[0]]))[:LISTED]:
+        others = one["others"] or {}
+        cells = [cell for way in ways for cell in (signed(one["change"][way]), signed(others[way]) if others else "")]
+        rows.append([name_at[one["places"][0]], f"{one['attention']:.3f}", *cells])
+    return Table(columns, rows)
+
+
+def _words_notes(found: TrustResult) -> list[str]:
+    """Explain the table of words."""
+    kind, more = found.answer.kind, len(found.words) - LISTED
+    change = f"{kind} of the full text minus {kind} without the word; above 0, the word raises it"
+    ways = " and ".join(WAYS[one.way] for one in found.erased)
+    return [
+        *([f"and {more} more words: --json has all"] if more > 0 else []),
+        f"{ways}: the change when the word is erased: {CHANGE.get(kind, change)}",
+        "others: the mean change when as many other tokens are erased. attention: the last layer's weight on the word, "
+        "mean over heads and over the tokens that the output reads",
+    ]
 
 
 def _weights_table(found: TrustResult) -> Table:
@@ -699,9 +766,7 @@ def _weights_note(found: TrustResult) -> str:
 
 
 def _notes(found: TrustResult) -> list[str]:
-    """Explain the table of rankings: the change, the scores and their %, tau, and the column of random rankings."""
-    kind = found.answer.kind
-    change = f"change: {kind} of the full text minus {kind} without the tokens; above 0, the tokens raise it"
+    """Explain the table of rankings: the scores and their %, tau, and the column of random rankings."""
     counts = ", ".join(map(str, found.sizes))
     ways = " or ".join("[MASK]" if one.way == "mask" else one.way for one in found.erased)
     scores = (
@@ -716,7 +781,6 @@ def _notes(found: TrustResult) -> list[str]:
     orders = f"{found.random} random rankings" if found.exact is None else f"all {found.chains:,} orders"
     interval = " A verdict requires that the 95% interval of the share lies on one side of that level."
     return [
-        CHANGE.get(kind, change),
         scores + limits,
         f"tau: Kendall's rank correlation with {others}, by size; 1 is the same order, 0 chance, -1 the reverse",
         f"random as good: the share of {orders} whose compr. minus suff. (mean over the ways of erasing) is at least "
@@ -747,6 +811,12 @@ reordered.permuted | float | in that unit | median size of the change
 reordered.interval | [float] | `[2]` | the range that holds 95% of these sizes
 reordered.more | int | draws | draws in which permuting changes the text itself more
 reordered.less | int | draws | draws in which it changes the text itself less
+words | [object] | | the words of the text that can be erased, each with all of its tokens
+words.word | str
+words.places | [int] | `[piece]` | positions of its tokens
+words.attention | float | share of the weight | the last layer's weight on its tokens, mean over heads and over `read`
+words.change | {float} | in that unit | the change when the word is erased, by the way of erasing: mask, deletion
+words.others | {float} or null | in that unit | the control: the mean change when as many other tokens are erased
 alone | {[float]} | `[erasable]` | the change when each token is erased alone, by the way of erasing: mask, deletion
 rankings | [scores] | | rankings of the tokens, by what is said to explain the output
 rankings.by | str | | attention, norms, rollout, ALTI, gradient x attention (not for a divergence or a distance),

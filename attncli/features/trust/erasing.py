@@ -36,7 +36,7 @@ from attncli.effects.asking import FROM_NOTHING
 from attncli.effects.question import Left, Question
 from attncli.models.engine import Engine
 from attncli.models.rows import batches
-from attncli.text.tokens import MASK_TOKENS, Tokens
+from attncli.text.tokens import MASK_TOKENS, Tokens, word_groups
 
 MASKED, DELETED = "mask", "deletion"
 
@@ -118,6 +118,31 @@ def leave_one_out(erasing: Erasing) -> Doubles:
     Li et al. 2016, "Understanding Neural Networks through Representation Erasure".
     """
     return erasing.changes([frozenset([place]) for place in erasing.erasable])
+
+
+DRAWS = 20  # sets of other tokens, as a control
+
+
+def words(tokens: Tokens, erasable: Sequence[int]) -> list[list[int]]:
+    """Return the places of the tokens of each word, as far as they can be erased."""
+    groups = ([place for place in group if place in erasable] for group in word_groups(tokens))
+    return [group for group in groups if group]
+
+
+def leave_word_out(erasing: Erasing, words: Sequence[Sequence[int]], seed: int) -> tuple[Doubles, Doubles]:
+    """Return the change from erasing each word, and the mean change from erasing as many other tokens, `[word]` each.
+
+    Other single tokens are all tried. Of larger sets DRAWS are drawn. NaN where too few tokens are left.
+    """
+    generator, control = np.random.default_rng(seed), []
+    for word in words:
+        others = [place for place in erasing.erasable if place not in word]
+        drawn = [[place] for place in others]
+        if len(word) > 1:
+            possible = len(others) >= len(word)
+            drawn = [generator.choice(others, len(word), replace=False).tolist() for _ in range(DRAWS * possible)]
+        control.append(erasing.changes([frozenset(some) for some in drawn]).mean() if drawn else math.nan)
+    return erasing.changes([frozenset(word) for word in words]), np.array(control)
 
 
 # --- AOPC -----------------------------------------------------------------------------------------------
