@@ -264,7 +264,7 @@ def usual_weights(
     return np.maximum(at_distance, others_give(weights, allowed, layer))
 
 
-def others_give(weights: Floats, counted: Bools, layer: LayerSums | None = None) -> Floats:
+def others_give(weights: Floats, counted: Bools, layer: LayerSums | None = None) -> Floats | Doubles:
     """Return the mean weight that a key gets from the other queries, `[head, query, key]`. counted: `[query, key]`.
 
     layer: the sums of all queries, if these are only some.

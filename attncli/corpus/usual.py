@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from attncli.models.engine import Engine
 
 FILES = ("agreement.txt", "coreference.txt", "negation.txt", "pair.txt", "words.txt")  # those of short lines
-FORMAT = 1  # of the files in the cache: raise it when the arithmetic changes between versions, too
+FORMAT = 2  # of the files in the cache: raise it when the arithmetic changes between versions, too
 HEADERS = 2**12  # bytes: more than those of a file's arrays
 ROUNDING = 0.01  # relative: in half precision too, a sum of weights exceeds their number by less
 

@@ -49,7 +49,7 @@ from attncli.report import Column, NextCommand, Report, Sentence, Table
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from attncli.corpus.usual import Usual
+    from attncli.analysis.edges import Usual
     from attncli.models.devices import InTorch
     from attncli.models.generation import Manner, Step
 

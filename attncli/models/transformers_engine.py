@@ -339,8 +339,8 @@ class TransformersModel(InTorch):
         """Return a text's tokens followed by written ones; of an encoder-decoder the decoder's, with its input."""
         new = pieces(self.theirs, list(ids))
         if not self.paired:
-            return followed(tokens, new, self.tokenizer.notation)
-        fed = followed(self.start_token(), new, self.fed.notation)
+            return followed(tokens, new, self.tokenizer.notation, self.tokenizer.backend)
+        fed = followed(self.start_token(), new, self.fed.notation, self.fed.backend)
         return Fed(**fed.lists, read=tokens, goal=list(ids))
 
     def generated_input(self, inputs: dict[str, Tensor]) -> tuple[Tokens, list[int]]:

@@ -47,6 +47,11 @@ class Backend:
         unknown = None if number is None else Unknown(number, self.tokenizer.unk_token)
         return Notation(of_bytes, not of_bytes, unknown, frozenset(self.tokenizer.get_added_vocab()))
 
+    @property
+    def pre_tokenizer(self) -> Any:
+        """Return what cuts a text into words; None for a tokenizer not based on `tokenizers`."""
+        return self.tokenizer.backend_tokenizer.pre_tokenizer if self.tokenizer.is_fast else None
+
     def id_to_token(self, number: int) -> str:
         return self.tokenizer.convert_ids_to_tokens(number)
 

@@ -365,7 +365,7 @@ class Tokenizer:
             word_ids=word_numbers(names, texts),
             offsets=[(0, 0)] * len(names),
         )
-        return followed(tokens, pieces, self.notation)
+        return followed(tokens, pieces, self.notation, self.backend)
 
     @cached_property
     def special_ids(self) -> frozenset[int]:

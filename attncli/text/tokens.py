@@ -10,10 +10,12 @@ WordPiece's "##s" stays as it is usually written, and so do special tokens.
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -346,7 +348,7 @@ def tokens_of(encoding: "Encoding", notation: Notation | None = None, *texts: st
             if number == notation.unknown.id and not added:
                 source = texts[part] if part is not None and texts else None
                 shown[place] = notation.unknown.of((source or "")[start:end])
-    return Tokens(
+    tokens = Tokens(
         text=list(encoding.tokens),
         ids=list(encoding.ids),
         segments=segments,
@@ -357,6 +359,7 @@ def tokens_of(encoding: "Encoding", notation: Notation | None = None, *texts: st
         shown=shown,
         written=original_texts(encoding, texts),
     )
+    return join_white_space(tokens, frozenset() if notation is None else notation.added)
 
 
 def original_texts(encoding: "Encoding", texts: Sequence[str | None]) -> list[str]:
@@ -456,6 +459,7 @@ ADDED = {
     "<|im_end|>", "<|startoftranscript|>",
 }  # fmt: skip
 UNKNOWN_ID = -1
+ASCII_BYTE = re.compile("<0x([0-7][0-9A-F])>")  # as sentencepiece writes it
 
 
 @dataclass(frozen=True)
@@ -474,41 +478,142 @@ class Pieces:
         return len(self.tokens)
 
 
-def followed(tokens: Tokens, pieces: Any, notation: Notation) -> Tokens:
-    """Return a text's tokens followed by `Pieces` that a decoder wrote. Their words are counted on."""
+def followed(tokens: Tokens, pieces: Any, notation: Notation, backend: Any) -> Tokens:
+    """Return a text's tokens followed by `Pieces` that a decoder wrote, in the words of the whole text when it is read.
+
+    backend: of the tokenizer that reads it.
+    """
     if not len(pieces):
         return tokens
     new = tokens_of(pieces, notation)
-    texts = [None if flag else 0 for flag in (*tokens.special, *new.special)]
-    numbers = word_numbers([*tokens.text, *new.text], texts)
-    before = max((number for number in numbers[: len(tokens)] if number is not None), default=-1)
-    more = max((number for number in tokens.words if number is not None), default=-1) - before
-    words = [None if number is None else number + more for number in numbers[len(tokens) :]]
-    return tokens.joined(replace(new, words=words))
+    whole = tokens.joined(new)
+    texts = [None if flag else 0 for flag in whole.special]
+    cut = getattr(backend, "pre_tokenizer", None) if notation.of_bytes else None
+    numbers: Sequence[int | None]
+    if cut is None:
+        numbers = word_numbers(whole.text, texts)
+    else:
+        alone = [flag or piece in notation.added for piece, flag in zip(whole.text, whole.special, strict=True)]
+        numbers = byte_words(whole.text, alone, cut)
+    start = len(tokens)
+    while start and not tokens.special[start - 1] and is_white_space(tokens.shown[start - 1]):
+        start -= 1  # it belongs to the word that is written after it
+    before, known = (
+        max((number for number in some[:start] if number is not None), default=-1) for some in (numbers, tokens.words)
+    )
+    shift = known - before
+    words = [
+        None if number is None or text is None else number + shift for number, text in zip(numbers, texts, strict=True)
+    ]
+    return join_white_space(replace(whole, words=[*tokens.words[:start], *words[start:]]), notation.added)
+
+
+def byte_words(pieces: Sequence[str], alone: Sequence[bool], pre_tokenizer: Any) -> list[int]:
+    """Return the word number of each byte-level piece: that of the pre-tokenizer's word in which the piece begins.
+
+    alone: pieces that are no part of a text's words, such as special tokens.
+    """
+    numbers: list[int] = []
+    apart = [flag or not set(piece) <= BYTES.keys() for piece, flag in zip(pieces, alone, strict=True)]
+    for flag, group in groupby(zip(apart, pieces, strict=True), itemgetter(0)):
+        run = [piece for _, piece in group]
+        first = numbers[-1] + 1 if numbers else 0
+        if flag:
+            numbers += range(first, first + len(run))
+            continue
+        data = [bytes(BYTES[letter] for letter in piece) for piece in run]
+        text = b"".join(data).decode("utf-8", "surrogateescape")
+        ends = np.cumsum([len(letter.encode("utf-8", "surrogateescape")) for letter in text])
+        begins = np.searchsorted(ends, np.cumsum([0, *map(len, data[:-1])]), side="right")  # the letter of each piece
+        words = pre_tokenizer.pre_tokenize_str(re.sub("[\ud800-\udfff]", "\ufffd", text))
+        numbers += (first - 1 + np.searchsorted([start for _, (start, _) in words], begins, side="right")).tolist()
+    return numbers
 
 
 def words_of(encoding: Any) -> list[int | None]:
     """Return the word number of each token of an encoding. Llama's tokenizer marks words only in its pieces."""
-    if len(set(encoding.word_ids) - {None}) > 1 or not any(token.startswith(SPACED) for token in encoding.tokens):
+    if not any(token.startswith(SPACED) for token in encoding.tokens):
         return list(encoding.word_ids)
-    return word_numbers(encoding.tokens, encoding.sequence_ids)
+    marked = word_numbers(encoding.tokens, encoding.sequence_ids)
+    both = list(zip(encoding.sequence_ids, marked, encoding.word_ids, strict=True))
+    last: dict[int, int] = {}
+    numbers: list[int | None] = []
+    for place, (text, mark, _) in enumerate(both):
+        if text is not None and mark is not None:
+            last[text] = last.get(text, -1) + (place == 0 or both[place] != both[place - 1])
+        numbers.append(None if text is None else last[text])
+    return numbers
 
 
 def word_numbers(tokens: Sequence[str], texts: Sequence[int | None]) -> list[int | None]:
     """Return the word number of each token from the marks in the pieces; None where `texts` has None.
 
-    "▁" (sentencepiece) and "Ġ" (byte-level) begin a word. If neither occurs, every piece except "##" (WordPiece) begins
-    one.
+    "▁" (sentencepiece) and "Ġ" (byte-level) begin a word, and so do punctuation and what follows it. If no piece has a
+    mark, every piece except "##" (WordPiece) begins one.
     """
     marked = any(token.startswith(WORD_MARKS) for token in tokens)
+    shown = by_themselves(tokens, [False] * len(tokens))
     last: dict[int, int] = {}
     numbers: list[int | None] = []
-    for token, text in zip(tokens, texts, strict=True):
-        if text is not None:
-            begins = token.startswith(WORD_MARKS) if marked else not token.startswith(CONTINUED)
-            last[text] = last.get(text, -1) + (begins or text not in last)
-        numbers.append(None if text is None else last[text])
+    apart = True  # from the piece before
+    for token, text, as_read in zip(tokens, texts, shown, strict=True):
+        if text is None:
+            numbers.append(None)
+            apart = True
+            continue
+        no_word = is_no_word(as_read)
+        begins = apart or no_word or token.startswith(WORD_MARKS) if marked else not token.startswith(CONTINUED)
+        last[text] = last.get(text, -1) + (begins or text not in last)
+        numbers.append(last[text])
+        apart = no_word
     return numbers
+
+
+def is_white_space(token: str) -> bool:
+    """Return True for a displayed token of white space alone."""
+    return _of_ascii(token).isspace()
+
+
+def is_no_word(token: str) -> bool:
+    """Return True for a displayed token of punctuation or white space alone."""
+    return all(is_punctuation(one) or one.isspace() for one in _of_ascii(token))
+
+
+def _of_ascii(token: str) -> str:
+    """Return a displayed token, and the character for a byte of ASCII: "," for "<0x2C>"."""
+    byte = ASCII_BYTE.fullmatch(token)
+    return chr(int(byte[1], 16)) if byte else token
+
+
+def is_punctuation(character: str) -> bool:
+    """Return True for Unicode punctuation and every ASCII mark ("$", "+"), as BERT's tokenizer does (Devlin et al.
+    2019).
+    """
+    if character.isascii():
+        return not character.isalnum() and character.isprintable() and not character.isspace()
+    return unicodedata.category(character).startswith("P")
+
+
+def join_white_space(tokens: Tokens, added: frozenset[str] = frozenset()) -> Tokens:
+    """Return tokens in which white space belongs to the word after it, at the end of a text to the word before it.
+
+    added: tokens to which none belongs.
+    """
+    words = list(tokens.words)
+    ends = [word is None or piece in added for word, piece in zip(words, tokens.text, strict=True)]
+    blank = [not end and is_white_space(shown) for end, shown in zip(ends, tokens.shown, strict=True)]
+    for is_blank, group in groupby(range(len(words)), blank.__getitem__):
+        if is_blank:
+            first, *_ = run = list(group)
+            for near in (run[-1] + 1, first - 1):
+                same = 0 <= near < len(words) and not ends[near] and tokens.segments[near] == tokens.segments[first]
+                if same:
+                    words[first : run[-1] + 1] = [words[near]] * len(run)
+                    break
+    counted: dict[int, dict[int, int]] = {segment: {} for segment in tokens.segments}  # without gaps
+    for place, (segment, word) in enumerate(zip(tokens.segments, words, strict=True)):
+        words[place] = None if word is None else counted[segment].setdefault(word, len(counted[segment]))
+    return replace(tokens, words=words)
 
 
 def named_pieces(text: Sequence[str], segments: Sequence[int] | None = None) -> Tokens:
@@ -522,7 +627,7 @@ def named_pieces(text: Sequence[str], segments: Sequence[int] | None = None) -> 
     padding = [piece.lower() in PADDING for piece in text]
     special = [piece.lower() in ADDED or pad for piece, pad in zip(text, padding, strict=True)]
     of_text = [None if flag else segment for flag, segment in zip(special, segments, strict=True)]
-    return Tokens(
+    tokens = Tokens(
         text=list(text),
         ids=[UNKNOWN_ID] * len(text),
         segments=list(segments),
@@ -531,6 +636,7 @@ def named_pieces(text: Sequence[str], segments: Sequence[int] | None = None) -> 
         special=special,
         padding=padding,
     )
+    return join_white_space(tokens)
 
 
 def encoded(encoding: Any) -> Tokens:

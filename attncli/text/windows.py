@@ -1,6 +1,5 @@
 """Cut a text into windows that fit a model, in whole words if possible."""
 
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +9,7 @@ import numpy.typing as npt
 
 from attncli.base.errors import RequestError
 from attncli.text.tokenizer import Tokenizer, between
-from attncli.text.tokens import Tokens, word_groups, word_texts
+from attncli.text.tokens import Tokens, is_no_word, is_punctuation, word_groups, word_texts
 
 NO_WORD = -1
 FORGOTTEN = 2**13  # used tokens of a long text to accumulate before they are dropped
@@ -184,7 +183,7 @@ def word_numbers(
     for here, (group, text) in enumerate(zip(groups, word_texts(tokens, groups), strict=True)):
         special = tokens.special[group[0]]
         mark = not special and all(map(is_punctuation, text))
-        number = NO_WORD if special or mark else numbers.setdefault(text.casefold(), len(numbers))
+        number = NO_WORD if special or is_no_word(text) else numbers.setdefault(text.casefold(), len(numbers))
         word += [number] * len(group)
         place += [here] * len(group)
         marks += [mark] * len(group)
@@ -192,15 +191,8 @@ def word_numbers(
 
 
 def word_places(tokens: Tokens) -> npt.NDArray[np.int64]:
-    """Return int `[token]`: the number of each token's word occurrence; -1 at special tokens and punctuation."""
-    word, place, _ = word_numbers(tokens)
-    return np.where(word == NO_WORD, NO_WORD, place)
-
-
-def is_punctuation(character: str) -> bool:
-    """Return True for Unicode punctuation and every ASCII mark ("$", "+"), as BERT's tokenizer does (Devlin et al.
-    2019).
+    """Return int `[token]`: the number of each token's word occurrence; -1 at tokens that are no words: special ones,
+    punctuation and white space.
     """
-    if character.isascii():
-        return not character.isalnum() and character.isprintable() and not character.isspace()
-    return unicodedata.category(character).startswith("P")
+    word, place, _ = word_numbers(tokens)
+    return np.where((word == NO_WORD) | [is_no_word(shown) for shown in tokens.shown], NO_WORD, place)

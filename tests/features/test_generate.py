@@ -1,6 +1,7 @@
 """attncli generate: what is written, what each token was made of, and the same with a change."""
 
 import json
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from startup import ATTNCLI, run
 import attncli as package
 from attncli import load_model, load_record
 from attncli.analysis.edges import Usual, edges
+from attncli.corpus.usual import usual_of
+from attncli.record import Request
 
 TEXT = "the cat sat on"
 FEW = ["--max-tokens", "6"]
@@ -125,6 +128,51 @@ def test_files_say_again_what_was_written(attncli, decoder, tmp_path, suffix, wr
     assert attncli("generate", "-m", decoder, TEXT, *FEW, "-o", path).code == 0
     assert load_record(path).written == written()["tokens"][0]["index"]
     assert attncli("run", "--from", path, "-l", "0").out.splitlines()[1].startswith('written: "')
+
+
+BEGIN = f"{TEXT} the"
+END = "m, it sat.\n\nThe cat (it's 3), the cat"
+
+
+@pytest.fixture
+def written_end(attncli, decoder, monkeypatch):
+    """`written_end(...)` -> the document of `generate` on BEGIN when the model writes END."""
+    from attncli.models import generation
+
+    tokenizer = load_model(decoder, "cpu").tokenizer
+    start, whole = (tokenizer.encode(text).ids for text in (BEGIN, BEGIN + END))
+    assert whole[: len(start)] == start
+
+    def run(*arguments):
+        ids = cycle(whole[len(start) :])
+        monkeypatch.setattr(generation, "choose", lambda *_: next(ids))
+        most = ["--max-tokens", str(len(whole) - len(start))]
+        return json.loads(attncli("generate", "-m", decoder, BEGIN, *most, *arguments, "--json").out)
+
+    return run
+
+
+@pytest.mark.parametrize("without", [(), ("--without", "2.1,3.0")])
+def test_edges_are_those_of_the_same_text_read_as_a_prompt(attncli, decoder, written_end, without):
+    document = written_end(*without)
+    model = load_model(decoder, "cpu")
+    model = model.without(without[1]) if without else model
+    record = model.attend(BEGIN + END)
+    assert document["text"] == END
+    found = edges(record, Usual.with_text(record, usual_of(model, Request())))
+    expected = {(one.layer, one.head, one.query, one.key): one for of_head in found for one in of_head}
+    first, last = document["tokens"][0]["index"] - 1, document["tokens"][-1]["index"] - 1
+    said = {
+        (one["layer"], one["head"], one["query"], one["key"]): one
+        for token in document["tokens"]
+        for one in token["edges"]
+    }
+    assert said.keys() == {place for place in expected if first <= place[2] <= last} != set()
+    for place, one in said.items():
+        assert one["weight"] == pytest.approx(expected[place].weight, abs=1e-6)
+        assert one["usual"] == pytest.approx(expected[place].usual, abs=1e-6)
+        ends = [record.tokens.shown[number] for number in place[2:]]
+        assert all(any(map(str.isalnum, token)) for token in ends), ends
 
 
 def test_a_page_lists_the_steps(attncli, decoder, tmp_path):

@@ -1,13 +1,16 @@
 """Words put together from their pieces, and tokens of which no more is known than their names."""
 
+import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from records import tokens
 
+from attncli import load_model
 from attncli.text.tokens import UNKNOWN_ID, encoded, named_pieces, word_groups, word_texts, word_tokens
+from attncli.text.windows import NO_WORD, word_places
 
 
 def test_pieces_of_a_word_stand_together_and_special_tokens_alone():
@@ -54,6 +57,56 @@ def test_a_word_is_read_without_guessing_where_its_tokens_say_what_they_show(tin
 def test_marks_of_another_vocabulary_are_letters():
     """ "##" goes on in WordPiece's vocabularies only."""
     assert word_texts(tokens(["Ġa", "##", "b"], [0, 0, 0]), [[0, 1, 2]]) == ["a##b"]
+
+
+# --- the words of a text that a decoder goes on with ---------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def byte_level(tiny):
+    """A decoder's tokenizer of bytes, which adds only a first token."""
+    return load_model(str(tiny("llama")), "cpu").tokenizer
+
+
+@pytest.fixture(scope="module")
+def sentence_pieces(foreign):
+    """A decoder's tokenizer with "▁", which marks words in its pieces alone."""
+    return foreign("llama").tokenizer
+
+
+@given(st.text("ab cat1.,'(é中🙂\n\t", min_size=1, max_size=30), st.text("ab cat1.,'(é中🙂\n\t", max_size=30))
+@pytest.mark.parametrize("kind", ["byte_level", "sentence_pieces"])
+def test_words_are_the_same_written_and_read(request, kind, begin, end):
+    tokenizer = request.getfixturevalue(kind)
+    assume(not begin.isspace())
+    prompt, whole = tokenizer.encode(begin), tokenizer.encode(begin + end)
+    assume(whole.ids[: len(prompt)] == prompt.ids)
+    extended = tokenizer.extend(prompt, whole.ids[len(prompt) :])
+    assert word_groups(extended) == word_groups(whole)
+
+
+@pytest.mark.parametrize("kind", ["byte_level", "sentence_pieces"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Paris.\n\nThe", ["Paris", ".", "The"]),
+        ("a, b,  c", ["a", ",", "b", ",", "c"]),
+        ("cat (cat", ["cat", "(", "cat"]),
+        ("cat. \n", ["cat", "."]),
+    ],
+)
+def test_punctuation_is_apart_and_white_space_is_no_word(request, kind, text, words):
+    tokenizer = request.getfixturevalue(kind)
+    tokens = tokenizer.encode(text)
+    for one in (tokens, tokenizer.extend(tokens.take([0]), tokens.ids[1:])):
+        found = [
+            re.sub("<0x(..)>", lambda byte: chr(int(byte[1], 16)), word) for word in word_texts(one, word_groups(one))
+        ]
+        assert [word.strip() for word in found[1:]] == words
+        counted = {one.shown[place] for place, number in enumerate(word_places(one)) if number != NO_WORD}
+        assert not {",", ".", "(", "\n", " ", "<0x2C>", "<0x28>", "<0x0A>"} & {
+            token.strip() or " " for token in counted
+        }
 
 
 # --- named pieces ----------------------------------------------------------------------------------------

@@ -311,9 +311,13 @@ class FindingsPane(Pane):
         record, findings = answer.record, answer.findings
         every, count = len(record.layers) * len(record.heads), len(findings)
         written = record.written is not None
-        self.border_title = f"findings: {count} of {every} heads{' changed' if answer.found is not None else ''}"
+        strong = len(answer.telling)
+        patterns = f", {count - strong} with a clear pattern" if count > strong else ""
+        self.border_title = f"findings: {strong} of {every} heads{patterns}"
         if written:
             self.border_title = f"written: {len(answer.written)} tokens"
+        elif answer.found is not None:
+            self.border_title = f"findings: {count} of {every} heads changed"
         if answer.found is not None:
             self.border_subtitle = f"largest change{'' if written else ', and weight moved'}"
         elif answer.usual_texts > 1:

@@ -1,14 +1,17 @@
 """Check the selection of heads, tokens and cells, by key and by mouse: the panes show it and nothing else."""
 
+import re
+
 import pytest
-from exploring import explore, session_of
+from exploring import TEXT, explore, session_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.style import Style
 
 from attncli import load_model
-from attncli.analysis.edges import edges, telling_head
+from attncli.analysis.edges import edges, telling_head, with_usual
 from attncli.live.explorer.panes import HEAD, CellPane, FindingsPane, HeadsPane, MapPane, Pane, ScreenState, TokensPane
+from attncli.page.payload import findings_entry
 from attncli.record.selection import Input, Request, numbered_names
 from attncli.report.heads import MARK, keys_within, strongest_keys
 from attncli.report.terminal import colour
@@ -29,6 +32,24 @@ def test_it_opens_on_the_head_that_run_names(session, minilm):
         found = edges(it.answer.record, session.baseline(it.answer.record, usual_of(minilm, Request())))
         assert (it.look.layer, it.look.head) == it.answer.first == telling_head(it.answer.record, found)
         assert (it.look.query, it.look.key) == (found[0][0].query, found[0][0].key)
+
+    explore(session, script)
+
+
+def test_it_counts_the_heads_that_run_and_the_page_count(session, attncli, minilm):
+    """Heads with a clear pattern are listed too, and counted apart."""
+    counted = re.search(r"(\d+) of 72 heads have word-to-word edges", attncli("run", TEXT).out)[1]
+    over = session.usual(ScreenState("minilm", Input(TEXT)).session_request())
+    assert findings_entry(with_usual(minilm.attend(TEXT), over))["count"] == int(counted) > 0
+
+    async def script(it):
+        async def knows_the_usual():
+            return it.answer.usual_texts > 1
+
+        await it.until(knows_the_usual)
+        await it.press("tab", "tab", "tab", "tab")
+        assert it.app.query_one(FindingsPane).border_title.startswith(f"findings: {counted} of 72 heads")
+        assert len(it.answer.findings) > int(counted)
 
     explore(session, script)
 
