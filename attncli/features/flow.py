@@ -237,7 +237,7 @@ def _chosen_layers(record: AttentionRecord, layers: Selection | None) -> list[in
     """Return the layers to start from. Raises RequestError as `AttentionRecord.chosen` does."""
     if layers is None:
         return [max(record.layers)]
-    return record.chosen("layer", layers, record.layers, record.model.layers)
+    return record.select_layers(layers)
 
 
 def maximum_flows(

@@ -21,7 +21,7 @@ from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.options import STDIN as STDIN
 from attncli.models.opening import Opening
-from attncli.record.selection import TOKENS, Grouping, Input, Request
+from attncli.record.selection import TOKENS, Grouping, Input, Request, name_layers
 
 if TYPE_CHECKING:
     from attncli.analysis.edges import Usual
@@ -234,12 +234,13 @@ class Texts(Source):
 
 @dataclass(frozen=True)
 class Saved(Source):
-    """A saved record; layers and heads None are all that it holds."""
+    """A saved record; layers and heads None are all that it holds. last: layers None are its last layer."""
 
     path: Path
     layers: str | None
     heads: str | None
     grouping: Grouping = TOKENS
+    last: bool = False
 
     def __len__(self) -> int:
         return len(self.loaded)
@@ -248,7 +249,9 @@ class Saved(Source):
         """Yield its records. Raises RequestError when the file is no record, or does not hold the selection."""
         from attncli.record.grouping import grouped
 
-        return (grouped(record.select(self.layers, self.heads), self.grouping) for record in self.loaded)
+        for record in self.loaded:
+            last = self.last and self.layers is None and not name_layers(self.heads)
+            yield grouped(record.select([max(record.layers)] if last else self.layers, self.heads), self.grouping)
 
     @cached_property
     def loaded(self) -> "list[AttentionRecord]":
@@ -296,6 +299,10 @@ class ModelFeature(Feature):
 class RecordFeature(ModelFeature, _TextOptions):
     """A feature that takes records: a model computes them from texts, or --from names a file of them."""
 
+    def chosen_layers(self, default: str) -> str:
+        """Return the layers of -l, or the default; "all" where each head of -H names its layer."""
+        return self.layer or ("all" if name_layers(self.head) else default)
+
     def source(
         self,
         mask: str | None = None,
@@ -306,14 +313,14 @@ class RecordFeature(ModelFeature, _TextOptions):
     ) -> "Saved | Texts":
         """Return the saved record, or the texts and the request to the model.
 
-        layers: the layers to compute without -l. stdin: whether texts may be piped in. request: further fields of the
-        request. Raises RequestError for an option that has no effect with --from, and as `read_inputs` does.
+        layers: the layers to compute without -l; of a saved record "-1" is the last that it holds. stdin: whether texts
+        may be piped in. request: further fields of the request. Raises RequestError for an option that has no effect with --from, and as `read_inputs` does.
         """
         if self.saved is not None:
             self.refuse_use("record", SAVED)
-            return Saved(self.saved, self.layer, self.head, grouping)
+            return Saved(self.saved, self.layer, self.head, grouping, last=layers == "-1")
         made = Request(
-            layers=layers if self.layer is None else self.layer,
+            layers=self.chosen_layers(layers),
             heads="all" if self.head is None else self.head,
             mask=mask,
             pad_to=self.pad_to,

@@ -153,7 +153,7 @@ class RecordReport(Report):
         first = records[0]
         texts = f"{len(records)} texts, " if len(records) > 1 else ""
         more = "" if len(first.layers) == first.model.layers else " (-l all takes every layer)"
-        notify(f"{path} has {texts}layers {number_list(first.layers)}, heads {number_list(first.heads)}{more}")
+        notify(f"{path} has {texts}{first.choice}{more}")
 
 
 def _report(
@@ -229,7 +229,8 @@ def _overview_report(record: AttentionRecord, usual: "Callable[[], Usual | None]
     record = row_shares(record)
     found, over = _strong_edges(record, usual)
     shared = "" if record.model.key_heads is None else f" over {record.model.key_heads} key heads"
-    title = title_of_record(record, f"{len(record.layers)} layers x {len(record.heads)} heads{shared}")
+    every = f"{len(record.layers)} layers x {len(record.heads)} heads" if record.pairs is None else str(record.choice)
+    title = title_of_record(record, f"{every}{shared}")
     return _text_report(_Overview(record, title, found, over), findings=_findings(0, record, found))
 
 
@@ -304,14 +305,15 @@ def _layers_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordRe
     from attncli.analysis.patterns import row_shares
     from attncli.record.display import title_of_record
 
-    layers = f"layer{'s' if len(record.layers) > 1 else ''} {number_list(record.layers)}"
+    shown = f"layer{'s' if len(record.layers) > 1 else ''} {number_list(record.layers)}"
+    if record.pairs is not None:
+        shown = str(record.choice)
     next = None
     if alone and len(record.heads) > 1:
-        layer = record.layers[0]
-        [head, *_] = (head for of, head in by_content(record) if of == layer)
+        layer, head, *_ = (number for pair in by_content(record) if pair[0] == record.layers[0] for number in pair)
         next = NextCommand("run", {"layer": layer, "head": head})
     record = row_shares(record)
-    return _text_report(_SmallMaps(record, title_of_record(record, layers), top_k), next)
+    return _text_report(_SmallMaps(record, title_of_record(record, shown), top_k), next)
 
 
 @dataclass(frozen=True)

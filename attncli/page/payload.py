@@ -57,13 +57,6 @@ class FullHeads:
         """Return the heads of a layer that are kept in full."""
         return sorted(head for of, head in self.heads if of == layer)
 
-    def full_maps(self, record: AttentionRecord) -> list[Floats]:
-        """Return the heads of each layer of a record that are kept in full, `[head, query, key]`."""
-        return [
-            layer[[record.heads.index(head) for head in self.of_layer(number)]]
-            for number, layer in zip(record.layers, record.weights, strict=True)
-        ]
-
     def opening(self) -> dict[str, Any]:
         """Return the state where an address says nothing: the first head in full, or else all heads."""
         if not self.heads:
@@ -135,6 +128,8 @@ def fill(
     for mask, vectors in zip(masks, vectors_entries([one for group in groups for one in group], chunks), strict=True):
         mask["vectors"] = vectors
     description = describe(first.model, (first.layers, first.heads), first.measure, texts, start)
+    if first.pairs is not None:
+        description["chosen"] = [first.heads_of(layer) for layer in first.layers]
     if kept is not None:
         description["whole"] = [kept.of_layer(layer) for layer in first.layers]
     return description
@@ -176,6 +171,7 @@ def check_alike(records: Sequence[AttentionRecord]) -> None:
             ("weights", record.model.sha256, records[0].model.sha256),
             ("layers", record.layers, records[0].layers),
             ("heads", record.heads, records[0].heads),
+            ("heads", str(record.choice), str(records[0].choice)),
             ("measure", record.measure, records[0].measure),
         ):
             if one != other:
@@ -273,6 +269,8 @@ def mask_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: 
                     "entropy": round(summaries[layer, head].entropy, 4),
                     "measured": measured.get(f"{layer}.{head}", []),
                 }
+                if head in record.heads_of(layer)
+                else None
                 for head in record.heads
             ]
             for layer in record.layers
@@ -317,7 +315,13 @@ def _edge_entry(edge: Edge) -> list[Any]:
 
 def maps_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: FullHeads | None) -> dict[str, Any]:
     """Store the weights of every layer, or of the heads that are kept; beside these, and for long texts, small maps."""
-    whole = list(record.weights) if kept is None else kept.full_maps(record)
+    whole = list(record.weights)
+    if kept is not None or record.pairs is not None:
+        of_layer = record.heads_of if kept is None else kept.of_layer
+        whole = [
+            layer[[record.heads.index(head) for head in of_layer(number)]]
+            for number, layer in zip(record.layers, record.weights, strict=True)
+        ]
     entry: dict[str, Any] = {"maps": chunks.add_layers(whole, levels)}
     if kept is not None or max(record.weights.shape[2:]) > LONG:
         entry["small"] = small_entry(record, THUMBNAIL if kept is None else kept.side, chunks)

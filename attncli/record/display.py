@@ -1,7 +1,7 @@
 """The words, cells and colours that every medium shows with a record."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 import numpy as np
@@ -170,7 +170,9 @@ def _sinks_note(record: AttentionRecord) -> str | None:
         return SINKS
     sums: Doubles = record.weights.sum(axis=-1, dtype=np.float64)  # [layer, head, query]
     may: Bools = np.asarray(record.masks.any(axis=2))  # [layer, query]
-    attending = np.broadcast_to(may[:, None], sums.shape)
+    attending = np.broadcast_to(may[:, None], sums.shape).copy()
+    for pair in set(product(record.layers, record.heads)).difference(record.each_head):
+        attending[record.layers.index(pair[0]), record.heads.index(pair[1])] = False
     if not attending.any():
         return SINKS
     return f"{SINKS}: {1 - np.mean(sums, where=attending):.0%} of it, on average"
@@ -250,7 +252,7 @@ def score_terms(record: AttentionRecord) -> dict[str, Doubles]:
 
 def with_terms(record: AttentionRecord) -> AttentionRecord:
     """Return the record. Raises RequestError for several heads, no queries and keys, or no terms."""
-    if len(record.layers) > 1 or len(record.heads) > 1:
+    if len(record.each_head) > 1:
         raise RequestError("--terms is of one head: choose it with -l and -H")
     [layer], [head] = record.layers, record.heads
     name = printable(record.model.name)
