@@ -116,6 +116,13 @@ def check_one(count: int, otherwise: str) -> None:
         raise RequestError(f"there are {count} texts and one is needed: {otherwise}")
 
 
+def chosen_layers(feature: Any, default: str) -> str:
+    """Return the layers of -l, or the default; "all" if -l is not given and every head of -H names its layer."""
+    if not feature.is_set("layer") and name_layers(feature.head):
+        return "all"
+    return feature.layer or default
+
+
 def names_of(written: str) -> list[str]:
     """Split names at commas, each once. Raises RequestError if none is left."""
     names = list(dict.fromkeys(name.strip() for name in written.split(",") if name.strip()))
@@ -299,10 +306,6 @@ class ModelFeature(Feature):
 class RecordFeature(ModelFeature, _TextOptions):
     """A feature that takes records: a model computes them from texts, or --from names a file of them."""
 
-    def chosen_layers(self, default: str) -> str:
-        """Return the layers of -l, or the default; "all" where each head of -H names its layer."""
-        return self.layer or ("all" if name_layers(self.head) else default)
-
     def source(
         self,
         mask: str | None = None,
@@ -314,13 +317,15 @@ class RecordFeature(ModelFeature, _TextOptions):
         """Return the saved record, or the texts and the request to the model.
 
         layers: the layers to compute without -l; of a saved record "-1" is the last that it holds. stdin: whether texts
-        may be piped in. request: further fields of the request. Raises RequestError for an option that has no effect with --from, and as `read_inputs` does.
+        may be piped in. request: further fields of the request.
+
+        Raises RequestError for an option that has no effect with --from, and as `read_inputs` does.
         """
         if self.saved is not None:
             self.refuse_use("record", SAVED)
             return Saved(self.saved, self.layer, self.head, grouping, last=layers == "-1")
         made = Request(
-            layers=self.chosen_layers(layers),
+            layers=chosen_layers(self, layers),
             heads="all" if self.head is None else self.head,
             mask=mask,
             pad_to=self.pad_to,

@@ -25,7 +25,7 @@ from attncli.page.packing import pack_layers, pick_levels, some_rows
 from attncli.page.payload import VECTORS, FullHeads, payload
 from attncli.page.vectors import LEAST, MOST, ROOM
 from attncli.record import AttentionRecord
-from attncli.record.selection import check_segments, number_list, select_token, selected_places
+from attncli.record.selection import check_segments, select_token, selected_places
 
 # --- how a page opens ---------------------------------------------------------------------------------
 

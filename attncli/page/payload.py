@@ -15,7 +15,7 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import printable, shorten, visible
 from attncli.page.packing import PLAIN, TEXTS, Chunks, pack_layer, pack_layers, pick_levels
 from attncli.page.vectors import store
-from attncli.record import AttentionRecord, ModelInfo
+from attncli.record import AttentionRecord
 from attncli.record.display import HEAD_COLOURS, WEIGHTS, notes, pool
 from attncli.text.tokens import Tokens, word_groups, word_texts
 
@@ -127,22 +127,19 @@ def fill(
     masks = (mask for text in texts for mask in text["masks"])
     for mask, vectors in zip(masks, vectors_entries([one for group in groups for one in group], chunks), strict=True):
         mask["vectors"] = vectors
-    description = describe(first.model, (first.layers, first.heads), first.measure, texts, start)
-    if first.pairs is not None:
-        description["chosen"] = [first.heads_of(layer) for layer in first.layers]
+    description = describe(first, texts, start)
     if kept is not None:
         description["whole"] = [kept.of_layer(layer) for layer in first.layers]
     return description
 
 
-def describe(
-    model: ModelInfo,
-    numbers: tuple[list[int], list[int]],
-    measure: str,
-    texts: list[dict[str, Any]],
-    start: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the part of the description that every page has: model, layers, heads, texts, and how it opens."""
+def describe(record: AttentionRecord, texts: list[dict[str, Any]], start: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of the description that pages of records have: model, layers, heads, texts, and how it opens.
+
+    record: one of the page. chosen: the heads of each layer, if these are not the same.
+    """
+    model = record.model
+    chosen = {} if record.pairs is None else {"chosen": [record.heads_of(layer) for layer in record.layers]}
     return {
         "version": __version__,
         "model": {
@@ -151,9 +148,10 @@ def describe(
             "layers": model.layers,
             "heads": model.heads,
         },
-        "layers": numbers[0],
-        "heads": numbers[1],
-        "measure": measure,
+        "layers": record.layers,
+        "heads": record.heads,
+        **chosen,
+        "measure": record.measure,
         "colours": list(HEAD_COLOURS),
         "ramp": list(WEIGHTS),
         "texts": texts,

@@ -1,7 +1,7 @@
 """The words, cells and colours that every medium shows with a record."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, product
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -170,9 +170,7 @@ def _sinks_note(record: AttentionRecord) -> str | None:
         return SINKS
     sums: Doubles = record.weights.sum(axis=-1, dtype=np.float64)  # [layer, head, query]
     may: Bools = np.asarray(record.masks.any(axis=2))  # [layer, query]
-    attending = np.broadcast_to(may[:, None], sums.shape).copy()
-    for pair in set(product(record.layers, record.heads)).difference(record.each_head):
-        attending[record.layers.index(pair[0]), record.heads.index(pair[1])] = False
+    attending = may[:, None] & ~record.unchosen[..., None]
     if not attending.any():
         return SINKS
     return f"{SINKS}: {1 - np.mean(sums, where=attending):.0%} of it, on average"

@@ -450,5 +450,6 @@ DOCUMENT = fields(
                 },
             )
         ),
-    }
+    },
+    {"findings": anything},
 )

@@ -95,10 +95,9 @@ class AttentionRecord:
     pairs: list[tuple[int, int]] | None = None
 
     def __post_init__(self) -> None:
-        if self.pairs is not None:
-            for row, column in product(range(len(self.layers)), range(len(self.heads))):
-                if (self.layers[row], self.heads[column]) not in self.pairs and self.weights[row, column].any():
-                    self.weights[row, column] = 0
+        for row, column in np.argwhere(self.unchosen):
+            if self.weights[row, column].any():
+                self.weights[row, column] = 0
         object.__setattr__(self, "masks", masks_of_layers(self.masks, (len(self.layers), *self.weights.shape[-2:])))
 
     def __repr__(self) -> str:
@@ -134,6 +133,14 @@ class AttentionRecord:
     def each_head(self) -> list[tuple[int, int]]:
         """Return the heads of this record as (layer, head), in the order in which they are shown."""
         return self.choice.each
+
+    @property
+    def unchosen(self) -> Bools:
+        """Return which maps are of heads that are not in this record, bool `[layer, head]`."""
+        found = np.full((len(self.layers), len(self.heads)), self.pairs is not None)
+        for layer, head in self.pairs or ():
+            found[self.layers.index(layer), self.heads.index(head)] = False
+        return found
 
     def heads_of(self, layer: int) -> list[int]:
         """Return the heads of this record in one of its layers."""
@@ -375,8 +382,12 @@ def _held(what: str, selection: Selection, held: Sequence[int], count: int) -> l
     return wanted
 
 
-def save_records(records: Iterable[AttentionRecord], path: str | Path) -> None:
+def save_records(
+    records: Iterable[AttentionRecord], path: str | Path, findings: Sequence[Mapping[str, Any]] | None = None
+) -> None:
     """Save one or more texts in one file, by suffix. A .npz holds one text only. Writes completely or not at all.
+
+    findings: strong edges, for a .json.
 
     Raises RequestError for an unknown suffix, an unwritable place, or several texts in .npz.
     """
@@ -388,7 +399,7 @@ def save_records(records: Iterable[AttentionRecord], path: str | Path) -> None:
         raise RequestError(f"{path}: there is no record to save")
     check_record_count(path, len(records))
     if suffix == ".json":
-        write_whole(path, lambda temporary: write_text(document_text(records), temporary))
+        write_whole(path, lambda temporary: write_text(document_text(records, findings=findings), temporary))
     else:
         write = {".npz": write_npz, ".safetensors": write_safetensors, ".csv": write_csv}[suffix]
         write_whole(path, lambda temporary: write([record.contents() for record in records], temporary))

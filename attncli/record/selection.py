@@ -15,7 +15,11 @@ from itertools import product, repeat
 from operator import index
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from attncli.base import choices
+from attncli.base.arrays import Doubles
 from attncli.base.choices import check_instance, check_optional_text, describe, each_text
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, visible
@@ -196,6 +200,21 @@ class Choice(NamedTuple):
         """Return the chosen heads as (layer, head)."""
         return list(product(self.layers, self.heads)) if self.pairs is None else self.pairs
 
+    @property
+    def places(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the places of the chosen heads in an array `[layer, head]`, as an index of it."""
+        rows, columns = zip(
+            *((self.layers.index(layer), self.heads.index(head)) for layer, head in self.each), strict=True
+        )
+        return np.array(rows), np.array(columns)
+
+    def spread(self, numbers: Doubles) -> Doubles:
+        """Put numbers of the chosen heads, `[..., head]`, into `[..., layer, head]`; other heads have NaN."""
+        found = np.full((*numbers.shape[:-1], len(self.layers), len(self.heads)), np.nan)
+        rows, columns = self.places
+        found[..., rows, columns] = numbers
+        return found
+
     def __str__(self) -> str:
         """Layers 0-5, heads 3,7; or heads 3.1,1.8"""
         if self.pairs is not None:
@@ -236,6 +255,19 @@ def choose_heads(layers: Selection, heads: Heads, select_layers: Numbers, select
     )
 
 
+def choose_head(layers: Selection, heads: Heads, model_layers: int, model_heads: int) -> tuple[int, int]:
+    """Return the one chosen head as (layer, head). Raises RequestError as `choose_heads`, and if there are several."""
+    choice = choose_heads(
+        layers,
+        heads,
+        lambda one: [select_one(one, model_layers, "layer")],
+        lambda one: [select_one(one, model_heads, "head")],
+    )
+    if len(choice.each) > 1:
+        raise RequestError(f"exactly one head is needed, not {len(choice.each)}: {choice}")
+    return choice.each[0]
+
+
 def name_layers(heads: Heads | None) -> bool:
     """Return whether each of these heads names its layer, as in "3.1", so that no layer has to be chosen."""
     return heads is not None and None not in [layer for layer, _ in head_items(heads)]
@@ -249,12 +281,14 @@ def head_items(heads: Any) -> list[tuple[Any, Any]]:
     if isinstance(heads, str):
         parts = (part.strip().rpartition(".") for part in heads.split(","))
         return [(layer if dot else None, head) for layer, dot, head in parts]
-    with suppress(TypeError):
-        return [(None, index(heads))]
-    items: list[tuple[Any, Any]] = []
+    items: list[tuple[Any, ...]] = []
     try:
-        for one in heads:
-            items += head_items(one) if isinstance(one, str) or hasattr(one, "__index__") else [tuple(map(index, one))]
+        for one in [heads] if _is_number(heads) else heads:
+            items += (
+                head_items(one)
+                if isinstance(one, str)
+                else [(None, one) if _is_number(one) else tuple(map(index, one))]
+            )
     except TypeError:
         items = [()]
     if not all(len(item) == 2 for item in items):
@@ -262,6 +296,13 @@ def head_items(heads: Any) -> list[tuple[Any, Any]]:
             f"heads {reprlib.repr(heads)} are not numbers or pairs: write 3, [(4, 7)], or {HEAD_EXAMPLES}"
         )
     return items
+
+
+def _is_number(value: Any) -> bool:
+    with suppress(TypeError):
+        index(value)
+        return True
+    return False
 
 
 def select_heads(selection: NamedHeads, kept: Choice, model_layers: int, model_heads: int) -> list[tuple[int, int]]:
