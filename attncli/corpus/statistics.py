@@ -229,7 +229,7 @@ def _complete(record: AttentionRecord) -> AttentionRecord:
     model = record.model
     if len(record.each_head) != model.layers * model.heads:
         raise RequestError(
-            f"statistics are of all {model.layers} layers and {model.heads} heads: save them with -l all and without -H"
+            f"statistics are of all {model.layers} layers and {model.heads} heads: save them without -l and -H"
         )
     record = row_shares(record.select(range(model.layers), range(model.heads)))
     padding = np.array(record.tokens.padding)

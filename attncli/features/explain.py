@@ -126,7 +126,7 @@ class Explain(Feature):
             name = f"{record.layers[-1] if layer is None else layer}.{record.heads[0] if head is None else head}"
             raise RequestError(
                 f"{self.saved} has no q and k of head {name}, which make its weights: save them with "
-                f"attncli run -l all --vectors {name} -o maps.safetensors TEXT"
+                f"attncli run --vectors {name} -o maps.safetensors TEXT"
             )
         query = select_token(self.query, record.tokens)
         explained = explain_row(record.select(*([one] for one in known[-1])), query)

@@ -39,7 +39,7 @@ class Heatmap(RecordFeature):
       attncli heatmap --head 3 -o out.png "The cat sat on the mat."
       attncli heatmap -l 0 --mean --no-special -o mean.svg "The cat sat."
       attncli heatmap --style lines -l 2 -H 3,5 --width 8cm -o it.pdf "A cat sat."
-      attncli run -l all -o all.npz "A cat sat." && attncli heatmap --from all.npz
+      attncli run -o all.npz "A cat sat." && attncli heatmap --from all.npz
     """
 
     group = "Look"

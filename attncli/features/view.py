@@ -37,7 +37,7 @@ class View(RecordFeature):
       attncli view -o view.html "The cat sat on the mat."
       attncli view --mask none,causal,padding --pad-to 12 "The cat sat."
       attncli view "Where did the bear hide?" --pair "In a cave." --segments AB
-      attncli run -l all -o maps.npz "A cat sat." && attncli view --from maps.npz
+      attncli run -o maps.npz "A cat sat." && attncli view --from maps.npz
     """
 
     group = "Look"

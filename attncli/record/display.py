@@ -257,7 +257,7 @@ def with_terms(record: AttentionRecord) -> AttentionRecord:
     if record.vectors is None or record.measure != "weight":
         raise RequestError(
             f"no q and k of head {layer}.{head} of {name} are there, which make its scores: save them with "
-            f"attncli run -l all --vectors {layer}.{head} -o maps.safetensors TEXT"
+            f"attncli run --vectors {layer}.{head} -o maps.safetensors TEXT"
         )
     if not record.vectors.terms:
         raise RequestError(
