@@ -11,7 +11,6 @@ from attncli.analysis.patterns import counted_queries, row_shares, total_variati
 from attncli.base.arrays import Bools, Brief, Doubles
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
-from attncli.record.selection import number_list
 
 
 @dataclass(frozen=True, repr=False)
@@ -20,7 +19,8 @@ class Difference(Brief):
 
     moved: `[layer, head]`, the weight that must move to turn one map into the other: the total variation distance
     (`attncli.analysis.patterns.total_variation`), mean over the queries that count in either record. These are real
-    tokens that may attend to something in the head's layer. 0 means equal maps, 1 means no weight in common.
+    tokens that may attend to something in the head's layer. 0 means equal maps, 1 means no weight in common, and NaN a
+    head that the records do not have.
     """
 
     first: AttentionRecord
@@ -29,9 +29,7 @@ class Difference(Brief):
 
     def heads(self) -> list[tuple[int, int]]:
         """Return the heads as (layer, head), those that differ most first."""
-        order = np.argsort(-self.moved, axis=None, kind="stable")
-        places = zip(*np.unravel_index(order, self.moved.shape), strict=True)
-        return [(self.first.layers[layer], self.first.heads[head]) for layer, head in places]
+        return sorted(self.first.each_head, key=lambda head: -self.of(*head))
 
     def of(self, layer: int, head: int) -> float:
         """Return the weight that moved in a head, given its numbers."""
@@ -51,27 +49,19 @@ def difference(first: AttentionRecord, second: AttentionRecord) -> Difference:
                 f"one has {len(one)} {what} and the other {len(other)}: maps of one size are compared; choose texts of "
                 "equal length, or put pieces together to words with --words"
             )
-    layers = common("layer", first.layers, second.layers)
-    heads = common("head", first.heads, second.heads)
-    first, second = (row_shares(one.select(layers, heads)) for one in (first, second))
+    both = sorted(set(first.each_head) & set(second.each_head))
+    if not both:
+        raise RequestError(f"they have no head in common: one holds {first.choice}, the other {second.choice}")
+    first, second = (row_shares(one.select(heads=both)) for one in (first, second))
     sinks = (first.sinks or second.sinks) and first.measure == "weight"
     variation = total_variation(first.weights, second.weights, sinks)
     moved = np.zeros(variation.shape[:2])
-    for place, layer in enumerate(layers):
+    for place, layer in enumerate(first.layers):
         queries = counted_in_either(first, second, layer)
         if queries.any():
             moved[place] = variation[place][:, queries].mean(axis=-1)
+    moved[first.unchosen] = np.nan
     return Difference(first, second, moved)
-
-
-def common(what: str, first: list[int], second: list[int]) -> list[int]:
-    """Return the layers or heads that both hold, in order. Raises RequestError when there is none."""
-    both = sorted(set(first) & set(second))
-    if not both:
-        raise RequestError(
-            f"they have no {what} in common: one holds {number_list(first)}, the other {number_list(second)}"
-        )
-    return both
 
 
 def counted_in_either(first: AttentionRecord, second: AttentionRecord, layer: int) -> Bools:

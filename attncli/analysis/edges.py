@@ -307,7 +307,8 @@ def strong_edges(
 
 def telling_head(record: AttentionRecord, found: Sequence[Sequence[Edge]]) -> tuple[int, int]:
     """Return the head to look at first: that of the first strong edge `found`, or the first of the last layer."""
-    return (found[0][0].layer, found[0][0].head) if found else (record.layers[-1], record.heads[0])
+    last = record.layers[-1]
+    return (found[0][0].layer, found[0][0].head) if found else (last, record.heads_of(last)[0])
 
 
 def clear_patterns(record: AttentionRecord) -> list[tuple[int, int, str, float]]:
@@ -395,7 +396,8 @@ def strongest_edges(
         to_key = others_give(weights, np.broadcast_to(counted_queries(record, layer)[:, None], chosen.shape))
         usual = np.where(words, usual_weights(weights, bins, words, *over.layer(place)), to_key)
         ranked = np.where(allowed, weights - usual if content else weights, -np.inf)
-        for column, head in enumerate(record.heads):
+        for head in record.heads_of(layer):
+            column = record.heads.index(head)
             row, best = np.unravel_index(int(ranked[column].argmax()), allowed.shape)
             at = column, row, best
             edge = Edge(layer, head, int(row), int(best), float(weights[at]), float(usual[at]))
@@ -421,7 +423,7 @@ def by_content(record: AttentionRecord) -> list[tuple[int, int]]:
     """Order all heads of a record, as (layer, head), by the edge between words farthest above its usual weight."""
     ranks = ranking([strongest_edges(record, Usual.of_text(record), content=True)], content=True)
     first = [(rank.layer, rank.head) for rank in ranks]
-    return list(dict.fromkeys([*first, *((layer, head) for layer in record.layers for head in record.heads)]))
+    return list(dict.fromkeys([*first, *record.each_head]))
 
 
 # --- the tokens that a model wrote ---------------------------------------------------------------------

@@ -136,7 +136,7 @@ def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:
             for name in PATTERNS:
                 queries[layer][name] += int((seen[name].any(axis=1) if name == SAME_WORD else counted).sum())
                 alike[layer][name] += float((seen[name].sum(axis=1) / allowed.sum(axis=1)).sum())
-            for head in record.heads:
+            for head in record.heads_of(layer):
                 weights, total = record.map(layer, head)[block][counted], totals[layer, head]
                 total["entropy"] += float(entropy(weights).sum())
                 for name in PATTERNS:

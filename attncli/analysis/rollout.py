@@ -38,7 +38,7 @@ def residual_steps(record: AttentionRecord) -> Doubles:
     if record.layers != list(range(len(record.layers))):
         raise RequestError(
             f"the record holds layers {number_list(record.layers)}, and the way down to the input needs all from 0 on: "
-            "save it with -l all"
+            "save it without -l, or choose heads of each layer"
         )
     means, own = mean_maps(record), np.eye(len(record.tokens))
     nowhere = means.sum(axis=-1, keepdims=True) == 0

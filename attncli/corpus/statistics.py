@@ -234,9 +234,9 @@ def _complete(record: AttentionRecord) -> AttentionRecord:
     if record.key_tokens is not None:
         raise RequestError("statistics are of a text's attention to itself, and this record is between two texts")
     model = record.model
-    if (len(record.layers), len(record.heads)) != (model.layers, model.heads):
+    if len(record.each_head) != model.layers * model.heads:
         raise RequestError(
-            f"statistics are of all {model.layers} layers and {model.heads} heads: save them with -l all and without -H"
+            f"statistics are of all {model.layers} layers and {model.heads} heads: save them without -l and -H"
         )
     record = row_shares(record.select(range(model.layers), range(model.heads)))
     padding = np.array(record.tokens.padding)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -80,7 +81,8 @@ def _selected(engine: "Engine", request: Request) -> tuple[list[int], list[int]]
         chosen = engine.of_part(request.which).resolve_selection(request)
         return chosen.layers, chosen.heads
     info = engine.info_of(request.which)
-    return select(request.layers, info.layers, "layer"), select(request.heads, info.heads, "head")
+    chosen = request.choose(partial(select, count=info.layers, what="layer"), info.heads)
+    return chosen.layers, chosen.heads
 
 
 def _compute(engine: "Engine", request: Request, words: bool, tell: Callable[[float], None]) -> _Sums:

@@ -1,13 +1,12 @@
 """The output of a network to measure: how it is asked for, and the answer with its unit and direction."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict, TypeVar
 
 from attncli.base import choices
 from attncli.base.choices import check_instance, check_optional_text
-from attncli.record.selection import number_list
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -109,11 +108,6 @@ class MeasuredOutput:
     def document(self) -> dict[str, Any]:
         """Return the entry "output" of a document."""
         return {"kind": self.kind, "value": self.value, "about": self.about}
-
-
-def layers_and_heads(layers: Sequence[int], heads: Sequence[int]) -> str:
-    """layers 0-5, heads 3,7"""
-    return f"layers {number_list(layers)}, heads {number_list(heads)}"
 
 
 def describe_direction(kind: str, what: str = "the head") -> str:

@@ -20,7 +20,7 @@ from attncli.base.printable import printable, quoted
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature
-from attncli.features.inputs import notify, read_inputs
+from attncli.features.inputs import chosen_layers, notify, read_inputs
 from attncli.features.options import MORE, SELECTION, argument, choice, option
 from attncli.report import Axis, Column, Maps, Panel, Part, Report, Sentence, Table
 from attncli.report.parts import Cell
@@ -130,7 +130,7 @@ class Check(Feature):
         [one] = read_inputs(self.text, None, None)
         place = locate(model)
         files = {"name": place.name, "path": str(place.path), "origin": place.origin, "sha256": place.sha256}
-        return {"place": files, **one._asdict(), "layer": self.layer, "head": self.head}
+        return {"place": files, **one._asdict(), "layer": chosen_layers(self, "-1"), "head": self.head}
 
     def _check_model(self, progress: Progress) -> dict[str, Any]:
         """Check the laws of the model that WHAT or -m names. Raises RequestError if none can be checked."""

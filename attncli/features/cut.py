@@ -32,12 +32,11 @@ from attncli.effects.asking import (
     MeasuredOutput,
     describe_direction,
     describe_output,
-    layers_and_heads,
     merge_asking,
     takes_fields,
 )
 from attncli.features import options
-from attncli.features.inputs import AskingFeature, check_one, read_inputs
+from attncli.features.inputs import AskingFeature, check_one, chosen_layers, read_inputs
 from attncli.features.options import MODEL, SELECTION, option
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
@@ -109,7 +108,7 @@ class Cut(AskingFeature):
             self.refuse("without --cut, whose edges it cuts in one layer after the other", "each_layer")
         inputs = read_inputs(self.text, self.pair, self.file)
         check_one(len(inputs), "give the one whose edges are cut as TEXT")
-        model, text, layers, heads = self.open_model(), inputs[0].text, self.layer or "all", self.head or "all"
+        model, text, layers, heads = self.open_model(), inputs[0].text, chosen_layers(self, "all"), self.head or "all"
         if self.edges:
             return _joint_report(
                 cut(model, text, self.edges, layers, heads, self.asking, self.keep_rest, self.each_layer, progress)
@@ -137,12 +136,12 @@ class _Cuts:
     @property
     def mean_weights(self) -> Doubles:
         """The mean over layers and heads, `[query, key]`."""
-        return self.record.weights.mean(axis=(0, 1), dtype=np.float64)
+        return self.record.weights.sum(axis=(0, 1), dtype=np.float64) / len(self.record.each_head)
 
     def line(self, *facts: str) -> str:
         """Return the line of a result."""
         record = self.record
-        where = layers_and_heads(record.layers, record.heads)
+        where = str(record.choice)
         return titled(self, record.model.full_name, facts[0], where, str(self.answer), *facts[1:])
 
     def names(self, edge: Edge) -> tuple[str, str]:
@@ -425,7 +424,7 @@ class Scissors:
                 continue
             heard = {head for head in range(model.heads) if (layer, head) not in model.silenced_heads}
             edges = shown[layer] & reaching[:, None] & bool(heard)
-            if layer in self.record.layers and heard.intersection(self.record.heads):
+            if layer in self.record.layers and heard.intersection(self.record.heads_of(layer)):
                 found |= edges
             if model.part == "cross":  # keys are another text's; queries are read by later ones of their own
                 reaching[: int(np.flatnonzero(reaching)[-1]) + 1] = True
@@ -463,7 +462,7 @@ class Scissors:
         """Return the change that cuts these edges in these layers."""
         from attncli.effects.change import Hide, Reweigh, Without
 
-        heads = [(layer, head) for layer in layers for head in self.record.heads]
+        heads = [(layer, head) for layer in layers for head in self.record.heads_of(layer)]
         return Reweigh(heads, Without(edges)) if self.keep_rest else Hide(heads, edges)
 
     def effects(self, changes: Sequence["Change"], advance: Callable[[], None] = lambda: None) -> Doubles:
@@ -584,6 +583,8 @@ def _captions(found: _Cuts, what: str) -> list[Part]:
         several = f"{kind}s" if len(numbers) > 1 else kind
         names.append(f"all {several}" if len(numbers) == count else f"{several} {number_list(numbers)}")
     rest = "the row's other weights stay as they are" if found.keep_rest else "the row's other weights sum to 1 again"
+    if record.pairs is not None:
+        names = [str(record.choice)]
     return [
         Sentence(f"cut in {' and '.join(names)}: {rest}", caption=True),
         Sentence(describe_direction(found.answer.kind, what), caption=True),

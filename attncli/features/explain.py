@@ -26,12 +26,12 @@ from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import Saved, check_one, notify, open_tapped, read_inputs
+from attncli.features.inputs import Saved, check_one, chosen_layers, notify, open_tapped, read_inputs
 from attncli.features.options import OUTPUT, SELECTION, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_shown
-from attncli.record.selection import select_one, select_token
+from attncli.record.selection import choose_head, name_layers, select_token
 from attncli.report import Cell, Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -97,7 +97,9 @@ class Explain(Feature):
         model = open_tapped(Opening(self.model, self.device, self.dtype), self.which, answers=True)
         from attncli.models.head import head_of_text
 
-        request = Request(self.layer, self.head, self.mask, pad_to=self.pad_to, which=self.which, target=self.target)
+        request = Request(
+            chosen_layers(self, "-1"), self.head, self.mask, pad_to=self.pad_to, which=self.which, target=self.target
+        )
         head = head_of_text(model, inputs[0], request)
         query = select_token(self.query, head.record.tokens)
         explained = explain_row(head.record, query, head)
@@ -115,15 +117,16 @@ class Explain(Feature):
         self.refuse("with --from, which has no layers", "block")
         record = Saved(self.saved, None, None).single_record(f"{self.saved}: save the one to explain by itself")
         model = record.model
-        layer = select_one(self.layer, model.layers, "layer") if self.is_set("layer") else None
-        head = select_one(self.head, model.heads, "head") if self.is_set("head") else None
+        layer, head = choose_head(chosen_layers(self, "-1"), self.head, model.layers, model.heads)
+        layer = layer if self.is_set("layer") or name_layers(self.head) else None
+        head = head if self.is_set("head") else None
         known = [] if record.vectors is None or record.measure != "weight" else sorted(record.vectors.heads)
         known = [one for one in known if layer in (None, one[0]) and head in (None, one[1])]
         if not known:
             name = f"{record.layers[-1] if layer is None else layer}.{record.heads[0] if head is None else head}"
             raise RequestError(
                 f"{self.saved} has no q and k of head {name}, which make its weights: save them with "
-                f"attncli run -l all --vectors {name} -o maps.safetensors TEXT"
+                f"attncli run --vectors {name} -o maps.safetensors TEXT"
             )
         query = select_token(self.query, record.tokens)
         explained = explain_row(record.select(*([one] for one in known[-1])), query)

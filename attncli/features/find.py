@@ -7,6 +7,7 @@ orders heads by that weight, by its distance above the usual one, or by a figure
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,12 +20,12 @@ from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.feature import as_function
-from attncli.features.inputs import SAVED, RecordFeature, Saved, Texts, notify_about, notify_sinks
+from attncli.features.inputs import SAVED, RecordFeature, Saved, Texts, chosen_layers, notify_about, notify_sinks
 from attncli.features.options import SELECTION, argument, option
 from attncli.record import AttentionRecord
 from attncli.record.display import model_shown
 from attncli.record.grouping import merge_words
-from attncli.record.selection import Selection, select, select_pieces, select_token
+from attncli.record.selection import Heads, Request, Selection, select, select_pieces, select_token
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Find(RecordFeature, _Ends):
             self.refuse(SAVED, "text", "query")
         source = self.source(self.mask)
         if self.by in FIGURES:
-            document = _by_figure(self._statistics(source), self.by, self.layer or "all", self.head or "all")
+            document = _by_figure(self._statistics(source), self.by, chosen_layers(self, "all"), self.head or "all")
         else:
             records = counted(map(notify_about, source.records()), len(source), "texts", progress)
             document = find_edges(records, source.usual, self.query or ANY, self.key or ANY, self.by == "content")
@@ -194,14 +195,14 @@ def _why_nowhere(record: AttentionRecord, query: str, key: str, texts: int) -> s
     return f"the mask {record.mask_name} does not allow {quoted(query)} to look at {quoted(key)} in this text"
 
 
-def _by_figure(statistics: "Statistics", name: str, layers: Selection, heads: Selection) -> dict[str, Any]:
+def _by_figure(statistics: "Statistics", name: str, layers: Selection, heads: Heads) -> dict[str, Any]:
     """Order the heads by a figure of statistics, the largest first, as a document.
 
     Raises RequestError for layers or heads that the model does not have.
     """
     model = statistics.model
-    chosen = select(layers, model.layers, "layer"), select(heads, model.heads, "head")
-    found = [one for one in statistics.heads if one.layer in chosen[0] and one.head in chosen[1]]
+    chosen = Request(layers, heads).choose(partial(select, count=model.layers, what="layer"), model.heads).each
+    found = [one for one in statistics.heads if (one.layer, one.head) in chosen]
     return {
         "model": model.document(),
         "by": name,

@@ -63,7 +63,7 @@ class Flow(RecordFeature):
     Examples:
       attncli flow --query it -l all
       attncli flow -l 0,2,5 -o flow.png "The cat sat on the mat."
-      attncli run -l all -o maps.npz "A cat sat." && attncli flow --from maps.npz
+      attncli run -o maps.npz "A cat sat." && attncli flow --from maps.npz
     """
 
     group = "Understand"
@@ -105,7 +105,7 @@ class Flow(RecordFeature):
         if self.saved is not None:
             self.refuse_use("record", "with --from, which takes what was saved")
             return Saved(self.saved, None, self.head).single_record(
-                "save the one to follow by itself (attncli run -l all -o one.npz TEXT)"
+                "save the one to follow by itself (attncli run -o one.npz TEXT)"
             )
         heads = "all" if self.head is None else self.head
         request = Request("all", heads, self.mask, self.pad_to, self.measure, which=self.which, target=self.target)
@@ -237,7 +237,7 @@ def _chosen_layers(record: AttentionRecord, layers: Selection | None) -> list[in
     """Return the layers to start from. Raises RequestError as `AttentionRecord.chosen` does."""
     if layers is None:
         return [max(record.layers)]
-    return record.chosen("layer", layers, record.layers, record.model.layers)
+    return record.select_layers(layers)
 
 
 def maximum_flows(

@@ -13,7 +13,7 @@ from attncli.features.options import OUTPUT, SELECTION, choice, option
 from attncli.record import AttentionRecord
 from attncli.record.display import SIGNED, WEIGHTS_NAME, title_of_record
 from attncli.record.record import document_text
-from attncli.record.selection import Grouping, number_list
+from attncli.record.selection import Grouping
 from attncli.report import NextCommand, Part, Report
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Heatmap(RecordFeature):
       attncli heatmap --head 3 -o out.png "The cat sat on the mat."
       attncli heatmap -l 0 --mean --no-special -o mean.svg "The cat sat."
       attncli heatmap --style lines -l 2 -H 3,5 --width 8cm -o it.pdf "A cat sat."
-      attncli run -l all -o all.npz "A cat sat." && attncli heatmap --from all.npz
+      attncli run -o all.npz "A cat sat." && attncli heatmap --from all.npz
     """
 
     group = "Look"
@@ -95,14 +95,12 @@ class Heatmap(RecordFeature):
         if self.saved is None:
             otherwise = "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"
         record = notify_about(source.single_record(otherwise, COPIES))
-        if self.saved is not None and self.layer is None:
-            record = record.select(layers=[max(record.layers)])
-        if len(record.heads) == 1:
-            self.refuse("on one head, which is its own mean", "mean")
+        if len(record.each_head) == len(record.layers):
+            self.refuse("on one head of a layer, which is its own mean", "mean")
         note = left_out(record, what)
         if note:
             notify(note)
-        title = title_of_record(record, f"layers {number_list(record.layers)}, heads {number_list(record.heads)}")
+        title = title_of_record(record, str(record.choice))
         return Report(
             title,
             [RecordPicture(record, what, look)],
@@ -122,7 +120,8 @@ class Heatmap(RecordFeature):
 
     def _next(self, record: AttentionRecord) -> NextCommand:
         if self.terms:
-            head = {"layer": record.layers[0], "head": record.heads[0]}
+            [(layer, number)] = record.each_head
+            head = {"layer": layer, "head": number}
             return NextCommand("explain", {"terms": None, "output_path": None, **head})
         if self.style == "matrix":
             lines = {"style": "lines", "output_path": "lines.svg", "cmap": None}

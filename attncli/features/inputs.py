@@ -21,7 +21,7 @@ from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.options import STDIN as STDIN
 from attncli.models.opening import Opening
-from attncli.record.selection import TOKENS, Grouping, Input, Request
+from attncli.record.selection import TOKENS, Grouping, Input, Request, name_layers
 
 if TYPE_CHECKING:
     from attncli.analysis.edges import Usual
@@ -114,6 +114,13 @@ def check_one(count: int, otherwise: str) -> None:
     """Raises RequestError unless there is one text. otherwise: what to do then."""
     if count != 1:
         raise RequestError(f"there are {count} texts and one is needed: {otherwise}")
+
+
+def chosen_layers(feature: Any, default: str) -> str:
+    """Return the layers of -l, or the default; "all" if -l is not given and every head of -H names its layer."""
+    if not feature.is_set("layer") and name_layers(feature.head):
+        return "all"
+    return feature.layer or default
 
 
 def names_of(written: str) -> list[str]:
@@ -234,12 +241,13 @@ class Texts(Source):
 
 @dataclass(frozen=True)
 class Saved(Source):
-    """A saved record; layers and heads None are all that it holds."""
+    """A saved record; layers and heads None are all that it holds. last: layers None are its last layer."""
 
     path: Path
     layers: str | None
     heads: str | None
     grouping: Grouping = TOKENS
+    last: bool = False
 
     def __len__(self) -> int:
         return len(self.loaded)
@@ -248,7 +256,9 @@ class Saved(Source):
         """Yield its records. Raises RequestError when the file is no record, or does not hold the selection."""
         from attncli.record.grouping import grouped
 
-        return (grouped(record.select(self.layers, self.heads), self.grouping) for record in self.loaded)
+        for record in self.loaded:
+            last = self.last and self.layers is None and not name_layers(self.heads)
+            yield grouped(record.select([max(record.layers)] if last else self.layers, self.heads), self.grouping)
 
     @cached_property
     def loaded(self) -> "list[AttentionRecord]":
@@ -306,14 +316,16 @@ class RecordFeature(ModelFeature, _TextOptions):
     ) -> "Saved | Texts":
         """Return the saved record, or the texts and the request to the model.
 
-        layers: the layers to compute without -l. stdin: whether texts may be piped in. request: further fields of the
-        request. Raises RequestError for an option that has no effect with --from, and as `read_inputs` does.
+        layers: the layers to compute without -l; of a saved record "-1" is the last that it holds. stdin: whether texts
+        may be piped in. request: further fields of the request.
+
+        Raises RequestError for an option that has no effect with --from, and as `read_inputs` does.
         """
         if self.saved is not None:
             self.refuse_use("record", SAVED)
-            return Saved(self.saved, self.layer, self.head, grouping)
+            return Saved(self.saved, self.layer, self.head, grouping, last=layers == "-1")
         made = Request(
-            layers=layers if self.layer is None else self.layer,
+            layers=chosen_layers(self, layers),
             heads="all" if self.head is None else self.head,
             mask=mask,
             pad_to=self.pad_to,

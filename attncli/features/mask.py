@@ -30,7 +30,7 @@ from attncli.base.progress import Progress, silent
 from attncli.checks.tolerance import TOLERANCES
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import check_one, notify, open_part, read_inputs
+from attncli.features.inputs import check_one, chosen_layers, notify, open_part, read_inputs
 from attncli.models.block import Block, Tap
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
@@ -91,7 +91,7 @@ class Mask(Feature):
         if self.target is not None:
             check_one(len(inputs), "--target is what becomes of one text")
         request = Request(
-            self.layer or "-1", self.head or "all", pad_to=self.pad_to, which=self.which, target=self.target
+            chosen_layers(self, "-1"), self.head or "all", pad_to=self.pad_to, which=self.which, target=self.target
         )
         engine = open_part(Opening(self.model, self.device, self.dtype, self.engine), self.which)
         found = []
@@ -223,7 +223,7 @@ def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord | None) -> d
     for layer in masked.layers:
         # The rows of [PAD] do not count: transformers lets it look everywhere where a window leaves it nothing.
         queries, hidden = counted_queries(masked, layer), ~masked.mask_of(layer) & real[:, None]
-        for head in masked.heads:
+        for head in masked.heads_of(layer):
             weights = masked.map(layer, head)
             moved = None
             if unmasked is not None:

@@ -133,9 +133,9 @@ Target = Annotated[
     ),
 ]
 Layer = Annotated[str | None, layer("Layers, from 0: 3; 0,3; 0-3; -1, the last; all.", completion.layers)]
-Head = Annotated[str | None, head("Heads, from 0, likewise.", completion.heads)]
+Head = Annotated[str | None, head("Heads, from 0, likewise; or with their layers: 3.1,4.7.", completion.heads)]
 OneLayer = Annotated[str, layer("The layer, from 0; -1 is the last.", completion.one_layer)]
-OneHead = Annotated[str, head("The head, from 0; -1 is the last.", completion.one_head)]
+OneHead = Annotated[str, head("The head, from 0; -1 is the last; or 3.1, with its layer.", completion.one_head)]
 Query = Annotated[
     str | None, option(SELECTION, "--query", metavar="TOKEN", help="The query: it, it#2 (the second it), or a number.")
 ]

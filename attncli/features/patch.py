@@ -27,13 +27,13 @@ from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.asking import Asking, MeasuredOutput, layers_and_heads, merge_asking, takes_fields
+from attncli.effects.asking import Asking, MeasuredOutput, merge_asking, takes_fields
 from attncli.features import options
-from attncli.features.inputs import AskingFeature
+from attncli.features.inputs import AskingFeature, chosen_layers
 from attncli.features.options import SELECTION, argument, choice
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
-from attncli.record.selection import Selection, name_of, number_list, select
+from attncli.record.selection import Choice, Heads, Request, Selection, name_of, number_list
 from attncli.report import Axis, Column, HeadGrid, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.report.parts import signed, three_digits
 from attncli.text.tokens import Fed, Tokens
@@ -90,7 +90,7 @@ class Patch(AskingFeature):
         if self.by == "layer":
             self.refuse("with --by layer, which lists them all", "top")
         opened = self.open_model()
-        layers, heads = self.layer or "all", self.head or "all"
+        layers, heads = chosen_layers(self, "all"), self.head or "all"
         found = patch(opened, self.first, self.second, self.by, layers, heads, self.asking, progress)
         return _report(found, self.top, {"first": self.first, "second": self.second})
 
@@ -101,6 +101,7 @@ class PatchResult:
 
     answer: the output, with A's value; other: B's. tokens, other_tokens: theirs, equally many.
     by: the part, one of `choices.Patched`; layers, heads: numbers in the model.
+    pairs: the heads, (layer, head), if they are not all `heads` of all `layers`; other heads have effects of NaN.
     effects: patched - A; by head `[layer, head]`, by layer `[layer, 1]`, by token `[layer, token]`.
     controls: `[draw, ...]`, the same with outputs at tokens drawn from other texts.
     together: patched - A for all these heads of all these layers together, at all tokens; together_controls: `[draw]`.
@@ -120,10 +121,16 @@ class PatchResult:
     together: float
     together_controls: Doubles
     itself: float
+    pairs: list[tuple[int, int]] | None = None
 
     def __repr__(self) -> str:
         outputs = f"{self.answer}, of the other text {self.other:.4g}"
-        return titled(self, self.model.full_name, f"by {self.by}", layers_and_heads(self.layers, self.heads), outputs)
+        return titled(self, self.model.full_name, f"by {self.by}", str(self.choice), outputs)
+
+    @property
+    def choice(self) -> Choice:
+        """The heads."""
+        return Choice(self.layers, self.heads, self.pairs)
 
     @property
     def difference(self) -> float:
@@ -151,6 +158,7 @@ class PatchResult:
                 "control": float(controls[place]),
             }
             for place in np.ndindex(*self.effects.shape)
+            if not np.isnan(self.effects[place])
         ]
         return {
             "model": self.model.document(),
@@ -190,7 +198,7 @@ def patch(
     b: str,
     by: str = "head",
     layers: Selection = "all",
-    heads: Selection = "all",
+    heads: Heads = "all",
     asking: Asking | None = None,
     progress: Progress = silent,
     **fields: "Unpack[AskingFields]",
@@ -212,7 +220,7 @@ def patch(
     model = require_tapped(model, asking.which)
     check_text("b", b)
     choices.check("part", by, choices.Patched)
-    layers, heads = model.select_layers(layers), select(heads, model.heads, "head")
+    choice = Request(layers, heads).choose(model.select_layers, model.heads)
     question = make_question(model, a, asking)
     tokens = model.with_answer(model.tokenizer.encode(b, asking.pair), asking.target)
     ours = question.texts[0]
@@ -226,8 +234,7 @@ def patch(
     own, theirs = (of_batch(model, [one], asking.mask) for one in (ours.tokens, tokens))
     texts = usual_reference(model, asking.mask)
     drawn = [texts.draw(len(tokens), draw) for draw in range(DRAWS)]
-    parts = _parts(by, layers, heads, len(tokens))
-    everything = [(layer, head) for layer in layers for head in heads]
+    parts, everything = _parts(by, choice, len(tokens)), choice.each
     sources = [theirs, *drawn]
     changes = [_change(part, token, source, own) for source in sources for part, token in parts]
     changes += [put(everything, source) for source in sources]
@@ -235,7 +242,8 @@ def patch(
         found = question.effects(changes, [ours], advance)
     [itself] = question.effects([put(everything, own)], [ours])
     each, together = np.split(found, [len(sources) * len(parts)])
-    each = each.reshape(len(sources), len(layers), -1)
+    each = each.reshape(len(sources), -1)
+    each = choice.spread(each) if by == "head" else each.reshape(len(sources), len(choice.layers), -1)
     return PatchResult(
         model=model.info,
         answer=answer,
@@ -243,8 +251,9 @@ def patch(
         tokens=ours.tokens,
         other_tokens=tokens,
         by=by,
-        layers=layers,
-        heads=heads,
+        layers=choice.layers,
+        heads=choice.heads,
+        pairs=choice.pairs,
         effects=each[0],
         controls=each[1:],
         together=float(together[0]),
@@ -291,12 +300,12 @@ def _check_apart(answer: MeasuredOutput, other: float, dtype: "dtype") -> None:
         )
 
 
-def _parts(by: str, layers: Sequence[int], heads: Sequence[int], tokens: int) -> "list[tuple[list[Head], int | None]]":
+def _parts(by: str, choice: Choice, tokens: int) -> "list[tuple[list[Head], int | None]]":
     """Return the parts to patch, layer by layer: heads, and their token, or None for all tokens."""
     if by == "head":
-        return [([(layer, head)], None) for layer in layers for head in heads]
+        return [([head], None) for head in choice.each]
     places: Sequence[int | None] = range(tokens) if by == "token" else [None]
-    return [([(layer, head) for head in heads], place) for layer in layers for place in places]
+    return [([head for head in choice.each if head[0] == layer], place) for layer in choice.layers for place in places]
 
 
 def _change(heads: "Sequence[Head]", token: int | None, source: "Tensor", own: "Tensor") -> "Put":
@@ -329,6 +338,8 @@ def _report(found: PatchResult, top: int, texts: dict[str, str]) -> Report:
     """Report a share per part, the `top` parts with the largest shares, and all parts together."""
     outputs = f"{found.answer.about}: {found.answer.value:.4g} for the first text, {found.other:.4g} for the second"
     whose = "" if len(found.heads) == found.model.heads else f" (heads {number_list(found.heads)})"
+    if found.pairs is not None:
+        whose = f" ({found.choice})"
     patched = f"{PARTS[found.by]}{whose}, from the second text's run into the first's, each by itself"
     maps = _maps(found, [Panel("second text", found.shares), Panel("control", found.control_shares)])
     return Report(
@@ -349,7 +360,7 @@ def _report(found: PatchResult, top: int, texts: dict[str, str]) -> Report:
 
 def _maps(found: PatchResult, panels: list[Panel]) -> Part:
     """Return a map of shares: layers by heads or tokens, with the largest share of the second text's in full colour."""
-    most = float(np.abs(found.shares).max()) or None
+    most = float(np.nanmax(np.abs(found.shares))) or None
     if found.by == "head":
         return HeadGrid(panels, found.layers, found.heads, "share", signed=True, most=most)
     across, places = Axis("head", ["all heads"]), range(len(found.tokens))
@@ -365,6 +376,8 @@ def _table(found: PatchResult, top: int) -> Table:
     places = np.ndindex(*found.effects.shape) if found.by == "layer" else largest_first(found.effects)[:top]
     rows = []
     for row, column in places:
+        if np.isnan(found.effects[row, column]):
+            continue
         name = f"layer {found.layers[row]}"
         if found.by == "head":
             name = f"{found.layers[row]}.{found.heads[column]}"

@@ -80,9 +80,9 @@ class Run(RecordFeature):
         overview = self.layer is None and self.head is None and self.for_person
         grouping = Grouping(self.tokens, self.words, stretches=self.for_person and not self.terms)
         vectors = "all" if self.terms else self.vectors
-        source = self.source(
-            self.mask, "all" if overview else "-1", grouping, stdin=True, vectors=vectors, predict=True
-        )
+        of_heads = (self.head is not None or self.terms) and self.saved is None  # without -l, of the last layer
+        layers = "-1" if of_heads else "all"
+        source = self.source(self.mask, layers, grouping, stdin=True, vectors=vectors, predict=True)
         if one and len(source) != 1:
             raise RequestError(f"there are {len(source)} texts and one is needed: reports() yields one for each")
         if self.path is not None:
@@ -92,16 +92,16 @@ class Run(RecordFeature):
             from attncli.record.display import with_terms
 
             records = map(with_terms, records)
+        usual = cache(lambda: source.usual(self.words))
+        findings: list[dict[str, Any]] | None = None
+        if self.head is None and not self.terms and (self.for_program or self._suffix == ".json"):
+            findings = []
+            records = _with_findings(records, usual, findings)
         if self.path is not None:
             kept = list(counted(records, len(source), "texts", progress))
-            yield _saved_report(_with_usual(kept, source, self), self)
+            yield _saved_report(_with_usual(kept, source, self), self, findings)
             return
-        usual = cache(lambda: source.usual(self.words))
         if not self.for_person:
-            findings: list[dict[str, Any]] | None = None
-            if self.head is None and self.layer is None and not self.terms:
-                findings = []
-                records = _with_findings(records, usual, findings)
             yield _report(["records"], [], records, self.terms, findings=findings)
             return
         for record in records:
@@ -115,9 +115,14 @@ class Run(RecordFeature):
             else:
                 yield _layers_report(record, self.top_k, len(source) == 1)
 
+    @property
+    def _suffix(self) -> str:
+        """The suffix of the file that the records are saved to; "" without one."""
+        return "" if self.path is None else self.path.suffix.lower()
+
     def _check(self) -> None:
         """Raises RequestError for options that have no effect together."""
-        if self.vectors is not None and (self.path is None or self.path.suffix.lower() not in LOADED):
+        if self.vectors is not None and self._suffix not in LOADED:
             raise RequestError(f"--vectors is for a saved record: give -o with {' or '.join(LOADED)}")
         if self.vectors is not None and self.words:
             raise RequestError("q and k are of pieces, not of words: leave --vectors or --words out")
@@ -149,11 +154,9 @@ class RecordReport(Report):
     def save(self, path: str | Path, **printed: Any) -> None:
         """Save the records by suffix. Raises RequestError as `save_records` does."""
         records = list(self.records)
-        save_records(records, path)
-        first = records[0]
+        save_records(records, path, self.findings)
         texts = f"{len(records)} texts, " if len(records) > 1 else ""
-        more = "" if len(first.layers) == first.model.layers else " (-l all takes every layer)"
-        notify(f"{path} has {texts}layers {number_list(first.layers)}, heads {number_list(first.heads)}{more}")
+        notify(f"{path} has {texts}{records[0].choice}")
 
 
 def _report(
@@ -175,19 +178,21 @@ def _with_usual(records: list[AttentionRecord], source: Source, feature: Run) ->
     from attncli.analysis.edges import with_usual
     from attncli.record.display import in_stretches
 
-    if feature.path is None or feature.path.suffix.lower() not in LOADED or any(map(in_stretches, records)):
+    if feature._suffix not in LOADED or any(map(in_stretches, records)):
         return records
     over = source.usual(feature.words)
     return [with_usual(record, over) for record in records]
 
 
-def _saved_report(records: Iterable[AttentionRecord], feature: Run) -> RecordReport:
+def _saved_report(
+    records: Iterable[AttentionRecord], feature: Run, findings: Sequence[Mapping[str, Any]] | None
+) -> RecordReport:
     """Report records that are saved, and offer to look at a file that can be read again."""
     next = None
     if feature.path is not None and feature.path.suffix.lower() in READ:
         others = dict.fromkeys(name for name in options_of(Run) if name != "saved")
         next = NextCommand("run", {**others, "saved": feature.path})
-    return _report(["records"], [], records, feature.terms, next)
+    return _report(["records"], [], records, feature.terms, next, findings)
 
 
 # --- reports of a text ----------------------------------------------------------------------------------
@@ -229,7 +234,8 @@ def _overview_report(record: AttentionRecord, usual: "Callable[[], Usual | None]
     record = row_shares(record)
     found, over = _strong_edges(record, usual)
     shared = "" if record.model.key_heads is None else f" over {record.model.key_heads} key heads"
-    title = title_of_record(record, f"{len(record.layers)} layers x {len(record.heads)} heads{shared}")
+    every = f"{len(record.layers)} layers x {len(record.heads)} heads" if record.pairs is None else str(record.choice)
+    title = title_of_record(record, f"{every}{shared}")
     return _text_report(_Overview(record, title, found, over), findings=_findings(0, record, found))
 
 
@@ -304,14 +310,15 @@ def _layers_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordRe
     from attncli.analysis.patterns import row_shares
     from attncli.record.display import title_of_record
 
-    layers = f"layer{'s' if len(record.layers) > 1 else ''} {number_list(record.layers)}"
+    shown = f"layer{'s' if len(record.layers) > 1 else ''} {number_list(record.layers)}"
+    if record.pairs is not None:
+        shown = str(record.choice)
     next = None
     if alone and len(record.heads) > 1:
-        layer = record.layers[0]
-        [head, *_] = (head for of, head in by_content(record) if of == layer)
+        layer, head, *_ = (number for pair in by_content(record) if pair[0] == record.layers[0] for number in pair)
         next = NextCommand("run", {"layer": layer, "head": head})
     record = row_shares(record)
-    return _text_report(_SmallMaps(record, title_of_record(record, layers), top_k), next)
+    return _text_report(_SmallMaps(record, title_of_record(record, shown), top_k), next)
 
 
 @dataclass(frozen=True)
@@ -385,8 +392,8 @@ FIELDS = """
 model | model
 records | [record] | | one per text, in order; for an encoder-decoder the attention of `--which`
 findings | [object]? | | the word-to-word edges at least 0.3 above their usual weight, of the layers in `records`. The
-    head with the edge farthest above comes first. Missing with `-l`, `-H` or `--terms`. A text of more than 512 tokens
-    has none
+    head with the edge farthest above comes first. Missing with `-H` or `--terms`. A text of more than 512 tokens has
+    none
 findings.text | int | | number of the record, from 0
 findings.layer | int
 findings.head | int

@@ -16,7 +16,7 @@ from attncli.features.options import OUTPUT, choice, option
 from attncli.record import AttentionRecord
 from attncli.record.display import in_stretches, title_of_record
 from attncli.record.record import document_text
-from attncli.record.selection import Grouping, number_list
+from attncli.record.selection import Grouping
 from attncli.report import NextCommand, Report
 
 LARGE = 20_000_000  # characters of a page whose size is announced before it is built, which takes long
@@ -37,7 +37,7 @@ class View(RecordFeature):
       attncli view -o view.html "The cat sat on the mat."
       attncli view --mask none,causal,padding --pad-to 12 "The cat sat."
       attncli view "Where did the bear hide?" --pair "In a cave." --segments AB
-      attncli run -l all -o maps.npz "A cat sat." && attncli view --from maps.npz
+      attncli run -o maps.npz "A cat sat." && attncli view --from maps.npz
     """
 
     group = "Look"
@@ -95,7 +95,7 @@ class View(RecordFeature):
         self._announce_size(records)
         first = records[0]
         page = document.page(records, start, self.title, advice=_advice(source, first))
-        title = title_of_record(first, f"layers {number_list(first.layers)}, heads {number_list(first.heads)}")
+        title = title_of_record(first, str(first.choice))
 
         def save(path: Path) -> None:
             """Save the page and say how large it is; open it in the browser where that was asked for."""

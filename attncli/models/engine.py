@@ -5,6 +5,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,9 @@ from attncli.record.parts import ModelInfo, PredictionSummary
 from attncli.record.record import AttentionRecord
 from attncli.record.selection import (
     TOKENS,
+    Choice,
     Grouping,
+    Heads,
     Input,
     NamedHeads,
     Request,
@@ -246,7 +249,8 @@ class Engine(Walker):
         Raises RequestError for a missing head, and for an empty selection.
         """
         part = self.of_part(None)
-        named = select_heads(heads, range(part.layers), range(part.heads), part.layers, part.heads)
+        every = Choice(list(range(part.layers)), list(range(part.heads)))
+        named = select_heads(heads, every, part.layers, part.heads)
         if not named:
             raise RequestError("--without selects no head: omit it, or write 3.1")
         return self.silencing(sorted({*self.silenced_heads, *named}))
@@ -311,7 +315,7 @@ class Engine(Walker):
         text: str,
         pair: str | None = None,
         layers: Selection = "all",
-        heads: Selection = "all",
+        heads: Heads = "all",
         mask: str | None = None,
         pad_to: int | None = None,
         measure: str = "weight",
@@ -339,7 +343,7 @@ class Engine(Walker):
         texts: Iterable[str],
         pairs: Iterable[str | None] | None = None,
         layers: Selection = "all",
-        heads: Selection = "all",
+        heads: Heads = "all",
         mask: str | None = None,
         pad_to: int | None = None,
         progress: bool = False,
@@ -388,7 +392,7 @@ class Engine(Walker):
             raise RequestError("q and k belong to weights, not norms: omit --vectors, --terms or --measure norm")
         if self.silenced_heads:
             part = self.of_part(request.which)
-            last = max(part.select_layers(request.layers))
+            last = max(request.choose(part.select_layers, part.heads).layers)
             if min(self.silenced_heads)[0] >= last and not (
                 request.predict and any(one.kind != "embedding" for one in part.outputs().values())
             ):
@@ -412,13 +416,12 @@ class Engine(Walker):
         Raises RequestError if they would exceed the memory (`attncli.models.engine`).
         """
         info = self.info_of(request.which)
-        layers = len(select(request.layers, info.layers, "layer"))
-        heads = len(select(request.heads, info.heads, "head"))
+        layers, heads, _ = request.choose(partial(select, count=info.layers, what="layer"), info.heads)
         for group in groups:
             texts = list(group)
             units = [len(axes_of(request.grouping, one).queries) for one in texts] * masks
             vectors = masks * sum(self._vector_bytes(one, request) for one in texts)
-            check_room(units, layers, heads, _DTYPE_BYTES.get(self.dtype_name, _RECORDED), vectors, copies)
+            check_room(units, len(layers), len(heads), _DTYPE_BYTES.get(self.dtype_name, _RECORDED), vectors, copies)
             yield from texts
 
     def _vector_bytes(self, tokens: Tokens, request: Request) -> int:
@@ -456,9 +459,9 @@ class Engine(Walker):
 
     def resolve_selection(self, request: Request) -> Selected:
         """Return the selected layers and heads. Raises RequestError for a missing layer or head."""
-        layers = self.select_layers(request.layers)
-        heads = select(request.heads, self.heads, "head")
-        return Selected(layers, heads, select_heads(request.vectors, layers, heads, self.layers, self.heads))
+        choice = request.choose(self.select_layers, self.heads)
+        vectors = select_heads(request.vectors, choice, self.layers, self.heads)
+        return Selected(choice.layers, choice.heads, vectors, choice.pairs)
 
     # --- outputs
 
@@ -610,10 +613,9 @@ def vectors_within(model: Engine, texts: Sequence[Tokens], request: Request, mos
     For texts of at most SHORT tokens, they may have as many elements as the weights plus ALWAYS, which allows all heads
     of BERT. The result is written as in `Request.vectors`.
     """
-    layers = model.select_layers(request.layers)
-    heads = select(request.heads, model.heads, "head")
-    every = [f"{layer}.{head}" for layer in layers for head in heads]
-    terms = max(sum(model.term_numbers(layer, text) for text in texts) for layer in layers)
+    choice = request.choose(model.select_layers, model.heads)
+    every = [f"{layer}.{head}" for layer, head in choice.each]
+    terms = max(sum(model.term_numbers(layer, text) for text in texts) for layer in choice.layers)
     of_one = masks * (2 * sum(map(len, texts)) * model.head_dim + terms)
     if max(map(len, texts), default=0) <= SHORT:
         most = max(most, ALWAYS + masks * len(every) * sum(len(text) ** 2 for text in texts))

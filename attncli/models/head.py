@@ -11,7 +11,7 @@ from attncli.models.own_model import OwnModel
 from attncli.models.taken import as_record
 from attncli.models.taps import ProjectionInputs
 from attncli.record import AttentionRecord, Request
-from attncli.record.selection import Input, select_one
+from attncli.record.selection import Input, choose_head
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def head_of_text(model: Engine, text: Input, request: Request) -> OneHead:
     """Take apart the one head that a request names, on one text. Raises RequestError for several, and as a run does."""
     model.check(request)
     tokens = model.ready(model.tokenizer.encode(*text, request.pad_to), request.target)
-    layer = select_one(request.layers, model.layers, "layer")
-    return one_head(model, tokens, layer, select_one(request.heads, model.heads, "head"), request.mask)
+    layer, head = choose_head(request.layers, request.heads, model.layers, model.heads)
+    return one_head(model, tokens, layer, head, request.mask)
 
 
 def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | None) -> OneHead:

@@ -18,11 +18,15 @@ from attncli.text.tokens import Fed, Tokens
 
 
 class Selected(NamedTuple):
-    """The layers and heads whose weights are requested, from 0, and the heads among them whose vectors are."""
+    """The layers and heads whose weights are requested, from 0, and the heads among them whose vectors are.
+
+    pairs: the heads whose weights are requested, if that is not each of `heads` in each of `layers`.
+    """
 
     layers: list[int]
     heads: list[int]
     vectors: list[tuple[int, int]]
+    pairs: list[tuple[int, int]] | None = None
 
 
 class TextResult(NamedTuple):
@@ -184,6 +188,7 @@ def as_record(model: Walker, taken: TextResult, request: Request) -> AttentionRe
         weights=weights,
         layers=list(taken.selected.layers),
         heads=list(taken.selected.heads),
+        pairs=taken.selected.pairs,
         tokens=queries.tokens,
         masks=taken.masks,
         mask_name=model.usual_mask(request.mask),

@@ -7,7 +7,7 @@ VIEW = "attncli view --vectors {head} makes a page that has them."
 OTHER_ENGINE = "The code of this network in transformers gives no q and k. That of most others does."
 NORMS = "A page of norms has no q and k. A page of weights, without --measure norm, can have them."
 SAVED = (
-    "attncli run -l all --vectors {head} -o maps.safetensors TEXT saves a record that has them, if attncli runs "
+    "attncli run --vectors {head} -o maps.safetensors TEXT saves a record that has them, if attncli runs "
     "the network itself. attncli view --from maps.safetensors then makes the page."
 )
 ALIGN = "attncli align keeps no q and k, so its pages have weights only."

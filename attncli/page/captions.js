@@ -1,6 +1,6 @@
 // What is said about what is seen: captions, values, and the sentence for screen readers.
 
-import { countOf, errorOf, isWhole, kindOf, maskOf, MEAN, page, tokensOf, wholeHeads } from "./data.js";
+import { countOf, errorOf, headsOf, isWhole, kindOf, maskOf, MEAN, page, tokensOf, wholeHeads } from "./data.js";
 import { PART } from "./paint.js";
 import { state } from "./state.js";
 
@@ -96,9 +96,9 @@ export function numberList(numbers) {
   return runs.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(", ");
 }
 
-/** "3.1, 4.7" */
-function wholeOnes() {
-  return page.layers.flatMap((layer) => wholeHeads(layer).map((head) => `${layer}.${head}`)).join(", ") || "none";
+/** "3.1, 4.7", given the heads of a layer */
+function named(ofLayer) {
+  return page.layers.flatMap((layer) => ofLayer(layer).map((head) => `${layer}.${head}`)).join(", ") || "none";
 }
 
 /** What stands below every view: where the numbers are from, and how exact they are. */
@@ -107,8 +107,8 @@ export function about() {
   const text = page.texts[state.text];
   return [
     `${model.name}, ${model.layers} layers of ${model.heads} heads`,
-    `${text.keys ? `${countOf(state.text, "query")} queries, ${countOf(state.text, "key")} keys` : `${text.tokens.length} tokens`}; layers ${numberList(page.layers)} and heads ${numberList(page.heads)} are in this page`,
-    page.whole ? `all weights of heads ${wholeOnes()}, and small maps of the others; record.page("all.html") writes all weights` : "",
+    `${text.keys ? `${countOf(state.text, "query")} queries, ${countOf(state.text, "key")} keys` : `${text.tokens.length} tokens`}; ${page.chosen ? `heads ${named(headsOf)}` : `layers ${numberList(page.layers)} and heads ${numberList(page.heads)}`} are in this page`,
+    page.whole ? `all weights of heads ${named(wholeHeads)}, and small maps of the others; record.page("all.html") writes all weights` : "",
     hatching(),
     `${page.measure === "weight" ? "weights" : "shares"} are stored to within ${error().toPrecision(1)}`,
     model.sha256 ? `SHA-256 of the weights file: ${model.sha256.slice(0, 12)}…` : "",

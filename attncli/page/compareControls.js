@@ -4,15 +4,15 @@ import { fill, listenToControls } from "./common.js";
 import { goToRank } from "./compareHeads.js";
 import { reveal } from "./compareMaps.js";
 import { stepFinding } from "./compareReadout.js";
-import { page } from "./data.js";
+import { headsOf, page } from "./data.js";
 import { OF_RECORDS } from "./panels.js";
 import { change, state } from "./state.js";
 import { neighbour, next } from "./stepping.js";
 import { axes } from "./units.js";
 
 const HEADS = {
-  ArrowLeft: () => change({ head: next(page.heads, state.head, -1) }),
-  ArrowRight: () => change({ head: next(page.heads, state.head, 1) }),
+  ArrowLeft: () => change({ head: next(headsOf(state.layer), state.head, -1) }),
+  ArrowRight: () => change({ head: next(headsOf(state.layer), state.head, 1) }),
   ArrowUp: () => change({ layer: next(page.layers, state.layer, -1) }),
   ArrowDown: () => change({ layer: next(page.layers, state.layer, 1) }),
   n: () => goToRank(1),

@@ -2,7 +2,7 @@
 
 import { brief } from "./captions.js";
 import { inkOn, isDark, rgb, shareColour } from "./colour.js";
-import { page } from "./data.js";
+import { headsOf, page } from "./data.js";
 import { movedOf, OF_RECORDS, ranked } from "./panels.js";
 import { change, state } from "./state.js";
 
@@ -15,7 +15,7 @@ export function makeHeads() {
   names.append(document.createElement("td"), ...page.heads.map((head) => heading(head, "col")));
   const rows = page.layers.map((layer) => {
     const row = document.createElement("tr");
-    row.append(heading(layer, "row"), ...page.heads.map((head) => cell(layer, head)));
+    row.append(heading(layer, "row"), ...page.heads.map((head) => (headsOf(layer).includes(head) ? cell(layer, head) : document.createElement("td"))));
     return row;
   });
   grid.tHead.append(names);

@@ -2,7 +2,7 @@
 
 import { channels, headColour, inkOn } from "./colour.js";
 import { fill, showCommon } from "./common.js";
-import { isWhole, maskOf, MEAN, page } from "./data.js";
+import { headsOf, isWhole, maskOf, MEAN, page } from "./data.js";
 import { change, hasPair, SCALES, state } from "./state.js";
 import { placeOfThreshold, THRESHOLDS, thresholdAt } from "./units.js";
 import { kind } from "./captions.js";
@@ -13,7 +13,7 @@ const MASKS = ["none", "causal", "padding"];
 
 /** Make what depends on the model. */
 export function makeModel() {
-  const mean = page.whole ? [] : [[MEAN, "mean"]];
+  const mean = page.whole || page.chosen ? [] : [[MEAN, "mean"]];
   fill("layer", [...page.layers.map((layer) => [layer, layer]), ...mean]);
   fill("head", [...page.heads.map((head) => [head, head]), ...mean]);
   element("heads").replaceChildren(...page.heads.map(headButton));
@@ -138,6 +138,7 @@ export function showState() {
     one.title = `Head ${head}: ${kind(state.layer, head)}`;
     one.setAttribute("aria-label", one.title);
   }
+  for (const one of element("head").options) one.disabled = page.chosen !== undefined && !headsOf(state.layer).includes(Number(one.value));
   element("text").value = state.text;
   element("scale").value = state[scaleName()];
   element("thumbs").value = state.thumbs;

@@ -93,9 +93,14 @@ export function isWhole(layer, head) {
   return layer === MEAN || head === MEAN ? !page.whole : wholeHeads(layer).includes(head);
 }
 
+/** The heads of a layer that the page is about: all, but where heads were chosen that are no rectangle (`page.chosen`). */
+export function headsOf(layer) {
+  return page.chosen ? (page.chosen[page.layers.indexOf(layer)] ?? []) : page.heads;
+}
+
 /** The heads of a layer of which the page holds all weights. */
 export function wholeHeads(layer) {
-  return page.whole ? (page.whole[page.layers.indexOf(layer)] ?? []) : page.heads;
+  return page.whole ? (page.whole[page.layers.indexOf(layer)] ?? []) : headsOf(layer);
 }
 
 /** What the page holds of text number `text` under the mask of this name. */

@@ -25,7 +25,7 @@ from attncli.page.packing import pack_layers, pick_levels, some_rows
 from attncli.page.payload import VECTORS, FullHeads, payload
 from attncli.page.vectors import LEAST, MOST, ROOM
 from attncli.record import AttentionRecord
-from attncli.record.selection import check_segments, number_list, select_token, selected_places
+from attncli.record.selection import check_segments, select_token, selected_places
 
 # --- how a page opens ---------------------------------------------------------------------------------
 
@@ -87,10 +87,9 @@ class Start:
             layer, head, query, *_ = findings[0]
             token = {"token": query} if self.query is None else {}
             return {"layer": layer, "head": head, "heads": [head], **token}
-        layer, head = self.head or (record.layers[-1], record.heads[0])
+        layer, head = self.head or (record.layers[-1], record.heads_of(record.layers[-1])[0])
         if layer not in (MEAN, *record.layers) or head not in (MEAN, *record.heads):
-            here = f"layers are {number_list(record.layers)}, heads {number_list(record.heads)}"
-            raise RequestError(f"head {layer}.{head} is not in this record: {here}")
+            raise RequestError(f"head {layer}.{head} is not in this record, which has {record.choice}")
         return {"layer": layer, "head": head, "heads": [head]}
 
 

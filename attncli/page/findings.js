@@ -3,7 +3,7 @@
 
 import { isolated, value } from "./captions.js";
 import { scrollToToken } from "./chart.js";
-import { findingsOf, page, tokensOf } from "./data.js";
+import { findingsOf, headsOf, page, tokensOf } from "./data.js";
 import { change, state } from "./state.js";
 
 const [section, title, note, list, next] = ["findings", "findings-title", "findings-note", "findings-list", "findings-next"].map((name) => document.getElementById(name));
@@ -55,7 +55,7 @@ function describe({ heads, count, texts, steps }) {
   if (steps) return `Each written token with its probability. Then the edge farthest above its usual weight, in the row that the token was chosen from. Usual: over ${usual}.`;
   if (count === 0) return `No head gives a word far more weight than usual in ${usual}.`;
   const shown = heads.length < count ? ` Listed: the first ${heads.length}.` : "";
-  return `${count} of ${page.layers.length * page.heads.length} heads give a word far more weight than usual. In brackets: the usual weight, over ${usual}.${shown}`;
+  return `${count} of ${page.layers.flatMap(headsOf).length} heads give a word far more weight than usual. In brackets: the usual weight, over ${usual}.${shown}`;
 }
 
 function entry(finding) {

@@ -2,7 +2,7 @@
 
 import { pointAway } from "./away.js";
 import { headColour, headDash } from "./colour.js";
-import { page, wholeHeads } from "./data.js";
+import { headsOf, page, wholeHeads } from "./data.js";
 import { drawnHeads, linesOf } from "./lines.js";
 import { cut, textWidth } from "./paint.js";
 import { partnersOf, strongest } from "./partners.js";
@@ -185,7 +185,7 @@ function drawLabels(painter, { y, height }, { row, size, left, right, from, to, 
 /** Caption and headings stay while tokens move under them. */
 function drawHeader(painter, area, { from, to }, { lines, largest }, chosen, colours) {
   const heads = drawnHeads();
-  const others = wholeHeads(state.layer).length < page.heads.length ? ["heads without lines have only small maps here"] : [];
+  const others = wholeHeads(state.layer).length < headsOf(state.layer).length ? ["heads without lines have only small maps here"] : [];
   const said = caption(layerName(), headName(...heads), ...others, chosen ? hatching() : "");
   const scale = lines.length ? opaque(largest) : "";
   const nothing = heads.length ? "" : "No head is on: switch one on above.";

@@ -2,7 +2,7 @@
 
 import { open, scrollToHead, scrollToToken, show } from "./chart.js";
 import { allMasks, nextScale } from "./controls.js";
-import { maskOf, page, wholeHeads } from "./data.js";
+import { headsOf, maskOf, page, wholeHeads } from "./data.js";
 import { stepFinding } from "./findings.js";
 import { change, state, VIEWS } from "./state.js";
 import { goToSearch } from "./sentence.js";
@@ -40,7 +40,7 @@ function openHead() {
 }
 
 function goToHead(step) {
-  const head = next(state.view === "heads" ? wholeHeads(state.layer) : page.heads, state.head, step);
+  const head = next(state.view === "heads" ? wholeHeads(state.layer) : headsOf(state.layer), state.head, step);
   if (head === undefined) return;
   change({ head, heads: [head] });
 }

@@ -1,7 +1,7 @@
 // Model: all layers and heads as thumbnails, a row a layer; beside them, where there is room, one of them large.
 
 import { pixelOf, pixelTable } from "./colour.js";
-import { kindOf, maskOf, page, smallOf } from "./data.js";
+import { headsOf, kindOf, maskOf, page, smallOf } from "./data.js";
 import * as map from "./map.js";
 import { CanvasPainter, cut, FAINTEST, picture } from "./paint.js";
 import { Recent } from "./recent.js";
@@ -59,7 +59,7 @@ export function at(x, y, window, height, area) {
   if (beside && x - area.x >= width) return map.at(x - area.x - width, y - area.y, map.layout(beside, height), { x: 0, y: 0 });
   const [column, row] = [Math.floor((x - LEFT) / (side + GAP)), Math.floor((y - TOP) / step)];
   const inside = column >= 0 && row >= 0 && column < page.heads.length && row < page.layers.length;
-  return inside ? { layer: page.layers[row], head: page.heads[column] } : null;
+  return inside && headsOf(page.layers[row]).includes(page.heads[column]) ? { layer: page.layers[row], head: page.heads[column] } : null;
 }
 
 export function draw(painter, area, pointed, colours, dark) {
@@ -79,8 +79,8 @@ export function draw(painter, area, pointed, colours, dark) {
     const y = TOP + row * step;
     if (y + step < area.y || y > area.y + area.height) return;
     painter.text(String(layer), LEFT - GAP, y + side / 2, { fill: colours.faint, size: 12, align: "right" });
-    page.heads.forEach((head, column) => {
-      const x = LEFT + column * (side + GAP);
+    headsOf(layer).forEach((head) => {
+      const x = LEFT + page.heads.indexOf(head) * (side + GAP);
       complete = drawThumb(x, y, layer, head) && complete;
       const current = layer === state.layer && head === state.head;
       const under = pointed?.layer === layer && pointed?.head === head;

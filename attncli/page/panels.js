@@ -2,7 +2,7 @@
 // that is chosen, and B - A; or maps that the page holds as they are.
 
 import { isolated, kind, value } from "./captions.js";
-import { floatsOf, page } from "./data.js";
+import { floatsOf, headsOf, page } from "./data.js";
 import { signedValue } from "./signed.js";
 import { state } from "./state.js";
 import { axes, isHidden, placeOf, shownWeights } from "./units.js";
@@ -73,7 +73,7 @@ export function movedOf(layer, head) {
 
 /** The heads as [layer, head], those that differ most first. */
 export function ranked() {
-  return page.layers.flatMap((layer) => page.heads.map((head) => [layer, head])).sort((one, other) => movedOf(...other) - movedOf(...one));
+  return page.layers.flatMap((layer) => headsOf(layer).map((head) => [layer, head])).sort((one, other) => movedOf(...other) - movedOf(...one));
 }
 
 /** A unit along an axis as it is called in all: "cat", or "cat / dog" where it is another in B. */

@@ -15,7 +15,7 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import printable, shorten, visible
 from attncli.page.packing import PLAIN, TEXTS, Chunks, pack_layer, pack_layers, pick_levels
 from attncli.page.vectors import store
-from attncli.record import AttentionRecord, ModelInfo
+from attncli.record import AttentionRecord
 from attncli.record.display import HEAD_COLOURS, WEIGHTS, notes, pool
 from attncli.text.tokens import Tokens, word_groups, word_texts
 
@@ -56,13 +56,6 @@ class FullHeads:
     def of_layer(self, layer: int) -> list[int]:
         """Return the heads of a layer that are kept in full."""
         return sorted(head for of, head in self.heads if of == layer)
-
-    def full_maps(self, record: AttentionRecord) -> list[Floats]:
-        """Return the heads of each layer of a record that are kept in full, `[head, query, key]`."""
-        return [
-            layer[[record.heads.index(head) for head in self.of_layer(number)]]
-            for number, layer in zip(record.layers, record.weights, strict=True)
-        ]
 
     def opening(self) -> dict[str, Any]:
         """Return the state where an address says nothing: the first head in full, or else all heads."""
@@ -134,20 +127,19 @@ def fill(
     masks = (mask for text in texts for mask in text["masks"])
     for mask, vectors in zip(masks, vectors_entries([one for group in groups for one in group], chunks), strict=True):
         mask["vectors"] = vectors
-    description = describe(first.model, (first.layers, first.heads), first.measure, texts, start)
+    description = describe(first, texts, start)
     if kept is not None:
         description["whole"] = [kept.of_layer(layer) for layer in first.layers]
     return description
 
 
-def describe(
-    model: ModelInfo,
-    numbers: tuple[list[int], list[int]],
-    measure: str,
-    texts: list[dict[str, Any]],
-    start: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the part of the description that every page has: model, layers, heads, texts, and how it opens."""
+def describe(record: AttentionRecord, texts: list[dict[str, Any]], start: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of the description that pages of records have: model, layers, heads, texts, and how it opens.
+
+    record: one of the page. chosen: the heads of each layer, if these are not the same.
+    """
+    model = record.model
+    chosen = {} if record.pairs is None else {"chosen": [record.heads_of(layer) for layer in record.layers]}
     return {
         "version": __version__,
         "model": {
@@ -156,9 +148,10 @@ def describe(
             "layers": model.layers,
             "heads": model.heads,
         },
-        "layers": numbers[0],
-        "heads": numbers[1],
-        "measure": measure,
+        "layers": record.layers,
+        "heads": record.heads,
+        **chosen,
+        "measure": record.measure,
         "colours": list(HEAD_COLOURS),
         "ramp": list(WEIGHTS),
         "texts": texts,
@@ -176,6 +169,7 @@ def check_alike(records: Sequence[AttentionRecord]) -> None:
             ("weights", record.model.sha256, records[0].model.sha256),
             ("layers", record.layers, records[0].layers),
             ("heads", record.heads, records[0].heads),
+            ("heads", str(record.choice), str(records[0].choice)),
             ("measure", record.measure, records[0].measure),
         ):
             if one != other:
@@ -273,6 +267,8 @@ def mask_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: 
                     "entropy": round(summaries[layer, head].entropy, 4),
                     "measured": measured.get(f"{layer}.{head}", []),
                 }
+                if head in record.heads_of(layer)
+                else None
                 for head in record.heads
             ]
             for layer in record.layers
@@ -317,7 +313,13 @@ def _edge_entry(edge: Edge) -> list[Any]:
 
 def maps_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: FullHeads | None) -> dict[str, Any]:
     """Store the weights of every layer, or of the heads that are kept; beside these, and for long texts, small maps."""
-    whole = list(record.weights) if kept is None else kept.full_maps(record)
+    whole = list(record.weights)
+    if kept is not None or record.pairs is not None:
+        of_layer = record.heads_of if kept is None else kept.of_layer
+        whole = [
+            layer[[record.heads.index(head) for head in of_layer(number)]]
+            for number, layer in zip(record.layers, record.weights, strict=True)
+        ]
     entry: dict[str, Any] = {"maps": chunks.add_layers(whole, levels)}
     if kept is not None or max(record.weights.shape[2:]) > LONG:
         entry["small"] = small_entry(record, THUMBNAIL if kept is None else kept.side, chunks)

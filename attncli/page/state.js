@@ -1,6 +1,6 @@
 // What is being looked at. All views draw this one state; the address's hash holds it.
 
-import { countOf, isWhole, maskOf, MEAN, page, tokensOf, wholeHeads } from "./data.js";
+import { countOf, headsOf, isWhole, maskOf, MEAN, page, tokensOf, wholeHeads } from "./data.js";
 
 export const VIEWS = ["heads", "model", "matrix", "neuron"];
 export const SCALES = ["head", "shared", "root"]; // 0 to the largest of what is drawn, 0 to 1, the square root of that
@@ -124,6 +124,10 @@ function settle(changes) {
   if (state.partner !== null && state.partner >= countOf(state.text, "key")) state.partner = null;
   if (state.view === "neuron" && state.layer === MEAN) state.layer = page.layers[0];
   if (state.view === "neuron" && state.head === MEAN) state.head = page.heads[0];
+  if (page.chosen && !headsOf(state.layer).includes(state.head)) {
+    if (state.layer === MEAN) state.layer = page.layers[0];
+    state.head = headsOf(state.layer).find((head) => head > state.head) ?? headsOf(state.layer).at(-1);
+  }
   if (state.view === "heads" && state.heads.length) state.heads = drawable(state.heads);
   if (state.view === "heads" && state.heads.length && !state.heads.includes(state.head)) state.head = state.heads[0];
   if (!hasPair(state.text)) state.segments = "all";

@@ -170,7 +170,7 @@ def _sinks_note(record: AttentionRecord) -> str | None:
         return SINKS
     sums: Doubles = record.weights.sum(axis=-1, dtype=np.float64)  # [layer, head, query]
     may: Bools = np.asarray(record.masks.any(axis=2))  # [layer, query]
-    attending = np.broadcast_to(may[:, None], sums.shape)
+    attending = may[:, None] & ~record.unchosen[..., None]
     if not attending.any():
         return SINKS
     return f"{SINKS}: {1 - np.mean(sums, where=attending):.0%} of it, on average"
@@ -250,14 +250,14 @@ def score_terms(record: AttentionRecord) -> dict[str, Doubles]:
 
 def with_terms(record: AttentionRecord) -> AttentionRecord:
     """Return the record. Raises RequestError for several heads, no queries and keys, or no terms."""
-    if len(record.layers) > 1 or len(record.heads) > 1:
+    if len(record.each_head) > 1:
         raise RequestError("--terms is of one head: choose it with -l and -H")
     [layer], [head] = record.layers, record.heads
     name = printable(record.model.name)
     if record.vectors is None or record.measure != "weight":
         raise RequestError(
             f"no q and k of head {layer}.{head} of {name} are there, which make its scores: save them with "
-            f"attncli run -l all --vectors {layer}.{head} -o maps.safetensors TEXT"
+            f"attncli run --vectors {layer}.{head} -o maps.safetensors TEXT"
         )
     if not record.vectors.terms:
         raise RequestError(

@@ -3,6 +3,7 @@
 `attncli.record.masks` checks the arrays.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -31,9 +32,10 @@ from attncli.record.parts import (
     prediction_from_document,
 )
 from attncli.record.record import ARRAYS, FORMAT, READ, SUFFIXES, AttentionRecord, Contents
-from attncli.record.selection import number_list
+from attncli.record.selection import Choice, number_list
 from attncli.text.tokens import Tokens
 
+LARGEST_RECTANGLE = 2**28  # weights of a document's layers and heads, if it has only some of their maps
 PLAIN = "attentions"  # the weights in another program's .npz, beside "tokens"
 
 
@@ -112,6 +114,7 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         raise ValueError("its segments differ from those of its tokens")
     if "tokens" in numbers and not np.array_equal(numbers["tokens"], np.array(tokens.text)):
         raise ValueError("its tokens differ from those in its labels")
+    pairs = None if "pairs" not in labels else check_pairs(labels["pairs"], layers, heads)
     sinks = labels.get("sinks", False)
     precision = precision_of(weights, measure, labels.get("dtype"), sinks)
     check_maps(weights, measure, precision.room, sinks)
@@ -119,9 +122,10 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         check_hidden((weights.max(axis=1) > 0) & ~mask, tokens)
     whose = numbers, labels.get("terms", []), layers, heads, queries, keys
     return AttentionRecord(
-        weights=np.ascontiguousarray(weights),
+        weights=np.ascontiguousarray(weights) if pairs is None else weights.copy(),
         layers=layers,
         heads=heads,
+        pairs=pairs,
         tokens=tokens,
         masks=mask,
         mask_name=labels["mask_name"],
@@ -188,12 +192,19 @@ def of_document(document: Any) -> Iterator[AttentionRecord]:
         maps = {(one["layer"], one["head"]): one["weights"] for one in entry["attention"]}
         if len(maps) < len(entry["attention"]) or not maps:
             raise ValueError("it has no maps, or two of the same head")
-        layers, heads = (list(dict.fromkeys(numbers)) for numbers in zip(*maps, strict=True))
-        if len(maps) < len(layers) * len(heads):
-            raise ValueError("its layers do not all have the same heads")
+        layers, heads, pairs = Choice.of_pairs(maps)
         check_numbers("layers", layers, model.layers)
         check_numbers("heads", heads, model.heads)
-        weights = as_maps([[maps[layer, head] for head in heads] for layer in layers]).weights
+        if pairs is None:
+            weights = as_maps([[maps[layer, head] for head in heads] for layer in layers]).weights
+        else:
+            chosen = as_maps([list(maps.values())]).weights[0]
+            shape = len(layers), len(heads), *chosen.shape[1:]
+            if math.prod(shape) > LARGEST_RECTANGLE:
+                raise ValueError(f"its heads are spread over {shape[0]} layers of {shape[1]} heads, too large to hold")
+            weights = np.zeros(shape, np.float32)
+            for (layer, head), one in zip(pairs, chosen, strict=True):
+                weights[layers.index(layer), heads.index(head)] = one
         tokens = with_display(as_tokens(entry["tokens"], "tokens", entry["segments"]), entry.get("shown"))
         keys = None
         if entry.get("key_tokens") is not None:
@@ -215,7 +226,7 @@ def of_document(document: Any) -> Iterator[AttentionRecord]:
             except RequestError:  # a layer that attends beyond the named mask, or words
                 record = replace(assembled(weights, tokens, keys, None, known, room), mask_name=entry["mask"])
         prediction, written = read_prediction(entry, tokens), read_written(entry, tokens)
-        yield replace(record, prediction=prediction, dtype=dtype, written=written)
+        yield replace(record, prediction=prediction, dtype=dtype, written=written, pairs=pairs)
 
 
 def with_masks(record: AttentionRecord, text: dict[str, Any]) -> AttentionRecord:
@@ -259,6 +270,15 @@ def check_numbers(what: str, numbers: Any, count: int) -> list[int]:
     if len(set(numbers)) < len(numbers):
         raise ValueError(f"{what} {number_list(sorted(numbers))} contain duplicates")
     return list(numbers)
+
+
+def check_pairs(pairs: list[list[int]], layers: list[int], heads: list[int]) -> list[tuple[int, int]]:
+    """Raises ValueError unless these are distinct heads, (layer, head), that need just these layers and heads."""
+    found = [(layer, head) for layer, head in pairs]
+    rows, columns = ({pair[side] for pair in found} for side in (0, 1))
+    if len(set(found)) < len(found) or rows != set(layers) or columns != set(heads):
+        raise ValueError("its pairs are not distinct heads in each of its layers and heads")
+    return found
 
 
 # --- formats -----------------------------------------------------------------------------------------
@@ -391,6 +411,7 @@ LABELS = fields(
         "prediction": SAID,
         "usual_texts": integer(1),
         "written": integer(),
+        "pairs": list_of(list_of(integer(), 2)),
     },
 )
 
@@ -429,5 +450,6 @@ DOCUMENT = fields(
                 },
             )
         ),
-    }
+    },
+    {"findings": anything},
 )

@@ -1,6 +1,6 @@
 """The parts of a record besides its weights: the model, the vectors of its heads, and the model's prediction."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
@@ -206,9 +206,9 @@ class Vectors(Brief):
         """Return the total number of elements of query, key and terms."""
         return self.query.size + self.key.size + sum(term.size for term in self.terms.values())
 
-    def select(self, layers: Sequence[int], heads: Sequence[int]) -> "Vectors | None":
-        """Return the vectors of the heads among these layers and heads; None if there are none."""
-        places = [place for place, (layer, head) in enumerate(self.heads) if layer in layers and head in heads]
+    def select(self, heads: Collection[tuple[int, int]]) -> "Vectors | None":
+        """Return the vectors of the heads among these; None if there are none."""
+        places = [place for place, head in enumerate(self.heads) if head in heads]
         if not places:
             return None
         return Vectors(

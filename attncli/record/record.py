@@ -15,7 +15,7 @@ from attncli.base.files import as_dataframe, check_suffix, write_table, write_wh
 from attncli.base.printable import first_line, printable
 from attncli.record.masks import HALVES, agree, compact, entries, masks_of_layers
 from attncli.record.parts import ModelInfo, Part, PredictionSummary, UsualWeights, Vectors, decimals
-from attncli.record.selection import Selection, number_list, select
+from attncli.record.selection import Choice, Heads, Selection, choose_heads, name_layers, number_list, select
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ class AttentionRecord:
     usual: the weights that these heads usually give between words, over other texts, if they were measured.
     written: the place of the first token that the model wrote, if it wrote a part of the text. `prediction` then has
     the most likely next tokens at each step.
+    pairs: the chosen heads, (layer, head), if they are not all `heads` of all `layers`. The weights of the others are
+    set to 0, and nothing shows or writes them.
     """
 
     weights: Floats
@@ -90,8 +92,12 @@ class AttentionRecord:
     sinks: bool = False
     usual: UsualWeights | None = None
     written: int | None = None
+    pairs: list[tuple[int, int]] | None = None
 
     def __post_init__(self) -> None:
+        for row, column in np.argwhere(self.unchosen):
+            if self.weights[row, column].any():
+                self.weights[row, column] = 0
         object.__setattr__(self, "masks", masks_of_layers(self.masks, (len(self.layers), *self.weights.shape[-2:])))
 
     def __repr__(self) -> str:
@@ -105,6 +111,8 @@ class AttentionRecord:
                 ("head", self.heads, self.model.heads),
             )
         ]
+        if self.pairs is not None:
+            counts = [f"{self.choice} of {self.model.layers} layers x {self.model.heads} heads"]
         between = "" if self.key_tokens is None else f" to {len(self.key_tokens)}"
         parts = [
             printable(self.model.full_name),
@@ -115,6 +123,28 @@ class AttentionRecord:
         ]
         begin = " ".join(map(printable, self.tokens.text[:SHOWN_TOKENS]))
         return f'AttentionRecord({", ".join(parts)}: "{begin}{" ..." if len(self.tokens) > SHOWN_TOKENS else ""}")'
+
+    @property
+    def choice(self) -> Choice:
+        """Return the heads of this record."""
+        return Choice(self.layers, self.heads, self.pairs)
+
+    @property
+    def each_head(self) -> list[tuple[int, int]]:
+        """Return the heads of this record as (layer, head), in the order in which they are shown."""
+        return self.choice.each
+
+    @property
+    def unchosen(self) -> Bools:
+        """Return which maps are of heads that are not in this record, bool `[layer, head]`."""
+        found = np.full((len(self.layers), len(self.heads)), self.pairs is not None)
+        for layer, head in self.pairs or ():
+            found[self.layers.index(layer), self.heads.index(head)] = False
+        return found
+
+    def heads_of(self, layer: int) -> list[int]:
+        """Return the heads of this record in one of its layers."""
+        return self.heads if self.pairs is None else [head for of, head in self.pairs if of == layer]
 
     @property
     def compact_masks(self) -> Bools:
@@ -144,7 +174,7 @@ class AttentionRecord:
 
         Raises KeyError if the record does not hold that head.
         """
-        if layer not in self.layers or head not in self.heads:
+        if layer not in self.layers or head not in self.heads_of(layer):
             raise KeyError(f"layer {layer}, head {head} is not in this record")
         one: Floats = self.weights[self.layers.index(layer), self.heads.index(head)]
         return one
@@ -159,32 +189,44 @@ class AttentionRecord:
         one: Bools = self.masks[self.layers.index(layer)]
         return one
 
-    def select(self, layers: Selection | None = None, heads: Selection | None = None) -> "AttentionRecord":
+    def select(self, layers: Selection | None = None, heads: Heads | None = None) -> "AttentionRecord":
         """Return a record with fewer layers or heads, given as in `Model.attend` by the model's numbers.
 
         Raises RequestError if one is not in the record or not in the model.
         """
-        layers = self.chosen("layer", layers, self.layers, self.model.layers)
-        heads = self.chosen("head", heads, self.heads, self.model.heads)
-        rows = [self.layers.index(layer) for layer in layers]
-        columns = [self.heads.index(head) for head in heads]
+        choice = self._choose(layers, heads)
+        rows = [self.layers.index(layer) for layer in choice.layers]
+        columns = [self.heads.index(head) for head in choice.heads]
         return replace(
             self,
             weights=self.weights[np.ix_(rows, columns)],
-            layers=layers,
-            heads=heads,
+            layers=choice.layers,
+            heads=choice.heads,
+            pairs=choice.pairs,
             masks=self.masks[0] if agree(self.masks) else self.masks[rows],
-            vectors=None if self.vectors is None else self.vectors.select(layers, heads),
+            vectors=None if self.vectors is None else self.vectors.select(choice.each),
             usual=None if self.usual is None else self.usual.select(rows, columns),
         )
 
-    def chosen(self, what: str, selection: Selection | None, there: Sequence[int], count: int) -> list[int]:
-        """Return the selected layers or heads, by default all in the record. `count` is the number in the model."""
-        wanted = list(there) if selection is None else select(selection, count, what)
-        missing = [number for number in wanted if number not in there]
-        if missing:
-            raise RequestError(f"{what} {missing[0]} is not in the record: it holds {number_list(there)}")
-        return wanted
+    def select_layers(self, layers: Selection | None) -> list[int]:
+        """Return the selected layers, by default all of this record. Raises RequestError as `select` does."""
+        return self.layers if layers is None else _held("layer", layers, self.layers, self.model.layers)
+
+    def _choose(self, layers: Selection | None, heads: Heads | None) -> Choice:
+        """Return the selected heads. A number selects among the heads of this record; "3.1" has to be one of them."""
+        choice = choose_heads(
+            "all" if layers is None else layers,
+            self.heads if heads is None else heads,
+            lambda those: self.select_layers(layers if those == "all" else those),
+            lambda those: _held("head", those, self.heads, self.model.heads),
+        )
+        if self.pairs is None:
+            return choice
+        found = [pair for pair in choice.each if pair in self.pairs]
+        if not found or (name_layers(heads) and len(found) < len(choice.each)):
+            missing = next(pair for pair in choice.each if pair not in found)
+            raise RequestError(f"head {missing[0]}.{missing[1]} is not in the record: it holds {self.choice}")
+        return Choice.of_pairs(found if name_layers(heads) else [pair for pair in self.pairs if pair in found])
 
     def save(self, path: str | Path) -> None:
         """Save by suffix: .safetensors (the native format), .npz, .json or .csv. Writes completely or not at all.
@@ -225,6 +267,8 @@ class AttentionRecord:
             labels["usual_texts"] = self.usual.texts
         if self.written is not None:
             labels["written"] = self.written
+        if self.pairs is not None:
+            labels["pairs"] = self.pairs
         return Contents(numbers, labels)
 
     def to_dataframe(self) -> "DataFrame":
@@ -234,8 +278,9 @@ class AttentionRecord:
 
         Raises RequestError if pandas is not installed.
         """
-        places = np.indices(self.weights.shape).reshape(self.weights.ndim, -1)  # [layer, head, query, key] of each cell
-        layer, head, query, key = places
+        maps = [(self.layers.index(layer), self.heads.index(head)) for layer, head in self.each_head]
+        of_map, query, key = np.indices((len(maps), *self.weights.shape[2:])).reshape(3, -1)
+        layer, head = np.array(maps).T[:, of_map]  # the places of each cell
         queries, keys = (np.array(tokens.text, dtype=object) for tokens in (self.tokens, self.keys))
         columns = (
             np.zeros_like(layer),
@@ -245,8 +290,8 @@ class AttentionRecord:
             key,
             queries[query],
             keys[key],
-            self.weights.ravel(),
-            ~np.broadcast_to(self.masks[:, None], self.weights.shape).ravel(),
+            self.weights[layer, head, query, key],
+            ~self.masks[layer, query, key],
         )
         return as_dataframe(dict(zip(CSV_HEADER, columns, strict=True)))
 
@@ -293,7 +338,7 @@ class AttentionRecord:
         terms: include the summands of each head's scores, which require its vectors.
         """
         yield f'{json.dumps(self.labels())[:-1]}, "attention": ['
-        for number, (layer, head) in enumerate(product(self.layers, self.heads)):
+        for number, (layer, head) in enumerate(self.each_head):
             weights = decimals(self.map(layer, head))
             more = ""
             if terms and self.vectors is not None:
@@ -324,8 +369,21 @@ class AttentionRecord:
         return {"tokens": self.tokens.text, **more, "segments": self.tokens.segments, "mask": self.mask_name, **masks}
 
 
-def save_records(records: Iterable[AttentionRecord], path: str | Path) -> None:
+def _held(what: str, selection: Selection, held: Sequence[int], count: int) -> list[int]:
+    """Return the selected layers or heads of a record. Raises RequestError if one is not in it."""
+    wanted = select(selection, count, what)
+    missing = [number for number in wanted if number not in held]
+    if missing:
+        raise RequestError(f"{what} {missing[0]} is not in the record: it holds {number_list(held)}")
+    return wanted
+
+
+def save_records(
+    records: Iterable[AttentionRecord], path: str | Path, findings: Sequence[Mapping[str, Any]] | None = None
+) -> None:
     """Save one or more texts in one file, by suffix. A .npz holds one text only. Writes completely or not at all.
+
+    findings: strong edges, for a .json.
 
     Raises RequestError for an unknown suffix, an unwritable place, or several texts in .npz.
     """
@@ -337,7 +395,7 @@ def save_records(records: Iterable[AttentionRecord], path: str | Path) -> None:
         raise RequestError(f"{path}: there is no record to save")
     check_record_count(path, len(records))
     if suffix == ".json":
-        write_whole(path, lambda temporary: write_text(document_text(records), temporary))
+        write_whole(path, lambda temporary: write_text(document_text(records, findings=findings), temporary))
     else:
         write = {".npz": write_npz, ".safetensors": write_safetensors, ".csv": write_csv}[suffix]
         write_whole(path, lambda temporary: write([record.contents() for record in records], temporary))
@@ -399,13 +457,14 @@ def write_csv(texts: Sequence[Contents], path: Path) -> None:
 
 def csv_rows(number: int, text: Contents) -> Iterator[tuple[Any, ...]]:
     tokens, keys = text.tokens["text"], text.keys["text"]
-    weights, layers, heads = (text.numbers[name] for name in ("weights", "layers", "heads"))
+    weights, layers, heads = text.numbers["weights"], *(text.numbers[name].tolist() for name in ("layers", "heads"))
     masks = np.broadcast_to(text.numbers["mask"], (len(layers), len(tokens), len(keys)))
-    for layer, of_layer, mask in zip(layers.tolist(), weights, (~masks).astype(int), strict=True):
-        for head, of_head in zip(heads.tolist(), of_layer, strict=True):
-            for query, (row, hidden) in enumerate(zip(json.loads(decimals(of_head)), mask.tolist(), strict=True)):
-                for key, weight in enumerate(row):
-                    yield number, layer, head, query, key, tokens[query], keys[key], weight, hidden[key]
+    for layer, head in text.labels.get("pairs") or product(layers, heads):
+        row = layers.index(layer)
+        of_head, mask = weights[row, heads.index(head)], (~masks[row]).astype(int)
+        for query, (of_query, hidden) in enumerate(zip(json.loads(decimals(of_head)), mask.tolist(), strict=True)):
+            for key, weight in enumerate(of_query):
+                yield number, layer, head, query, key, tokens[query], keys[key], weight, hidden[key]
 
 
 def write_text(pieces: Iterable[str], path: Path) -> None:

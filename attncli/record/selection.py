@@ -1,7 +1,6 @@
 """Requests to a model, and selections of layers, heads and tokens: "3", "0,3,5", "0-3", "-1", "all", or numbers.
 
-Single heads, such as those to keep queries and keys of, are named "4.7", "4.0-3", "4.all", "-1.0,2.5", "all" or "none",
-or by pairs of numbers.
+Heads of different layers are named with their layers, "4.7", "4.0-3", "4.all", "-1.0,2.5", or as pairs of numbers.
 """
 
 import difflib
@@ -9,14 +8,19 @@ import re
 import reprlib
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import repeat
+from functools import partial
+from itertools import product, repeat
 from operator import index
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from attncli.base import choices
+from attncli.base.arrays import Doubles
 from attncli.base.choices import check_instance, check_optional_text, describe, each_text
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import quoted, visible
@@ -206,42 +210,166 @@ def number_list(numbers: Sequence[int]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-NamedHeads = str | Sequence[tuple[int, int]] | None
+NamedHeads = str | Sequence[str | tuple[int, int]] | None
+Heads = str | int | Sequence[int | str | tuple[int, int]]
+Numbers = Callable[[Selection], list[int]]  # selects numbers of layers, or of heads in a layer
 
 HEAD_EXAMPLES = '"4.7" (layer 4, head 7), "4.0-3", "4.all", "-1.0,2.5", "all" or "none"'
 
 
-def select_heads(
-    selection: NamedHeads, layers: Sequence[int], heads: Sequence[int], model_layers: int, model_heads: int
-) -> list[tuple[int, int]]:
+class Choice(NamedTuple):
+    """Chosen heads: each of `heads` in each of `layers`; or only `pairs`, (layer, head), if these are no rectangle."""
+
+    layers: list[int]
+    heads: list[int]
+    pairs: list[tuple[int, int]] | None = None
+
+    @property
+    def each(self) -> list[tuple[int, int]]:
+        """Return the chosen heads as (layer, head)."""
+        return list(product(self.layers, self.heads)) if self.pairs is None else self.pairs
+
+    @property
+    def places(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the places of the chosen heads in an array `[layer, head]`, as an index of it."""
+        rows, columns = zip(
+            *((self.layers.index(layer), self.heads.index(head)) for layer, head in self.each), strict=True
+        )
+        return np.array(rows), np.array(columns)
+
+    def spread(self, numbers: Doubles) -> Doubles:
+        """Put numbers of the chosen heads, `[..., head]`, into `[..., layer, head]`; other heads have NaN."""
+        found = np.full((*numbers.shape[:-1], len(self.layers), len(self.heads)), np.nan)
+        rows, columns = self.places
+        found[..., rows, columns] = numbers
+        return found
+
+    def __str__(self) -> str:
+        """Layers 0-5, heads 3,7; or heads 3.1,1.8"""
+        if self.pairs is not None:
+            return f"heads {heads_list(self.pairs)}"
+        return f"layers {number_list(self.layers)}, heads {number_list(self.heads)}"
+
+    @classmethod
+    def of_pairs(cls, pairs: Iterable[tuple[int, int]]) -> "Choice":
+        """Return these heads in their order, without duplicates; their layers and heads in order if no rectangle."""
+        each = list(dict.fromkeys(pairs))
+        layers, heads = (list(dict.fromkeys(numbers)) for numbers in zip(*each, strict=True))
+        if len(each) == len(layers) * len(heads):
+            return cls(layers, heads)
+        return cls(sorted(layers), sorted(heads), each)
+
+
+def choose_heads(layers: Selection, heads: Heads, select_layers: Numbers, select_numbers: Numbers) -> Choice:
+    """Return the chosen heads: those of `heads` that name their layer ("3.1"), and each other one in each of `layers`.
+
+    So layers 2 and heads "0,3.1" are 2.0 and 3.1. select_layers, select_numbers: return the numbers of layers, and of
+    heads in a layer.
+
+    Raises RequestError as `select` does, and for layers that have no effect, since every head names its own.
+    """
+    items = head_items(heads)
+    if all(layer is None for layer, _ in items):
+        plain = heads if isinstance(heads, str) else [number for _, head in items for number in select_numbers(head)]
+        return Choice(select_layers(layers), select_numbers(plain))
+    if layers != "all" and None not in [layer for layer, _ in items]:
+        raise RequestError(
+            f"-l {layers!s:.40} has no effect, since every head names its layer: leave -l out, or give it heads too "
+            "(-l 2 -H 0,3.1 is 2.0 and 3.1)"
+        )
+    return Choice.of_pairs(
+        pair
+        for layer, head in items
+        for pair in product(select_layers(layers if layer is None else layer), select_numbers(head))
+    )
+
+
+def choose_head(layers: Selection, heads: Heads, model_layers: int, model_heads: int) -> tuple[int, int]:
+    """Return the one chosen head as (layer, head). Raises RequestError as `choose_heads`, and if there are several."""
+    choice = choose_heads(
+        layers,
+        heads,
+        lambda one: [select_one(one, model_layers, "layer")],
+        lambda one: [select_one(one, model_heads, "head")],
+    )
+    if len(choice.each) > 1:
+        raise RequestError(f"exactly one head is needed, not {len(choice.each)}: {choice}")
+    return choice.each[0]
+
+
+def name_layers(heads: Heads | None) -> bool:
+    """Return whether each of these heads names its layer, as in "3.1", so that no layer has to be chosen."""
+    return heads is not None and None not in [layer for layer, _ in head_items(heads)]
+
+
+def head_items(heads: Any) -> list[tuple[Any, Any]]:
+    """Split heads into selections of a layer and of heads in it; the layer is None where it is not named.
+
+    "4.0-3" is ("4", "0-3"), "7" is (None, "7"), the pair (4, 7) is (4, 7), and 7 is (None, 7).
+    """
+    if isinstance(heads, str):
+        parts = (part.strip().rpartition(".") for part in heads.split(","))
+        return [(layer if dot else None, head) for layer, dot, head in parts]
+    items: list[tuple[Any, ...]] = []
+    try:
+        for one in [heads] if _is_number(heads) else heads:
+            items += (
+                head_items(one)
+                if isinstance(one, str)
+                else [(None, one) if _is_number(one) else tuple(map(index, one))]
+            )
+    except TypeError:
+        items = [()]
+    if not all(len(item) == 2 for item in items):
+        raise RequestError(
+            f"heads {reprlib.repr(heads)} are not numbers or pairs: write 3, [(4, 7)], or {HEAD_EXAMPLES}"
+        )
+    return items
+
+
+def _is_number(value: Any) -> bool:
+    with suppress(TypeError):
+        index(value)
+        return True
+    return False
+
+
+def select_heads(selection: NamedHeads, kept: Choice, model_layers: int, model_heads: int) -> list[tuple[int, int]]:
     """Return the selected heads as (layer, head), counted from 0, in the order given, without duplicates.
 
     selection: LAYERS.HEADS, separated by commas; each side is a number, a range or "all" as in
     `attncli.record.selection`, so that "4.0-3" is four heads of layer 4, and a negative number counts from the model's
     end. Or pairs of such numbers. "all" means all that are kept: "4.all" is every kept head of layer 4. None and
     "none" are no head.
-    layers, heads: those whose weights are kept. The selected heads must be among them.
+    kept: the heads whose weights are kept. The selected heads must be among them.
     model_layers, model_heads: the numbers of layers and heads in the model.
 
     Raises RequestError for an invalid notation, or for heads that are out of range or not kept.
     """
-    if selection is None:
+    word = selection.strip().lower() if isinstance(selection, str) else ""
+    if selection is None or word == "none":
         return []
-    if isinstance(selection, str):
-        named = parse_heads(selection, layers, heads, model_layers, model_heads)
-    else:
-        try:
-            pairs = [(index(layer), index(head)) for layer, head in selection]
-        except (TypeError, ValueError) as error:
-            raise RequestError(
-                f"heads {reprlib.repr(selection)} are not pairs: write [(4, 7)] for layer 4, head 7, or {HEAD_EXAMPLES}"
-            ) from error
-        named = [(position(layer, model_layers, "layer"), position(head, model_heads, "head")) for layer, head in pairs]
+    if word == "all":
+        return kept.each
+    named: list[tuple[int, int]] = []
+    for layer, head in head_items(selection):
+        if layer is None:
+            raise RequestError(f"heads {quoted(str(head))} is not LAYER.HEAD: write {HEAD_EXAMPLES}")
+        sides = (layer, model_layers, "layer"), (head, model_heads, "head")
+        layers, heads = (None if _is_all(side) else select(side, count, what) for side, count, what in sides)
+        named += [
+            pair
+            for pair in product(kept.layers if layers is None else layers, kept.heads if heads is None else heads)
+            if pair in kept.each or None not in (layers, heads)
+        ]
     for layer, head in named:
-        if layer not in layers or head not in heads:
-            kept = f"layers {number_list(layers)}, heads {number_list(heads)}"
+        if (layer, head) not in kept.each:
             raise RequestError(f"head {layer}.{head} is not kept ({kept}): include it in -l and -H")
     return list(dict.fromkeys(named))
+
+
+def _is_all(side: Any) -> bool:
+    return isinstance(side, str) and side.strip().lower() == "all"
 
 
 def heads_list(heads: Sequence[tuple[int, int]]) -> str:
@@ -251,30 +379,6 @@ def heads_list(heads: Sequence[tuple[int, int]]) -> str:
         of_layers.setdefault(layer, []).append(head)
     runs = [f"{layer}.{run}" for layer, numbers in of_layers.items() for run in number_list(numbers).split(",")]
     return ",".join(runs)
-
-
-def parse_heads(
-    text: str, layers: Sequence[int], heads: Sequence[int], model_layers: int, model_heads: int
-) -> list[tuple[int, int]]:
-    word = text.strip().lower()
-    if word == "none":
-        return []
-    if word == "all":
-        return [(layer, head) for layer in layers for head in heads]
-    named: list[tuple[int, int]] = []
-    for part in text.split(","):
-        layer_text, dot, head_text = part.partition(".")
-        if not dot:
-            raise RequestError(f"heads {quoted(part.strip())} is not LAYER.HEAD: write {HEAD_EXAMPLES}")
-        of_layers = numbers(layer_text, layers, model_layers, "layer")
-        of_heads = numbers(head_text, heads, model_heads, "head")
-        named.extend((layer, head) for layer in of_layers for head in of_heads)
-    return named
-
-
-def numbers(text: str, kept: Sequence[int], count: int, what: str) -> Sequence[int]:
-    """Parse one side of the dot."""
-    return kept if text.strip().lower() == "all" else parse(text, count, what)
 
 
 # --- queries and keys of a map -----------------------------------------------------------------------
@@ -370,7 +474,8 @@ def check_choices(mask: str | None, measure: str, which: str | None) -> None:
 class Request:
     """The layers, heads, mask and further results that are requested of a model.
 
-    layers, heads: "all", a number, numbers, or text such as "0-3,-1"; a negative layer counts from the end.
+    layers, heads: "all", a number, numbers, or text such as "0-3,-1"; a negative layer counts from the end. A head may
+    name its layer, "3.1" or (3, 1) (`choose_heads`): heads "3.1,1.8" are two heads.
     mask: "padding" hides [PAD], "causal" hides [PAD] and the future, "none" hides nothing. None is the mask of the
     network's training: "causal" for a decoder, else "padding". A layer's window remains.
     pad_to: append [PAD] up to that many tokens.
@@ -387,7 +492,7 @@ class Request:
     """
 
     layers: Selection = "all"
-    heads: Selection = "all"
+    heads: Heads = "all"
     mask: str | None = None
     pad_to: int | None = None
     measure: str = "weight"
@@ -403,3 +508,7 @@ class Request:
         check_instance("grouping", self.grouping, Grouping, "give an attncli.record.selection.Grouping")
         if self.pad_to is not None and not hasattr(self.pad_to, "__index__"):
             raise TypeError(f"pad_to is a number of tokens, not {describe(self.pad_to)}: give an int, or None")
+
+    def choose(self, select_layers: Numbers, count: int) -> Choice:
+        """Return the chosen heads of a model with `count` heads in a layer, as `choose_heads` does."""
+        return choose_heads(self.layers, self.heads, select_layers, partial(select, count=count, what="head"))

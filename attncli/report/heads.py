@@ -88,6 +88,8 @@ def glyph_cell(
 
     def cell(row: int, place: int) -> Text:
         layer, head = record.layers[row], record.heads[place]
+        if (layer, head) not in summaries:
+            return Text()
         summary = summaries[layer, head]
         style = PATTERN_COLOURS[summary.label] if canvas.colour else ""
         glyph, entropy = (glyphs[summary.label], style), (bar(summary.entropy / most[row], canvas), canvas.faint)
@@ -206,7 +208,7 @@ def _height(text: str, canvas: Canvas) -> int:
 
 def _count_line(record: AttentionRecord, found: Sequence[Sequence[Edge]], listed: int, canvas: Canvas) -> list[Text]:
     """Say how many heads have strong edges, and how many of these are listed."""
-    every = len(record.layers) * len(record.heads)
+    every = len(record.each_head)
     have = "have" if len(found) > 1 else "has"
     line = f"{len(found) or 'none'} of {every} heads {have} word-to-word edges far above their usual weight"
     if found:
@@ -267,14 +269,14 @@ def small_maps(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[
     """Return the heads of every layer as small maps, several beside each other, each above its strongest keys."""
     summaries = summarise(record)
     size = PanelSize.of(len(record.keys), canvas.width)
-    every = {(layer, head): drawn_map(record, layer, head) for layer in record.layers for head in record.heads}
+    every = {(layer, head): drawn_map(record, layer, head) for layer, head in record.each_head}
     lines = [*legends(record, canvas), scale(canvas, *every.values())]
     if size.pools(record, canvas):
         lines.append(Text(POOLED))
     for layer in record.layers:
         lines += [Text(), *([Text(f"layer {layer}", canvas.strong)] if len(record.layers) > 1 else [])]
         panels = []
-        for head in record.heads:
+        for head in record.heads_of(layer):
             caption = f"head {head}  {_pattern(summaries[layer, head])}"
             drawn = panel_lines(caption, every[layer, head], size, canvas, canvas.strong)
             below = to_width(_most_keys(record, layer, head, top_k, size.width), size.width, canvas)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.analysis.patterns import row_shares
 from attncli.record import AttentionRecord
-from attncli.record.selection import Selection
+from attncli.record.selection import Heads, Selection
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,7 @@ def page(
     path: str | Path | None = None,
     *,
     layers: Selection | None = None,
-    heads: Selection | None = None,
+    heads: Heads | None = None,
     title: str | None = None,
     **options: Any,
 ) -> str:
@@ -52,7 +52,7 @@ def figure(
     path: str | Path | None = None,
     *,
     layers: Selection | None = None,
-    heads: Selection | None = None,
+    heads: Heads | None = None,
     **options: Any,
 ) -> "Figure":
     """Return a matplotlib figure of a record's maps; save it too, where a `path` (.png, .svg, .pdf) is given.
@@ -105,7 +105,7 @@ def small(record: AttentionRecord) -> tuple[str, str]:
     record = replace(row_shares(record), vectors=None)
     kept = FullHeads.within(record, by_content(record), ROOM)
     names = ", ".join(f"{layer}.{head}" for layer, head in kept.heads) or "none"
-    every = [(layer, head) for layer in record.layers for head in record.heads]
+    every = record.each_head
     layer, head = next((one for one in every if one not in kept.heads), every[0])
     caption = (
         f"Here are {len(kept.heads)} of {len(every)} heads in full, those whose edges between words are farthest above "

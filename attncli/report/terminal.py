@@ -730,10 +730,12 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
     """Yield a grid of heads for each panel."""
     for panel in part.panels:
         most = part.most or panel.largest or 1.0
-        wide = 1 + max(len(in_cell(value)) for value in panel.values.flat)
+        wide = 1 + max(len(in_cell(value)) for value in panel.values.flat if value == value)
 
         def cell(row: int, place: int, values: Any = panel.values, wide: int = wide, most: float = most) -> Text:
             value = float(values[row, place])
+            if value != value:
+                return Text(" " * wide)
             style = signed_ground(value / most, canvas) if part.signed else ground(value / most, canvas)
             return Text(f"{in_cell(value):>{wide}}", style=style)
 

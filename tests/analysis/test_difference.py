@@ -89,7 +89,9 @@ def test_what_does_not_stand_beside_each_other_is_refused():
     record = record_of(np.full((2, 1, 3, 3), 1 / 3))
     with pytest.raises(RequestError, match="3 tokens and the other 4"):
         difference(record, record_of(np.full((2, 1, 4, 4), 1 / 4)))
-    with pytest.raises(RequestError, match="no layer in common: one holds 0, the other 1"):
+    with pytest.raises(
+        RequestError, match=r"no head in common: one holds layers 0, heads .*, the other layers 1, heads"
+    ):
         difference(record.select(layers=0), record.select(layers=1))
 
 

@@ -108,7 +108,7 @@ def test_without_a_selection_the_last_head_that_has_q_and_k(attncli, saved):
 
 def test_what_a_saved_record_does_not_hold(refused, saved, minilm, tmp_path):
     assert "no q and k of head 4.1" in (line := refused("explain", "--from", saved, "-l", "4", "-H", "1"))
-    assert "attncli run -l all --vectors 4.1 -o maps.safetensors TEXT" in line
+    assert "attncli run --vectors 4.1 -o maps.safetensors TEXT" in line
     assert "layer 9 is out of range" in refused("explain", "--from", saved, "-l", "9")
     assert "--mask has no effect with --from" in refused("explain", "--from", saved, "--mask", "causal")
     minilm.attend(TEXT, layers=3).save(tmp_path / "a.json")

@@ -131,8 +131,8 @@ def test_models_of_transformers_are_followed_but_not_into_another_text(attncli, 
 
 def test_a_record_without_the_way_down_is_refused(attncli, refused, tmp_path):
     path = tmp_path / "last.npz"
-    attncli("run", TEXT, "-o", str(path))
-    assert "needs all from 0 on: save it with -l all" in refused("flow", "--from", str(path))
+    attncli("run", TEXT, "-l", "5", "-o", str(path))
+    assert "needs all from 0 on: save it without -l" in refused("flow", "--from", str(path))
     assert "--measure has no effect with --from" in refused("flow", "--from", str(path), "--measure", "norm")
     assert "--mask has no effect with --from" in refused("flow", "--from", str(path), "--mask", "causal")
 

@@ -11,6 +11,7 @@ import attncli as library
 from attncli import Request
 from attncli.analysis.edges import Usual, edges
 from attncli.corpus.usual import lines, usual_of
+from attncli.record.selection import Grouping
 
 TEXT = "The trophy does not fit in the suitcase."
 
@@ -50,10 +51,29 @@ def test_a_layers_heads_are_small_maps(attncli):
     assert [f"head {head}" in out for head in range(12)] == [True] * 12
 
 
-def test_what_is_saved_is_the_last_layer_by_default(attncli, tmp_path):
-    assert {part["layer"] for part in json.loads(attncli("run", "--json", TEXT).out)["records"][0]["attention"]} == {5}
-    attncli("run", "-o", tmp_path / "a.npz", TEXT)
-    assert library.load_record(tmp_path / "a.npz").layers == [5]
+@pytest.mark.parametrize(
+    ("selection", "layers", "heads", "title"),
+    [
+        ([], range(6), range(12), "6 layers x 12 heads"),
+        (["-l", "2"], [2], range(12), "layer 2"),
+        (["-l", "0-1"], [0, 1], range(12), "2 layers x 12 heads"),
+        (["-H", "3"], [5], [3], "layer 5 head 3"),
+        (["-l", "all", "-H", "3"], range(6), [3], "layers 0-5"),
+    ],
+)
+def test_what_is_saved_is_what_is_shown(attncli, tmp_path, selection, layers, heads, title):
+    """All layers, and of a head alone the last one: on the terminal, as --json, in a file, and of many texts."""
+    every = {(layer, head) for layer in layers for head in heads}
+    texts = tmp_path / "texts.txt"
+    texts.write_text(f"{TEXT}\nA cat sat.\n", encoding="utf-8")
+    for text, count in ([TEXT], 1), (["-f", texts], 2):
+        attncli("run", *selection, "-o", tmp_path / "a.safetensors", *text)
+        saved = library.load_records(tmp_path / "a.safetensors")
+        printed = json.loads(attncli("run", *selection, "--json", *text).out)["records"]
+        assert len(saved) == len(printed) == count
+        for record, entry in zip(saved, printed, strict=True):
+            assert set(record.each_head) == {(one["layer"], one["head"]) for one in entry["attention"]} == every
+    assert title in attncli("run", *selection, TEXT).out.splitlines()[0].split(" · ")
 
 
 def test_json_is_what_the_library_gives(attncli, instant):
@@ -203,6 +223,35 @@ def test_json_without_a_selection_has_the_edges_that_stand_out(attncli):
         assert [record["tokens"][one[end]] for end in ("query", "key")] == [one["query_token"], one["key_token"]]
 
 
-@pytest.mark.parametrize("selection", [("-l", "3"), ("-l", "all"), ("-H", "1")])
-def test_json_of_chosen_layers_and_heads_has_no_findings(attncli, selection):
-    assert "findings" not in json.loads(attncli("run", "--json", *selection, TEXT).out)
+@pytest.mark.parametrize("selection", [(), ("-l", "all"), ("-l", "0-2"), ("-l", "3"), ("--words",)])
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_document_has_all_findings_that_the_terminal_counts(attncli, instant, tmp_path, selection, saved):
+    file = tmp_path / "a.json"
+    out = attncli("run", *selection, TEXT, *(["-o", file] if saved else ["--json"])).out
+    document = json.loads(file.read_text(encoding="utf-8") if saved else out)
+    heads = list(dict.fromkeys((one["layer"], one["head"]) for one in document["findings"]))
+    layers = {"0-2": [0, 1, 2], "3": [3]}.get(selection[-1] if selection else "", range(6))
+    request, words = Request(layers=list(layers)), "--words" in selection
+    record = instant.attend(TEXT, layers=list(layers), grouping=Grouping(words=words))
+    found = edges(record, Usual.with_text(record, usual_of(instant, request, words)))
+    assert heads == [(one.layer, one.head) for one, *_ in found]
+    assert len(document["findings"]) == sum(map(len, found))
+    shown = attncli("run", *selection, TEXT).out
+    if len(layers) > 1:
+        assert f"{len(heads)} of {12 * len(layers)} heads ha" in shown
+    if saved:  # and the document is a record that can be read
+        assert attncli("run", "--from", file, "--json").code == 0
+
+
+@pytest.mark.parametrize("way", [("--json",), ("-o", "a.json")])
+def test_findings_of_many_texts_name_their_text(attncli, tmp_path, monkeypatch, way):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts.txt").write_text(f"A cat sat.\n{TEXT}\n", encoding="utf-8")
+    out = attncli("run", "-f", "texts.txt", *way).out
+    document = json.loads(out if way == ("--json",) else (tmp_path / "a.json").read_text(encoding="utf-8"))
+    alone = json.loads(attncli("run", "--json", TEXT).out)["findings"]
+    assert [{**one, "text": 0} for one in document["findings"] if one["text"] == 1] == alone
+
+
+def test_chosen_heads_have_no_findings(attncli):
+    assert "findings" not in json.loads(attncli("run", "--json", "-H", "1", TEXT).out)

@@ -138,7 +138,7 @@ def test_a_page_tells_how_to_make_one_that_has_q_and_k_of_a_head(attncli, descri
     assert page_advice("--vectors", "4.0", TEXT) == "attncli view --vectors {head} makes a page that has them."
     assert "without --measure norm" in page_advice("--measure", "norm", TEXT)
     minilm.attend(TEXT, layers=[1]).save("maps.npz")
-    assert "attncli run -l all --vectors {head} -o maps.safetensors TEXT" in page_advice("--from", "maps.npz")
+    assert "attncli run --vectors {head} -o maps.safetensors TEXT" in page_advice("--from", "maps.npz")
     assert attncli("run", "-l", "all", "--vectors", "1.3", "-o", "maps.safetensors", TEXT).code == 0
     page_advice("--from", "maps.safetensors")
     assert vectors_of(described()) == [[1, 3]]

@@ -11,7 +11,7 @@ from attncli.features.mechanisms import measure, measure_mistakes
 from attncli.models.head import one_head
 from attncli.page.vectors import weights as page_weights
 from attncli.record import Request
-from attncli.record.selection import select_heads
+from attncli.record.selection import Choice, select_heads
 
 TEXT = "the cat sat on the mat"
 TARGET = "a cat"
@@ -81,7 +81,9 @@ def test_its_vectors_make_the_weights(case):
     parts = [part.astype(np.float64) for part in (vectors.query, vectors.key, *vectors.terms.values())]
     made = page_weights(parts, vectors.scale[:, None, None], record.masks, vectors.sinks.astype(np.float64))
     np.testing.assert_allclose(made, maps, atol=1e-5)
-    for place, (layer, head) in enumerate(select_heads("all", [LAYER], range(model.heads), model.layers, model.heads)):
+    for place, (layer, head) in enumerate(
+        select_heads("all", Choice([LAYER], list(range(model.heads))), model.layers, model.heads)
+    ):
         raised = np.exp(sum(vectors.parts(layer, head).values())) * record.masks[0]
         sink = vectors.sink(layer, head)
         total = raised.sum(-1, keepdims=True) + (0 if sink is None else np.exp(sink))

@@ -226,5 +226,5 @@ def test_where_no_head_stands_out_it_opens_on_the_first_of_the_last_layer():
 
 
 def test_a_head_that_is_not_there_is_refused():
-    with pytest.raises(RequestError, match=re.escape("head 1.0 is not in this record: layers are 0, heads 0")):
+    with pytest.raises(RequestError, match=re.escape("head 1.0 is not in this record, which has layers 0, heads 0")):
         opening(Start(head=(1, 0)), RECORD)

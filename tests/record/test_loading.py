@@ -361,7 +361,6 @@ MAP = {"layer": 0, "head": 0, "weights": np.full((6, 6), 1 / 6).tolist()}
         edited(attention=[]),
         edited(attention=[{**MAP, "layer": 9}]),
         edited(attention=[{**MAP, "layer": 0.0}]),
-        edited(attention=[MAP, {**MAP, "layer": 1}, {**MAP, "head": 1}]),
         edited(attention=[{**MAP, "weights": [[1, 2], [3]]}]),
         edited(attention=[{**MAP, "weights": np.full((6, 6), np.nan).tolist()}]),
         edited(attention=[{**MAP, "weights": np.full((6, 5), 0.2).tolist()}]),

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli.base.errors import RequestError
-from attncli.record.selection import select, select_heads
+from attncli.record.selection import Choice, select, select_heads
 
 LAYERS, HEADS = 6, 12  # of the model
 SIDES = ["0", "3", "-1", "0-2", "-3--1", "2-2", "all"]
 
 
 def selected(selection, layers=range(LAYERS), heads=range(HEADS)) -> list[tuple[int, int]]:
-    return select_heads(selection, list(layers), list(heads), LAYERS, HEADS)
+    return select_heads(selection, Choice(list(layers), list(heads)), LAYERS, HEADS)
 
 
 @st.composite
@@ -54,6 +54,7 @@ def test_pairs_are_what_they_say_each_once_in_their_order(kept, data):
     for form in (pairs, from_the_end, tuple(pairs), np.array(pairs), [list(pair) for pair in pairs]):
         assert selected(form, *kept) == expected
     assert selected(",".join(f"{layer}.{head}" for layer, head in pairs), *kept) == expected
+    assert selected([f"{layer}.{head}" for layer, head in pairs], *kept) == expected
     assert all(type(number) is int for pair in selected(np.array(pairs), *kept) for number in pair)
 
 
@@ -77,9 +78,10 @@ def test_what_is_not_kept_is_not_to_be_had(kept, layer, head):
         ("4.3-1", "runs backwards"),
         ("", "'' is not LAYER.HEAD"),
         ("4", "'4' is not LAYER.HEAD"),
-        (4.7, r"heads 4\.7 are not pairs"),
-        (["4.7"], r"heads \['4\.7'\] are not pairs"),
-        ([(1, 2, 3)] * 1000, r"^heads .{1,150} are not pairs"),
+        (4.7, r"heads 4\.7 are not numbers or pairs"),
+        ([4.7], r"heads \[4\.7\] are not numbers or pairs"),
+        ([4], "'4' is not LAYER.HEAD"),
+        ([(1, 2, 3)] * 1000, r"^heads .{1,150} are not numbers or pairs"),
     ],
 )
 def test_what_names_no_head_says_what_does(selection, says):

@@ -260,7 +260,7 @@ def load(
     from attncli.models.engine import check_own
     from attncli.models.hub import Place
     from attncli.models.loading import load_from
-    from attncli.record.selection import select_one
+    from attncli.record.selection import choose_head
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", Notice)
@@ -270,8 +270,7 @@ def load(
     for warning in caught:
         if issubclass(warning.category, Notice):
             send(notice=str(warning.message))
-    numbers = select_one(layer, model.layers, "layer"), select_one(head, model.heads, "head")
-    return model, model.tokenizer.encode(text, pair), *numbers
+    return model, model.tokenizer.encode(text, pair), *choose_head(layer, head, model.layers, model.heads)
 
 
 def end_with(orders: Any, dying: Path) -> None:

@@ -16,6 +16,7 @@ would overfit. So every second text makes the order, and the others measure the 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,17 +36,16 @@ from attncli.effects.asking import (
     MeasuredOutput,
     describe_direction,
     describe_output,
-    layers_and_heads,
     merge_asking,
     takes_fields,
 )
 from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
-from attncli.features.inputs import STDIN, AskingFeature, check_either, read_inputs, read_lines
+from attncli.features.inputs import STDIN, AskingFeature, check_either, chosen_layers, read_inputs, read_lines
 from attncli.features.options import MODEL, TEXT, option, some_of
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
-from attncli.record.selection import Input, Selection, select
+from attncli.record.selection import Choice, Heads, Input, Request, Selection
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.report.parts import signed
 
@@ -119,7 +119,7 @@ class Ablate(AskingFeature, CorpusFeature):
         texts = [] if self.file else [one.text for one in read_inputs(self.text, self.pair, None)]
         ways = Ways(names, None if self.reference is None else read_lines(self.reference))
         opened = self.open_model()
-        layers, heads = self.layer or "all", self.head or "all"
+        layers, heads = chosen_layers(self, "all"), self.head or "all"
         if not self.file:
             return _report(ablate(opened, texts, ways, layers, heads, self.asking, progress), self.top, [])
         from attncli.corpus.texts import TextFormat
@@ -194,9 +194,10 @@ class Ablation:
     """The effects of silencing heads.
 
     layers, heads: numbers in the model. ways: the replacement of a head's output: "zero", "mean", "resample".
-    effects: `[text, way, layer, head]`, each head by itself; of_layers: `[text, way, layer]`, these heads of a layer
-    together; together: `[text, way]`, all of them.
+    effects: `[text, way, layer, head]`, each head by itself, NaN where none was chosen; of_layers: `[text, way,
+    layer]`, these heads of a layer together; together: `[text, way]`, all of them.
     importance: `[layer, head]`, mean over texts of |∂ output / ∂ gate|; None where it is 0 by definition.
+    pairs: the heads, (layer, head), if they are not all `heads` of all `layers`.
     curves: of several texts. partial: whether it was interrupted, and has only some of the texts.
     """
 
@@ -211,11 +212,17 @@ class Ablation:
     importance: Doubles | None
     curves: Sequence[Curve] = ()
     partial: bool = False
+    pairs: list[tuple[int, int]] | None = None
 
     def __repr__(self) -> str:
         texts, ways = f"{self.texts} text{'s' if self.texts > 1 else ''}", f"way {' and '.join(self.ways)}"
-        where, partial = layers_and_heads(self.layers, self.heads), "partial" if self.partial else ""
+        where, partial = str(self.choice), "partial" if self.partial else ""
         return titled(self, self.model.full_name, texts, ways, where, str(self.answer), partial)
+
+    @property
+    def choice(self) -> Choice:
+        """The heads."""
+        return Choice(self.layers, self.heads, self.pairs)
 
     @property
     def texts(self) -> int:
@@ -239,16 +246,18 @@ class Ablation:
 
     def ranked(self) -> list[tuple[int, int]]:
         """Return the heads as (layer, head), the largest effect of the first way first."""
-        return [(self.layers[layer], self.heads[head]) for layer, head in largest_first(self.mean[0])]
+        ranked = largest_first(self.mean[0])[: len(self.choice.each)]  # NaN is last
+        return [(self.layers[layer], self.heads[head]) for layer, head in ranked]
 
     def document(self) -> dict[str, Any]:
         """Return the document of --json."""
         mean, around = self.mean, self.interval()
         entries = []
-        for way, layer, head in np.ndindex(*mean.shape):
+        for way, (number, head_number) in product(range(len(self.ways)), self.choice.each):
+            layer, head = self.layers.index(number), self.heads.index(head_number)
             entry = {
-                "layer": self.layers[layer],
-                "head": self.heads[head],
+                "layer": number,
+                "head": head_number,
                 "way": self.ways[way],
                 "effect": float(mean[way, layer, head]),
             }
@@ -293,7 +302,7 @@ def ablate(
     texts: str | Sequence[str],
     ways: Ways | str | Sequence[str] = "zero",
     layers: Selection = "all",
-    heads: Selection = "all",
+    heads: Heads = "all",
     asking: Asking | None = None,
     progress: Progress = silent,
     *,
@@ -335,7 +344,7 @@ def ablation(
     questions: "Iterable[Question]",
     ways: Ways = Ways(),
     layers: Selection = "all",
-    heads: Selection = "all",
+    heads: Heads = "all",
     mask: str | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> Ablation:
@@ -396,20 +405,19 @@ class Silencing:
     """The ways, and the heads to silence by their numbers in the model."""
 
     ways: list[str]
-    layers: list[int]
-    heads: list[int]
+    choice: Choice
 
     @classmethod
-    def of(cls, model: "Engine", ways: Ways, layers: Selection, heads: Selection) -> "Silencing":
+    def of(cls, model: "Engine", ways: Ways, layers: Selection, heads: Heads) -> "Silencing":
         """Raises RequestError for a layer or a head that does not exist."""
-        return cls(list(ways.names), model.select_layers(layers), select(heads, model.heads, "head"))
+        return cls(list(ways.names), Request(layers, heads).choose(model.select_layers, model.heads))
 
     @property
     def sets(self) -> "list[list[Head]]":
         """Every head by itself, the heads of each layer together, all of them."""
-        sets = [[(layer, head)] for layer in self.layers for head in self.heads]
-        sets += [[(layer, head) for head in self.heads] for layer in self.layers]
-        return [*sets, [(layer, head) for layer in self.layers for head in self.heads]]
+        layers, each = self.choice.layers, self.choice.each
+        of_layers = [[head for head in each if head[0] == layer] for layer in layers]
+        return [*([head] for head in each), *of_layers, each]
 
     def row(self, question: "Question", other: "Reference | None") -> Rows:
         """Measure a text.
@@ -428,24 +436,26 @@ class Silencing:
                 sources = [other.means] if way == "mean" else [other.draw(tokens, draw) for draw in range(DRAWS)]
                 changes = [put(some, source) for some in self.sets for source in sources]
             effects.append(question.effects(changes).reshape(len(self.sets), -1).mean(axis=1))
-        slopes = importance(question, self.layers, self.heads)
+        layers, heads, _ = self.choice
+        slopes = importance(question, layers, heads)
         if slopes is None:
-            slopes = np.full((len(self.layers), len(self.heads)), np.nan)
+            slopes = np.full((len(layers), len(heads)), np.nan)
         return Rows.of(question, effects=np.array(effects), slopes=slopes, value=question.value)
 
     def ablation(self, info: ModelInfo, mask: str, texts: Rows) -> Ablation:
         """Return the result of at least one text, without curves."""
-        effects, single = texts["effects"], len(self.layers) * len(self.heads)
+        effects, single = texts["effects"], len(self.choice.each)
         return Ablation(
             model=info,
             answer=MeasuredOutput(texts.kind, texts.about, float(np.mean(texts["value"])), mask),
-            layers=self.layers,
-            heads=self.heads,
+            layers=self.choice.layers,
+            heads=self.choice.heads,
             ways=self.ways,
-            effects=effects[..., :single].reshape(*effects.shape[:2], len(self.layers), len(self.heads)),
+            effects=self.choice.spread(effects[..., :single]),
             of_layers=effects[..., single:-1],
             together=effects[..., -1],
             importance=mean_slope(texts["slopes"]),
+            pairs=self.choice.pairs,
         )
 
 
@@ -486,11 +496,11 @@ class Orders:
 
 def removal_orders(found: Ablation, importance: Doubles | None) -> Orders:
     """Order the heads. found: of all texts; importance: of those that make the order, `[layer, head]`."""
-    every = [(layer, head) for layer in found.layers for head in found.heads]
+    every, places = found.choice.each, found.choice.places
     sizes = {"effect": np.abs(found.effects[ORDERING, 0].mean(axis=0))}
     if importance is not None:
         sizes["importance"] = importance
-    heads = {by: [[every[place] for place in np.argsort(size, axis=None, kind="stable")]] for by, size in sizes.items()}
+    heads = {by: [[every[place] for place in np.argsort(size[places], kind="stable")]] for by, size in sizes.items()}
     draw = np.random.default_rng(0)
     heads["random"] = [[every[place] for place in draw.permutation(len(every))] for _ in range(RANDOM)]
     return Orders(heads, sorted({round(len(every) * step / STEPS) for step in range(1, STEPS + 1)} - {0}))

@@ -51,7 +51,7 @@ from attncli.models.engine import Engine, require_tapped
 from attncli.models.model import Model
 from attncli.models.network import lay_out
 from attncli.models.opening import Opening
-from attncli.record.selection import Selection
+from attncli.record.selection import Heads, Selection
 from attncli.text.tokens import Unreadable
 
 ABOUT = fields({"kind": text(), "about": text()})
@@ -68,7 +68,7 @@ def ablate_files(
     reading: TextFormat = TextFormat(),
     ways: Ways = Ways(),
     layers: Selection = "all",
-    heads: Selection = "all",
+    heads: Heads = "all",
     asking: Asking = Asking(),
     where: Where = Where(),
     show: Show = silent,
@@ -155,7 +155,7 @@ class AblatedTexts(OfModel[Rows]):
 
     @classmethod
     def of(
-        cls, model: Engine, reading: TextFormat, ways: Ways, layers: Selection, heads: Selection, asking: Asking
+        cls, model: Engine, reading: TextFormat, ways: Ways, layers: Selection, heads: Heads, asking: Asking
     ) -> "AblatedTexts":
         """Raises RequestError for a layer or a head that does not exist."""
         silencing = Silencing.of(model, ways, layers, heads)
@@ -167,8 +167,8 @@ class AblatedTexts(OfModel[Rows]):
             "--without": model.info.changes or None,
             "--way": silencing.ways,
             "--reference": others,
-            "--layer": silencing.layers,
-            "--head": silencing.heads,
+            "--layer": silencing.choice.layers,
+            "--head": silencing.choice.heads if silencing.choice.pairs is None else silencing.choice.pairs,
             **{OPTIONS[name]: value for name, value in asdict(asking).items()},
             **reading.option_values,
         }
@@ -188,7 +188,7 @@ class AblatedTexts(OfModel[Rows]):
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the numbers of a text."""
-        ways, layers, heads = self.silencing.ways, self.silencing.layers, self.silencing.heads
+        ways, (layers, heads, _) = self.silencing.ways, self.silencing.choice
         return {
             "effects": (len(ways), len(self.silencing.sets)),
             "slopes": (len(layers), len(heads)),

@@ -21,13 +21,12 @@ from attncli.base.printable import printable, quoted, visible
 from attncli.base.progress import Progress, silent
 from attncli.features import completion, options
 from attncli.features.feature import as_function
-from attncli.features.inputs import ModelFeature, Saved, Texts, check_one, notify, read_inputs
+from attncli.features.inputs import ModelFeature, Saved, Texts, check_one, chosen_layers, notify, read_inputs
 from attncli.features.options import MODEL, OUTPUT, argument, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
 from attncli.record.display import model_name, record_size
 from attncli.record.record import READ
-from attncli.record.selection import number_list
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.report.parts import signed, three_digits
 from attncli.text.tokens import Tokens
@@ -118,9 +117,8 @@ class Diff(ModelFeature, _Sides):
 
             both = merge_words(both[0]), merge_words(both[1])
         found = difference(*both)
-        layers, heads = found.first.layers, found.first.heads
-        if any(len(one.layers) > len(layers) or len(one.heads) > len(heads) for one in both):
-            notify(f"compared is what both have: layers {number_list(layers)}, heads {number_list(heads)}")
+        if any(len(one.each_head) > len(found.first.each_head) for one in both):
+            notify(f"compared is what both have: {found.first.choice}")
         return difference_report(found, self.top)
 
     def _read(self) -> tuple[AttentionRecord, AttentionRecord]:
@@ -154,7 +152,7 @@ class Diff(ModelFeature, _Sides):
                 [text],
                 Opening(model, self.device, self.dtype, self.engine, without),
                 Request(
-                    self.layer or "all", self.head or "all", mask, self.pad_to, measure,
+                    chosen_layers(self, "all"), self.head or "all", mask, self.pad_to, measure,
                     which=self.which, target=self.target,
                 ),
             )
@@ -360,9 +358,9 @@ class _Both(Part):
         layer, head = found.heads()[0]
         start = {"view": "matrix", "layer": layer, "head": head}
         sides = list(zip("AB", _name_difference(found), strict=True))
-        description = describe(both[0].model, (both[0].layers, both[0].heads), both[0].measure, texts, start) | {
+        description = describe(both[0], texts, start) | {
             "panels": [*({"name": name, "about": side} for name, side in sides), {"name": "B − A", "signed": True}],
-            "moved": found.moved.round(DIGITS).tolist(),
+            "moved": np.where(np.isnan(found.moved), 0, found.moved).round(DIGITS).tolist(),
             "between": BETWEEN["tokens"],
         }
         about = [

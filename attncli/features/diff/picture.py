@@ -173,7 +173,8 @@ class Picture:
         for row, layer in enumerate(found.first.layers):
             y = self.squares + row * high
             write(canvas, self.left - LABEL_GAP, y + high / 2, f"layer {layer}", size, ha="right")
-            for column, moved in enumerate(found.moved[row].tolist()):
+            for head in found.first.heads_of(layer):
+                column, moved = found.first.heads.index(head), found.of(layer, head)
                 x = self.left + column * wide
                 shade = MOVED.to_rgba(moved)
                 canvas.add_patch(Rectangle((x, y), wide, high, facecolor=shade, edgecolor="white", linewidth=0.6))

@@ -16,7 +16,7 @@ from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature
-from attncli.features.inputs import check_one, open_tapped, read_inputs
+from attncli.features.inputs import check_one, chosen_layers, open_tapped, read_inputs
 from attncli.features.options import MODEL, OUTPUT, choice, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
@@ -106,7 +106,9 @@ class Mechanisms(Feature):
         _check_temperature(self.temperature)
         from attncli.models.head import head_of_text
 
-        request = Request(self.layer, self.head, self.mask, pad_to=self.pad_to, which=self.which, target=self.target)
+        request = Request(
+            chosen_layers(self, "-1"), self.head, self.mask, pad_to=self.pad_to, which=self.which, target=self.target
+        )
         taken = head_of_text(model, inputs[0], request)
         if self.mistakes:
             return _report(measure_mistakes(model, taken))

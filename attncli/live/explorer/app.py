@@ -54,7 +54,7 @@ from attncli.record import ModelInfo, save_records
 from attncli.record.display import model_name
 from attncli.record.record import SUFFIXES as RECORDS
 from attncli.record.selection import Input as Texts
-from attncli.record.selection import heads_list, select_one
+from attncli.record.selection import choose_head, heads_list, name_layers, select_one
 
 # --- keys ----------------------------------------------------------------------------------------------
 
@@ -557,6 +557,8 @@ class Explorer(App[None]):
         """Select the head that was named on the command line."""
         layer, head = self.begin
         try:
+            if layer is None and name_layers(head):
+                layer, head = choose_head("all", head, model.layers, model.heads)
             if layer is not None:
                 self.hold(layer=select_one(layer, model.layers, "layer"), head=0)
             if head is not None:

@@ -83,11 +83,11 @@ LONGEST_NAME = 40  # characters of a model's name
 
 def describe(record: AttentionRecord, what: What = What()) -> str:
     """Return the title of a record: model, anything unusual, layer, head, mask. Lines break between these alone."""
-    heads = name_numbers("head", record.heads)
+    heads = name_numbers("head", record.heads) if record.pairs is None else str(record.choice)
     parts = [
         short_name(record.model.full_name),
         *record.unusual,
-        name_numbers("layer", record.layers),
+        *([name_numbers("layer", record.layers)] if record.pairs is None else []),
         f"mean of {heads}" if what.mean else heads,
         f"mask {record.mask_name}",
         *(["words"] if what.words else []),
@@ -140,7 +140,10 @@ def heatmap(
         record = merge_words(record)
     queries, keys = selected_places(record.tokens, what.special, what.segments, record.keys)
     highlighted = None if what.query is None else highlighted_place(what.query, record.tokens, queries)
-    weights = record.weights.mean(axis=1, keepdims=True) if what.mean else record.weights
+    weights = record.weights
+    if what.mean:  # the weights of heads that are not chosen are 0
+        counts = np.array([len(record.heads_of(layer)) for layer in record.layers], np.float32)
+        weights = weights.sum(axis=1, keepdims=True) / counts[:, None, None, None]
     weights = hide_masked(weights, record.masks[:, None])
     if len(queries) < len(record.tokens) or len(keys) < len(record.keys):
         weights = weights[:, :, queries][..., keys]
@@ -158,49 +161,47 @@ def heatmap(
         parts = {name: np.float32(part[queries][:, keys]) for name, part in score_terms(record).items()}
         signed = [Panel(printable(name), part) for name, part in parts.items()]
         return panel_grid(wrap_panels(signed), grid, cmap=look.cmap, scale=SCORE, signed=True)
-    heads = [] if what.mean else record.heads
+    rows = arranged(record, what.mean)
     if look.style == "lines":
-        return as_lines(record, weights, heads, grid)
+        return as_lines(record, weights, rows, grid)
     scale = "attention weight" if record.measure == "weight" else record.measure
-    maps = [
-        [Panel(caption, weights[layer, head]) for caption, layer, head in row] for row in arranged(record.layers, heads)
-    ]
+    maps = [[Panel(caption, weights[layer, head]) for caption, layer, head in row] for row in rows]
     apart = replace(grid, apart=look.scale == "head")
     return panel_grid(maps, apart, cmap=look.cmap, scale=scale, root=look.scale == "root")
 
 
-def as_lines(record: AttentionRecord, weights: Floats, heads: Sequence[int], grid: Grid) -> Figure:
+def as_lines(
+    record: AttentionRecord, weights: Floats, rows: Sequence[Sequence[tuple[str, int, int]]], grid: Grid
+) -> Figure:
     """Draw the heads of one layer in one panel, each in its colour; several layers as a grid."""
-    colours = [head_colour(place) for place in range(len(heads))] or [INK]
+    heads = range(weights.shape[1])
+    colours = [INK] if len(heads) < len(record.heads) else [head_colour(place) for place in heads]
     if len(record.layers) > 1:
         strands = [
-            [Strands(caption, weights[layer, [head]], [colours[head]]) for caption, layer, head in row]
-            for row in arranged(record.layers, heads)
+            [Strands(caption, weights[layer, [head]], [colours[head]]) for caption, layer, head in row] for row in rows
         ]
         return line_grid(strands, grid, measure=record.measure)
-    names = [f"{record.layers[0]}.{number}" for number in heads] if len(heads) > 1 else []
+    names = [f"{record.layers[0]}.{record.heads[head]}" for head in heads] if len(heads) > 1 else []
     legend = dict(zip(names, colours, strict=False))
     return line_grid([[Strands("", weights[0], colours)]], grid, colours=legend, measure=record.measure)
 
 
-def arranged(layers: Sequence[int], heads: Sequence[int]) -> list[list[tuple[str, int, int]]]:
+def arranged(record: AttentionRecord, mean: bool) -> list[list[tuple[str, int, int]]]:
     """Arrange the maps in rows of panels: the words above each, and the places of its layer and head in the record.
 
-    Layers are rows and heads columns where there are several of both. Without heads a panel is a layer's, and one panel
-    has no name.
+    Layers are rows and heads columns where there are several of both. With `mean` a panel is a layer's. One panel has
+    no name.
     """
-    if len(layers) > 1 and len(heads) > 1:
-        return [
-            [(f"head {name}.{number}", layer, head) for head, number in enumerate(heads)]
-            for layer, name in enumerate(layers)
-        ]
-    if len(layers) > 1:
-        one = f".{heads[0]}" if heads else ""
-        kind = "head" if heads else "layer"
-        return wrap_panels([(f"{kind} {number}{one}", layer, 0) for layer, number in enumerate(layers)])
-    if len(heads) > 1:
-        return wrap_panels([(f"head {layers[0]}.{number}", 0, head) for head, number in enumerate(heads)])
-    return [[("", 0, 0)]]
+    layers, heads = record.layers, record.heads
+    if mean:
+        maps = [(f"layer {number}", layer, 0) for layer, number in enumerate(layers)]
+    else:
+        maps = [(f"head {layer}.{head}", layers.index(layer), heads.index(head)) for layer, head in record.each_head]
+    if len(maps) == 1:
+        return [[("", 0, 0)]]
+    if not mean and record.pairs is None and min(len(layers), len(heads)) > 1:
+        return [maps[start : start + len(heads)] for start in range(0, len(maps), len(heads))]
+    return wrap_panels(maps)
 
 
 def highlighted_place(query: str | int, tokens: Tokens, queries: Sequence[int]) -> int:
