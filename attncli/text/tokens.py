@@ -581,7 +581,7 @@ def is_no_word(token: str) -> bool:
 
 def _of_ascii(token: str) -> str:
     """Return a displayed token, and the character for a byte of ASCII: "," for "<0x2C>"."""
-    byte = ASCII_BYTE.fullmatch(token)
+    byte = ASCII_BYTE.fullmatch(token) if token.startswith("<0x") else None
     return chr(int(byte[1], 16)) if byte else token
 
 
@@ -602,6 +602,8 @@ def join_white_space(tokens: Tokens, added: frozenset[str] = frozenset()) -> Tok
     words = list(tokens.words)
     ends = [word is None or piece in added for word, piece in zip(words, tokens.text, strict=True)]
     blank = [not end and is_white_space(shown) for end, shown in zip(ends, tokens.shown, strict=True)]
+    if not any(blank):
+        return tokens
     for is_blank, group in groupby(range(len(words)), blank.__getitem__):
         if is_blank:
             first, *_ = run = list(group)
