@@ -2,6 +2,7 @@
 interface.
 """
 
+import math
 import reprlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,14 @@ from attncli.base.errors import RequestError
 from attncli.models.config import ModelConfig, family_of, native, read_config
 from attncli.models.families.family import NoNetwork
 from attncli.models.hub import CONFIG_FILE, Place, left_aside, needs_its_code, own_code
-from attncli.models.transformers_peer import peer_tokenizer, quiet, reference_config, refusals
+from attncli.models.transformers_peer import (
+    check_counts,
+    peer_tokenizer,
+    quiet,
+    reference_config,
+    refusals,
+    tensors_in,
+)
 from attncli.text.tokens import Notation, Pieces, Unknown, word_numbers
 
 
@@ -137,12 +145,18 @@ def read_network(place: Place, dtype: torch.dtype) -> Any:
     data = read_config(place.path / CONFIG_FILE)
     _check_known(place, data)
     safely = {"trust_remote_code": False, "local_files_only": True}
+    check_counts(place.path, data)
     with quiet(), refusals(f"transformers can't load {place.path}"):
         known = family_of(data) is not None
         config = reference_config(data) if known else AutoConfig.from_pretrained(str(place.path), **safely)
+    if isinstance(getattr(config, "text_config", None), dict):
+        raise RequestError(
+            f"{place.path / CONFIG_FILE}: text_config is stated, but {config.model_type} has no such part"
+        )
     _check_reads_text(place, config)
     with left_aside(place.name, native(data)) as code:
         for kind in _kinds_of(config):
+            _check_sizes(place, kind, config)
             with quiet(), refusals(f"transformers can't load {place.path}"):
                 network, found = kind.from_pretrained(
                     str(place.path),
@@ -173,7 +187,7 @@ def _kinds_of(config: Any) -> list[Any]:
     if config.is_encoder_decoder:
         return [transformers.AutoModelForSeq2SeqLM]
     kinds = [transformers.AutoModel]
-    for name in config.architectures or []:
+    for name in config.architectures if isinstance(config.architectures, list) else []:
         for ending, kind in _HEADS.items():
             if str(name).endswith(ending) and type(config) in getattr(transformers, f"MODEL_FOR_{kind}_MAPPING"):
                 kinds.insert(0, getattr(transformers, _AUTO[ending]))
@@ -197,6 +211,32 @@ def _check_known(place: Place, data: dict[str, Any]) -> None:
         raise RequestError(f"{place.name}: {error}") from error
     except RequestError:
         pass  # transformers may run it even if attncli can't
+
+
+def _check_sizes(place: Place, kind: Any, config: Any) -> None:
+    """Raises RequestError if the checkpoint's files can't hold the network that its configuration describes.
+
+    The network is built without memory. Each of its numbers takes a byte at least, unless the files are quantized.
+    kind: transformers' class that will load it.
+    """
+    with torch.device("meta"), quiet(), refusals(f"transformers can't load {place.path}"):
+        network = kind.from_config(config)
+    if takes(network, "decoder_input_ids") and not config.is_encoder_decoder:
+        why = f"is_encoder_decoder is false, but {config.model_type} has an encoder and a decoder"
+        raise RequestError(f"{place.path / CONFIG_FILE}: {why}")
+    if getattr(config, "quantization_config", None) is not None:
+        return
+    parameters = {name: tensor.shape for name, tensor in network.named_parameters()}
+    stored = tensors_in(place.path) or {}
+    for name, shape in parameters.items():
+        if name in stored and math.prod(stored[name]) != math.prod(shape):
+            raise RequestError(
+                f"{place.path}: {name} has the shape {list(stored[name])}, but {CONFIG_FILE} requires {list(shape)}"
+            )
+    numbers, size = sum(map(math.prod, parameters.values())), sum(path.stat().st_size for path in place.weights)
+    if numbers > size:
+        why = f"{CONFIG_FILE} describes a network of {numbers:,} numbers, but its weights have {size:,} bytes"
+        raise RequestError(f"{place.path}: {why}")
 
 
 def _check_reads_text(place: Place, config: Any) -> None:

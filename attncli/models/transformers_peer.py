@@ -1,5 +1,7 @@
 """Load the same checkpoint in transformers for comparison. This module handles imports of transformers."""
 
+import re
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -15,10 +17,10 @@ from torch import Tensor
 
 from attncli.attention import MASKS, self_mask
 from attncli.base.errors import RequestError, install_hint, quiet_panics
-from attncli.base.printable import first_line
+from attncli.base.printable import first_line, shorten
 from attncli.models.config import ModelConfig, native, read_config
-from attncli.models.hub import CONFIG_FILE
-from attncli.models.weights import BUFFERS
+from attncli.models.hub import CONFIG_FILE, weight_files
+from attncli.models.weights import BUFFERS, SafetensorsFile
 from attncli.text.tokens import Tokens
 
 # Packages that transformers needs for sentencepiece models.
@@ -62,6 +64,42 @@ def _peer_class(config: dict[str, Any]) -> Any:
 
     with torch.device("meta"):
         return type(AutoModel.from_config(reference_config(config)))
+
+
+MOST_LAYERS = 1000  # or experts, of a checkpoint with fewer tensors
+MOST_LABELS = 1_000_000
+_COUNTED = re.compile(r".*(layers?|experts|labels)")
+
+
+def check_counts(directory: Path, data: Mapping[str, Any]) -> None:
+    """Raises RequestError for a config.json with more layers, experts or labels than the checkpoint's files can have.
+
+    transformers would create all of them, for minutes, before it looks for their tensors. Also raises it for entries
+    that transformers reads without a check of their type.
+    """
+    tensors = len(tensors_in(directory) or {})
+    most, parts, where = max(MOST_LAYERS, tensors), [data], directory / CONFIG_FILE
+    holds = f" in files of {tensors:,} tensors" if tensors else ""
+    for part in parts:
+        for key, value in part.items():
+            counted = _COUNTED.fullmatch(key)
+            limit = MOST_LABELS if counted and counted[1] == "labels" else most
+            if counted and type(value) in (int, float) and value > limit:
+                raise RequestError(f"{where}: {key} is {shorten(repr(value), 40)}, more than {limit:,}{holds}")
+            if key.endswith("_config") and not isinstance(value, dict | None):
+                raise RequestError(f"{where}: {key} is {reprlib.repr(value)}, not an object")
+            if isinstance(value, dict):
+                parts.append(value)
+    if not isinstance(data.get("architectures"), list | None):
+        raise RequestError(f"{where}: architectures is {reprlib.repr(data['architectures'])}, not a list")
+
+
+def tensors_in(directory: Path) -> Mapping[str, tuple[int, ...]] | None:
+    """Return the shapes of a checkpoint's tensors, from the headers of its files; None if they are pickles."""
+    paths = weight_files(directory)
+    if any(path.suffix != ".safetensors" for path in paths):
+        return None
+    return {name: shape for path in paths for name, shape in SafetensorsFile(path).shapes().items()}
 
 
 def reference_config(config: dict[str, Any]) -> Any:
@@ -274,6 +312,7 @@ def load_reference(directory: Path, device: torch.device, dtype: torch.dtype) ->
     from transformers import AutoModel
 
     data = read_config(directory / CONFIG_FILE)
+    check_counts(directory, data)
     with quiet(), refusals(f"transformers can't load {directory}"):
         network, found = AutoModel.from_pretrained(
             str(directory),

@@ -278,6 +278,43 @@ def test_what_transformers_can_not_load_is_one_line(tmp_path):
         load_model(str(tmp_path), "cpu", engine="transformers")
 
 
+@pytest.mark.parametrize(
+    ("family", "changes", "why"),
+    [
+        ("opt", {"architectures": 1000}, "architectures is 1000, not a list"),
+        ("opt", {"text_config": 5}, "text_config is 5, not an object"),
+        ("opt", {"text_config": {}}, "text_config is stated, but opt has no such part"),
+        ("opt", {"quantization_config": [4]}, r"quantization_config is \[4\], not an object"),
+        ("opt", {"num_hidden_layers": 1_000_000}, "num_hidden_layers is 1000000, more than 1,000 in files of"),
+        ("opt", {"num_hidden_layers": 1e9}, r"num_hidden_layers is 1000000000\.0, more than 1,000"),
+        (
+            "opt",
+            {"num_hidden_layers": 900},
+            r"describes a network of [\d,]+ numbers, but its weights have [\d,]+ bytes",
+        ),
+        ("opt", {"num_labels": 10**9}, "num_labels is 1000000000, more than 1,000,000"),
+        ("opt", {"ffn_dim": 10**8}, r"fc1.weight has the shape \[48, 32\], but config.json requires \[100000000, 32\]"),
+        (
+            "opt",
+            {"vocab_size": 10**15},
+            r"has the shape \[\d+, 32\], but config.json requires \[1000000000000000, 32\]",
+        ),
+        ("bart", {"encoder_layers": 1_000_000}, "encoder_layers is 1000000, more than 1,000"),
+        ("bart", {"is_encoder_decoder": False}, "is_encoder_decoder is false, but bart has an encoder and a decoder"),
+        ("t5", {"num_decoder_layers": 10**6}, "num_decoder_layers is 1000000, more than 1,000"),
+        ("t5", {"is_encoder_decoder": False, "text_config": {}}, "text_config is stated, but t5 has no such part"),
+    ],
+)
+def test_sizes_are_held_against_the_files_before_anything_is_built(family, changes, why, tmp_path, monkeypatch):
+    make_foreign(tmp_path, family)
+    edit_config(tmp_path, **changes)
+    built = "transformers.modeling_utils.PreTrainedModel.from_pretrained"
+    monkeypatch.setattr(built, lambda *_, **__: pytest.fail("it is built first"))
+    with pytest.raises(RequestError, match=why) as caught:
+        load_model(str(tmp_path), "cpu", engine="transformers")
+    assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
+
+
 @pytest.mark.slow
 def test_transformers_keeps_quiet(foreign):
     program = (

@@ -79,7 +79,10 @@ class Facts:
 
     @property
     def layers(self) -> int:
-        return self.positive("block_count")
+        layers, tensors = self.positive("block_count"), len(self.file.tensors)
+        if layers > tensors:
+            raise RequestError(f"{self.file.path} has {tensors} tensors, too few for {layers:,} layers (block_count)")
+        return layers
 
     @property
     def heads(self) -> int:

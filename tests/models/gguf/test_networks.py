@@ -103,6 +103,8 @@ def refusal(path):
         ({"llama__expert_count": 8}, "does not know the setting 'llama.expert_count'"),
         ({"llama__attention__scale": 0.5}, "does not know the setting 'llama.attention.scale'"),
         ({"llama__block_count": 2**31}, "'llama.block_count' is 2147483648"),
+        ({"llama__block_count": 2**31 - 1}, "tensors, too few for 2,147,483,647 layers"),
+        ({"llama__block_count": 10**5}, "tensors, too few for 100,000 layers"),
         ({"llama__block_count": 4}, "lacks the tensor blk.3.attn_q.weight"),
         ({"llama__block_count": 2}, "does not know the tensor 'blk.2."),
         ({"llama__block_count": 0}, "'llama.block_count' is 0"),
