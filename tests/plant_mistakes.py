@@ -61,9 +61,14 @@ def git(*arguments: str) -> bytes:
 
 
 def room(folder: Path, path: Path) -> str:
-    """The tests that mirror a file's folder; those of the file itself where it lies in no folder of the package."""
+    """The tests that mirror a file's folder, or the next one above it that has tests; those of the file itself where it
+    lies in no folder of the package.
+    """
     place = path.relative_to(folder / "attncli")
-    return f"tests/test_{place}" if place.parent == Path() else f"tests/{place.parent.as_posix()}"
+    if place.parent == Path():
+        return f"tests/test_{place}"
+    above = next(above for above in place.parents if (folder / "tests" / above).is_dir())
+    return f"tests/{above.as_posix()}"
 
 
 def failing(folder: Path, tests: str, arguments: Sequence[str]) -> str | None:

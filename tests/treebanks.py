@@ -1,6 +1,7 @@
 """Sentences with trees and made-up maps, for tests."""
 
 from dataclasses import fields
+from itertools import accumulate
 
 import numpy as np
 from hypothesis import strategies as st
@@ -10,10 +11,16 @@ from attncli.features.probe.tally import Tally
 
 RELATIONS = ("nsubj", "obj", "det", "punct")
 
+
+def spaced(words, heads, relations, line=1):
+    """A sentence of words with spaces between them."""
+    ends = [end + at for at, end in enumerate(accumulate(map(len, words)))]
+    spans = [(end - len(word), end) for word, end in zip(words, ends, strict=True)]
+    return Sentence(words, heads, relations, line, " ".join(words), spans)
+
+
 #  the   cat   chased   mice   .
-CAT = Sentence(
-    ["the", "cat", "chased", "mice", "."], [1, 2, None, 2, 2], ["det", "nsubj", "root", "obj", "punct"], line=1
-)
+CAT = spaced(["the", "cat", "chased", "mice", "."], [1, 2, None, 2, 2], ["det", "nsubj", "root", "obj", "punct"])
 
 
 @st.composite
@@ -25,7 +32,7 @@ def sentences(draw, least=1):
     for place, word in enumerate(order[1:], start=1):
         heads[word] = order[draw(st.integers(0, place - 1))]
         relations[word] = draw(st.sampled_from(RELATIONS))
-    return Sentence([f"w{word}" for word in range(len(order))], heads, relations, 1)
+    return spaced([f"w{word}" for word in range(len(order))], heads, relations)
 
 
 @st.composite
@@ -74,7 +81,7 @@ def conllu(sentences):
 
 def chain(words):
     """A sentence whose words each hang on the one before."""
-    return Sentence(["dog"] * words, [None, *range(words - 1)], ["root", *["dep"] * (words - 1)], 1)
+    return spaced(["dog"] * words, [None, *range(words - 1)], ["root", *["dep"] * (words - 1)])
 
 
 def plain(tally):

@@ -4,10 +4,11 @@
 Format: https://universaldependencies.org/format.html
 """
 
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, islice
+from itertools import accumulate, groupby, islice
 from operator import itemgetter
 from sys import intern
 from typing import Any
@@ -27,22 +28,30 @@ PUNCTUATION = "punct"
 class Sentence:
     """One sentence of a treebank. All lists have one entry per word.
 
-    words: as written. heads: the place, from 0, of the word that this one depends on; None for a root. relations: the
-    kind of the dependency ("nsubj", "acl:relcl"). line: the line of the file with its first word, from 1.
+    words: syntactic words. heads: the place, from 0, of the word that this one depends on; None for a root. relations:
+    the kind of the dependency ("nsubj", "acl:relcl"). line: the line of the file with its first word, from 1.
+    text: the sentence as it is written, which the model reads. spans: the characters [start, end) of each word in it;
+    words of a multiword token that is not made of their forms ("du" of "de" and "le") all have those of the token.
+    numbers: the unit of each word, where words share units (`words_of`); empty where each word is one.
+    agrees: whether `text` is the treebank's own, or made of its forms where it has none.
     """
 
     words: list[str]
     heads: list[int | None]
     relations: list[str]
     line: int
+    text: str = ""
+    spans: Sequence[tuple[int, int]] = ()
+    numbers: Sequence[int] = ()
+    agrees: bool = True
 
     def __len__(self) -> int:
         return len(self.words)
 
     @property
-    def text(self) -> str:
-        """Return the words joined by single spaces, which is what a model reads, however the original was spaced."""
-        return " ".join(self.words)
+    def units(self) -> Sequence[int]:
+        """The place of each word in maps: words that share a token are one unit."""
+        return self.numbers or range(len(self))
 
     @property
     def punctuation(self) -> list[bool]:
@@ -50,24 +59,41 @@ class Sentence:
         return [relation.partition(":")[0] == PUNCTUATION for relation in self.relations]
 
 
-def words_of(tokens: Tokens, sentence: Sentence) -> Tokens | None:
-    """Return the tokens of `sentence.text` with the sentence's words as `words`; None if a word has no token.
+def words_of(tokens: Tokens, sentence: Sentence) -> tuple[Tokens, Sentence] | None:
+    """Return the tokens of `sentence.text` with their units as `words`, and the sentence with these units.
 
-    A token belongs to the word that contains its last character; a token of only a space, to the next word. A word has
-    no token if the model truncates the text, or the tokenizer drops all its characters. If the tokenizer gives no
-    offsets, its own words are used if they are as many.
+    A token belongs to the words that its characters belong to; one of only a space, to the next word. Words that share
+    a token are one unit. A word has no token if the model truncates the text, or the tokenizer drops all its
+    characters; then return None. If the tokenizer gives no offsets, its own words are used, if they are as many as the
+    sentence's or as the stretches between its spaces.
     """
+    starts, ends = np.array(sentence.spans).T
     if not any(end for _, end in tokens.offsets):
-        return tokens if set(tokens.words) - {None} == set(range(len(sentence))) else None
-    ends = np.cumsum([len(word) + 1 for word in sentence.words]) - 1
-    of = [
-        None if special else int(np.searchsorted(ends, end))
-        for special, (_, end) in zip(tokens.special, tokens.offsets, strict=True)
-    ]
-    return replace(tokens, words=of) if set(range(len(sentence))) <= set(of) else None
+        count = len(set(tokens.words) - {None})
+        if count == len(sentence):
+            return tokens, sentence
+        gaps = [match.start() for match in re.finditer(r"(?<=\S)\s+", sentence.text)]
+        units = np.searchsorted(gaps, starts, side="right").tolist()
+        return (tokens, replace(sentence, numbers=units)) if count == len(gaps) + 1 else None
+    joined, found = np.zeros(len(sentence) - 1, dtype=bool), np.zeros(len(sentence), dtype=bool)
+    first: list[int | None] = []  # the first word of each token
+    for special, (start, end) in zip(tokens.special, tokens.offsets, strict=True):
+        if special:
+            first.append(None)
+            continue
+        low, high = int(np.searchsorted(ends, start, side="right")), int(np.searchsorted(starts, end))
+        joined[low : max(high - 1, low)] = True
+        found[low:high] = True
+        first.append(min(low, len(sentence) - 1))
+    if not found.all():
+        return None
+    units = [0, *np.cumsum(~joined).tolist()]
+    of = [None if word is None else units[word] for word in first]
+    return replace(tokens, words=of), replace(sentence, numbers=units)
 
 
-FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel")  # the other columns are not read
+FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+LEAST_COLUMNS = 8
 
 
 @dataclass(frozen=True)
@@ -78,7 +104,9 @@ class TreebankFormat(Choosing):
         """Yield the sentences of all pieces in order.
 
         Words are syntactic words: the parts of a multiword token such as "don't" (2-3) count and the token does not,
-        and empty nodes (6.1) are left out. A sentence may have several roots, as in older treebanks, but no cycle.
+        and empty nodes (6.1) are left out. A sentence may have several roots, as in older treebanks, but no cycle. Its
+        text is the comment "# text = ..."; without it, or if its words are others, the forms, with a space after each
+        that has no SpaceAfter=No.
 
         Raises RequestError, with the line, for anything that is no CoNLL-U or no tree, and BadFile for a file that
         can't be read.
@@ -94,8 +122,11 @@ class TreebankFormat(Choosing):
         for place, lines in groupby(lines_in_blocks(piece), itemgetter(0)):
             try:
                 block = list(_word_lines(line for _, line in lines))
-                if block and self.takes(place, "\n".join(line for _, line in block)):
-                    yield place, _read_sentence(piece.input.display_name, block)
+                rows = [row for row in block if not row[1].startswith("#")]
+                if rows and self.takes(place, "\n".join(line for _, line in rows)):
+                    comments = (TEXT.fullmatch(line) for _, line in block)
+                    texts = [comment[1] for comment in comments if comment]
+                    yield place, _read_sentence(piece.input.display_name, rows, texts[0] if texts else "")
             except BadFile:
                 raise
             except RequestError as error:
@@ -113,8 +144,9 @@ def check_installed() -> None:
 
 
 def _word_lines(lines: Iterable[RawLine]) -> Iterator[tuple[int, str]]:
-    """Yield the lines of words with their numbers. Raises RequestError for a line that is not UTF-8 or too long, and
-    for a block longer than any sentence.
+    """Yield the lines of words and comments with their numbers.
+
+    Raises RequestError for a line that is not UTF-8 or too long, and for a block longer than any sentence.
     """
     first, room = None, LONGEST
     for line in lines:
@@ -130,30 +162,48 @@ def _word_lines(lines: Iterable[RawLine]) -> Iterator[tuple[int, str]]:
             text = line.decoded()
         except ValueError as error:
             raise RequestError(f"{where}: {error}: convert the file first") from error
-        if text.strip() and not text.startswith("#"):
+        if text.strip():
             yield number, text.rstrip("\r\n")
 
 
-def _read_sentence(name: str, block: Sequence[tuple[int, str]]) -> Sentence:
-    """Return a sentence from its lines. Raises RequestError as `TreebankFormat.sentences`."""
+TEXT = re.compile(r"#\s*text\s*=\s*(.*?)\s*")
+
+
+def _read_sentence(name: str, block: Sequence[tuple[int, str]], written: str) -> Sentence:
+    """Return a sentence from its lines. written: its text in a comment; empty if there is none.
+
+    Raises RequestError as `TreebankFormat.sentences`.
+    """
     words: list[str] = []
     heads: list[int] = []
     relations: list[str] = []
     lines: list[int] = []
+    surface: list[tuple[str, int, bool]] = []  # forms as written: of how many words, and whether a space follows
+    inside = 0  # the last word of the multiword token so far
     for number, line in block:
         fields = _read_columns(name, number, line)
-        if isinstance(fields["id"], tuple):  # a multiword token, an empty node
-            continue
+        spaced = "SpaceAfter=No" not in (fields.get("misc") or "").split("|")
+        if isinstance(fields["id"], tuple):
+            first, kind, last = fields["id"]
+            if kind == "-":
+                if first != len(words) + 1 or first <= inside:
+                    raise RequestError(f"{name}, line {number}: word {len(words) + 1} of the sentence is expected here")
+                inside = last
+                surface.append((fields["form"], last - first + 1, spaced))
+            continue  # an empty node is no word
         if fields["id"] != len(words) + 1:
             raise RequestError(f"{name}, line {number}: word {len(words) + 1} of the sentence is expected here")
         if fields["head"] is None:
             raise RequestError(f"{name}, line {number}: the word has no head: a treebank with trees is needed")
         words.append(intern(fields["form"]))
+        if len(words) > inside:
+            surface.append((fields["form"], 1, spaced))
         heads.append(fields["head"])
         relations.append(intern(fields["deprel"]))
         lines.append(number)
-    if not words:
-        raise RequestError(f"{name}, line {block[0][0]}: the sentence has no word")
+    if len(words) < max(inside, 1):
+        missing = "has no word" if not words else f"ends before word {inside}, the last of a multiword token"
+        raise RequestError(f"{name}, line {block[0][0]}: the sentence {missing}")
     for number, head in zip(lines, heads, strict=True):
         if not 0 <= head <= len(words):
             raise RequestError(f"{name}, line {number}: head {head} is no word of the sentence, which has {len(words)}")
@@ -161,7 +211,33 @@ def _read_sentence(name: str, block: Sequence[tuple[int, str]]) -> Sentence:
     looping = _find_cycle(places)
     if looping is not None:
         raise RequestError(f"{name}, line {lines[looping]}: the heads from here on lead in a circle: this is no tree")
-    return Sentence(words, places, relations, lines[0])
+    forms = "".join(form + " " * spaced for form, _, spaced in surface).strip(" ")
+    spans = _find_forms(written, words, surface) if written else None
+    if spans is not None:
+        return Sentence(words, places, relations, lines[0], written, spans)
+    found = _find_forms(forms, words, surface)
+    assert found is not None
+    return Sentence(words, places, relations, lines[0], forms, found, agrees=not written)
+
+
+def _find_forms(
+    text: str, words: Sequence[str], surface: Sequence[tuple[str, int, bool]]
+) -> list[tuple[int, int]] | None:
+    """Return the characters of each word in a text. Return None if the text is not these forms and white space."""
+    spans: list[tuple[int, int]] = []
+    at = 0
+    for form, count, _ in surface:
+        match = re.compile(r"\s*(" + r"\s+".join(map(re.escape, form.split())) + ")").match(text, at)
+        if match is None:
+            return None
+        start, at = match.span(1)
+        parts = words[len(spans) : len(spans) + count]
+        if "".join(parts).casefold() == form.casefold() and len("".join(parts)) == at - start:
+            ends = [start + end for end in accumulate(map(len, parts))]
+            spans += zip([start, *ends[:-1]], ends, strict=True)
+        else:
+            spans += [(start, at)] * count
+    return None if text[at:].strip() else spans
 
 
 def _read_columns(name: str, number: int, line: str) -> dict[str, Any]:
@@ -177,7 +253,7 @@ def _read_columns(name: str, number: int, line: str) -> dict[str, Any]:
         fields = parse_line(line, FIELDS, parsers)
     except (ParseException, ValueError) as error:  # int() refuses numbers of thousands of digits
         raise RequestError(f"{name}, line {number}: {first_line(error)}") from error
-    if len(fields) < len(FIELDS):
+    if len(fields) < LEAST_COLUMNS:
         raise RequestError(f"{name}, line {number}: {len(fields)} columns, and CoNLL-U has 10, with tabs between them")
     return dict(fields)
 

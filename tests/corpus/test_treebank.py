@@ -44,7 +44,52 @@ def test_syntactic_words_count_and_multiword_tokens_and_empty_nodes_do_not(treeb
     assert sentence.heads == [3, 3, 3, None, 3]
     assert sentence.relations == ["nsubj", "aux", "advmod", "root", "punct"]
     assert sentence.punctuation == [False, False, False, False, True]
-    assert (sentence.text, sentence.line) == ("It does n't run .", 2)
+    assert (sentence.text, sentence.line) == ("It doesn't run.", 2)
+
+
+def written(number, form, head=0, misc="_"):
+    return row(number, form, head, "dep").removesuffix("_") + misc
+
+
+def numbered(*forms):
+    return [written(number, form, number - 1) for number, form in enumerate(forms, start=1)]
+
+
+NO = "SpaceAfter=No"
+WORDS = [written(1, "Le"), written("2-3", "du", "_", NO), written(2, "de", 1), written(3, "le", 1), written(4, ".", 1)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "text", "spans"),
+    [
+        (["# text = Le du.", *WORDS], "Le du.", ["Le", "du", "du", "."]),
+        (WORDS, "Le du.", ["Le", "du", "du", "."]),  # without the comment
+        (["#text=  Le  du . ", *WORDS], "Le  du .", ["Le", "du", "du", "."]),  # the text counts, not SpaceAfter
+        (["# text = La du.", *WORDS], "Le du.", ["Le", "du", "du", "."]),  # other words: the forms count
+        (["# text = Le du. Et", *WORDS], "Le du.", ["Le", "du", "du", "."]),
+        (["# text_en = The", *WORDS], "Le du.", ["Le", "du", "du", "."]),
+        (
+            ["# text = Don't go", written("1-2", "Don't", "_"), *numbered("do", "n't", "go")],
+            "Don't go", ["Do", "n't", "go"],
+        ),
+        (
+            ["# text = وكتاب!", written("1-2", "وكتاب", "_", NO), *numbered("و", "كتاب", "!")],
+            "وكتاب!", ["و", "كتاب", "!"],
+        ),
+        (
+            ["# text = للكتاب", written("1-3", "للكتاب", "_"), *numbered("ل", "ال", "كتاب")],
+            "للكتاب", ["للكتاب"] * 3,
+        ),
+        (["# text = 1\u00a0000 km", written(1, "1 000"), written(2, "km", 1)], "1\u00a0000 km", ["1\u00a0000", "km"]),
+        ([written(1, "a", 0, "SpacesAfter=\\n"), written("1.1", "x", "_", NO), written(2, "b", 1)], "a b", ["a", "b"]),
+        ([written(1, "我", 0, f"{NO}|Translit=wo"), written(2, "们", 1, f"Gloss=x|{NO}")], "我们", ["我", "们"]),
+    ],
+)  # fmt: skip
+def test_the_text_is_as_it_is_written_and_words_are_its_characters(treebank, lines, text, spans):
+    [sentence] = read(treebank(lines))
+    assert sentence.text == text
+    assert [text[start:end] for start, end in sentence.spans] == spans
+    assert sentence.agrees is not any(other in lines[0] for other in ("La", "Et"))
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
@@ -107,6 +152,8 @@ def test_what_has_no_sentence_gives_none(treebank, lines):
         (["A plain text."], "line 1: .*tabs"),
         (["1\ta\ta"], "line 1: 3 columns"),
         ([row("1-2", "a", "_", "_")], "line 1: the sentence has no word"),
+        ([row("1-2", "a", "_", "_"), row(1, "a", 0, "root")], "line 1: the sentence ends before word 2"),
+        ([row("2-3", "a", "_", "_"), row(1, "a", 0, "root")], "line 1: word 1 of the sentence is expected"),
     ],
 )
 def test_what_is_no_tree_is_refused_with_its_line(treebank, lines, said):

@@ -12,6 +12,7 @@ import transformers
 from checkpoints import make_checkpoint, write_tokenizer
 from cli.test_every_model import TREES
 from records import record_of
+from records import tokens as tokens_of
 
 from attncli import load_model
 from attncli.analysis.kinds import KINDS, Judged, Measure, keep_kinds, labels_of
@@ -21,11 +22,13 @@ from attncli.features.kinds import kinds, measure_kinds
 from attncli.features.kinds.measuring import (
     Draws,
     Mentions,
+    Needle,
     coreference,
     feeding,
     matters,
     mentions,
     outputs_for,
+    retrieval,
     shuffle_matrices,
     strongest_later,
     syntactic,
@@ -193,7 +196,49 @@ def test_a_word_is_asked_where_another_thing_was_mentioned_before(minilm):
     one = Mentions.read("The dog[1] saw a cat[2], and it[2] saw it[1].", minilm)
     words = ["The", "dog", "saw", "a", "cat", ",", "and", "it", "saw", "it", "."]
     assert one.entities == [{1: 1, 4: 2, 7: 2, 9: 1}.get(place) for place in range(len(words))]
-    assert list(one.asked()) == [(7, [1, 4], [0, 1]), (9, [1, 4, 7], [1, 0])]
+    assert list(one.asked(sink=True)) == [(7, [1, 4], [0, 1]), (9, [1, 4, 7], [1, 0])]
+
+
+def test_the_first_word_of_a_sentence_is_no_mention_where_it_is_a_sink(minilm):
+    """Nobody but the first word answers who the first "she" is."""
+    one = Mentions.read("Anna[1] told Mary[2] about the dog[3] before she[1] fed it[3] and she[2] slept.", minilm)
+    assert [word for word, _, _ in one.asked(sink=False)] == [7, 9, 11]
+    assert list(one.asked(sink=True)) == [(9, [2, 5, 7], [1, 1]), (11, [2, 5, 7, 9], [2, 0])]
+
+
+class Looking:
+    """A decoder of one layer whose heads each look from some tokens at one: 0.8 of the weight, and 0.2 at the first."""
+
+    layers = 1
+
+    def __init__(self, *places):
+        self.places, self.heads = places, len(places)
+
+    def attend_tokens(self, texts):
+        for tokens in texts:
+            weights = np.zeros((1, self.heads, len(tokens), len(tokens)), np.float32)
+            weights[..., 0] = 1
+            for head, places in enumerate(self.places):
+                for query, key in places.items():
+                    weights[0, head, query, [0, key]] = 0.2, 0.8
+            yield replace(record_of(weights, np.tri(len(tokens), dtype=bool), "causal"), tokens=tokens)
+
+
+def test_coreference_and_its_null_are_over_the_same_words(minilm):
+    """Of two words, a head that looks back to the right mention finds both; a rule that reads nothing, one."""
+    one = Mentions.read("Anna[1] told Mary[2] about the dog[3] before she[1] fed it[3] and she[2] slept.", minilm)
+    tokens = one.tokens.take(np.flatnonzero(~np.array(one.tokens.special)))  # as a decoder has them
+    model = Looking({9: 5, 11: 2}, {9: 7, 11: 2})
+    measure = coreference(model, [replace(one, tokens=tokens)], lambda: None)
+    assert (measure.score.tolist(), measure.null.tolist()) == ([[1, 0.5]], [[0.5, 0.5]])
+    assert measure.name == "2 of 3 words, without first words, which are sinks"
+
+
+def test_retrieval_is_how_often_the_strongest_key_is_what_is_copied():
+    """Head 0.0 looks at both tokens that are copied; 0.1 at one, and two tokens past the other, which is its null."""
+    found = [Needle(tokens_of("abcdefghij", range(10)), [3, 4], [[3], [4, 1]], 8)]
+    measure = retrieval(Looking({8: 3, 9: 1}, {8: 3, 9: 6}, {}), found)
+    assert measure.score.tolist() == [[1, 0.5, 0]] and measure.null.tolist() == [[0, 0.5, 0]]
 
 
 @pytest.mark.slow

@@ -56,46 +56,96 @@ def clark(model, path):
     found = {}
     for sentence in read_treebank(path):
         record = model.attend(sentence.text)
-        ends = np.cumsum([len(word) + 1 for word in sentence.words])
-        pieces = [[] for _ in sentence.words]
-        for place, (start, end) in enumerate(record.tokens.offsets):
-            if end:
-                pieces[int((ends <= start).sum())].append(place)
+        pieces = [
+            [place for place, (start, end) in enumerate(record.tokens.offsets) if start < last and end > first]
+            for first, last in sentence.spans
+        ]
+        joined = [set().union(*(other for other in pieces if {*other} & {*own})) for own in pieces]
+        pieces = [sorted(own) for own in joined]  # words that share a token have all of their tokens
         for layer, number in np.ndindex(6, 12):
             one = record.map(layer, number).astype(float)
-            words = np.array([[one[np.ix_(a, b)].sum() / len(a) for b in pieces] for a in pieces])
-            np.fill_diagonal(words, 0)
+            words = np.array([[0 if a == b else one[np.ix_(a, b)].sum() / len(a) for b in pieces] for a in pieces])
             for word, head in enumerate(sentence.heads):
+                if head is None or pieces[word] == pieces[head]:
+                    continue
                 for direction, row in (("child->head", words[word]), ("head->child", words[:, word])):
                     hits = found.setdefault(sentence.relations[word], {})
                     place = (layer, number, direction)
-                    hits[place] = hits.get(place, 0) + (row.argmax() == head)
+                    hits[place] = hits.get(place, 0) + (pieces[row.argmax()] == pieces[head])
     return found
+
+
+# Words that share characters, and a word whose syntactic head is in its own multiword token.
+SHARED = """# text = Le toit du moulin est rouge, donne-le-moi.
+1	Le	_	_	_	_	2	det	_	_
+2	toit	_	_	_	_	7	nsubj	_	_
+3-4	du	_	_	_	_	_	_	_	_
+3	de	_	_	_	_	5	case	_	_
+4	le	_	_	_	_	5	det	_	_
+5	moulin	_	_	_	_	2	nmod	_	_
+6	est	_	_	_	_	7	cop	_	_
+7	rouge	_	_	_	_	0	root	_	SpaceAfter=No
+8	,	_	_	_	_	9	punct	_	_
+9-11	donne-le-moi	_	_	_	_	_	_	_	SpaceAfter=No
+9	donner	_	_	_	_	7	conj	_	_
+10	le	_	_	_	_	9	obj	_	_
+11	moi	_	_	_	_	9	expl	_	_
+12	.	_	_	_	_	7	punct	_	_
+
+# text = She said we shouldn't wait.
+1	She	_	_	_	_	2	nsubj	_	_
+2	said	_	_	_	_	0	root	_	_
+3	we	_	_	_	_	6	nsubj	_	_
+4-5	shouldn't	_	_	_	_	_	_	_	_
+4	should	_	_	_	_	6	aux	_	_
+5	n't	_	_	_	_	6	advmod	_	_
+6	wait	_	_	_	_	2	ccomp	_	SpaceAfter=No
+7	.	_	_	_	_	2	punct	_	_
+
+# text = Other words stand here.
+1	It	_	_	_	_	2	nsubj	_	_
+2	rains	_	_	_	_	0	root	_	SpaceAfter=No
+3	.	_	_	_	_	2	punct	_	_
+
+"""
 
 
 def test_it_finds_what_the_paper_would(minilm, probed, tmp_path):
     path = tmp_path / "part.conllu"
-    path.write_text("\n\n".join(TREEBANK.read_text(encoding="utf-8").split("\n\n")[:8]) + "\n\n", encoding="utf-8")
+    blocks = TREEBANK.read_text(encoding="utf-8").split("\n\n")[:8]
+    path.write_text("\n\n".join([*blocks, SHARED]), encoding="utf-8")
     found = clark(minilm, path)
-    rows = by_relation(probed(path))
-    assert set(rows) == set(found) - {"root", "punct"} | {"all"}
+    document = probed(path)
+    rows = by_relation(document)
+    assert set(rows) == set(found) - {"punct"} | {"all"}, set(rows) ^ set(found)
+    assert "expl" not in rows
     for relation, row in rows.items():
         if relation != "all":
             hits = found[relation]
             assert round(row["accuracy"] * row["count"]) == max(hits.values())
             assert hits[row["layer"], row["head"], row["direction"]] == max(hits.values())
+    assert [document["treebank"][name] for name in ("shared", "left_out", "respelled")] == [7, 2, 1]
+
+
+def test_words_that_share_tokens_are_named(attncli, tmp_path):
+    path = tmp_path / "shared.conllu"
+    path.write_text(SHARED, encoding="utf-8")
+    said = " ".join(attncli("probe", path).out.split())
+    assert "7 of 22 words share a token with another word" in said and "2 of them depend on such a word" in said
+    assert "1 sentence is read by its forms" in said
 
 
 def test_the_document(probed):
     document = probed(TREEBANK)
     assert document["model"]["name"] == "minilm" and document["test"] is None and document["partial"] is False
-    assert document["treebank"] == {"path": str(TREEBANK), "sentences": 40, "words": 380, "skipped": 0}
+    counts = {"sentences": 40, "words": 380, "shared": 4, "left_out": 0, "respelled": 0, "skipped": 0}
+    assert document["treebank"] == {"path": str(TREEBANK), **counts}
     first, *others = document["relations"]
     assert first["relation"] == "all" and first["count"] == sum(row["count"] for row in others)
     counts = [row["count"] for row in others]
     assert counts == sorted(counts, reverse=True)
     trees = document["trees"]
-    assert trees["edges"] == first["count"]  # punctuation has no words that hang on it here
+    assert trees["edges"] == first["count"] - 2  # "do" and "n't" share a token, and their edge; so do "ca" and "n't"
     assert [row["layer"] for row in trees["layers"]] == list(range(6))
     assert all(0 < row["uuas"] < 1 for row in trees["layers"])
 
@@ -154,7 +204,8 @@ def test_sentences_that_are_too_long_are_skipped_and_counted(attncli, refused, t
     path.write_text(chain(511) + chain(3) + chain(600), encoding="utf-8")
     result = attncli("probe", path, "--json")
     document = json.loads(result.out)
-    assert document["treebank"] == {"path": str(path), "sentences": 1, "words": 3, "skipped": 2}
+    counts = [document["treebank"][name] for name in ("sentences", "words", "skipped")]
+    assert counts == [1, 3, 2]
     assert result.err.splitlines() == [
         f"attncli: {path}: skipped 2 of 3 sentences: 2 of more than the 512 tokens that the model reads "
         "(the first in line 1)"

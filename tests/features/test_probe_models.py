@@ -7,11 +7,11 @@ from pathlib import Path
 
 import corpora
 import pytest
-from treebanks import chain, conllu, plain
+from treebanks import chain, conllu, plain, spaced
 
 from attncli import Notice, RequestError
 from attncli.corpus.running import Where
-from attncli.corpus.treebank import Sentence, TreebankFormat, words_of
+from attncli.corpus.treebank import TreebankFormat, words_of
 from attncli.features.probe.counting import probe_treebank
 from attncli.features.probe.tally import Tally, word_maps
 
@@ -40,7 +40,7 @@ def test_a_treebank_is_counted_as_its_sentences_one_by_one(minilm, sentences):
     expected = Tally.nothing(6, 12)
     for sentence in sentences:
         record = minilm.attend(sentence.text)
-        tokens = words_of(record.tokens, sentence)
+        tokens, sentence = words_of(record.tokens, sentence)
         expected = expected.plus(word_maps(replace(record, tokens=tokens)), sentence)
     told = []
     found = probe_treebank(minilm, [TREEBANK], show=told.append)
@@ -51,7 +51,7 @@ def test_a_treebank_is_counted_as_its_sentences_one_by_one(minilm, sentences):
 
 @pytest.mark.parametrize("shard_bytes", [700, 5000])
 def test_where_a_treebank_is_cut_changes_nothing(minilm, treebank, sentences, shard_bytes):
-    odd = Sentence(["\x01"], [None], ["root"], 1)
+    odd = spaced(["\x01"], [None], ["root"])
     files = [treebank("a.conllu", [*sentences[:9], odd, chain(511), odd]), treebank("b.conllu", [chain(600), odd])]
     with pytest.warns(Notice) as whole:
         expected = probe_treebank(minilm, files)
@@ -72,13 +72,13 @@ def test_a_share_of_the_sentences(minilm, treebank, sentences):
 
 
 SENTENCES = [
-    Sentence(
+    spaced(
         ["the", "cat", "sat", "on", "the", "mat"],
         [1, 2, None, 5, 5, 2],
         ["det", "nsubj", "root", "case", "det", "obl"],
         1,
     ),
-    Sentence(["a", "mat", "in", "the", "cat"], [1, None, 4, 4, 1], ["det", "root", "case", "det", "nmod"], 9),
+    spaced(["a", "mat", "in", "the", "cat"], [1, None, 4, 4, 1], ["det", "root", "case", "det", "nmod"], 9),
 ]
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from treebanks import spaced
 
 from attncli import Notice
 from attncli.corpus.treebank import Sentence, words_of
@@ -28,7 +29,8 @@ def pieces(text, spans):
 
 
 def sentence(*words):
-    return Sentence(list(words), [None, *[0] * (len(words) - 1)], ["root", *["dep"] * (len(words) - 1)], 1)
+    """A sentence of words with spaces between them."""
+    return spaced(list(words), [None, *[0] * (len(words) - 1)], ["root", *["dep"] * (len(words) - 1)])
 
 
 @given(st.lists(st.text("ab中'", min_size=1, max_size=6), min_size=1, max_size=8), st.booleans(), st.data())
@@ -42,8 +44,16 @@ def test_tokens_are_of_the_word_that_their_characters_lie_in(words, with_space, 
         spans += zip([first, *places[1:-1]], places[1:], strict=True)
         of += [number] * (len(places) - 1)
         start += len(word) + 1
-    found = words_of(pieces(" ".join(words), spans), sentence(*words))
-    assert found is not None and found.words == [None, *of, None]
+    found, read = words_of(pieces(" ".join(words), spans), sentence(*words))
+    assert found.words == [None, *of, None] and list(read.units) == list(range(len(words)))
+
+
+def test_words_that_share_a_token_are_one_unit():
+    """As WordPiece cuts "shouldn't" into shouldn, ' and t: both words have the first."""
+    spans = [(0, 3), (3, 6), (7, 9), (9, 10)]
+    text = Sentence(["abc", "def", "gh", "i"], [None, 0, 0, 0], ["root", *["dep"] * 3], 1, "abcdef ghi", spans)
+    found, read = words_of(pieces("abcdef ghi", [(0, 2), (2, 4), (4, 6), (6, 7), (6, 9), (9, 10)]), text)
+    assert (found.words, list(read.units)) == ([None, 0, 0, 0, 1, 1, 2, None], [0, 0, 1, 2])
 
 
 def test_a_word_without_a_token_makes_a_sentence_useless():
@@ -54,15 +64,17 @@ def test_a_word_without_a_token_makes_a_sentence_useless():
 def test_a_tokenizer_that_says_no_characters_has_words_of_its_own():
     """Use a tokenizer like Marian's: its words are the sentence's if their number is equal."""
     nowhere = replace(pieces("a bc", [(0, 0)] * 3), words=[None, 0, 1, 1, None])
-    assert words_of(nowhere, sentence("a", "bc")) == nowhere
+    assert words_of(nowhere, sentence("a", "bc")) == (nowhere, sentence("a", "bc"))
     assert words_of(nowhere, sentence("a", "b", "c")) is None
     assert words_of(nowhere, sentence("abc")) is None
+    joined = Sentence(["a", "b", "."], [None, 0, 0], ["root", "dep", "punct"], 1, "a b.", [(0, 1), (2, 3), (3, 4)])
+    assert words_of(nowhere, joined) == (nowhere, replace(joined, numbers=[0, 1, 1]))
 
 
 def test_real_tokens(minilm):
     text = sentence("We", "do", "n't", "like", "honeypots", "naïvely", "1 000", ".")
     tokens = minilm.tokenizer.encode(text.text)
-    found = words_of(tokens, text)
+    found, _ = words_of(tokens, text)
     grouped = {}
     for piece, word in zip(found.text, found.words, strict=True):
         grouped.setdefault(word, []).append(piece)

@@ -120,13 +120,14 @@ kinds = as_function(Kinds)
 class Found:
     """The kinds of a model's heads. statistics: of the texts. matter: by the name of a kind that has heads.
 
-    others: the parts of an encoder-decoder that are not measured.
+    others: the parts of an encoder-decoder that are not measured. about_treebank: sentences about how it was read.
     """
 
     statistics: "Statistics"
     kinds: Sequence[Judged]
     matter: "Mapping[str, Matter]"
     others: Sequence[str] = ()
+    about_treebank: Sequence[str] = ()
 
     def document(self) -> dict[str, Any]:
         """Return the document of --json."""
@@ -264,7 +265,8 @@ def measure_kinds(
             why_not["feeds induction"] = "no head with the label previous stands before an induction head"
     judged = list(map(judge, KINDS))
     others = [part for part in opened.parts if part != opened.kind(None)]
-    return Found(statistics, judged, _matter(model, judged, draws, found or [], progress), others)
+    about_treebank = own.treebank.sentences if own else ()
+    return Found(statistics, judged, _matter(model, judged, draws, found or [], progress), others, about_treebank)
 
 
 def _measured(
@@ -383,6 +385,7 @@ def _report(found: Found, top: int) -> Report:
         Table(COLUMNS, [_row(one, found.matter.get(one.kind.name), top) for one in found.kinds if one.measures]),
         Sentence(LEGEND),
         *map(Sentence, [*_details(found.kinds), *_about_silencing(found.kinds, found.matter)]),
+        *map(Sentence, map(printable, found.about_treebank)),
         *map(Sentence, _not_measured(found.kinds)),
         *[Sentence(f"not measured: {part} attention: kinds are measured in the encoder") for part in found.others],
     ]
@@ -441,6 +444,8 @@ def _details(kinds: Sequence[Judged]) -> list[str]:
             f"often than the null by {copies.least:g} (copying)"
             + (f"; these attend to it, and don't copy: {names}" if names else "")
         )
+    if of_kind["coreference"].measures:
+        found.append(f"coreference: score and null are over {of_kind['coreference'].measures[0].name}")
     syntactic = of_kind["syntactic"]
     if syntactic.heads:
         names = ", ".join(f"{layer}.{head} ({syntactic.details[layer, head]})" for layer, head in syntactic.heads)

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attncli.analysis.edges import first_is_sink
 from attncli.analysis.kinds import (
     COPIES,
     DISTANCES,
@@ -398,31 +399,34 @@ FEWEST_WORDS = 10  # of a relation, below which it is not counted
 class Mentions:
     """A sentence's tokens, and of each of its words the number of the person or thing it mentions; None for no mention.
 
-    The tokens say which word they are of.
+    The tokens say which unit they are of; units: of each word.
     """
 
     tokens: Tokens
     entities: Sequence[int | None]
+    units: Sequence[int]
 
     @classmethod
     def read(cls, line: str, model: Engine) -> "Mentions":
         """Read a line such as "The dog[1] saw a cat[2] and chased it[2]."."""
-        marked = re.findall(r"(\w+|[^\w\s])(?:\[(\d+)\])?", line)
-        words = [word for word, _ in marked]
-        sentence = Sentence(words, [None] * len(words), [""] * len(words), 1)
-        tokens = words_of(model.tokenizer.cut(sentence.text), sentence)
-        if tokens is None or len(tokens) > model.tokenizer.max_tokens or any(map(unknown_name, tokens.text)):
+        text, numbers = re.sub(r"\[\d+\]", "", line), re.findall(r"(?:\w+|[^\w\s\[\]])(?:\[(\d+)\])?", line)
+        spans = [match.span() for match in re.finditer(r"\w+|[^\w\s]", text)]
+        words = [text[start:end] for start, end in spans]
+        sentence = Sentence(words, [None] * len(words), [""] * len(words), 1, text, spans)
+        found = words_of(model.tokenizer.cut(text), sentence)
+        if found is None or len(found[0]) > model.tokenizer.max_tokens or any(map(unknown_name, found[0].text)):
             raise RequestError("the model does not read all words of the annotated sentences, which are English")
-        return cls(model.ready(tokens), [int(number) if number else None for _, number in marked])
+        entities = [int(number) if number else None for number in numbers]
+        return cls(model.ready(found[0]), entities, found[1].units)
 
-    def asked(self) -> Iterator[tuple[int, list[int], list[int]]]:
+    def asked(self, sink: bool) -> Iterator[tuple[int, list[int], list[int]]]:
         """Yield each word to be resolved, the mentions before it, and the ranks that its entity has.
 
         The entity was mentioned before, and another one too. The ranks are those by the latest mention, then by the
-        first: with them a rule such as "the nearest" guesses.
+        first: with them a rule such as "the nearest" guesses. sink: the first word, a sink, is no mention.
         """
         for word, entity in enumerate(self.entities):
-            before = [place for place in range(word) if self.entities[place] is not None]
+            before = [place for place in range(int(sink), word) if self.entities[place] is not None]
             nearest = list(dict.fromkeys(self.entities[place] for place in reversed(before)))
             first = list(dict.fromkeys(self.entities[place] for place in before))
             if entity is not None and entity in nearest and len(nearest) > 1:
@@ -438,22 +442,26 @@ def coreference(model: Engine, sentences: Sequence[Mentions], advance: Advance) 
     """Return how often, of the mentions before a word, the one with the largest weight is of the same person or thing.
 
     After Clark et al. 2019, section 4.2. The null is the best rule that reads no word: always the nearest other
-    mention, the second nearest, the first ...
+    mention, the second nearest, the first ... Both are over the same words and mentions. Weight on the first word of a
+    sentence does not count where it is a sink (`word_maps`), as in a decoder, so that it is no mention there.
     """
-    hits, count = np.zeros((model.layers, model.heads), dtype=np.int64), 0
+    hits, count, total = np.zeros((model.layers, model.heads), dtype=np.int64), 0, 0
     rules: Counter[tuple[int, int]] = Counter()
     for one in sentences:
         [record] = model.attend_tokens([one.tokens])
-        maps = word_maps(record)
-        for word, before, ranks in one.asked():
-            strongest = np.array(before)[maps[..., word, before].argmax(axis=-1)]
+        maps, units = word_maps(record), np.array(one.units)
+        total += len(list(one.asked(sink=False)))
+        for word, before, ranks in one.asked(first_is_sink(record)):
+            weights = maps[..., units[word], units[before]]
+            strongest = np.array(before)[weights.argmax(axis=-1)]
             same = [place for place in before if one.entities[place] == one.entities[word]]
-            hits += np.isin(strongest, same) & (maps[..., word, before].max(axis=-1) > 0)
+            hits += np.isin(strongest, same) & (weights.max(axis=-1) > 0)
             rules.update(enumerate(ranks))
             count += 1
         advance()
     null = np.full(hits.shape, max(rules.values()) / count)
-    return Measure.of_counts("annotated sentences", hits, count, null, FINDS)
+    words = f"{count} words" if count == total else f"{count} of {total} words, without first words, which are sinks"
+    return Measure.of_counts(words, hits, count, null, FINDS)
 
 
 def syntactic(found: Tally, shuffled: Tally) -> tuple[Measure, dict[tuple[int, int], str]]:

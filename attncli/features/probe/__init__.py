@@ -118,6 +118,7 @@ def _report(found: Probed) -> Report:
             *same,
             _relation_table(document),
             *map(Sentence, explain_verdicts(document)),
+            *(Sentence(printable(one)) for bank in (found.treebank, found.test) if bank for one in bank.sentences),
             _tree_table(document),
             Sentence(
                 f"trees: the share of {trees['edges']} edges without punctuation that is in maximum spanning trees "
@@ -266,5 +267,8 @@ The sentences read from a treebank.
 path | str | | the file, or stdin
 sentences | int | | number of sentences read
 words | int | | number of words in them
+shared | int | | number of words that share a token with another word, as de and le in du: one guess finds both
+left_out | int | | number of words whose syntactic head is such a word, which are not asked
+respelled | int | | number of sentences read by their forms, since their # text has other words
 skipped | int | | number of sentences that could not be read
 """

@@ -46,7 +46,7 @@ NOT_WRITTEN = "that the decoder does not write whole"
 # The checks of a tally in a file, besides its arrays. `found_at` is one array, in the order of the distances.
 DISTANCE = fields({"relation": text(), "offset": integer(-LARGEST), "count": integer(1)})
 SKIPPED = fields({"why": text(), "count": integer(1), "file": name(), "line": integer(1)})
-COUNTS = ("sentences", "word_count", "edges", "chain_edges")
+COUNTS = ("sentences", "word_count", "shared", "unasked", "respelled", "edges", "chain_edges")
 TALLY = fields({**dict.fromkeys(COUNTS, integer()), "distances": list_of(DISTANCE), "skips": list_of(SKIPPED)})
 
 
@@ -242,24 +242,23 @@ def _read(
         whole = []
         for file, sentence in some:
             try:
-                _tokens_by_word(model, sentence)
+                whole.append((file, _tokens_by_word(model, sentence)[1]))
             except _NotWhole as why:
                 yield str(why), file, sentence
-            else:
-                whole.append((file, sentence))
         order = list(range(len(whole)))
         random.Random(0).shuffle(order)
         if which == "decoder" and len(model.parts) > 1:
             lost = []
             for number in order:
-                record = _maps_of_writing(model, whole[number][1])
-                if record is None:
+                file, sentence = whole[number]
+                written = _maps_of_writing(model, sentence)
+                if written is None:
                     lost.append(number)
                 else:
-                    yield record, *whole[number]
+                    yield written[0], file, written[1]
             yield from ((NOT_WRITTEN, *whole[number]) for number in sorted(lost))
         else:
-            tokens = (_tokens_by_word(model, whole[number][1]) for number in order)
+            tokens = (_tokens_by_word(model, whole[number][1])[0] for number in order)
             for number, record in zip(order, _records(model, tokens, Request(which=which), each), strict=True):
                 yield record, *whole[number]
 
@@ -284,17 +283,17 @@ def _records(
             yield of_group.pop(number)  # frees its memory with the last reference
 
 
-def _maps_of_writing(model: Engine, sentence: Sentence) -> AttentionRecord | None:
-    """Return the maps of a decoder that writes the sentence that its encoder has read; None if its tokens, perhaps of
-    another tokenizer, are not all of the sentence.
+def _maps_of_writing(model: Engine, sentence: Sentence) -> tuple[AttentionRecord, Sentence] | None:
+    """Return the maps of a decoder that writes the sentence that its encoder has read, and the sentence with its units;
+    None if its tokens, perhaps of another tokenizer, are not all of the sentence.
     """
     record = model.attend(sentence.text, which="decoder", target=sentence.text)
-    tokens = words_of(record.tokens, sentence)
-    return None if tokens is None else replace(record, tokens=tokens)
+    found = words_of(record.tokens, sentence)
+    return None if found is None else (replace(record, tokens=found[0]), found[1])
 
 
-def _tokens_by_word(model: Engine, sentence: Sentence) -> Tokens:
-    """Return the tokens of a sentence with the words of the treebank.
+def _tokens_by_word(model: Engine, sentence: Sentence) -> tuple[Tokens, Sentence]:
+    """Return the tokens of a sentence with its units as words, and the sentence with these units.
 
     Raises _NotWhole if the model can't read it to its end, and RequestError if the tokenizer belongs to another model,
     or fails.

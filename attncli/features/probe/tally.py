@@ -3,6 +3,9 @@
 Of each head of the model, and in both directions, the strongest weight between a word and the other words is its guess
 at the word's syntactic head. Weight from a word to itself and to a sink (`attncli.analysis.edges`) does not count.
 Punctuation can be guessed. Roots and punctuation are not asked for their syntactic head.
+
+Words that share a token ("du" for "de" and "le") are one unit of the maps: whoever guesses the unit has found each of
+them. A word whose syntactic head is in its own unit is not asked.
 """
 
 from collections import Counter
@@ -46,15 +49,19 @@ class Skipped:
 class Tally:
     """The findings of all heads in some sentences. Tallies add up exactly; memory does not grow with sentences.
 
-    sentences, word_count: how many were read. offsets: the words with a syntactic head, by relation and the distance
-    to it. found_at: how many of them each head found, `[layer, head, direction]`, by relation and distance. edges:
-    pairs of words that depend on each other; tree_edges: those in the tree of each head, `[layer, head]`; layer_edges:
-    those in the tree of a layer's mean map, `[layer]`; chain_edges: those that are neighbours. skips: sentences that
-    could not be read, by the reason.
+    sentences, word_count: how many were read. shared: words that share a token with another one; unasked: those whose
+    syntactic head is such a word. respelled: sentences read by their forms, since their text has other words. offsets:
+    the words with a syntactic head, by relation and the distance to it. found_at: how many of them each head found,
+    `[layer, head, direction]`, by relation and distance. edges: pairs of units that depend on each other; tree_edges:
+    those in the tree of each head, `[layer, head]`; layer_edges: those in the tree of a layer's mean map, `[layer]`;
+    chain_edges: those that are neighbours. skips: sentences that could not be read, by the reason.
     """
 
     sentences: int
     word_count: int
+    shared: int
+    unasked: int
+    respelled: int
     offsets: dict[str, Counter[int]]
     found_at: dict[tuple[str, int], Ints]
     edges: int
@@ -67,33 +74,42 @@ class Tally:
     def nothing(cls, layers: int, heads: int) -> "Tally":
         """Return the tally of no sentence."""
         trees, means = np.zeros((layers, heads), dtype=np.int64), np.zeros(layers, dtype=np.int64)
-        return cls(0, 0, {}, {}, 0, 0, trees, means)
+        return cls(0, 0, 0, 0, 0, {}, {}, 0, 0, trees, means)
 
     def __add__(self, other: "Tally") -> "Tally":
         """Return the tally of both; the sentences of `other` come later."""
         return Tally(*(_added(getattr(self, one.name), getattr(other, one.name)) for one in fields(self)))
 
     def plus(self, maps: Floats, sentence: Sentence) -> "Tally":
-        """Return the tally with one more sentence, given its maps `[layer, head, word, word]` (`word_maps`)."""
-        heads = np.array([ROOT if head is None else head for head in sentence.heads], dtype=np.int64)
-        correct = strongest_words(maps) == heads
+        """Return the tally with one more sentence, given its maps `[layer, head, unit, unit]` (`word_maps`)."""
+        units = np.array(sentence.units, dtype=np.int64)
+        heads = np.array([ROOT if head is None else units[head] for head in sentence.heads], dtype=np.int64)
+        correct = strongest_words(maps)[..., units] == heads
         offsets: dict[str, Counter[int]] = {}
         found_at: dict[tuple[str, int], Ints] = {}
         asked: dict[str, list[int]] = {}  # the places of words with a syntactic head, by relation: no punctuation
-        columns = zip(sentence.heads, sentence.relations, sentence.punctuation, strict=True)
-        for word, (head, relation, punctuation) in enumerate(columns):
-            if head is not None and not punctuation:
-                for name in dict.fromkeys((ALL, relation)):
-                    asked.setdefault(name, []).append(word)
+        unasked = 0
+        for word, (relation, punctuation) in enumerate(zip(sentence.relations, sentence.punctuation, strict=True)):
+            if heads[word] == ROOT or punctuation:
+                continue
+            if heads[word] == units[word]:
+                unasked += 1
+                continue
+            for name in dict.fromkeys((ALL, relation)):
+                asked.setdefault(name, []).append(word)
         for relation, places in asked.items():
-            away = heads[places] - places
+            away = heads[places] - units[places]
             offsets[relation] = Counter(away.tolist())
             for offset in offsets[relation]:
                 found_at[relation, offset] = correct[..., np.array(places)[away == offset]].sum(axis=-1)
-        gold, shared = tree_edges(maps, sentence)
+        gold, found_edges = tree_edges(maps, sentence)
         edges, chain_edges = int(gold.sum()) // 2, int(gold.diagonal(offset=1).sum())
-        trees, means = shared[:, :-1], shared[:, -1]
-        return self + Tally(1, len(sentence), offsets, found_at, edges, chain_edges, trees, means)
+        trees, means = found_edges[:, :-1], found_edges[:, -1]
+        shared = int((np.bincount(units)[units] > 1).sum())
+        respelled = int(not sentence.agrees)
+        return self + Tally(
+            1, len(sentence), shared, unasked, respelled, offsets, found_at, edges, chain_edges, trees, means
+        )
 
     def plus_skipped(self, why: str, file: str, line: int) -> "Tally":
         """Return the tally with one more sentence that could not be read."""
@@ -135,11 +151,11 @@ class Tally:
 
 
 def word_maps(record: AttentionRecord) -> Floats:
-    """Return a record's maps between words, `[layer, head, word, word]`, without special tokens.
+    """Return a record's maps between units, `[layer, head, unit, unit]`, without special tokens.
 
-    The record's tokens say which word they are of (`attncli.corpus.treebank.words_of`). Weights to the pieces of a word
-    add up, weights from them are averaged (Clark et al. 2019, section 4.1); from a word to itself there is 0. Where
-    the first word is a sink (`first_is_sink`), weights to it are 0 too.
+    The record's tokens say which unit they are of (`attncli.corpus.treebank.words_of`): a word, or words that share
+    tokens. Weights to the pieces of a word add up, weights from them are averaged (Clark et al. 2019, section 4.1);
+    from a word to itself there is 0. Where the first word is a sink (`first_is_sink`), weights to it are 0 too.
     """
     merged = merge_words(record)
     kept = np.flatnonzero(~np.array(merged.tokens.special))
@@ -207,16 +223,17 @@ def _between(counts: Ints, most: int) -> bool:
 
 
 def tree_edges(maps: Floats, sentence: Sentence) -> tuple[Bools, Ints]:
-    """Return the edges of the sentence's tree, bool `[word, word]`, and how many of them are in the tree of each head.
+    """Return the edges of the sentence's tree, bool `[unit, unit]`, and how many of them are in the tree of each head.
 
     The counts are `[layer, head]`, with the layer's mean map as one more head. Punctuation is no node. The direction
     of an edge does not matter.
     """
-    kept = np.flatnonzero(~np.array(sentence.punctuation))
-    gold = np.zeros((len(sentence), len(sentence)), dtype=bool)
+    units, punctuation = sentence.units, sentence.punctuation
+    kept = np.unique([unit for unit, mark in zip(units, punctuation, strict=True) if not mark]).astype(np.int64)
+    gold = np.zeros(maps.shape[-2:], dtype=bool)
     for word, head in enumerate(sentence.heads):
-        if head is not None:
-            gold[word, head] = gold[head, word] = True
+        if head is not None and units[word] != units[head] and not punctuation[word] and not punctuation[head]:
+            gold[units[word], units[head]] = gold[units[head], units[word]] = True
     gold = gold[np.ix_(kept, kept)]
     if not gold.any():
         return gold, np.zeros((maps.shape[0], maps.shape[1] + 1), dtype=np.int64)
@@ -363,8 +380,27 @@ class TreebankTally(NamedTuple):
             "path": self.path,
             "sentences": self.tally.sentences,
             "words": self.tally.word_count,
+            "shared": self.tally.shared,
+            "left_out": self.tally.unasked,
+            "respelled": self.tally.respelled,
             "skipped": self.tally.skipped,
         }
+
+    @property
+    def sentences(self) -> list[str]:
+        """Say which words share tokens, and which sentences are not read as their text."""
+        found, tally = [], self.tally
+        if tally.shared:
+            found.append(
+                f"{self.path}: {tally.shared} of {tally.word_count} words share a token with another word, as in "
+                '"don\'t" or "du" (de, le): a head that finds one finds both'
+                + (f". {tally.unasked} of them depend on such a word and are left out" if tally.unasked else "")
+            )
+        if tally.respelled:
+            many = f"{tally.respelled} sentences are read by their forms, since their"
+            one = "1 sentence is read by its forms, since its"
+            found.append(f"{self.path}: {one if tally.respelled == 1 else many} # text has other words")
+        return found
 
 
 @dataclass(frozen=True)
