@@ -266,6 +266,18 @@ def peer_tokenizer(directory: Path) -> Any:
         raise RequestError(f"{model} is a sentencepiece model, which requires {hint}") from error
 
 
+def read_gguf_settings(path: Path) -> dict[str, Any]:
+    """Return the settings that transformers reads from a .gguf file, in the words of config.json.
+
+    Raises RequestError if it can't read the file.
+    """
+    with quiet(), refusals(f"transformers can't read {path}"):
+        from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+        settings: dict[str, Any] = load_gguf_checkpoint(str(path), return_tensors=False)["config"]
+    return settings
+
+
 def is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None

@@ -40,13 +40,14 @@ from attncli.features.compare.beside import (
 )
 from attncli.features.compare.eager import BesideEager
 from attncli.models.block import Tap
+from attncli.models.config import read_config
 from attncli.models.devices import as_tensor
 from attncli.models.head import one_head
-from attncli.models.hub import VOCABULARY_FILES, weight_files
+from attncli.models.hub import CONFIG_FILE, VOCABULARY_FILES, weight_files
 from attncli.models.instant import Instant, why_not
 from attncli.models.model import Model
 from attncli.models.taken import TextResult, as_record, read_by, take_batch
-from attncli.models.transformers_peer import Reference, peer_tokenizer
+from attncli.models.transformers_peer import Reference, peer_tokenizer, read_gguf_settings
 from attncli.models.walk import CACHED_ROWS
 from attncli.models.weighing import CACHED
 from attncli.models.weights import Checkpoint, StateDict, open_checkpoint
@@ -147,26 +148,28 @@ def norms(both: Sides) -> float:
 
 
 def explained(both: Sides) -> float:
-    """Compare softmax(scale · q·k + terms) of what a record keeps with the weights; no record keeps sinks."""
+    """Compare softmax(scale · q·k + terms) of what a record keeps, with its sinks, with the weights."""
     differences = []
     for text, one in both.run_model(both.texts, vectors="all"):
-        rows, theirs = both.rows(text), both.weights(text).double()
-        expected = theirs / theirs.sum(dim=-1, keepdim=True)
-        differences.append(difference(weights_by_vectors(one)[..., rows, :], expected[..., rows, :]))
+        rows = both.rows(text)
+        differences.append(difference(weights_by_vectors(one)[..., rows, :], both.weights(text)[..., rows, :]))
     return worst(differences)
 
 
 def weights_by_vectors(taken: TextResult) -> Tensor:
-    """Return the weights `[layer, head, query, key]` by the vectors, scale, terms and mask of a record of all heads."""
+    """Return the weights `[layer, head, query, key]` by all heads' vectors, scales, terms, sinks and masks."""
     layers = taken.selected.layers
-    query, key, scale = (
-        one.unflatten(0, (len(layers), -1)).double() for one in (*taken.vectors, torch.from_numpy(taken.scales))
+    query, key, scale, sinks = (
+        one.unflatten(0, (len(layers), -1)).double()
+        for one in (*taken.vectors, torch.from_numpy(taken.scales), torch.from_numpy(taken.sinks))
     )
     scores = query @ key.mT * scale.to(query.device)[..., None, None]
     for term in taken.terms.values():
         scores = scores + term.unflatten(0, (len(layers), -1))
     hidden = ~as_tensor(taken.masks, scores.device)[:, None]
-    return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1).nan_to_num(0.0)
+    sink = sinks.to(scores.device)[..., None, None].expand(*scores.shape[:-1], 1)
+    scores = torch.cat([scores.masked_fill(hidden, -torch.inf), sink], dim=-1)
+    return scores.softmax(dim=-1)[..., :-1].nan_to_num(0.0)
 
 
 def records(both: Sides) -> float:
@@ -445,6 +448,32 @@ def tokens(both: Both) -> float:
     return float(wrong)
 
 
+# --- a .gguf file ---------------------------------------------------------------------------------------
+
+SILENT = ("_model_name_or_path", "unk_token_id", "feed_forward_length")  # settings no network of transformers reads
+
+
+def conversion(both: Both) -> float:
+    """Count the settings of a converted .gguf file that differ from transformers' reading of the file.
+
+    Numbers in the file are float32, so they are equal to within its rounding.
+    """
+    place = both.model.place
+    if place.gguf is None:
+        raise NothingToCompare("it is not from a .gguf file")
+    try:
+        theirs = read_gguf_settings(place.gguf)
+    except RequestError as error:
+        raise NothingToCompare(str(error)) from error
+    ours = read_config(place.path / CONFIG_FILE)
+    differing = 0
+    for name, value in theirs.items():
+        found = ours.get(name, math.nan)
+        close = isinstance(value, float) and isinstance(found, float) and math.isclose(value, found, rel_tol=1e-6)
+        differing += name not in SILENT and not close and value != found
+    return float(differing)
+
+
 # --- weights --------------------------------------------------------------------------------------------
 
 
@@ -657,6 +686,7 @@ class Check(NamedTuple, Generic[S]):
 
 WAYS: dict[str, Check[Both]] = {
     "tokens": Check("beside transformers' own tokenizer", tokens, "exact"),
+    "conversion": Check("a .gguf file's settings, as transformers reads them", conversion, "exact"),
     "together": Check("texts of mixed lengths, all layers", together),
     "one layer": Check("-l N", one_layer),
     "some heads": Check("-l N -H 3,1", some_heads),

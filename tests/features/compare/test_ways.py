@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -48,7 +49,7 @@ def test_every_family_under_every_mask(tiny, case):
     assert len(done) == len(WAYS)
     assert [way.name for way in found] == list(WAYS)
     assert all(way.same for way in found), found
-    nothing = [] if why_not(both.model.config) is None else ["instant", "instant norms"]
+    nothing = ["conversion"] if why_not(both.model.config) is None else ["conversion", "instant", "instant norms"]
     nothing += [] if family in DECODERS else ["logits", "instant logits"]
     assert [way.name for way in found if way.difference is None] == nothing
     for way in found:
@@ -64,8 +65,8 @@ def test_every_dtype_on_real_weights(dtype):
     assert all(way.same for way in found), found
     compared = [way for way in found if way.difference is not None]
     halved = dtype in ("bfloat16", "float16")
-    nothing = ["logits", "instant logits"]
-    nothing = ["instant", "instant norms", *nothing, "gradients"] if halved else nothing
+    nothing = ["conversion", "logits", "instant logits"]
+    nothing = ["conversion", "instant", "instant norms", *nothing[1:], "gradients"] if halved else nothing
     assert [way.name for way in found if way.difference is None] == nothing
     assert all(way.difference > 0 for way in compared if way.name not in ("tokens", "records"))
 
@@ -164,6 +165,26 @@ def test_logits_of_the_next_token_are_compared(tiny, mistake, found_by, monkeypa
 def test_a_mistake_that_nothing_else_finds_is_found(tiny, mistake, found_by, monkeypatch):
     put_in_place(monkeypatch, MISTAKES[mistake])
     assert found_by == set(differing(both_of(tiny(max_position_embeddings=64))))
+
+
+@pytest.mark.parametrize("mistake", [None, "rotary base", "epsilon"])
+def test_the_settings_of_a_gguf_file_are_those_that_transformers_reads(tmp_path, mistake, monkeypatch):
+    """Both sides read the converted directory, so only its settings show a mistake in the conversion."""
+    pytest.importorskip("gguf")
+    from gguf_files import write_file
+
+    from attncli.models.gguf import architectures
+
+    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path / "cache"))
+    if mistake is not None:
+        [planted] = [one for one in read_mistakes("tests") if one.name.startswith(f"the {mistake} of a .gguf file")]
+        put_in_place(monkeypatch, planted)
+        wrong = replace(architectures.ARCHITECTURES["llama"], config=architectures._with_rotary_positions)
+        monkeypatch.setitem(architectures.ARCHITECTURES, "llama", wrong)
+    write_file(tmp_path / "model.gguf", "llama-untied")
+    chosen = ("conversion", "together", "logits", "instant logits")
+    monkeypatch.setattr(ways, "WAYS", {name: WAYS[name] for name in chosen})
+    assert differing(both_of(tmp_path / "model.gguf", "float32")) == ([] if mistake is None else ["conversion"])
 
 
 IN_NUMPY = [name for name in MISTAKES if name.startswith("in NumPy: ")]
