@@ -34,6 +34,7 @@ SENTENCE = "The trophy does not fit in the suitcase because it is too big."
 KINDS: dict[str, dict[str, Any]] = {
     "": {},
     "shares": {"share_att_key": True, "conv_kernel_size": 3},
+    "predicts": {"head": "ForCausalLM"},
     "turns values": {"rotary_value": True},
     "is as wide as published": {"local_attention": 128, "max_position_embeddings": 300},
 }
@@ -97,8 +98,8 @@ def python(folder: Path, environment: dict[str, str], *arguments: str) -> "subpr
 
 @cache
 def checkpoint(family: str) -> str:
-    """Return the model for `compare`: minilm, or a small random checkpoint of this family."""
-    if family == "minilm":
+    """Return the model for `compare`: minilm or smollm2, or a small random checkpoint of this family."""
+    if family in ("minilm", "smollm2"):
         return family
     from checkpoints import FAMILIES, make_checkpoint
     from foreign_checkpoints import make_foreign

@@ -38,7 +38,8 @@ TOLERANCES = {
 def scaled_tolerance(dtype: "torch.dtype", depth: int, size: float) -> float:
     """Return the largest difference that rounding explains, between numbers computed by two correct programs.
 
-    depth: how many layers made the numbers. size: of the numbers, from `vector_size` or `weight_size`.
+    depth: how many layers made the numbers. size: of the numbers, from `vector_size` or `weight_size`; 1 for shares of
+    a size.
     """
     import torch
 

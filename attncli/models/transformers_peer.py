@@ -109,11 +109,15 @@ def reference_config(config: dict[str, Any]) -> Any:
 
 
 class Reference:
-    """transformers' network with eager attention, run on exactly the tokens that attncli runs on."""
+    """transformers' network with eager attention, run on exactly the tokens that attncli runs on.
+
+    whole: the network with its head, if it has one; network: without.
+    """
 
     def __init__(self, network: Any, device: torch.device, dtype: torch.dtype) -> None:
-        self.network = network.to(device=device).eval()
-        for one in self.network.parameters():  # not the buffers of angles, which from_pretrained leaves in float32
+        self.whole = network.to(device=device).eval()
+        self.network = self.whole.base_model
+        for one in self.whole.parameters():  # not the buffers of angles, which from_pretrained leaves in float32
             one.data = one.data.to(dtype)
         self.device = device
         self.dtype = dtype
@@ -121,7 +125,7 @@ class Reference:
     @cached_property
     def in_float32(self) -> "Reference":
         """Return a copy that computes in float32 with the same rounded weights."""
-        return Reference(deepcopy(self.network), self.device, torch.float32)
+        return Reference(deepcopy(self.whole), self.device, torch.float32)
 
     def run(self, tokens: Tokens, mask: str) -> tuple[list[Tensor], list[Tensor]]:
         """Return, for one text, every layer's weights `[head, query, key]`, and the vectors `[token, hidden_size]`.
@@ -132,8 +136,11 @@ class Reference:
             made = self.made_of(tokens, mask)
         return [weights[0] for weights in made.attentions], [state[0] for state in made.hidden_states]
 
-    def made_of(self, tokens: Tokens, mask: str) -> Any:
-        """Run the network on one text. Return transformers' output with all weights and vectors."""
+    def made_of(self, tokens: Tokens, mask: str, head: bool = False) -> Any:
+        """Run the network on one text, with its head if asked. Return transformers' output, with all weights and
+        vectors.
+        """
+        network = self.whole if head else self.network
         ids = torch.tensor([tokens.ids], device=self.device)
         others: dict[str, Any] = {"attention_mask": self.attention_mask(tokens, mask)}
         if self.knows_segments:
@@ -141,7 +148,7 @@ class Reference:
         if tokens.first:
             others["position_ids"] = positions_after_padding([tokens]).to(self.device)
         with self.mask_applied(others):
-            return self.network(ids, output_attentions=True, output_hidden_states=True, **others)
+            return network(ids, output_attentions=True, output_hidden_states=True, **others)
 
     def silence(self, config: ModelConfig, heads: Iterable[tuple[int, int]]) -> list[Any]:
         """Replace the outputs of these heads, (layer, head), with 0 before the projection that joins them.
@@ -297,6 +304,18 @@ def peer_tokenizer(directory: Path) -> Any:
         raise RequestError(f"{model} is a sentencepiece model, which requires {hint}") from error
 
 
+def read_gguf_settings(path: Path) -> dict[str, Any]:
+    """Return the settings that transformers reads from a .gguf file, in the words of config.json.
+
+    Raises RequestError if it can't read the file.
+    """
+    with quiet(), refusals(f"transformers can't read {path}"):
+        from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+        settings: dict[str, Any] = load_gguf_checkpoint(str(path), return_tensors=False)["config"]
+    return settings
+
+
 def is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
@@ -307,14 +326,15 @@ def is_installed(package: str) -> bool:
 def load_reference(directory: Path, device: torch.device, dtype: torch.dtype) -> Reference:
     """Load the checkpoint in a directory with transformers.
 
-    Raises RequestError if transformers can't load it, or does not find all of the encoder in it.
+    A decoder keeps the head that predicts the next token, if the checkpoint has one. Raises RequestError if
+    transformers can't load it, or does not find all of the network in it.
     """
-    from transformers import AutoModel
+    from transformers import AutoModel, AutoModelForCausalLM
 
     data = read_config(directory / CONFIG_FILE)
     check_counts(directory, data)
     with quiet(), refusals(f"transformers can't load {directory}"):
-        network, found = AutoModel.from_pretrained(
+        network, found = (AutoModelForCausalLM if ModelConfig.from_dict(data).causal else AutoModel).from_pretrained(
             str(directory),
             config=reference_config(data),
             dtype=dtype,
@@ -324,9 +344,13 @@ def load_reference(directory: Path, device: torch.device, dtype: torch.dtype) ->
             output_loading_info=True,
         )
     # Missing parameters would be random. The pooler is not part of the encoder, and often not published.
-    missing = sorted(
-        name for name in found["missing_keys"] if not name.startswith("pooler.") and not name.endswith(BUFFERS)
-    )
+    names, base = set(found["missing_keys"]), network.base_model
+    if base is not network:
+        prefix = f"{network.base_model_prefix}."
+        if any(not name.startswith(prefix) for name in names):  # the head's own
+            network = base
+        names = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+    missing = sorted(name for name in names if not name.startswith("pooler.") and not name.endswith(BUFFERS))
     if missing:
         raise RequestError(
             f"transformers does not find {missing[0]} in {directory}, so there is nothing to compare with: "

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 class Compare(Feature):
     """Compare what attncli computes with transformers, or with torch.
 
-    For each layer: the largest absolute difference of weights and of hidden states, and the share of queries whose
-    strongest key is the same. Then, with transformers, on at most 3 texts: single layers, heads, masks, --without,
-    vectors, norms, gradients and more. [PAD]'s own rows count in float64. The exit code is 1 beyond rounding: 32 x eps
-    x layers x the size of the numbers; in half precision, errors larger than transformers' own. A network of
-    transformers (GPT-2, Llama, T5) is run with attncli's attention in it and with its own eager attention.
+    For each layer: the largest difference of weights and of hidden states (as a share of the token's largest number, or
+    of 1), and the share of queries whose strongest key is the same. Then, with transformers, on at most 3 texts: single
+    layers, heads, masks, --without, vectors, norms, logits, gradients and more. [PAD]'s own rows count in float64. The
+    exit code is 1 beyond rounding, 32 x eps x layers; in half precision, errors larger than transformers' own. A
+    network of transformers (GPT-2, Llama, T5) is run with attncli's attention in it and with its own eager attention.
 
     \b
     Examples:
@@ -306,30 +306,33 @@ tokens | int | | number of tokens in them
 queries | int | | number of rows compared
 tolerance | object | | what rounding explains: the largest of any layer
 tolerance.weights | float | | for a weight
-tolerance.hidden | float | | for an element of a hidden state
+tolerance.hidden | float | | for an element of a hidden state, as a share of the size of the token's vector: its largest
+    absolute number, or 1
 vectors | str | | what is compared besides weights: hidden states; attention outputs against torch and in networks
     that transformers runs
-embeddings | float or null | | largest difference before the first layer; null if attention outputs are compared, or
-    if it is NaN
+embeddings | float or null | | largest difference before the first layer, as such a share; null if attention outputs are
+    compared, or if it is NaN
 embeddings_allowed | float | | what rounding explains of it
 layers | [object]
 layers.layer | int
 layers.weights | float or null | | largest difference of a weight; null for NaN
-layers.hidden | float or null | | largest difference of a hidden state or an attention output (`vectors`)
+layers.hidden | float or null | | largest difference of a hidden state or an attention output (`vectors`), as such a
+    share
 layers.agreement | float | share of queries | with the same strongest key
 layers.weights_allowed | float | | what rounding explains of a weight in this layer
 layers.hidden_allowed | float | | what it explains of an element of a hidden state
 layers.rounding | object or null | | in half precision, compared with the float32 network with the same weights;
     otherwise null
 layers.rounding.weights | float or null | | root mean square error of weights, divided by the other program's
-layers.rounding.hidden | float or null | | the same for hidden states
+layers.rounding.hidden | float or null | | the same for hidden states, as such shares
 layers.rounding.allowed | float | | what chance explains of both
 layers.rounding.scale | float or null | share | how much larger scores are than in float32
 layers.rounding.scale_allowed | float or null | share | what rounding explains of it; null if the text is too short
 ways | [object] | | the other ways to compute numbers; empty against torch
 ways.way | str
 ways.of | str | | a description
-ways.difference | float or null | | null if there was nothing to compare, or for NaN
+ways.difference | float or null | | the largest one, of vectors as a share of their size; null if there was nothing to
+    compare, or for NaN
 ways.allowed | float
 ways.same | bool
 ways.note | str | | why nothing was compared; otherwise empty

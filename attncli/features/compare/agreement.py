@@ -19,7 +19,7 @@ from attncli.base import choices
 from attncli.base.arrays import finite
 from attncli.base.printable import short
 from attncli.checks.passes import BothPasses, Lost, beside_torch, beside_transformers, is_half, merge_lost
-from attncli.checks.tolerance import Tolerance, scaled_tolerance, vector_size, weight_size
+from attncli.checks.tolerance import Tolerance, scaled_tolerance, weight_size
 from attncli.models.engine import Engine
 from attncli.models.model import require_own
 from attncli.models.transformers_peer import Reference
@@ -139,8 +139,9 @@ EQUAL = 32  # steps of the dtype: two keys whose weights are no further apart ar
 class LayerAgreement:
     """The differences in one layer, over all texts.
 
-    weights, hidden: the largest absolute difference of a weight, and of a number in the vectors after the layer, or in
-    the output of its attention (`Agreement.vectors`); NaN where either side has one.
+    weights, hidden: the largest absolute difference of a weight, and the largest difference (`vector_difference`)
+    between the vectors after the layer, or of the output of its attention (`Agreement.vectors`); NaN where either side
+    has one.
     agreement: the share of queries, of all heads, whose strongest key is the same (see `same_strongest`).
     allowed: the differences that rounding explains. rounding: what half precision does; None in others.
     """
@@ -172,7 +173,7 @@ class LayerTally:
         self.eps = torch.finfo(dtype).eps
         self.weights: list[float] = []
         self.hidden: list[float] = []
-        self.sizes: list[tuple[float, float]] = []
+        self.sizes: list[float] = []
         self.agreeing = self.rows = 0
         self.errors: tuple[Errors, Errors, Scores] | None = None  # of weights, vectors and scores
 
@@ -185,9 +186,10 @@ class LayerTally:
             return
         every = (ours, theirs) if exact is None else (ours, theirs, exact)
         weights, hidden = zip(*((weights[:, rows], hidden[rows]) for weights, hidden in every), strict=True)
+        hidden = tuple(one / sizes(hidden[-1]) for one in hidden)
         self.weights.append(difference(weights[0], weights[1]))
         self.hidden.append(difference(hidden[0], hidden[1]))
-        self.sizes.append((weight_size(weights[1]), vector_size(hidden[1])))
+        self.sizes.append(weight_size(weights[1]))
         self.agreeing += same_strongest(weights[0], weights[1])
         self.rows += len(rows)
         if exact is not None:
@@ -219,8 +221,7 @@ class LayerTally:
             return LayerAgreement(layer, math.nan, math.nan, 0.0, Tolerance(0.0, 0.0))
         rounding = self.rounding()
         if rounding is None:
-            sizes = (max(size) for size in zip(*self.sizes, strict=True))
-            allowed = Tolerance(*(scaled_tolerance(precision, depth, size) for size in sizes))
+            allowed = Tolerance(*(scaled_tolerance(precision, depth, size) for size in (max(self.sizes), 1.0)))
         else:
             allowed = Tolerance(rounding.weights_allowed, rounding.hidden_allowed)
         agreement = self.agreeing / (self.rows * heads)
@@ -238,6 +239,21 @@ def rows_with_numbers(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> list[
 def difference(ours: Tensor, theirs: Tensor) -> float:
     """Return max |ours - theirs|; NaN where either has one, or both are infinite."""
     return float((ours.cpu().double() - theirs.cpu().double()).abs().max())
+
+
+def vector_difference(ours: Tensor, theirs: Tensor, axes: int | tuple[int, ...] = -1) -> float:
+    """Return the largest difference between vectors `[..., size]`, as a share of the size of their vector (`sizes`).
+
+    One token of a decoder may have numbers 1,000 times those of all others, and so much more rounding.
+    """
+    like = sizes(theirs.double(), axes)
+    return difference(ours.double() / like.to(ours.device), theirs.double() / like)
+
+
+def sizes(vectors: Tensor, axes: int | tuple[int, ...] = -1) -> Tensor:
+    """Return the largest absolute number of each vector, or 1: norms inside a layer make numbers of about 1."""
+    numbers = vectors.detach().abs()
+    return numbers.where(numbers.isfinite(), 1.0).amax(dim=axes, keepdim=True).clamp(min=1.0)
 
 
 def same_strongest(ours: Tensor, theirs: Tensor) -> int:
@@ -457,7 +473,7 @@ def tally_up(
     against: choices.Against = "torch" if reference is None else "transformers"
     before = 0 if reference is None or model.part == "encoder" else model.depth - model.layers  # an encoder's layers
     embeddings, lost = list[float](), list[Lost]()
-    size, embedded = 1.0, Errors(torch.finfo(model.dtype).eps)
+    embedded = Errors(torch.finfo(model.dtype).eps)
     tallies = [LayerTally(model.dtype) for _ in chosen]
     texts_seen = tokens_seen = queries = 0
     for tokens in texts:
@@ -466,10 +482,10 @@ def tally_up(
         ours, theirs = made.ours.only(rows), made.theirs.only(rows)
         exact = None if made.exact is None else made.exact.only(rows)
         if ours.embeddings is not None and theirs.embeddings is not None:
-            embeddings.append(difference(ours.embeddings, theirs.embeddings))
-            size = max(size, vector_size(theirs.embeddings))
+            embeddings.append(vector_difference(ours.embeddings, theirs.embeddings))
             if exact is not None and exact.embeddings is not None:
-                embedded.add(ours.embeddings, theirs.embeddings, exact.embeddings)
+                like = sizes(theirs.embeddings)
+                embedded.add(ours.embeddings / like, theirs.embeddings / like, exact.embeddings / like)
         for place, tally in enumerate(tallies):
             tally.add(
                 (ours.weights[place], ours.hidden[place]),
@@ -492,7 +508,7 @@ def tally_up(
         tokens=tokens_seen,
         queries=queries,
         embeddings=worst(embeddings) if embeddings else None,
-        embeddings_allowed=LARGEST * embedded.largest if is_half(precision) else scaled_tolerance(precision, 1, size),
+        embeddings_allowed=LARGEST * embedded.largest if is_half(precision) else scaled_tolerance(precision, 1, 1.0),
         layers=[
             tally.layer_agreement(layer, model.heads, 1 if reference is None else before + layer + 1, precision)
             for layer, tally in zip(chosen, tallies, strict=True)

@@ -13,8 +13,14 @@ from torch import Tensor
 
 from attncli.checks.machine import one_thread
 from attncli.checks.passes import Lost, is_half, lost_rows
-from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
-from attncli.features.compare.agreement import LARGEST, difference, precision_of, rows_that_count
+from attncli.checks.tolerance import scaled_tolerance, weight_size
+from attncli.features.compare.agreement import (
+    LARGEST,
+    difference,
+    precision_of,
+    rows_that_count,
+    vector_difference,
+)
 from attncli.models.block import LEAST_QUERIES
 from attncli.models.config import ModelConfig
 from attncli.models.engine import Engine
@@ -28,6 +34,7 @@ from attncli.text.tokens import Fed, Read, Tokens
 
 TEXTS, TOKENS = 3, 64  # the number of texts that go every way, the first ones, and of their tokens beyond a window
 SHARED = 2**25  # products of numbers in a layer's largest product of matrices, from which on threads share it
+OF_A_HEAD = (-2, -1)  # axes of the norms ‖α v W_O‖ `[layer, head, query, key]`, whose sizes differ between heads
 PROJECTIONS = ("query", "key", "value")
 
 
@@ -320,47 +327,60 @@ class Both(Sides):
         return Both(self.model, self.reference.in_float32, self.inputs, self.whole, self.pad_to, self.mask, self.layers)
 
     def allowed(self, kind: str, single: bool = False) -> float:
-        """Return the largest difference that rounding explains between numbers of a kind (see `numbers`).
+        """Return the largest difference that rounding explains between numbers of a kind (see `their_error`).
 
-        kind: "own vectors" are weights of one layer, in float32, beside those of its vectors. Sums of weights are made
-        in float64: their spread is a difference of squares of distances, which reach TOKENS.
+        Differences of weights are absolute, and those of vectors shares of the vector's size (`vector_difference`): one
+        tolerance is for both. kind: "own vectors" are weights of one layer, in float32, compared with those of its
+        vectors. Sums of weights are made in float64: their spread is a difference of squares of distances, which reach
+        TOKENS.
         """
         if kind == "exact":
             return 0.0
         precision = precision_of(self.model, self.reference, self.lost)
-        if kind == "own vectors":
-            return scaled_tolerance(torch.float32, 1, max(self.size(text, "weights") for text in self.plain))
-        found = [1.0]
+        half = is_half(precision) and kind != "own vectors"
+        found = [0.0 if half else 1.0]
         for text in self.plain:
             with suppress(NothingToCompare):
-                found.append(self.their_error(text, kind) if is_half(precision) else self.size(text, kind))
-        if is_half(precision):
-            return LARGEST * max(found[1:], default=0.0)
+                found.append(self.their_error(text, kind) if half else weight_size(self.theirs(text).weights))
+        if half:
+            return LARGEST * max(found)
+        if kind == "own vectors":
+            return scaled_tolerance(torch.float32, 1, max(found))
         added_up = scaled_tolerance(torch.float64, 1, TOKENS**2) if kind == "sums" else 0.0
         return added_up + scaled_tolerance(torch.float32 if single else precision, self.model.config.layers, max(found))
 
-    def size(self, tokens: Tokens, kind: str) -> float:
-        """Return the size of transformers' numbers of a kind, as `scaled_tolerance` needs it."""
-        return (weight_size if kind in ("weights", "sums") else vector_size)(self.numbers(tokens, kind))
+    def their_logits(self, tokens: Tokens) -> Tensor:
+        """Return the logits of the next token after each, `[token, token of the vocabulary]`.
 
-    def numbers(self, tokens: Tokens, kind: str) -> Tensor:
-        """Return transformers' "weights", which "sums" are made of, "hidden" states, "norms" or "vectors".
-
-        Vectors are queries, keys and values.
+        Raises NothingToCompare if transformers' network has no head.
         """
-        theirs = self.theirs(tokens)
-        if kind in ("weights", "sums"):
-            return theirs.weights
-        if kind == "hidden":
-            return torch.stack(theirs.states)
-        if kind == "norms":
-            return self.their_norms(tokens)
-        return torch.stack([*theirs.parts.values(), *(self.their_meeting(tokens, part) for part in PROJECTIONS)])
+        if self.reference.whole is self.reference.network:
+            raise NothingToCompare("it has no head for the next token")
+        with torch.inference_mode():
+            logits: Tensor = self.reference.made_of(tokens, self.mask, head=True).logits[0]
+        return logits
 
     def their_error(self, tokens: Tokens, kind: str) -> float:
-        """Return the largest error of transformers' own numbers, at least a step of the largest one."""
-        theirs, exact = self.numbers(tokens, kind), self.in_float32.numbers(tokens, kind)
-        return max(difference(theirs, exact), torch.finfo(self.model.dtype).eps * float(exact.abs().max()))
+        """Return the largest error of transformers' own numbers of a kind in half precision, at least a step of 1.
+
+        "sums" are made of weights, "vectors" are queries, keys and values.
+        """
+        theirs, exact = self.theirs(tokens), self.in_float32.theirs(tokens)
+        if kind in ("weights", "sums"):
+            error = difference(theirs.weights, exact.weights)
+        elif kind == "norms":
+            error = vector_difference(self.their_norms(tokens), self.in_float32.their_norms(tokens), OF_A_HEAD)
+        elif kind == "logits":
+            error = vector_difference(self.their_logits(tokens), self.in_float32.their_logits(tokens))
+        elif kind == "hidden":
+            error = vector_difference(torch.stack(theirs.states), torch.stack(exact.states))
+        else:
+            parts = [(theirs.parts[part], exact.parts[part]) for part in PROJECTIONS]
+            parts += [
+                (self.their_meeting(tokens, part), self.in_float32.their_meeting(tokens, part)) for part in PROJECTIONS
+            ]
+            error = max(vector_difference(*both) for both in parts)
+        return max(error, torch.finfo(self.model.dtype).eps)
 
     def projected(self, made: Mapping[str, Sequence[Tensor]], sources: Sequence[Source]) -> list[Tensor]:
         """Return the outputs of projections, `[token, head * head_dim]` per layer.

@@ -9,7 +9,7 @@ changes are made by hooks on modules.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from functools import cached_property, partial
 from inspect import signature
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
 from attncli.checks.passes import Pass, Passes, is_half, run_finite
-from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
+from attncli.checks.tolerance import scaled_tolerance, weight_size
 from attncli.effects.change import Head
 from attncli.features.compare.agreement import Agreement, precision_of, tally_up
 from attncli.features.compare.beside import NothingToCompare, Sides, cut, plain_tokens, real_tokens
@@ -463,22 +463,9 @@ class BesideEager(Sides):
     def allowed(self, kind: str, single: bool = False) -> float:
         """Return the largest difference that rounding explains between numbers of a kind.
 
-        kind: "weights", "norms", "logits", "last" vectors, "hidden" states, "shares" of the largest number, or "exact".
+        Differences of weights are absolute, and those of vectors shares of the vector's size. kind: "exact", or any.
         """
         if kind == "exact" or is_half(self.model.dtype):
             return 0.0
-        sizes = [1.0]
-        for text in self.plain if kind != "shares" else ():
-            theirs = self.theirs(text)
-            if kind == "weights":
-                sizes.append(weight_size(theirs.weights))
-            elif kind == "norms":
-                sizes += map(vector_size, theirs.joined)
-            elif kind == "logits":
-                with suppress(NothingToCompare):
-                    sizes.append(vector_size(self.logits(text)))
-            elif kind == "last":
-                sizes.append(vector_size(theirs.last))
-            else:
-                sizes += map(vector_size, self.states(text))
-        return scaled_tolerance(precision_of(self.model, self.reference), self.model.depth, max(sizes))
+        size = max(weight_size(self.theirs(text).weights) for text in self.plain)
+        return scaled_tolerance(precision_of(self.model, self.reference), self.model.depth, size)

@@ -28,8 +28,9 @@ from attncli.corpus.sums import Counting, Sums, plain_part
 from attncli.effects.change import Edge, Head, Hide, Put, Unchanged
 from attncli.effects.gradients import gate_gradients, slopes
 from attncli.effects.question import Left, Question
-from attncli.features.compare.agreement import Comparison, difference, worst
+from attncli.features.compare.agreement import Comparison, difference, vector_difference, worst
 from attncli.features.compare.beside import (
+    OF_A_HEAD,
     Both,
     NothingToCompare,
     Sides,
@@ -39,13 +40,14 @@ from attncli.features.compare.beside import (
 )
 from attncli.features.compare.eager import BesideEager
 from attncli.models.block import Tap
+from attncli.models.config import read_config
 from attncli.models.devices import as_tensor
 from attncli.models.head import one_head
-from attncli.models.hub import VOCABULARY_FILES, weight_files
+from attncli.models.hub import CONFIG_FILE, VOCABULARY_FILES, weight_files
 from attncli.models.instant import Instant, why_not
 from attncli.models.model import Model
 from attncli.models.taken import TextResult, as_record, read_by, take_batch
-from attncli.models.transformers_peer import Reference, peer_tokenizer
+from attncli.models.transformers_peer import Reference, peer_tokenizer, read_gguf_settings
 from attncli.models.walk import CACHED_ROWS
 from attncli.models.weighing import CACHED
 from attncli.models.weights import Checkpoint, StateDict, open_checkpoint
@@ -116,7 +118,7 @@ def under_mask(both: Sides, mask: str) -> float:
 def vectors_apart(both: Sides, ours: Sequence[Tensor], theirs: Sequence[Tensor], text: Tokens) -> float:
     """Return the largest difference between vectors of both sides."""
     rows = both.rows(text.spoken)
-    return worst(difference(one[rows], other[rows]) for one, other in zip(ours, theirs, strict=True))
+    return worst(vector_difference(one[rows], other[rows]) for one, other in zip(ours, theirs, strict=True))
 
 
 def without(both: Sides) -> float:
@@ -140,31 +142,34 @@ def norms(both: Sides) -> float:
     for heads in ("all", both.outer_heads):
         for (text, one), wanted in zip(both.run_model(texts, heads=heads, measure="norm"), expected, strict=True):
             rows = both.rows(text)
-            differences.append(difference(one.weights[..., rows, :], wanted[:, one.selected.heads][..., rows, :]))
+            expected_rows = wanted[:, one.selected.heads][..., rows, :]
+            differences.append(vector_difference(one.weights[..., rows, :], expected_rows, OF_A_HEAD))
     return worst(differences)
 
 
 def explained(both: Sides) -> float:
-    """Compare softmax(scale · q·k + terms) of what a record keeps with the weights; no record keeps sinks."""
+    """Compare softmax(scale · q·k + terms) of what a record keeps, with its sinks, with the weights."""
     differences = []
     for text, one in both.run_model(both.texts, vectors="all"):
-        rows, theirs = both.rows(text), both.weights(text).double()
-        expected = theirs / theirs.sum(dim=-1, keepdim=True)
-        differences.append(difference(weights_by_vectors(one)[..., rows, :], expected[..., rows, :]))
+        rows = both.rows(text)
+        differences.append(difference(weights_by_vectors(one)[..., rows, :], both.weights(text)[..., rows, :]))
     return worst(differences)
 
 
 def weights_by_vectors(taken: TextResult) -> Tensor:
-    """Return the weights `[layer, head, query, key]` by the vectors, scale, terms and mask of a record of all heads."""
+    """Return the weights `[layer, head, query, key]` by all heads' vectors, scales, terms, sinks and masks."""
     layers = taken.selected.layers
-    query, key, scale = (
-        one.unflatten(0, (len(layers), -1)).double() for one in (*taken.vectors, torch.from_numpy(taken.scales))
+    query, key, scale, sinks = (
+        one.unflatten(0, (len(layers), -1)).double()
+        for one in (*taken.vectors, torch.from_numpy(taken.scales), torch.from_numpy(taken.sinks))
     )
     scores = query @ key.mT * scale.to(query.device)[..., None, None]
     for term in taken.terms.values():
         scores = scores + term.unflatten(0, (len(layers), -1))
     hidden = ~as_tensor(taken.masks, scores.device)[:, None]
-    return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1).nan_to_num(0.0)
+    sink = sinks.to(scores.device)[..., None, None].expand(*scores.shape[:-1], 1)
+    scores = torch.cat([scores.masked_fill(hidden, -torch.inf), sink], dim=-1)
+    return scores.softmax(dim=-1)[..., :-1].nan_to_num(0.0)
 
 
 def records(both: Sides) -> float:
@@ -187,7 +192,7 @@ def vectors(both: Both) -> float:
         parts = (part.unflatten(0, (len(both.layers), -1)).double() for part in one.vectors)
         for part, ours in zip(("query", "key"), parts, strict=True):
             expected = both.their_meeting(text, part)[both.layers]
-            differences.append(difference(ours[:, :, rows], expected[:, :, rows]))
+            differences.append(vector_difference(ours[:, :, rows], expected[:, :, rows]))
     return worst(differences)
 
 
@@ -266,7 +271,23 @@ def taken_apart(both: Both) -> float:
                 (kept, both.their_meeting(text, part)),
                 (head.x @ weight.T + bias, theirs.parts[part]),
             ):
-                differences.append(difference(torch.from_numpy(made[rows]), wanted[layer, number][rows]))
+                differences.append(vector_difference(torch.from_numpy(made[rows]), wanted[layer, number][rows]))
+    return worst(differences)
+
+
+def logits_of_next(both: Both) -> float:
+    """Compare the logits of the next token after each, and those of the likeliest ones, as `run` shows them."""
+    output, differences = both.model.outputs().get("next"), []
+    if output is None:
+        raise NothingToCompare("it has no head for the next token")
+    for text, one in both.run_model(both.texts, predict=True):
+        wanted, rows = both.their_logits(text), text.real
+        if both.answering is both.model:
+            with torch.inference_mode():
+                [made] = output(both.model.last_hidden([text], both.mask), [text])
+            differences.append(vector_difference(made[rows], wanted[rows]))
+        found = torch.tensor([answer.logit for answer in one.prediction.answers] if one.prediction else [])
+        differences.append(vector_difference(found, wanted[rows[-1]].float().cpu().topk(len(found)).values))
     return worst(differences)
 
 
@@ -427,6 +448,32 @@ def tokens(both: Both) -> float:
     return float(wrong)
 
 
+# --- a .gguf file ---------------------------------------------------------------------------------------
+
+SILENT = ("_model_name_or_path", "unk_token_id", "feed_forward_length")  # settings no network of transformers reads
+
+
+def conversion(both: Both) -> float:
+    """Count the settings of a converted .gguf file that differ from transformers' reading of the file.
+
+    Numbers in the file are float32, so they are equal to within its rounding.
+    """
+    place = both.model.place
+    if place.gguf is None:
+        raise NothingToCompare("it is not from a .gguf file")
+    try:
+        theirs = read_gguf_settings(place.gguf)
+    except RequestError as error:
+        raise NothingToCompare(str(error)) from error
+    ours = read_config(place.path / CONFIG_FILE)
+    differing = 0
+    for name, value in theirs.items():
+        found = ours.get(name, math.nan)
+        close = isinstance(value, float) and isinstance(found, float) and math.isclose(value, found, rel_tol=1e-6)
+        differing += name not in SILENT and not close and value != found
+    return float(differing)
+
+
 # --- weights --------------------------------------------------------------------------------------------
 
 
@@ -528,7 +575,7 @@ def cuts(both: BesideEager) -> float:
     made = unchanged.copies(0, [Hide([head], edges) for head in cut_heads])
     with torch.inference_mode():
         expected = [theirs_cut(both, text, head, edges) for head in cut_heads]
-    return worst([difference(unchanged.last[0], both.theirs(text).last), *map(difference, made, expected)])
+    return worst(map(vector_difference, [unchanged.last[0], *made], [both.theirs(text).last, *expected]))
 
 
 def ablations(both: BesideEager) -> float:
@@ -541,7 +588,7 @@ def ablations(both: BesideEager) -> float:
     made = Unchanged.of(both.model, text, both.mask).copies(0, [Put({head: vector}) for head in put_heads])
     with torch.inference_mode():
         expected = [theirs_put(both, text, head, vector) for head in put_heads]
-    return worst(map(difference, made, expected))
+    return worst(map(vector_difference, made, expected))
 
 
 def theirs_cut(both: BesideEager, text: Tokens, head: Head, edges: list[Edge]) -> Tensor:
@@ -600,10 +647,10 @@ def logits(both: BesideEager) -> float:
         with torch.inference_mode():
             [made] = output([last], [text])
             if output.of_text:
-                differences.append(difference(made, wanted))
+                differences.append(vector_difference(made, wanted))
                 continue
             [of_last] = output([last], [text], [rows[-1:]])
-        differences += [difference(made[rows], wanted[rows]), difference(of_last, wanted[rows[-1:]])]
+        differences += [vector_difference(made[rows], wanted[rows]), vector_difference(of_last, wanted[rows[-1:]])]
     return worst(differences)
 
 
@@ -614,7 +661,8 @@ def hidden_states(both: BesideEager) -> float:
     differences = []
     for text in both.texts:
         rows, ours = both.rows(text), both.model.hidden_states(text.plain, both.mask)
-        differences += [difference(one[rows], two[rows]) for one, two in zip(ours, both.states(text), strict=True)]
+        theirs = both.states(text)
+        differences += [vector_difference(one[rows], two[rows]) for one, two in zip(ours, theirs, strict=True)]
     return worst(differences)
 
 
@@ -638,6 +686,7 @@ class Check(NamedTuple, Generic[S]):
 
 WAYS: dict[str, Check[Both]] = {
     "tokens": Check("beside transformers' own tokenizer", tokens, "exact"),
+    "conversion": Check("a .gguf file's settings, as transformers reads them", conversion, "exact"),
     "together": Check("texts of mixed lengths, all layers", together),
     "one layer": Check("-l N", one_layer),
     "some heads": Check("-l N -H 3,1", some_heads),
@@ -654,6 +703,8 @@ WAYS: dict[str, Check[Both]] = {
     "instant": Check("short texts, in NumPy", instant, "hidden", single=True),
     "instant norms": Check("--measure norm, in NumPy", lambda both: norms(in_numpy(both)), "norms", single=True),
     "one head apart": Check("explain, mechanisms", taken_apart, "vectors", single=True),
+    "logits": Check("run, generate: the next token", logits_of_next, "logits"),
+    "instant logits": Check("run, in NumPy", lambda both: logits_of_next(in_numpy(both)), "logits", single=True),
     "gradients": Check("ablate, trust: by gates, inputs and weights", gradients, "hidden"),
     "sums": Check("stats", sums, "sums"),
     "sums of norms": Check("stats --measure norm", partial(sums, measure="norm"), "sums"),

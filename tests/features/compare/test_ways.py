@@ -2,10 +2,12 @@
 
 import json
 import math
+import shutil
+from dataclasses import replace
 
 import pytest
 import torch
-from checkpoints import FAMILIES, load_both
+from checkpoints import DECODERS, FAMILIES, language_head, load_both
 from mistakes import put_in_place, read_mistakes
 
 from attncli import RequestError, load_model
@@ -41,13 +43,15 @@ CASES = [(family, mask) for family in FAMILIES for mask in MASKS]
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_family_under_every_mask(tiny, case):
     (family, mask), done = case, []
-    both = both_of(tiny(family, max_position_embeddings=64), mask=mask, pad_to=40)
+    head = language_head(family) if family in DECODERS else "Model"
+    both = both_of(tiny(family, head=head, max_position_embeddings=64), mask=mask, pad_to=40)
     found = by_every_way(both, lambda: done.append(None))
     assert len(done) == len(WAYS)
     assert [way.name for way in found] == list(WAYS)
     assert all(way.same for way in found), found
-    plain = why_not(both.model.config) is None
-    assert [way.name for way in found if way.difference is None] == ([] if plain else ["instant", "instant norms"])
+    nothing = ["conversion"] if why_not(both.model.config) is None else ["conversion", "instant", "instant norms"]
+    nothing += [] if family in DECODERS else ["logits", "instant logits"]
+    assert [way.name for way in found if way.difference is None] == nothing
     for way in found:
         single, exact = WAYS[way.name].single, WAYS[way.name].kind == "exact"
         assert way.allowed == 0 if exact else 1e-7 < way.allowed < 1e-2 if single else 0 < way.allowed < 1e-9
@@ -61,9 +65,9 @@ def test_every_dtype_on_real_weights(dtype):
     assert all(way.same for way in found), found
     compared = [way for way in found if way.difference is not None]
     halved = dtype in ("bfloat16", "float16")
-    assert [way.name for way in found if way.difference is None] == ["instant", "instant norms", "gradients"][
-        : 3 * halved
-    ]
+    nothing = ["conversion", "logits", "instant logits"]
+    nothing = ["conversion", "instant", "instant norms", *nothing[1:], "gradients"] if halved else nothing
+    assert [way.name for way in found if way.difference is None] == nothing
     assert all(way.difference > 0 for way in compared if way.name not in ("tokens", "records"))
 
 
@@ -89,6 +93,58 @@ def test_large_numbers_have_large_rounding(tiny, family):
 MISTAKES = {one.name: one for one in read_mistakes("compare")}
 
 
+@pytest.fixture(scope="module")
+def huge(tiny, tmp_path_factory):
+    """A decoder whose first token has numbers of about a million in its hidden states, as smollm2's has 22,500."""
+    both = both_of(tiny("llama", max_position_embeddings=64), "float32")
+    with torch.no_grad():
+        both.reference.network.get_input_embeddings().weight[both.texts[0].ids[0]] *= 1e6
+    directory = tmp_path_factory.mktemp("huge") / "llama"
+    shutil.copytree(both.model.place.path, directory)
+    both.reference.network.save_pretrained(directory)
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("mistake", "found_by"),
+    [
+        (None, set()),
+        ("on smollm2: relevance counts what is negative", {"gradients"}),
+        ("on smollm2: gradients by gates of the next head", {"gradients"}),
+        ("on smollm2: gradient x input is of the token before", {"gradients"}),
+        ("on smollm2: gradients through the future", {"gradients"}),
+        ("on smollm2: silenced heads keep a tenth", {"without"}),
+        ("in NumPy: another epsilon on smollm2", {"instant"}),
+    ],
+)
+def test_one_token_with_large_numbers_hides_no_mistake(huge, mistake, found_by, monkeypatch):
+    names = ("gradients", "without", "mask padding", "instant")
+    monkeypatch.setattr(ways, "WAYS", {name: WAYS[name] for name in names})
+    if mistake is not None:
+        put_in_place(monkeypatch, MISTAKES[mistake])
+    both = both_of(huge, "float32")
+    assert max(float(state.abs().max()) for state in both.theirs(both.texts[0]).states) > 1e5
+    assert set(differing(both)) == found_by
+
+
+@pytest.mark.parametrize(
+    ("mistake", "found_by"),
+    [
+        (None, set()),
+        ("logits of Gemma 2 are not bounded for compare", {"logits"}),
+        ("in NumPy: logits of Gemma 2 are not bounded for compare", {"instant logits"}),
+    ],
+)
+def test_logits_of_the_next_token_are_compared(tiny, mistake, found_by, monkeypatch):
+    monkeypatch.setattr(ways, "WAYS", {name: WAYS[name] for name in ("logits", "instant logits")})
+    if mistake is not None:
+        put_in_place(monkeypatch, MISTAKES[mistake])
+    both = both_of(tiny("gemma2", head="ForCausalLM", max_position_embeddings=64), "float32")
+    found = by_every_way(both)
+    assert all(way.difference is not None for way in found), found
+    assert {way.name for way in found if not way.same} == found_by
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mistake", "found_by"),
@@ -109,6 +165,26 @@ MISTAKES = {one.name: one for one in read_mistakes("compare")}
 def test_a_mistake_that_nothing_else_finds_is_found(tiny, mistake, found_by, monkeypatch):
     put_in_place(monkeypatch, MISTAKES[mistake])
     assert found_by == set(differing(both_of(tiny(max_position_embeddings=64))))
+
+
+@pytest.mark.parametrize("mistake", [None, "rotary base", "epsilon"])
+def test_the_settings_of_a_gguf_file_are_those_that_transformers_reads(tmp_path, mistake, monkeypatch):
+    """Both sides read the converted directory, so only its settings show a mistake in the conversion."""
+    pytest.importorskip("gguf")
+    from gguf_files import write_file
+
+    from attncli.models.gguf import architectures
+
+    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path / "cache"))
+    if mistake is not None:
+        [planted] = [one for one in read_mistakes("tests") if one.name.startswith(f"the {mistake} of a .gguf file")]
+        put_in_place(monkeypatch, planted)
+        wrong = replace(architectures.ARCHITECTURES["llama"], config=architectures._with_rotary_positions)
+        monkeypatch.setitem(architectures.ARCHITECTURES, "llama", wrong)
+    write_file(tmp_path / "model.gguf", "llama-untied")
+    chosen = ("conversion", "together", "logits", "instant logits")
+    monkeypatch.setattr(ways, "WAYS", {name: WAYS[name] for name in chosen})
+    assert differing(both_of(tmp_path / "model.gguf", "float32")) == ([] if mistake is None else ["conversion"])
 
 
 IN_NUMPY = [name for name in MISTAKES if name.startswith("in NumPy: ")]
