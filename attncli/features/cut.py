@@ -22,7 +22,6 @@ from attncli.analysis.luck import LEVEL
 from attncli.base.arrays import Bools, Doubles, titled
 from attncli.base.choices import describe
 from attncli.base.errors import RequestError
-from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
 from attncli.effects.asking import (
@@ -95,10 +94,6 @@ class Cut(AskingFeature):
         option(MODEL, "--keep-rest", rare=True, help="Leave the row's other weights as they are, not to sum to 1."),
     ] = False
     top: Annotated[int, options.top("List the N edges with the largest effects.", rare=True)] = 10
-
-    def suffixes(self) -> tuple[str, ...]:
-        """Return the suffixes of files: edges that are cut together have no page."""
-        return (*PICTURES, *DOCUMENTS) if self.edges else self.saves
 
     def report(self, progress: Progress = silent) -> Report:
         if self.edges:
