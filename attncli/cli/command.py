@@ -91,7 +91,9 @@ def check_printed(values: dict[str, Any], paths: Sequence[Path]) -> dict[str, An
     if printed:
         from attncli.report.paper import paper
 
-        paper(**printed)
+        sheet = paper(**printed)
+        if sheet.width is not None and printed["width"].strip()[-1:] in "0123456789.":
+            output.say(f"attncli: --width {printed['width']} is in inches: {sheet.width * 2.54:.3g}cm")
     if "font" in printed:
         from attncli.report.figure.fonts import installed_family
 
@@ -204,7 +206,7 @@ DEBUG = typer.Option(
 # --- the command to type next -------------------------------------------------------------------------
 
 # Options that choose the maps. A command that can't take one of them would be about other maps.
-SAME = ("saved", "model", "engine", "pair", "file", "mask", "pad_to", "measure", "which", "target")
+SAME = ("saved", "model", "engine", "pair", "file", "whole", "mask", "pad_to", "measure", "which", "target")
 # The text, and the part of its maps to look at.
 ALSO = ("text", "layer", "head", "query", "words", "no_special", "segments")
 NOT_AGAIN = ("output_path", "quiet", "debug")

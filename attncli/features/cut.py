@@ -80,6 +80,7 @@ class Cut(AskingFeature):
 
     text: options.Text = None
     file: options.File = None
+    whole: options.Whole = False
     edges: options.Edges = None
     into: Annotated[
         str | None, option(SELECTION, "--into", metavar="TOKEN", help="Cut each edge to this key by itself.")
@@ -98,7 +99,7 @@ class Cut(AskingFeature):
     def report(self, progress: Progress = silent) -> Report:
         if self.edges:
             self.refuse("with --cut, which says which edges", "into", "out_of", "top")
-        inputs = read_inputs(self.text, self.pair, self.file)
+        inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
         check_one(len(inputs), "give the one whose edges are cut as TEXT")
         model, text, layers, heads = self.open_model(), inputs[0].text, chosen_layers(self, "all"), self.head or "all"
         if self.edges:

@@ -68,6 +68,7 @@ class Explain(Feature):
     text: options.Text = None
     pair: options.Pair = None
     file: options.File = None
+    whole: options.Whole = False
     saved: options.Saved = None
     model: options.ModelName = "minilm"
     layer: options.OneLayer = "-1"
@@ -92,7 +93,7 @@ class Explain(Feature):
 
     def _computed(self) -> dict[str, Any]:
         """Explain the row of a text, with all that the model makes of it."""
-        inputs = read_inputs(self.text, self.pair, self.file)
+        inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
         check_one(len(inputs), "give the one to explain as TEXT")
         model = open_tapped(Opening(self.model, self.device, self.dtype), self.which, answers=True)
         from attncli.models.head import head_of_text

@@ -69,6 +69,15 @@ def test_a_picture_that_cant_be_printed(name, option, says, attncli, nothing_ope
     assert not (nothing_opens / "a.pdf").exists()
 
 
+def test_a_width_without_a_unit_is_in_inches_and_says_so(attncli, tmp_path):
+    said = {}
+    for width in ("4", "4in"):
+        result = attncli("heatmap", "-H", "1", "--width", width, "-o", tmp_path / f"{width}.svg", "The cat sat.")
+        said[width] = result.err, (tmp_path / f"{width}.svg").read_bytes()
+    assert said["4"][1] == said["4in"][1] and said["4in"][0] == ""
+    assert said["4"][0] == "attncli: --width 4 is in inches: 10.2cm\n"
+
+
 def test_a_document_is_not_printed_where_its_file_is_refused(attncli, nothing_opens, monkeypatch):
     """Only the drawing shows that a picture has no room in its width."""
     monkeypatch.undo()
