@@ -118,9 +118,9 @@ class Explain(Feature):
         self.refuse("with --from, which has no layers", "block")
         record = Saved(self.saved, None, None).single_record(f"{self.saved}: save the one to explain by itself")
         model = record.model
-        layer, head = choose_head(chosen_layers(self, "-1"), self.head, model.layers, model.heads)
-        layer = layer if self.is_set("layer") or name_layers(self.head) else None
-        head = head if self.is_set("head") else None
+        one = choose_head(chosen_layers(self, "-1"), self.head, model.layers, model.heads)
+        layer = one[0] if self.is_set("layer") or name_layers(self.head) else None
+        head = one[1] if self.is_set("head") else None
         known = [] if record.vectors is None or record.measure != "weight" else sorted(record.vectors.heads)
         known = [one for one in known if layer in (None, one[0]) and head in (None, one[1])]
         if not known:

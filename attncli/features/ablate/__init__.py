@@ -120,8 +120,8 @@ class Ablate(AskingFeature, CorpusFeature):
         where = self.where()
         texts = []
         if not files:
-            inputs = [read_inputs(self.text, self.pair, one, whole=self.whole) for one in self.file or [None]]
-            texts = [one.text for of_file in inputs for one in of_file]
+            named: Sequence[str | None] = self.file or [None]
+            texts = [one.text for name in named for one in read_inputs(self.text, self.pair, name, whole=self.whole)]
         ways = Ways(names, None if self.reference is None else read_lines(self.reference))
         opened = self.open_model()
         layers, heads = chosen_layers(self, "all"), self.head or "all"
