@@ -136,7 +136,7 @@ def chosen_layers(feature: Any, default: str) -> str:
     """Return the layers of -l, or the default; "all" if -l is not given and every head of -H names its layer."""
     if not feature.is_set("layer") and name_layers(feature.head):
         return "all"
-    return feature.layer or default
+    return default if feature.layer is None else feature.layer
 
 
 def names_of(written: str) -> list[str]:

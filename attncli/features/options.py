@@ -109,7 +109,9 @@ PipedText = Annotated[str | None, argument("TEXT", "The sentence; else what is p
 Pair = Annotated[
     str | None, of_record(TEXT, "--pair", metavar="TEXT", help="A second text: the model's second segment.")
 ]
-File = Annotated[str | None, of_record(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line (or --whole); - is stdin.")]
+File = Annotated[
+    str | None, of_record(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line (or --whole); - is stdin.")
+]
 Whole = Annotated[bool, of_record(TEXT, "--whole", rare=True, help="The file of -f is one text.")]
 Saved = Annotated[Path | None, option(TEXT, "--from", metavar="PATH", help="A saved record; no model is run.")]
 PadTo = Annotated[
