@@ -179,7 +179,7 @@ def test_a_value_of_the_wrong_type_is_one_clear_error(minilm, name):
         (lambda model: attncli.patch(model, A, B, by=3), "no part 3: it is one of head, layer, token"),
         (lambda model: model.attend(A, mask=3), "no mask 3: it is one of padding, causal, none"),
         (lambda model: model.attend(A, layers=1.5), r"layer 1\.5 is not a number: layers are 0 to 5"),
-        (lambda model: model.attend(A, heads=["a"]), r"head \['a'\] is not a number: heads are 0 to 11"),
+        (lambda model: model.attend(A, heads=["a"]), r"head 'a' is not a number: heads are 0 to 11"),
         (lambda model: attncli.load_model("minilm", engine=3), "no engine 3: it is one of auto, attncli, transformers"),
     ],
 )

@@ -132,6 +132,20 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         raise RequestError(f"can't write {path}: {error.strerror or error}") from error
 
 
+def check_place(path: Path) -> None:
+    """Raises RequestError if no file can be written to this path, as `write_whole` does; writes nothing."""
+    try:
+        mode = mode_of(path)
+        if mode is not None and stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        written = path if mode is not None and not stat.S_ISREG(mode) else Path(os.path.realpath(path)).parent
+        written.stat()
+        if not os.access(written, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise RequestError(f"can't write {path}: {error.strerror or error}") from error
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder if it is missing. Raises RequestError if nothing can be written into it."""
     try:

@@ -13,7 +13,7 @@ import typer
 from typer import Context
 
 from attncli.base.errors import RequestError
-from attncli.base.files import LATEX, PICTURES, check_suffix
+from attncli.base.files import LATEX, PICTURES, check_place, check_suffix
 from attncli.base.printable import printable
 from attncli.cli import output
 from attncli.features.feature import Feature, default_of, options_of
@@ -61,7 +61,8 @@ def execute(feature: type[Feature], values: dict[str, Any]) -> None:
     request.set_fields = frozenset(name for name in options_of(feature) if is_set(context, name))
     request.paths, request.for_person, request.for_program = paths, not paths and not json, json
     for path in paths:
-        check_suffix(path, request.suffixes(), feature.saved_as)
+        check_suffix(path, feature.saves, feature.saved_as)
+        check_place(path)
     printed = check_printed(values, paths) if draws(feature) else {}
     if not request.for_person and feature.output is None:
         request.refuse_use("terminal", EVERYTHING.format("--json" if json else "-o"))
@@ -90,7 +91,9 @@ def check_printed(values: dict[str, Any], paths: Sequence[Path]) -> dict[str, An
     if printed:
         from attncli.report.paper import paper
 
-        paper(**printed)
+        sheet = paper(**printed)
+        if sheet.width is not None and printed["width"].strip()[-1:] in "0123456789.":
+            output.say(f"attncli: --width {printed['width']} is in inches: {sheet.width * 2.54:.3g}cm")
     if "font" in printed:
         from attncli.report.figure.fonts import installed_family
 
@@ -106,7 +109,13 @@ def deliver(
     json: bool,
     context: typer.Context,
 ) -> None:
-    """Show or save a report, offer what to type next, and raise its exit code where it is not 0."""
+    """Show or save a report, offer what to type next, and raise its exit code where it is not 0.
+
+    Files are saved first: where that is refused, nothing is printed.
+    """
+    saved = [] if report.partial else paths
+    for path in saved:
+        report.save(path, **(printed if path.suffix.lower() in PICTURES else {}))
     if json:
         output.text(report.json())
     elif report.verbatim is not None:
@@ -119,11 +128,10 @@ def deliver(
     sys.stdout.flush()
     if report.partial:
         raise typer.Exit(output.INTERRUPTED)
-    for path in paths:
-        report.save(path, **(printed if path.suffix.lower() in PICTURES else {}))
+    for path in saved:
         output.file(path, json)
-    saved = bool(paths) and feature.output is None  # then another file of the same is not offered
-    if report.next is not None and not (saved and "output_path" in report.next.options):
+    again = bool(paths) and feature.output is None  # then another file of the same is not offered
+    if report.next is not None and not (again and "output_path" in report.next.options):
         offer(context, report.next.command, report.next.options)
     if report.holds is False:
         raise typer.Exit(WRONG)
@@ -198,7 +206,7 @@ DEBUG = typer.Option(
 # --- the command to type next -------------------------------------------------------------------------
 
 # Options that choose the maps. A command that can't take one of them would be about other maps.
-SAME = ("saved", "model", "engine", "pair", "file", "mask", "pad_to", "measure", "which", "target")
+SAME = ("saved", "model", "engine", "pair", "file", "whole", "mask", "pad_to", "measure", "which", "target")
 # The text, and the part of its maps to look at.
 ALSO = ("text", "layer", "head", "query", "words", "no_special", "segments")
 NOT_AGAIN = ("output_path", "quiet", "debug")

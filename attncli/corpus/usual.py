@@ -81,8 +81,8 @@ def _selected(engine: "Engine", request: Request) -> tuple[list[int], list[int]]
         chosen = engine.of_part(request.which).resolve_selection(request)
         return chosen.layers, chosen.heads
     info = engine.info_of(request.which)
-    chosen = request.choose(partial(select, count=info.layers, what="layer"), info.heads)
-    return chosen.layers, chosen.heads
+    layers, heads, _ = request.choose(partial(select, count=info.layers, what="layer"), info.heads)
+    return layers, heads
 
 
 def _compute(engine: "Engine", request: Request, words: bool, tell: Callable[[float], None]) -> _Sums:

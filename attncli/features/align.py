@@ -74,7 +74,7 @@ class Align(Feature):
     def report(self, progress: Progress = silent) -> Report:
         texts = [one.text for one in read_inputs(self.text, None, self.file, sample=SAMPLE)]
         if self.path is not None and self.path.suffix.lower() in PICTURES:
-            check_one(len(texts), "give the one to draw as TEXT")
+            check_one(len(texts), "give the one to draw as TEXT", lines=False)
         from attncli.align.checkpoint import WEIGHTS, load
         from attncli.align.translate import translate
         from attncli.page import page, save_page

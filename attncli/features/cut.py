@@ -22,7 +22,6 @@ from attncli.analysis.luck import LEVEL
 from attncli.base.arrays import Bools, Doubles, titled
 from attncli.base.choices import describe
 from attncli.base.errors import RequestError, no_notices
-from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
 from attncli.effects.asking import (
@@ -81,6 +80,7 @@ class Cut(AskingFeature):
 
     text: options.Text = None
     file: options.File = None
+    whole: options.Whole = False
     edges: options.Edges = None
     into: Annotated[
         str | None, option(SELECTION, "--into", metavar="TOKEN", help="Cut each edge to this key by itself.")
@@ -97,16 +97,12 @@ class Cut(AskingFeature):
     ] = False
     top: Annotated[int, options.top("List the N edges with the largest effects.", rare=True)] = 10
 
-    def suffixes(self) -> tuple[str, ...]:
-        """Return the suffixes of files: edges that are cut together have no page."""
-        return (*PICTURES, *DOCUMENTS) if self.edges else self.saves
-
     def report(self, progress: Progress = silent) -> Report:
         if self.edges:
             self.refuse("with --cut, which says which edges", "into", "out_of", "top")
         else:
             self.refuse("without --cut, whose edges it cuts in one layer after the other", "each_layer")
-        inputs = read_inputs(self.text, self.pair, self.file)
+        inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
         check_one(len(inputs), "give the one whose edges are cut as TEXT")
         model, text, layers, heads = self.open_model(), inputs[0].text, chosen_layers(self, "all"), self.head or "all"
         if self.edges:

@@ -91,7 +91,8 @@ dtype | str? | | bfloat16 or float16, if the maps were computed in it; rows then
 sinks | bool? | | true if heads have a sink score (gpt-oss), which takes part in the softmax without a key: rows
     then sum to at most 1. Also a label of .npz and .safetensors, whose array `sinks` `[head]` has the scores of the
     heads in `neurons`
-attention | [head] | | layer by layer
+attention | [head] | | layer by layer; heads of different layers (`-H 3.1,1.8`) in the order chosen, which .npz and
+    .safetensors have as the label `pairs`: their weights of other heads are 0
 attention.weights | [[float]] | `[query][key]` | each row sums to 1 (with `sinks` to at most 1), or is 0 if the
     query sees no key; norms have no such sum. float32, in the fewest digits that read back the same
 attention.terms | {[[float]]}? | `[query][key]` | the terms of each score by name, also for hidden keys: content

@@ -68,6 +68,7 @@ class Explain(Feature):
     text: options.Text = None
     pair: options.Pair = None
     file: options.File = None
+    whole: options.Whole = False
     saved: options.Saved = None
     model: options.ModelName = "minilm"
     layer: options.OneLayer = "-1"
@@ -92,7 +93,7 @@ class Explain(Feature):
 
     def _computed(self) -> dict[str, Any]:
         """Explain the row of a text, with all that the model makes of it."""
-        inputs = read_inputs(self.text, self.pair, self.file)
+        inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
         check_one(len(inputs), "give the one to explain as TEXT")
         model = open_tapped(Opening(self.model, self.device, self.dtype), self.which, answers=True)
         from attncli.models.head import head_of_text
@@ -117,9 +118,9 @@ class Explain(Feature):
         self.refuse("with --from, which has no layers", "block")
         record = Saved(self.saved, None, None).single_record(f"{self.saved}: save the one to explain by itself")
         model = record.model
-        layer, head = choose_head(chosen_layers(self, "-1"), self.head, model.layers, model.heads)
-        layer = layer if self.is_set("layer") or name_layers(self.head) else None
-        head = head if self.is_set("head") else None
+        one = choose_head(chosen_layers(self, "-1"), self.head, model.layers, model.heads)
+        layer = one[0] if self.is_set("layer") or name_layers(self.head) else None
+        head = one[1] if self.is_set("head") else None
         known = [] if record.vectors is None or record.measure != "weight" else sorted(record.vectors.heads)
         known = [one for one in known if layer in (None, one[0]) and head in (None, one[1])]
         if not known:

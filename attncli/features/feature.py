@@ -49,10 +49,6 @@ class Feature:
         """Compute the answers one by one, for a feature with a report per text. Raises as `report` does."""
         yield self.report(progress)
 
-    def suffixes(self) -> tuple[str, ...]:
-        """Return the suffixes of the files that the answer can be saved as."""
-        return self.saves
-
     def is_set(self, name: str) -> bool:
         """Return whether a field was set."""
         if self.set_fields is not None:

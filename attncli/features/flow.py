@@ -110,7 +110,7 @@ class Flow(RecordFeature):
         heads = "all" if self.head is None else self.head
         request = Request("all", heads, self.mask, self.pad_to, self.measure, which=self.which, target=self.target)
         opening = Opening(self.model, self.device, self.dtype, self.engine, self.without)
-        source = Texts(read_inputs(self.text, self.pair, self.file), opening, request)
+        source = Texts(read_inputs(self.text, self.pair, self.file, whole=self.whole), opening, request)
         from attncli.models.engine import check_every_layer
 
         check_every_layer(source.engine, self.which, "flow")

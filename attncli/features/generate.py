@@ -80,6 +80,7 @@ class Generate(Feature):
 
     text: options.Text = None
     file: options.File = None
+    whole: options.Whole = False
     chat: Annotated[bool, option(TEXT, "--chat", help="Put the text into the model's own chat template.")] = False
     edges: options.Edges = None
     model: options.ModelName = "smollm2"
@@ -156,11 +157,11 @@ class Generate(Feature):
 
     def _text(self) -> str:
         """Return the text to write on from."""
-        if self.text is None and self.file is None:
+        if self.text is None and self.file is None and not self.whole:
             beginning = SAMPLE.partition(" it ")[0]
             notify(f'no text given, so this one: "{beginning}"')
             return beginning
-        inputs = read_inputs(self.text, None, self.file)
+        inputs = read_inputs(self.text, None, self.file, whole=self.whole)
         check_one(len(inputs), "give the one to write on from")
         return inputs[0].text
 

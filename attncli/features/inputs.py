@@ -37,19 +37,29 @@ MOST_BYTES = 20_000_000  # of texts kept in memory: about five million tokens, h
 
 
 def read_inputs(
-    text: str | None, pair: str | None, file: str | None, stdin: bool = False, sample: str = SAMPLE
+    text: str | None,
+    pair: str | None,
+    file: str | None,
+    stdin: bool = False,
+    sample: str = SAMPLE,
+    whole: bool = False,
 ) -> list[Input]:
-    """Return the texts, or the sample if none is given. stdin: piped texts come before the sample.
+    """Return the texts, or the sample if none is given.
 
-    Raises RequestError when a file can't be read, is empty or not UTF-8, or both TEXT and --file are given.
+    stdin: piped texts come before the sample. whole: the file is one text, instead of a text a line.
+
+    Raises RequestError when a file can't be read, is empty or not UTF-8, both TEXT and --file are given, or there is no
+    file to be whole.
     """
     check_either(text, file)
+    if text is None and file is None and stdin and stdin_is_piped():
+        file = STDIN
+    if whole and file is None:
+        raise RequestError("--whole has no effect without a file: give one with -f")
     if text is not None:
         return [Input(text, pair)]
-    if file is None and stdin and stdin_is_piped():
-        file = STDIN
     if file is not None:
-        return [Input(line, pair) for line in read_lines(file)]
+        return [Input(one, pair) for one in ([read_file(file)] if whole else read_lines(file))]
     notify(f'no text given, so this one: "{sample}"')
     return [Input(sample, pair)]
 
@@ -61,7 +71,13 @@ def check_either(text: str | None, file: object) -> None:
 
 
 def read_lines(name: str) -> list[str]:
-    """Return the lines of a file, without empty ones. "-" is stdin.
+    """Return the lines of a file, without empty ones. Raises RequestError as `read_file` does."""
+    lines = [line.strip() for line in read_file(name).split("\n")]
+    return [line for line in lines if line]
+
+
+def read_file(name: str) -> str:
+    """Return the text of a file, without the ends of its last lines. "-" is stdin.
 
     Raises RequestError as `read_inputs` does, and for more than MOST_BYTES.
     """
@@ -78,7 +94,7 @@ def read_lines(name: str) -> list[str]:
                 "attncli stats reads any number"
             )
         # utf-8-sig: editors on Windows put a byte order mark at the head of a file
-        lines = [line.strip() for line in content.decode("utf-8-sig").split("\n")]
+        text = content.decode("utf-8-sig").replace("\r\n", "\n").rstrip("\n")
     except UnicodeDecodeError as error:
         raise RequestError(f"{shown} is not UTF-8 at byte {error.start}: convert it first") from error
     except (OSError, ValueError) as error:
@@ -86,10 +102,9 @@ def read_lines(name: str) -> list[str]:
 
         why = f"{getattr(error, 'strerror', None) or error}{where_to_find(name)}"
         raise RequestError(f"can't read {shown}: {why}") from error
-    lines = [line for line in lines if line]
-    if not lines:
+    if not text.strip():
         raise RequestError(f"{shown} has no text in it: put one text on a line")
-    return lines
+    return text
 
 
 def read_stdin() -> bytes:
@@ -110,17 +125,18 @@ def stdin_is_piped() -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
-def check_one(count: int, otherwise: str) -> None:
-    """Raises RequestError unless there is one text. otherwise: what to do then."""
+def check_one(count: int, otherwise: str, lines: bool = True) -> None:
+    """Raises RequestError unless there is one text. otherwise: what to do then. lines: whether they are of a file."""
     if count != 1:
-        raise RequestError(f"there are {count} texts and one is needed: {otherwise}")
+        whole = "; or --whole: the file is one text" if lines else ""
+        raise RequestError(f"there are {count} texts and one is needed: {otherwise}{whole}")
 
 
 def chosen_layers(feature: Any, default: str) -> str:
     """Return the layers of -l, or the default; "all" if -l is not given and every head of -H names its layer."""
     if not feature.is_set("layer") and name_layers(feature.head):
         return "all"
-    return feature.layer or default
+    return default if feature.layer is None else feature.layer
 
 
 def names_of(written: str) -> list[str]:
@@ -201,7 +217,7 @@ class Source(ABC):
 
     def single_record(self, otherwise: str, copies: float = 0) -> "AttentionRecord":
         """Return the one record. Raises RequestError for several texts: `otherwise` says what to do."""
-        check_one(len(self), otherwise)
+        check_one(len(self), otherwise, lines=isinstance(self, Texts))
         [record] = self.records(copies=copies)
         return record
 
@@ -216,7 +232,9 @@ class Texts(Source):
 
     def __post_init__(self) -> None:
         if self.request.target is not None and len(self.inputs) > 1:
-            raise RequestError(f"--target is what becomes of one text, and there are {len(self.inputs)}: give the one")
+            raise RequestError(
+                f"--target is what becomes of one text, and there are {len(self.inputs)}: give the one, or --whole"
+            )
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -278,6 +296,7 @@ class _TextOptions:
     text: options.Text = None
     pair: options.Pair = None
     file: options.File = None
+    whole: options.Whole = False
     saved: options.Saved = None
 
 
@@ -336,7 +355,7 @@ class RecordFeature(ModelFeature, _TextOptions):
             **request,
         )
         opening = Opening(self.model, self.device, self.dtype, self.engine, self.without)
-        return Texts(read_inputs(self.text, self.pair, self.file, stdin), opening, made)
+        return Texts(read_inputs(self.text, self.pair, self.file, stdin, whole=self.whole), opening, made)
 
 
 @dataclass(eq=False, kw_only=True)

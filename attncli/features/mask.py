@@ -74,6 +74,7 @@ class Mask(Feature):
     text: options.Text = None
     pair: options.Pair = None
     file: options.File = None
+    whole: options.Whole = False
     layer: options.Layer = None
     head: options.Head = None
     model: options.ModelName = "minilm"
@@ -85,7 +86,7 @@ class Mask(Feature):
     dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
-        inputs = read_inputs(self.text, self.pair, self.file)
+        inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
         if self.path is not None and self.path.suffix.lower() in PICTURES:
             check_one(len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli mask -f -)")
         if self.target is not None:

@@ -109,7 +109,10 @@ PipedText = Annotated[str | None, argument("TEXT", "The sentence; else what is p
 Pair = Annotated[
     str | None, of_record(TEXT, "--pair", metavar="TEXT", help="A second text: the model's second segment.")
 ]
-File = Annotated[str | None, of_record(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line; - is stdin.")]
+File = Annotated[
+    str | None, of_record(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line (or --whole); - is stdin.")
+]
+Whole = Annotated[bool, of_record(TEXT, "--whole", rare=True, help="The file of -f is one text.")]
 Saved = Annotated[Path | None, option(TEXT, "--from", metavar="PATH", help="A saved record; no model is run.")]
 PadTo = Annotated[
     int | None,
@@ -133,9 +136,9 @@ Target = Annotated[
     ),
 ]
 Layer = Annotated[str | None, layer("Layers, from 0: 3; 0,3; 0-3; -1, the last; all.", completion.layers)]
-Head = Annotated[str | None, head("Heads, from 0, likewise; or with their layers: 3.1,4.7.", completion.heads)]
+Head = Annotated[str | None, head("Heads, from 0, likewise; or 3.1,4.7 with layers.", completion.heads)]
 OneLayer = Annotated[str, layer("The layer, from 0; -1 is the last.", completion.one_layer)]
-OneHead = Annotated[str, head("The head, from 0; -1 is the last; or 3.1, with its layer.", completion.one_head)]
+OneHead = Annotated[str, head("The head, from 0; or 3.1, with its layer.", completion.one_head)]
 Query = Annotated[
     str | None, option(SELECTION, "--query", metavar="TOKEN", help="The query: it, it#2 (the second it), or a number.")
 ]
@@ -237,7 +240,11 @@ PRINTED = {
     "width": (
         str,
         option(
-            OUTPUT, "--width", rare=True, metavar="LENGTH", help="A picture for print: 8cm, 80mm, 3.15in or 227pt wide."
+            OUTPUT,
+            "--width",
+            rare=True,
+            metavar="LENGTH",
+            help="For print: 8cm, 80mm, 227pt or 3.15in wide; a bare 3.15 is inches.",
         ),
     ),
     "font": (str, option(OUTPUT, "--font", rare=True, metavar="NAME", help="A font of this machine, for a picture.")),

@@ -83,6 +83,10 @@ class Run(RecordFeature):
         of_heads = (self.head is not None or self.terms) and self.saved is None  # without -l, of the last layer
         layers = "-1" if of_heads else "all"
         source = self.source(self.mask, layers, grouping, stdin=True, vectors=vectors, predict=True)
+        if self.for_person and self.saved is None and len(source) > 1:
+            notify(
+                f"{self.file or 'stdin'} has {len(source)} lines, each a text of its own: --whole makes them one text"
+            )
         if one and len(source) != 1:
             raise RequestError(f"there are {len(source)} texts and one is needed: reports() yields one for each")
         if self.path is not None:

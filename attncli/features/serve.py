@@ -41,6 +41,7 @@ class Serve(Feature):
     text: options.Text = None
     pair: options.Pair = None
     file: options.File = None
+    whole: options.Whole = False
     model: options.ModelNames = "minilm"
     masks: options.Masks = None
     measure: options.Measure = "weight"
@@ -63,7 +64,7 @@ class Serve(Feature):
         check_installed()
         masks = [None] if self.masks is None else choices.several("mask", self.masks, choices.MaskName)
         names = names_of(self.model)
-        texts = read_inputs(self.text, self.pair, self.file)
+        texts = read_inputs(self.text, self.pair, self.file, whole=self.whole)
         if len(texts) > MOST_TEXTS:
             raise RequestError(f"there are {len(texts)} texts and the menu has room for {MOST_TEXTS}: give fewer lines")
         listening = bind(self.host, self.port)

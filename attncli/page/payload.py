@@ -139,7 +139,7 @@ def describe(record: AttentionRecord, texts: list[dict[str, Any]], start: dict[s
     record: one of the page. chosen: the heads of each layer, if these are not the same.
     """
     model = record.model
-    chosen = {} if record.pairs is None else {"chosen": [record.heads_of(layer) for layer in record.layers]}
+    chosen = {} if record.pairs is None else {"chosen": [sorted(record.heads_of(layer)) for layer in record.layers]}
     return {
         "version": __version__,
         "model": {
@@ -317,7 +317,7 @@ def maps_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: 
     if kept is not None or record.pairs is not None:
         of_layer = record.heads_of if kept is None else kept.of_layer
         whole = [
-            layer[[record.heads.index(head) for head in of_layer(number)]]
+            layer[[record.heads.index(head) for head in sorted(of_layer(number))]]
             for number, layer in zip(record.layers, record.weights, strict=True)
         ]
     entry: dict[str, Any] = {"maps": chunks.add_layers(whole, levels)}

@@ -42,7 +42,8 @@ class Report:
     """The result of a feature.
 
     title: its pieces, from the model to the size of the text. document: makes what --json prints. rows: returns the
-    rows of a .csv, given the document. picture: the parts of a picture, where it has others than the report. files:
+    rows of a .csv, given the document. picture: the parts of a picture, where it has others than the report, and of a
+    page, where the report has no map. files:
     how it is saved in files of other kinds, such as records, by their suffixes. verbatim: text that stdout gets as it
     is, in place of the parts. holds: False where a check said no. partial: it was interrupted, and holds what there
     was by then.
@@ -96,7 +97,7 @@ class Report:
             from attncli.page.document import save_page
             from attncli.report.page import page_of
 
-            save_page(page_of(self.title, self.parts), path)
+            save_page(page_of(self.title, [*self.parts, *(self.picture or ())]), path)
         else:
             from attncli.report.figure import figure_of
             from attncli.report.figure.drawing import has_dots, save_figure

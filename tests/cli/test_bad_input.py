@@ -49,7 +49,7 @@ def test_files_that_hold_no_text(refused, elsewhere):
     "value, says",
     [("12", "0 to"), ("-13", "0 to"), ("0-99", "0 to"), ("x", "not a number"), ("", "not a number"),
      ("3-1", "backwards"),
-     ("1.5", "not a number"), ("99999999999", "not a number")],
+     ("1.x", "not a number"), ("1.5.2", "not a number"), ("99999999999", "not a number")],
 )  # fmt: skip
 def test_layers_and_heads(refused, option, value, says):
     assert says in refused("run", option, value, TEXT)

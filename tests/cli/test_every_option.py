@@ -17,7 +17,9 @@ from pictures import check_nothing_overlaps
 from sentences import NORMALIZE, pooling, write_modules
 
 from attncli import load_model, save_records
+from attncli.base.files import LATEX
 from attncli.cli.help import long_name
+from attncli.features import find_feature
 from attncli.features.compare import ways
 from attncli.report.figure import drawing
 
@@ -386,6 +388,27 @@ def test_an_option_changes_something_or_is_refused(base, option, attncli, place,
     else:
         said, said_plainly = (one.err.replace("other", "a") for one in (result, plain))
         assert (result.code, result.out, said, made) != (plain.code, plain.out, said_plainly, plain_made)
+
+
+OFFERED = [
+    pytest.param(line, suffix, id=f"{line} -o a{suffix}")
+    for lines in WAYS.values()
+    for line in lines
+    if "-o" not in line and "--json" not in line and line.split()[0] not in ("samples", "models")
+    for suffix in find_feature(line.split()[0]).saves
+    if suffix not in LATEX
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line, suffix", OFFERED)
+def test_what_the_help_offers_is_saved(line, suffix, attncli, place, monkeypatch):
+    """Every command saves what it does as every kind of file that its help names; some options have no effect there."""
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(ways, "WAYS", {name: ways.WAYS[name] for name in ("one layer", "pair") if name in ways.WAYS})
+    result, made = outcome(attncli, place, (*way(line), "-o", f"a{suffix}"))
+    if "has no effect" not in result.err and attncli(*way(line)).code == 0:
+        assert result.code == 0 and made[f"a{suffix}"], result.err
 
 
 PICTURES = [line for lines in WAYS.values() for line in lines if "-o a.svg" in line]

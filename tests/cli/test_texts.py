@@ -1,9 +1,11 @@
 """Check which texts a command takes, and which commands read stdin for them."""
 
+import json
 import os
 import sys
 
 import pytest
+from cli.commands import commands
 from slow import slow_except
 
 from attncli.cli.app import main
@@ -56,3 +58,66 @@ def test_run_takes_what_is_piped_and_the_others_where_a_dash_says_so(process):
         result = process(*command, stdin=piped)
         assert result.code == 0 and SAMPLE not in result.err
         assert "pipe" in result.out
+
+
+PROMPT = "You are a helper.\r\n\n  The cat sat on it.\nA dog.\n\n"
+# These take a line as a text by what they are for: dates, and a table of cosines.
+BY_LINES = {"align", "similar"}
+ABOUT_ONE = [("cut",), ("mechanisms",), ("explain",), ("trust",), ("heatmap",), ("flow",), ("generate", "-m", "minilm")]
+
+
+@pytest.fixture
+def prompt(tmp_path):
+    path = tmp_path / "prompt.txt"
+    path.write_bytes(PROMPT.encode())
+    return path
+
+
+def test_every_command_that_reads_texts_takes_a_whole_file():
+    options = {name: {option.name for option in command.params} for name, command in commands().items()}
+    assert {name for name, names in options.items() if "file" in names} - BY_LINES == {
+        name for name, names in options.items() if "whole" in names
+    }
+
+
+@pytest.mark.parametrize("command", [("run", "--json"), ("find", "cat", "dog", "--json"), ("mask", "--json")])
+def test_a_whole_file_is_one_text(attncli, prompt, command):
+    whole = attncli(*command, "-f", prompt, "--whole")
+    text = PROMPT.replace("\r\n", "\n").rstrip("\n")
+    assert whole.code == 0 and whole.out == attncli(*command, text).out
+
+
+def test_ablate_takes_whole_files(attncli, prompt, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("A cat sat.\nIt sat.\n", encoding="utf-8")
+    both = json.loads(attncli("ablate", "--json", "-l", "0", "-H", "0", "--whole", "-f", prompt, "-f", other).out)
+    assert both["texts"] == 2
+    one = json.loads(attncli("ablate", "--json", "-l", "0", "-H", "0", "--whole", "-f", other).out)
+    assert (
+        one["effects"]
+        == json.loads(attncli("ablate", "--json", "-l", "0", "-H", "0", "A cat sat.\nIt sat.").out)["effects"]
+    )
+
+
+@pytest.mark.parametrize("command", ABOUT_ONE, ids=lambda command: command[0])
+def test_many_lines_where_one_text_is_needed_name_the_whole_file(attncli, prompt, command):
+    result = attncli(*command, "-f", prompt)
+    assert result.code == 2 and result.out == ""
+    assert "there are 3 texts and one is needed" in result.err and "--whole: the file is one text" in result.err
+
+
+def test_run_says_that_it_reads_lines(attncli, prompt):
+    said = f"attncli: {prompt} has 3 lines, each a text of its own: --whole makes them one text"
+    assert said in attncli("run", "-f", prompt).err.splitlines()
+    assert "--whole" not in attncli("run", "-f", prompt, "--whole").err
+
+
+@pytest.mark.parametrize(
+    "command", [("run",), ("find", "cat", "dog"), *ABOUT_ONE, ("mask",), ("compare",), ("ablate",)]
+)
+@pytest.mark.parametrize("more", [(), ("The cat sat.",)])
+def test_there_is_nothing_whole_without_a_file(attncli, command, more):
+    if command[0] in ("find", "run"):
+        more = ()
+    result = attncli(*command, *more, "--whole")
+    assert result.code == 2 and "--whole has no effect without a file: give one with -f" in result.err

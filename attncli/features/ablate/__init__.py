@@ -87,6 +87,7 @@ class Ablate(AskingFeature, CorpusFeature):
         list[str] | None,
         option(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line; or several -f.", use="record"),
     ] = None
+    whole: options.Whole = False
     field: corpora.Field = None
     skip_bad: corpora.SkipBad = False
     limit: corpora.Limit = None
@@ -113,14 +114,18 @@ class Ablate(AskingFeature, CorpusFeature):
         if names == ["zero"]:
             self.refuse("with --way zero, which takes nothing from other texts", "reference")
         check_either(self.text, self.file)
-        if not self.file:
-            self.refuse_use("files", "without -f, which names files")
+        files = [] if self.whole else self.file or []
+        if not files:
+            self.refuse_use("files", "with --whole" if self.whole else "without -f, which names files")
         where = self.where()
-        texts = [] if self.file else [one.text for one in read_inputs(self.text, self.pair, None)]
+        texts = []
+        if not files:
+            named: Sequence[str | None] = self.file or [None]
+            texts = [one.text for name in named for one in read_inputs(self.text, self.pair, name, whole=self.whole)]
         ways = Ways(names, None if self.reference is None else read_lines(self.reference))
         opened = self.open_model()
         layers, heads = chosen_layers(self, "all"), self.head or "all"
-        if not self.file:
+        if not files:
             return _report(ablate(opened, texts, ways, layers, heads, self.asking, progress), self.top, [])
         from attncli.corpus.texts import TextFormat
         from attncli.features.ablate.files import ablate_files
@@ -129,8 +134,8 @@ class Ablate(AskingFeature, CorpusFeature):
             field=self.field, skip_bad=self.skip_bad, limit=self.limit, sample=self.sample, seed=self.seed
         )
         with corpora.show_counts(progress) as show:
-            found = ablate_files(opened, self.file, reading, ways, layers, heads, self.asking, where, show)
-        return _report(found, self.top, self.file)
+            found = ablate_files(opened, files, reading, ways, layers, heads, self.asking, where, show)
+        return _report(found, self.top, files)
 
 
 # --- results --------------------------------------------------------------------------------------------

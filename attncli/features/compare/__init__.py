@@ -58,6 +58,7 @@ class Compare(Feature):
     text: options.Text = None
     pair: options.Pair = None
     file: options.File = None
+    whole: options.Whole = False
     target: options.Target = None
     layer: options.Layer = None
     which: options.Which = None
@@ -82,7 +83,7 @@ class Compare(Feature):
     def report(self, progress: Progress = silent) -> Report:
         if self.against == "torch":
             self.refuse("beside torch's module, which is one attention and no network", "without")
-        inputs = read_inputs(self.text, self.pair, self.file)
+        inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
         model, reference = self._open()
         random = reference is not None
         # A bad request is refused before transformers is loaded, which takes seconds.

@@ -174,7 +174,8 @@ class Picture:
             y = self.squares + row * high
             write(canvas, self.left - LABEL_GAP, y + high / 2, f"layer {layer}", size, ha="right")
             for head in found.first.heads_of(layer):
-                column, moved = found.first.heads.index(head), found.of(layer, head)
+                column = found.first.heads.index(head)
+                moved = found.moved[row, column]
                 x = self.left + column * wide
                 shade = MOVED.to_rgba(moved)
                 canvas.add_patch(Rectangle((x, y), wide, high, facecolor=shade, edgecolor="white", linewidth=0.6))

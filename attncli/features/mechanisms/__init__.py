@@ -58,6 +58,7 @@ class Mechanisms(Feature):
     text: options.Text = None
     pair: options.Pair = None
     file: options.File = None
+    whole: options.Whole = False
     layer: options.OneLayer = "-1"
     head: options.OneHead = "0"
     model: options.ModelName = "minilm"
@@ -99,7 +100,7 @@ class Mechanisms(Feature):
         scores_only = self.path is not None and self.path.suffix.lower() != ".json" and not self.for_program
         if self.path is not None and scores_only and self.design is None:
             self.refuse(f"with -o {self.path.suffix}, which has scores and no designs", "reach")
-        inputs = read_inputs(self.text, self.pair, self.file)
+        inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
         check_one(len(inputs), "give the one to measure as TEXT")
         # In float32: where a claim says that two ways give the same, their difference is compared with its rounding.
         model = open_tapped(Opening(self.model, self.device, "float32"), self.which)

@@ -62,6 +62,7 @@ class Trust(AskingFeature):
 
     text: options.Text = None
     file: options.File = None
+    whole: options.Whole = False
     permutations: Annotated[
         int, option(MODEL, "--permutations", metavar="N", min=1, help="Permutations of the weights, and of the tokens.")
     ] = 100
@@ -90,7 +91,7 @@ class Trust(AskingFeature):
         if self.path is not None and self.path.suffix.lower() in PICTURES:
             why = "on a picture, which shows the rankings and nothing that is drawn at random"
             self.refuse(why, "permutations", "rankings", "beam", "seed")
-        inputs = read_inputs(self.text, self.pair, self.file)
+        inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
         check_one(len(inputs), "give the one to ask about as TEXT")
         found = trust(
             self.open_model(),

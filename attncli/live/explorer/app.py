@@ -557,8 +557,8 @@ class Explorer(App[None]):
         """Select the head that was named on the command line."""
         layer, head = self.begin
         try:
-            if layer is None and name_layers(head):
-                layer, head = choose_head("all", head, model.layers, model.heads)
+            if layer is None and head is not None and name_layers(head):
+                layer, head = map(str, choose_head("all", head, model.layers, model.heads))
             if layer is not None:
                 self.hold(layer=select_one(layer, model.layers, "layer"), head=0)
             if head is not None:
