@@ -121,8 +121,8 @@ class Generate(Feature):
             yield self.report(progress)
 
     def _reports(self) -> Iterator[Report]:
+        from attncli.models.chat import chat_prompt
         from attncli.models.generation import Manner, next_output, prompt_tokens
-        from attncli.text.chat import chat_prompt
 
         if not self.sample:
             self.refuse("without --sample, which draws tokens", "temperature", "top_p", "seed")

@@ -97,11 +97,17 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
     from attncli.models.config import describe
     from attncli.models.gguf.conversion import types
     from attncli.models.hub import cached_sha256, check_sha256
+    from attncli.models.loading import check_runs
 
     engine, why, config = describe(place.path)
     files = place.weights
     cached = {"cached_sha256": cached_sha256(files)} if verify else {}
     sha256 = check_sha256(place, verify)
+    if engine == "attncli":
+        try:
+            check_runs(place)
+        except RequestError as error:
+            engine, why = None, str(error)
     known = find_alias(place.name)
     sizes = {name: config.get(name) for name in ("layers", "heads", "hidden_size")}
     return {
@@ -159,7 +165,7 @@ def _by_family(entries: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list
     for entry in entries:
         facts = [entry["family"], f"positions {entry['positions']}"]
         if "window" in entry:
-            facts.append(f"windows of {entry['window']}")
+            facts.append(f"windows of {entry['window']} to each side")
         facts.append(f"at most {entry['max_tokens']} tokens")
         families.setdefault(" · ".join(facts), {}).setdefault(_size(entry), []).append(_title(entry))
     return families
@@ -224,6 +230,9 @@ def config_facts(config: Mapping[str, Any], part: str = "") -> dict[str, Any]:
     heads_count, keys = config.get("heads"), config.get("key_value_heads")
     if isinstance(heads_count, int) and isinstance(keys, int) and 0 < keys < heads_count and heads_count % keys == 0:
         left["key_value_heads"] = f"{keys}: heads 0-{heads_count // keys - 1} share the first"
+    causal = left.pop("causal", None)
+    if causal is not None and "window" in left:
+        left["window"] = f"{left['window']} tokens before" + ("" if causal else f", {left['window']} after")
     for name, value in left.items():
         if isinstance(value, dict):
             facts.update(config_facts(value, f"{part}{name} "))
@@ -284,6 +293,7 @@ under these names, with a number that is not whole as a string.
 model_type | str? | | as in config.json
 architectures | str? | | for other families
 family | str? | | attncli's name of the family
+causal | bool? | | no token attends to later ones; for attncli's families, like `family`
 layers | int or str?
 heads | int or str? | | per layer
 decoder_layers | int or str? | | for an encoder-decoder
@@ -303,7 +313,7 @@ max_tokens | int or str? | | per text
 positions | str? | | kind of positions
 rotary_bases | [float]? | `[base]` | bases of its layers, ascending; for rotary positions
 rotary_stretch | float? | | divisor of the positions before rotation, if not 1
-window | int or str? | tokens | tokens visible to each side, if layers have a window
+window | int or str? | tokens | visible to each side (decoders: before) in layers with a window; or as in config.json
 global_layers | [int]? | `[layer]` | layers without the window
 encoder | network? | | a nested configuration, like all below
 decoder | network?

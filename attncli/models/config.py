@@ -156,6 +156,7 @@ class ModelConfig:
         document: dict[str, Any] = {
             "model_type": self.model_type,
             "family": self.family.name,
+            "causal": self.causal,
             "layers": self.layers,
             "heads": self.heads,
             **({"key_value_heads": self.key_heads} if self.key_heads < self.heads else {}),
@@ -177,7 +178,7 @@ class ModelConfig:
         if stretches:
             document["rotary_stretch"] = max(stretches)
         if windows:
-            document["window"] = max(windows) + 1 if self.causal else 2 * max(windows)
+            document["window"] = max(windows)
             document["global_layers"] = [layer for layer, reach in enumerate(self.reach) if reach is None]
         return document
 

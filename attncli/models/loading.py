@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from attncli.base import choices
 from attncli.base.choices import check_text
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import Notice, RequestError, no_notices
 from attncli.models.config import ModelConfig, native, read_config
 from attncli.models.engine import Engine, why_no_own_network
 from attncli.models.families.family import NoOwnNetwork
 from attncli.models.hub import CONFIG_FILE, Place, check_sha256, left_aside, locate, own_code, weight_files
 from attncli.models.own_model import OwnModel
-from attncli.models.weights import open_checkpoint, some_of
+from attncli.models.weights import open_checkpoint, read_parameters, some_of
 from attncli.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -109,6 +109,19 @@ def load_instant(place: Place, device: str) -> "Instant | None":
         return None
     awake = partial(_load_in_torch, place, device, "float32", notified=True)
     return _load_own(place, config, partial(Instant, awake=awake), "mapped")
+
+
+def check_runs(place: Place) -> None:
+    """Read all tensors of a model with a network of attncli, one at a time, and keep none.
+
+    Raises RequestError if `run` would refuse the model: its tokenizer can't be read, a tensor is missing or has another
+    shape, or a number in one is not finite.
+    """
+    with no_notices():
+        model = load_instant(place, "cpu") or _load_in_torch(place, "cpu", "float32")
+    for parameter in model.network.shapes():
+        module, _, name = parameter.partition(".")
+        read_parameters(model.checkpoint, model.config, module, [name], model.dtype)
 
 
 def _load_in_torch(place: Place, device: str, dtype: str, notified: bool = False) -> "Model":

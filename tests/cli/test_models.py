@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -9,9 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from checkpoints import make_checkpoint
+from safetensors.torch import load_file, save_file
 from terminals import pseudo_terminal
 
+from attncli import load_model
 from attncli.cli.app import main
 from attncli.models.aliases import ALIASES
 
@@ -155,7 +161,10 @@ def test_for_people(attncli):
     here, _, every = listed.partition("families, and their models by layers x heads")
     assert "minilm (default)" in here and "90.9 MB" in here
     assert {name for name in re.findall(r"[\w.-]+", every) if name in ALIASES} == set(ALIASES)
-    assert "\nmodernbert · positions rotary · windows of 128 · at most 8192 tokens\n  22 x 12  modernbert, " in every
+    assert (
+        "\nmodernbert · positions rotary · windows of 64 to each side · at most 8192 tokens\n  22 x 12  modernbert, "
+        in every
+    )
     assert "\nroberta · positions learned · at most 8192 tokens\n  24 x 16  bge-m3" in every
     shown = attncli("models", "show", "minilm").out
     assert ALIASES["minilm"].sha256 in shown
@@ -216,6 +225,49 @@ def test_show_any_checkpoint_without_torch(guarded, attncli, tmp_path, family, e
     assert (entry["engine"], entry["config"]["model_type"]) == (engine, family)
     lines = dict(line.split("  ", 1) for line in attncli("models", "show", directory).out.splitlines())
     assert {name: value.strip() for name, value in lines.items()}[shown[0]].startswith(shown[1])
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "sides"),
+    [
+        ("modernbert", {"local_attention": 6}, (3, 3)),
+        ("mistral", {"sliding_window": 4}, (3, 0)),
+        ("gemma2", {"sliding_window": 5}, (4, 0)),
+    ],
+)
+def test_a_window_is_told_by_the_tokens_that_it_shows(attncli, tmp_path, family, changes, sides):
+    """The numbers are those of the masks that a run of the model has in the middle of a long text."""
+    directory = make_checkpoint(tmp_path / family, family, **changes)
+    masks = load_model(directory).attend("the cat sat on " * 5, pad_to=None).masks
+    seen = min((mask[10] for mask in masks), key=np.sum)
+    assert (int(seen[:10].sum()), int(seen[11:].sum())) == sides
+    before, after = sides
+    shown = flat(attncli("models", "show", directory).out)
+    assert f" window {before} tokens before" + (f", {after} after " if after else " ") in shown
+    assert json.loads(attncli("models", "show", directory, "--json").out)["config"]["window"] == before
+
+
+def test_what_run_refuses_is_run_by_nobody(attncli, tmp_path):
+    """Tensors that are missing, of another name or shape, or not finite, and tokenizers that can't be read."""
+    directory = make_checkpoint(tmp_path / "llama", "llama", "ForCausalLM")
+    whole = load_file(directory / "model.safetensors")
+    name = "model.layers.1.self_attn.q_proj.weight"
+    for tensors in (
+        {"_orig_mod." + one: tensor for one, tensor in whole.items()},
+        {one: tensor for one, tensor in whole.items() if one != name},
+        {**whole, name: whole[name][1:].clone()},
+        {**whole, name: torch.full_like(whole[name], math.nan)},
+        {**whole, name: whole[name].int()},
+        whole,
+    ):
+        save_file(tensors, directory / "model.safetensors", {"format": "pt"})
+        ran, shown = attncli("run", "-m", directory, "the cat"), attncli("models", "show", directory)
+        assert shown.code == 0 and ("run by attncli" in flat(shown.out)) == (ran.code == 0) == (tensors is whole)
+        if ran.code:
+            why = json.loads(attncli("models", "show", directory, "--json").out)["why"]
+            assert why in ran.err and f"run by nobody: {why}" in flat(shown.out)
+    (directory / "tokenizer.json").write_text("{}")
+    assert "run by nobody: the tokenizer in " in flat(attncli("models", "show", directory).out)
 
 
 def test_a_configuration_can_not_command_the_terminal(attncli, tiny, tmp_path):

@@ -95,7 +95,7 @@ def test_what_a_file_of_before_transformers_5_says():
     assert {one.rotated for one in config.positions} == {64} and not config.positions[0].interleaved
     assert not any(config.biases) and not config.first_norm and config.norm_first and config.gated
     document = config.document()
-    assert (document["positions"], document["window"], document["global_layers"]) == ("rotary", 128, [0, 3, 6])
+    assert (document["positions"], document["window"], document["global_layers"]) == ("rotary", 64, [0, 3, 6])
     assert document["rotary_bases"] == [1e4, 1.6e5]
 
 

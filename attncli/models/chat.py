@@ -24,7 +24,7 @@ _LONGEST_WORK = 5  # seconds of a processor
 _LONGEST_WAIT = 30  # seconds, on a busy machine or without such limits
 _MOST_MEMORY = 2**30  # bytes
 _MARKS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from attncli.text.chat import render; render()"
+_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from attncli.models.chat import render; render()"
 
 
 def chat_prompt(directory: Path, message: str) -> str:

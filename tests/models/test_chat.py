@@ -6,7 +6,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from attncli import RequestError
-from attncli.text import chat
+from attncli.models import chat
 
 LOOP = "{% for a in range(99999) %}"
 
