@@ -9,6 +9,7 @@ from attncli.analysis.kinds import (
     KINDS,
     Judged,
     Measure,
+    exclude_labelled,
     keep_kinds,
     kinds_of,
     labels_of,
@@ -62,9 +63,16 @@ def test_shuffled_matrices_raise_the_floor():
     assert judged("sink", measure.beside(shuffled)).heads == [(1, 2)]
 
 
-def test_content_is_a_label_of_heads_without_another_one():
-    every = [judged("content", of_draws(scores(h1_2=0.9, h3_4=0.9))), judged("induction", of_draws(scores(h1_2=0.9)))]
-    assert labels_of(every) == {(1, 2): ["induction"], (3, 4): ["content"]}
+def test_a_head_with_another_label_is_neither_content_nor_idle():
+    active, content, idle = exclude_labelled(
+        [
+            judged("retrieval", of_draws(scores(h1_2=0.9))),
+            judged("content", of_draws(scores(h1_2=0.9, h3_4=0.9))),
+            judged("idle", of_draws(scores(h1_2=0.9, h3_4=0.9, h0_0=0.9))),
+        ]
+    )
+    assert (active.heads, content.heads, idle.heads) == ([(1, 2)], [(3, 4)], [(0, 0)])
+    assert labels_of([active, content, idle]) == {(0, 0): ["idle"], (1, 2): ["retrieval"], (3, 4): ["content"]}
 
 
 @pytest.mark.slow

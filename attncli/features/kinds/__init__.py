@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 
-from attncli.analysis.kinds import FEWEST, KINDS, OTHERWISE, Judged, Measure, keep_kinds, labels_of
+from attncli.analysis.kinds import FEWEST, KINDS, Judged, Measure, exclude_labelled, keep_kinds, labels_of
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError, no_notices
 from attncli.base.printable import printable
@@ -263,7 +263,7 @@ def measure_kinds(
                 measures["feeds induction"] = [feeding(model, draws, before, induction, SEED, advance)]
         else:
             why_not["feeds induction"] = "no head with the label previous stands before an induction head"
-    judged = list(map(judge, KINDS))
+    judged = exclude_labelled(list(map(judge, KINDS)))
     others = [part for part in opened.parts if part != opened.kind(None)]
     about_treebank = own.treebank.sentences if own else ()
     return Found(statistics, judged, _matter(model, judged, draws, found or [], progress), others, about_treebank)
@@ -335,7 +335,7 @@ def _matter(
     """Measure what silencing the heads of each kind does, compared with random heads."""
     from attncli.features.kinds.measuring import RANDOM, matters, outputs_for
 
-    there = [one for one in judged if one.heads and one.kind.name not in OTHERWISE]
+    there = [one for one in judged if one.heads and one.kind.name != "content"]
     outputs = outputs_for(model, draws, found)
     before: dict[str, float] = {}
     made = {}
