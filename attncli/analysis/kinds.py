@@ -10,6 +10,7 @@ right for all heads and kinds together (Bonferroni), so that a network without a
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
@@ -219,32 +220,45 @@ def taken(weights: Doubles | Floats, counted: Bools) -> Doubles:
 # --- the cache ------------------------------------------------------------------------------------------
 
 
+class KnownKinds(NamedTuple):
+    """The labels of heads by name ("3.1"), and the day on which `attncli kinds` measured them on this machine."""
+
+    heads: Mapping[str, Sequence[str]] = {}
+    day: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Say where the labels come from."""
+        return f"kinds measured {self.day} by attncli kinds"
+
+
 def keep_kinds(sha256: str, part: str, labels: Mapping[tuple[int, int], Sequence[str]]) -> None:
     """Keep the labels of the heads of a part ("encoder", "decoder") in the cache, by the checkpoint's digest."""
     if DIGEST.fullmatch(sha256):
-        kept = {"part": part, "heads": {"{}.{}".format(*head): list(names) for head, names in labels.items()}}
+        heads = {"{}.{}".format(*head): list(names) for head, names in labels.items()}
+        kept = {"part": part, "measured": date.today().isoformat(), "heads": heads}
         keep_newest(_path(sha256), lambda path: path.write_text(json.dumps(kept), encoding="utf-8"))
 
 
-def kinds_of(model: ModelInfo, part: str) -> dict[str, list[str]]:
-    """Return the labels of heads by name ("3.1"), as this machine last measured them.
+def kinds_of(model: ModelInfo, part: str) -> KnownKinds:
+    """Return the labels of heads, as this machine last measured them.
 
     They are empty if it did not, and for a model with changes.
     """
     if model.changes or not DIGEST.fullmatch(model.sha256):
-        return {}
+        return KnownKinds()
     try:
         found = read_json(_path(model.sha256), LONGEST)
         KEPT(found, "it")
+        date.fromisoformat(found["measured"])
         for name, labels in found["heads"].items():
             list_of(one_of(KINDS))(labels, name)
     except (OSError, ValueError, AttributeError):
-        return {}
-    heads: dict[str, list[str]] = found["heads"]
-    return heads if found["part"] == part else {}
+        return KnownKinds()
+    return KnownKinds(found["heads"], found["measured"]) if found["part"] == part else KnownKinds()
 
 
-KEPT = fields({"part": text(), "heads": anything})
+KEPT = fields({"part": text(), "measured": text(), "heads": anything})
 
 
 def _path(sha256: str) -> Path:

@@ -5,6 +5,7 @@ import re
 import shutil
 from collections import Counter
 from dataclasses import replace
+from datetime import date
 
 import numpy as np
 import pytest
@@ -473,20 +474,21 @@ def test_a_treebank_on_stdin_is_refused(attncli, tiny):
     assert (result.code, result.err) == (2, "attncli: error: --treebank is read twice: name a file instead of -\n")
 
 
-def mask_kinds(record):
-    """Return the description of heads on a page, `[layer][head]`."""
+def page_mask(record):
+    """Return the description of a text under a mask on a page."""
     description, _ = payload([record], {})
-    return description["texts"][0]["masks"][0]["kinds"]
+    return description["texts"][0]["masks"][0]
 
 
 def test_run_names_the_kinds_of_a_head_once_they_are_measured(attncli, by_hand, found, tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
     place = str(by_hand.place.path)
     line = ("run", "-m", place, "-l", "0", "-H", "0", "the cat sat")
-    assert "kinds:" not in attncli(*line).out
+    assert "by attncli kinds" not in attncli(*line).out
     keep_kinds(by_hand.sha256, "decoder", labels_of(found.kinds))
-    assert "; kinds: previous, feeds induction; entropy " in attncli(*line).out
-    [[kind, _], _] = mask_kinds(by_hand.attend("the cat sat"))
-    assert kind["measured"] == ["previous", "feeds induction"]
-    assert "kinds:" not in attncli(*line, "--without", "0.1").out
-    assert "kinds:" not in attncli("run", "-m", place, "-l", "1", "-H", "1", "the cat sat").out
+    origin = f"kinds measured {date.today().isoformat()} by attncli kinds"
+    assert f"; {origin}: previous, feeds induction; entropy " in attncli(*line).out
+    mask = page_mask(by_hand.attend("the cat sat"))
+    assert (mask["measured"], mask["kinds"][0][0]["measured"]) == (origin, ["previous", "feeds induction"])
+    assert "by attncli kinds" not in attncli(*line, "--without", "0.1").out
+    assert "by attncli kinds" not in attncli("run", "-m", place, "-l", "1", "-H", "1", "the cat sat").out
