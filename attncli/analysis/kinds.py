@@ -232,11 +232,14 @@ class KnownKinds(NamedTuple):
         return f"kinds measured {self.day} by attncli kinds"
 
 
-def keep_kinds(sha256: str, part: str, labels: Mapping[tuple[int, int], Sequence[str]]) -> None:
-    """Keep the labels of the heads of a part ("encoder", "decoder") in the cache, by the checkpoint's digest."""
+def keep_kinds(sha256: str, part: str, labels: Mapping[tuple[int, int], Sequence[str]], day: str) -> None:
+    """Keep the labels of the heads of a part ("encoder", "decoder") in the cache, by the checkpoint's digest.
+
+    day: when they were measured, as "2026-11-28".
+    """
     if DIGEST.fullmatch(sha256):
         heads = {"{}.{}".format(*head): list(names) for head, names in labels.items()}
-        kept = {"part": part, "measured": date.today().isoformat(), "heads": heads}
+        kept = {"part": part, "measured": day, "heads": heads}
         keep_newest(_path(sha256), lambda path: path.write_text(json.dumps(kept), encoding="utf-8"))
 
 

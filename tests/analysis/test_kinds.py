@@ -1,7 +1,6 @@
 """The rule for a label, and the measures on maps."""
 
 from dataclasses import replace
-from datetime import date
 
 import numpy as np
 import pytest
@@ -123,13 +122,13 @@ def test_labels_are_kept_by_digest_and_part(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
     model = ModelInfo("made-up", "", DIGEST, 2, 3, 6)
     assert kinds_of(model, "decoder").heads == {}
-    keep_kinds(DIGEST, "decoder", {(1, 2): ["induction", "sink"]})
-    assert kinds_of(model, "decoder") == ({"1.2": ["induction", "sink"]}, date.today().isoformat())
+    keep_kinds(DIGEST, "decoder", {(1, 2): ["induction", "sink"]}, "2026-11-28")
+    assert kinds_of(model, "decoder") == ({"1.2": ["induction", "sink"]}, "2026-11-28")
     others = replace(model, sha256=""), replace(model, sha256="cd" * 32), replace(model, changes="without 0.1")
     assert kinds_of(model, "encoder").heads == {} and not any(kinds_of(other, "decoder").heads for other in others)
     [path] = (tmp_path / "kinds").iterdir()
     good = path.read_text()
-    path.write_text(good.replace(date.today().isoformat(), "[2mtoday"))
+    path.write_text(good.replace("2026-11-28", "[2mtoday"))
     assert kinds_of(model, "decoder").heads == {}
     for heads in ("[]", '{"1.2": "sink"}', '{"1.2": ["unheard of"]}'):
         for damaged in ("", heads, f'{{"part": "decoder", "measured": "2026-11-28", "heads": {heads}}}'):

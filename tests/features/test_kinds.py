@@ -5,7 +5,6 @@ import re
 import shutil
 from collections import Counter
 from dataclasses import replace
-from datetime import date
 
 import numpy as np
 import pytest
@@ -430,7 +429,7 @@ def test_a_report_names_every_kind_and_labels_are_kept(tiny, tmp_path, monkeypat
     assert [one["kind"] for one in document["kinds"]] == list(KINDS)
     assert not any(one["labels"] for one in document["heads"])
     assert all(re.search(rf"\b{name}\b", str(report)) for name in KINDS)
-    [kept] = (tmp_path / "kinds").iterdir()
+    [kept] = (tmp_path / "kinds").glob("*.json")
     assert kept.stem == load_model(str(tiny("bert")), device="cpu").sha256
 
 
@@ -449,7 +448,7 @@ def test_induction_heads_of_a_trained_decoder_agree_with_a_direct_computation(sm
         scores.append(record.weights[:, :, queries, queries - half + 1].mean(axis=-1))
     direct = np.mean(scores, axis=0)
     assert np.corrcoef(direct.ravel(), named["induction"].measures[0].score.ravel())[0, 1] > 0.98
-    assert named["induction"].heads[0] == (18, 6) and named["feeds induction"].heads == [(16, 0)]
+    assert named["induction"].heads[0] == (18, 7) and named["feeds induction"].heads == [(16, 0)]
     assert all(direct[head] > 0.2 for head in named["induction"].heads)
     for kind in ("induction", "feeds induction", "retrieval"):
         matter = found.matter[kind]
@@ -469,6 +468,30 @@ def test_shuffled_matrices_are_not_those_of_kept_sums_or_workers(attncli, tiny, 
     assert floors[0] != [head["score"]["syntactic"] for head in alone["heads"]]
 
 
+@pytest.mark.slow
+def test_what_was_measured_is_used_again_for_the_same_model_texts_and_options(attncli, tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path / "cache"))
+    texts = tmp_path / "lines.txt"
+    texts.write_text("the cat sat\n" * 4, encoding="utf-8")
+    line = ("kinds", "-m", str(tiny("gpt2")), "--treebank", str(TREES), "--json", str(texts))
+    code, first, said = attncli(*line)
+    assert code == 0 and "these texts" not in said
+    measuring = []
+    monkeypatch.setattr("attncli.features.kinds.measure_kinds", lambda *_: measuring.append(1) or 1 / 0)
+    code, again, said = attncli(*line)
+    assert (code, again) == (0, first) and "for this model and these texts" in said
+    texts.write_text("the cat sat\n" * 3 + "a mat\n", encoding="utf-8")
+    for other in (line, (*line, "--limit", "3"), (*line, "--dtype", "float64"), (*line[:-1],)):
+        assert attncli(*other).code != 0
+    texts.write_text("the cat sat\n" * 4, encoding="utf-8")
+    for path in (tmp_path / "cache" / "kinds" / "measured").iterdir():
+        content = json.loads(path.read_text())
+        for damage in ({"kinds": content["kinds"][1:]}, {"day": "x"}, {"texts": None}, {"matter": {"sink": {}}}):
+            path.write_text(json.dumps(content | damage))
+            assert attncli(*line).code != 0
+    assert len(measuring) == 8
+
+
 def test_a_treebank_on_stdin_is_refused(attncli, tiny):
     result = attncli("kinds", "-m", str(tiny("bert")), "--treebank", "-")
     assert (result.code, result.err) == (2, "attncli: error: --treebank is read twice: name a file instead of -\n")
@@ -485,8 +508,8 @@ def test_run_names_the_kinds_of_a_head_once_they_are_measured(attncli, by_hand, 
     place = str(by_hand.place.path)
     line = ("run", "-m", place, "-l", "0", "-H", "0", "the cat sat")
     assert "by attncli kinds" not in attncli(*line).out
-    keep_kinds(by_hand.sha256, "decoder", labels_of(found.kinds))
-    origin = f"kinds measured {date.today().isoformat()} by attncli kinds"
+    keep_kinds(by_hand.sha256, "decoder", labels_of(found.kinds), "2026-11-28")
+    origin = "kinds measured 2026-11-28 by attncli kinds"
     assert f"; {origin}: previous, feeds induction; entropy " in attncli(*line).out
     mask = page_mask(by_hand.attend("the cat sat"))
     assert (mask["measured"], mask["kinds"][0][0]["measured"]) == (origin, ["previous", "feeds induction"])

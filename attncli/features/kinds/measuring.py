@@ -300,13 +300,12 @@ def constant_parts(model: InTorch) -> Iterator[None]:
     """Let no gradient through feed-forward parts: only through what adds, scales and normalises the heads' outputs."""
     if isinstance(model, Model):
         model.need(model.layers)
-        parts: list[nn.Module] = [layer.feed_forward for layer in set(model.network.layers)]
+        parts: list[nn.Module] = [model.network.layer(number).feed_forward for number in range(model.layers)]
     else:
         assert isinstance(model, TransformersModel)
         after_heads = set(map(id, model.tapped.projections.values()))
-        with_matrix = (
-            one for one in model.network.modules() if any(part.dim() > 1 for part in one.parameters(recurse=False))
-        )
+        modules: Iterator[nn.Module] = model.network.modules()
+        with_matrix = (one for one in modules if any(part.dim() > 1 for part in one.parameters(recurse=False)))
         parts = [one for one in with_matrix if id(one) not in after_heads]
 
     def detach(_module: nn.Module, _inputs: Any, output: Any) -> Any:
