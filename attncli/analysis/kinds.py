@@ -10,6 +10,7 @@ right for all heads and kinds together (Bonferroni), so that a network without a
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ COPIES = 0.25  # of the tokens: half of the way from chance, which is 0.5, to 1
 FEEDS = 0.1  # of the induction heads' score
 RETRIEVES = 0.1  # of the copied tokens (Wu et al. 2024, section 2)
 MOVES = 0.1  # of the weight, above every head with shuffled matrices
-IDLE = 0.5  # of the layer's mean addition is missing
+IDLE = 0.75  # of what the model's median head adds is missing
 FINDS = 0.1  # of the words: more than the best rule that looks at no word
 
 FEWEST = 3  # texts or draws that an interval needs
@@ -65,10 +66,10 @@ KINDS = {
         Kind("coreference", "a", "how often the strongest mention is of the same thing", "the best fixed rule"),
         Kind("syntactic", "y", "how often the strongest word is the syntactic head", "the best distance"),
         Kind("content", "c", "weight that moves with the words", "shuffled matrices"),
-        Kind("idle", "z", "share of a mean addition that is missing", "the layer's mean head"),
+        Kind("idle", "z", "share of a median addition that is missing", "the model's median head"),
     )
 }
-OTHERWISE = ("content",)  # a label only of heads without another one
+OTHERWISE = ("content", "idle")  # labels only of heads without another one, in this order
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,7 +134,7 @@ def covered(heads: int) -> float:
 class Judged(Brief):
     """The heads of a kind. why_not: why it can't be measured on this model. beside: other numbers of every head.
 
-    details: what more is known of a head, by (layer, head).
+    details: what more is known of a head, by (layer, head). others: the heads whose other label excludes this one.
     """
 
     kind: Kind
@@ -141,24 +142,34 @@ class Judged(Brief):
     why_not: str = ""
     beside: Mapping[str, Doubles] = field(default_factory=dict)
     details: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    others: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def heads(self) -> list[tuple[int, int]]:
-        """The heads with this label as (layer, head), as far as other labels allow it, the largest score first."""
+        """The heads with this label as (layer, head), the largest score first."""
         if not self.measures:
             return []
         holds = np.all([measure.holds for measure in self.measures], axis=0)
         found = [(int(layer), int(head)) for layer, head in np.argwhere(holds)]
-        return sorted(found, key=lambda one: -self.measures[0].score[one])
+        return sorted({*found} - self.others, key=lambda one: (-self.measures[0].score[one], one))
+
+
+def exclude_labelled(kinds: Sequence[Judged]) -> list[Judged]:
+    """Return the kinds, those in OTHERWISE without the heads that have another label."""
+    by_name = {one.kind.name: one for one in kinds}
+    labelled = {head for name, one in by_name.items() if name not in OTHERWISE for head in one.heads}
+    for name in OTHERWISE:
+        by_name[name] = replace(by_name[name], others=frozenset(labelled))
+        labelled.update(by_name[name].heads)
+    return list(by_name.values())
 
 
 def labels_of(kinds: Iterable[Judged]) -> dict[tuple[int, int], list[str]]:
     """Return the labels of every head that has one, by (layer, head)."""
     found: dict[tuple[int, int], list[str]] = {}
-    for one in sorted(kinds, key=lambda one: one.kind.name in OTHERWISE):
+    for one in kinds:
         for head in one.heads:
-            if one.kind.name not in OTHERWISE or head not in found:
-                found.setdefault(head, []).append(one.kind.name)
+            found.setdefault(head, []).append(one.kind.name)
     return dict(sorted(found.items()))
 
 
@@ -209,32 +220,48 @@ def taken(weights: Doubles | Floats, counted: Bools) -> Doubles:
 # --- the cache ------------------------------------------------------------------------------------------
 
 
-def keep_kinds(sha256: str, part: str, labels: Mapping[tuple[int, int], Sequence[str]]) -> None:
-    """Keep the labels of the heads of a part ("encoder", "decoder") in the cache, by the checkpoint's digest."""
+class KnownKinds(NamedTuple):
+    """The labels of heads by name ("3.1"), and the day on which `attncli kinds` measured them on this machine."""
+
+    heads: Mapping[str, Sequence[str]] = {}
+    day: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Say where the labels come from."""
+        return f"kinds measured {self.day} by attncli kinds"
+
+
+def keep_kinds(sha256: str, part: str, labels: Mapping[tuple[int, int], Sequence[str]], day: str) -> None:
+    """Keep the labels of the heads of a part ("encoder", "decoder") in the cache, by the checkpoint's digest.
+
+    day: when they were measured, as "2026-11-28".
+    """
     if DIGEST.fullmatch(sha256):
-        kept = {"part": part, "heads": {"{}.{}".format(*head): list(names) for head, names in labels.items()}}
+        heads = {"{}.{}".format(*head): list(names) for head, names in labels.items()}
+        kept = {"part": part, "measured": day, "heads": heads}
         keep_newest(_path(sha256), lambda path: path.write_text(json.dumps(kept), encoding="utf-8"))
 
 
-def kinds_of(model: ModelInfo, part: str) -> dict[str, list[str]]:
-    """Return the labels of heads by name ("3.1"), as this machine last measured them.
+def kinds_of(model: ModelInfo, part: str) -> KnownKinds:
+    """Return the labels of heads, as this machine last measured them.
 
     They are empty if it did not, and for a model with changes.
     """
     if model.changes or not DIGEST.fullmatch(model.sha256):
-        return {}
+        return KnownKinds()
     try:
         found = read_json(_path(model.sha256), LONGEST)
         KEPT(found, "it")
+        date.fromisoformat(found["measured"])
         for name, labels in found["heads"].items():
             list_of(one_of(KINDS))(labels, name)
     except (OSError, ValueError, AttributeError):
-        return {}
-    heads: dict[str, list[str]] = found["heads"]
-    return heads if found["part"] == part else {}
+        return KnownKinds()
+    return KnownKinds(found["heads"], found["measured"]) if found["part"] == part else KnownKinds()
 
 
-KEPT = fields({"part": text(), "heads": anything})
+KEPT = fields({"part": text(), "measured": text(), "heads": anything})
 
 
 def _path(sha256: str) -> Path:

@@ -251,7 +251,7 @@ def words_of(tokens: Tokens) -> str:
 def mask_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: FullHeads | None) -> dict[str, Any]:
     """Describe the maps of one text under one mask: weights, mask, and the pattern of each head."""
     summaries = summarise(record)
-    measured = kinds_of(record.model, record.kind)
+    known = kinds_of(record.model, record.kind)
     return {
         "name": printable(record.mask_name),
         "levels": levels,
@@ -259,13 +259,14 @@ def mask_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: 
         "allowed": allowed_entry(record.compact_masks, chunks),
         "hides": not record.compact_masks.all(),
         "findings": findings_entry(record, kept),
+        "measured": known.origin,
         "kinds": [
             [
                 {
                     "label": summaries[layer, head].label.replace("_", " "),
                     "share": round(summaries[layer, head].strength, 4),
                     "entropy": round(summaries[layer, head].entropy, 4),
-                    "measured": measured.get(f"{layer}.{head}", []),
+                    "measured": known.heads.get(f"{layer}.{head}", []),
                 }
                 if head in record.heads_of(layer)
                 else None

@@ -448,8 +448,9 @@ def describe_head(
     label = summary.label.replace("_", " ")
     shares = "  ".join(f"{name.replace('_', ' ')} {share:.2f}" for name, share in summary.shares.items())
     most = math.log(max(possible_keys(record, layer), 1))
-    names = kinds_of(record.model, record.kind).get(f"{layer}.{head}", [])
-    kinds = f"kinds: {', '.join(names)}; " if names else ""  # as `attncli kinds` has measured them
+    known = kinds_of(record.model, record.kind)
+    names = known.heads.get(f"{layer}.{head}")
+    kinds = f"{known.origin}: {', '.join(names)}; " if names else ""
     entropy = f"{kinds}entropy {summary.entropy:.2f} of at most {most:.2f} nats"
     return f"{label}, {entropy}" if short or record.kind == "cross" else f"{label}: {shares}; {entropy}"
 

@@ -9,6 +9,7 @@ from attncli.analysis.kinds import (
     KINDS,
     Judged,
     Measure,
+    exclude_labelled,
     keep_kinds,
     kinds_of,
     labels_of,
@@ -62,9 +63,16 @@ def test_shuffled_matrices_raise_the_floor():
     assert judged("sink", measure.beside(shuffled)).heads == [(1, 2)]
 
 
-def test_content_is_a_label_of_heads_without_another_one():
-    every = [judged("content", of_draws(scores(h1_2=0.9, h3_4=0.9))), judged("induction", of_draws(scores(h1_2=0.9)))]
-    assert labels_of(every) == {(1, 2): ["induction"], (3, 4): ["content"]}
+def test_a_head_with_another_label_is_neither_content_nor_idle():
+    active, content, idle = exclude_labelled(
+        [
+            judged("retrieval", of_draws(scores(h1_2=0.9))),
+            judged("content", of_draws(scores(h1_2=0.9, h3_4=0.9))),
+            judged("idle", of_draws(scores(h1_2=0.9, h3_4=0.9, h0_0=0.9))),
+        ]
+    )
+    assert (active.heads, content.heads, idle.heads) == ([(1, 2)], [(3, 4)], [(0, 0)])
+    assert labels_of([active, content, idle]) == {(0, 0): ["idle"], (1, 2): ["retrieval"], (3, 4): ["content"]}
 
 
 @pytest.mark.slow
@@ -113,13 +121,16 @@ def test_the_mean_weight_at_a_distance():
 def test_labels_are_kept_by_digest_and_part(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
     model = ModelInfo("made-up", "", DIGEST, 2, 3, 6)
-    assert kinds_of(model, "decoder") == {}
-    keep_kinds(DIGEST, "decoder", {(1, 2): ["induction", "sink"]})
-    assert kinds_of(model, "decoder") == {"1.2": ["induction", "sink"]}
+    assert kinds_of(model, "decoder").heads == {}
+    keep_kinds(DIGEST, "decoder", {(1, 2): ["induction", "sink"]}, "2026-11-28")
+    assert kinds_of(model, "decoder") == ({"1.2": ["induction", "sink"]}, "2026-11-28")
     others = replace(model, sha256=""), replace(model, sha256="cd" * 32), replace(model, changes="without 0.1")
-    assert kinds_of(model, "encoder") == {} and not any(kinds_of(other, "decoder") for other in others)
+    assert kinds_of(model, "encoder").heads == {} and not any(kinds_of(other, "decoder").heads for other in others)
     [path] = (tmp_path / "kinds").iterdir()
+    good = path.read_text()
+    path.write_text(good.replace("2026-11-28", "[2mtoday"))
+    assert kinds_of(model, "decoder").heads == {}
     for heads in ("[]", '{"1.2": "sink"}', '{"1.2": ["unheard of"]}'):
-        for damaged in ("", heads, f'{{"part": "decoder", "heads": {heads}}}'):
+        for damaged in ("", heads, f'{{"part": "decoder", "measured": "2026-11-28", "heads": {heads}}}'):
             path.write_text(damaged)
-            assert kinds_of(model, "decoder") == {}
+            assert kinds_of(model, "decoder").heads == {}

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -20,10 +21,13 @@ from attncli.corpus.reducer import corpus_statistics
 from attncli.corpus.usual import lines
 from attncli.features.kinds import kinds, measure_kinds
 from attncli.features.kinds.measuring import (
+    Additions,
     Draws,
     Mentions,
     Needle,
+    copying,
     coreference,
+    direct_effects,
     feeding,
     matters,
     mentions,
@@ -35,6 +39,7 @@ from attncli.features.kinds.measuring import (
 )
 from attncli.features.probe.counting import probe_treebank
 from attncli.features.probe.tally import Tally, guesses
+from attncli.models.generation import next_output
 from attncli.page.payload import payload
 from attncli.text.samples import find_sample
 
@@ -118,6 +123,84 @@ def test_heads_made_by_hand_get_their_labels_and_no_others(found):
     reasons = {one.kind.name: one.why_not for one in found.kinds if one.why_not}
     assert set(reasons) == {"next", "separator", "retrieval", "coreference", "syntactic"}
     assert "positions" in reasons["retrieval"] and "treebank" in reasons["syntactic"]
+
+
+def test_idle_is_measured_against_the_model_and_not_its_layer(by_hand):
+    """Three heads add 1, 2 and 8: the last one, twice its layer's mean, makes none beside it idle."""
+    additions = Additions()
+    lengths = ((1.0, 2.0), (2.0, 8.0))
+    for layer, of_heads in enumerate(lengths):
+        outputs = torch.tensor(of_heads)[:, None, None].expand(2, 5, 1)  # [head, query, head_dim]
+        additions.kept[layer] = outputs, torch.ones(1, 2, 1), torch.ones(2, 5)
+    np.testing.assert_allclose(additions.sizes(), np.array(lengths) / 2)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "gemma2", "olmo2"])
+@pytest.mark.parametrize("engine", ["auto", "transformers"])
+def test_a_direct_effect_is_the_derivative_through_all_norms_on_its_way(tmp_path, family, engine):
+    """Computed on transformers' network: by torch.autograd from the last norm's input to the logits, and by torch's
+    forward derivative through the norm after the heads of Gemma 2 and OLMo 2.
+    """
+    place = str(make_checkpoint(tmp_path, family, "LMHeadModel" if family == "gpt2" else "ForCausalLM"))
+    model = load_model(place, device="cpu", dtype="float64", engine=engine)
+    network = transformers.AutoModelForCausalLM.from_pretrained(
+        place, dtype="float64", attn_implementation="eager"
+    ).eval()
+    tokens = model.tokenizer.encode("the cat sat on the mat")
+    ids = torch.tensor([tokens.ids])
+    base = network.base_model
+    norm = getattr(base, "ln_f", None) or base.norm
+    layers = base.h if hasattr(base, "h") else base.layers
+    joined, before = {}, {}
+    for number, layer in enumerate(layers):
+        projection = layer.attn.c_proj if hasattr(layer, "attn") else layer.self_attn.o_proj
+        projection.register_forward_hook(
+            lambda _, given, made, number=number: joined.update({number: (given[0], made)})
+        )
+    norm.register_forward_pre_hook(lambda _, given: before.update(x=given[0]))
+    with torch.no_grad():
+        network(ids)
+    x = before["x"][0].detach().requires_grad_()
+    places = list(range(1, len(tokens)))
+    wanted = ids[0, places].roll(1)
+    logits = network.get_output_embeddings()(norm(x))[places]
+    if cap := getattr(network.config, "final_logit_softcapping", None):
+        logits = cap * torch.tanh(logits / cap)
+    raised = logits.gather(1, wanted[:, None])[:, 0] - logits[:, wanted].mean(dim=1)
+    [slope] = torch.autograd.grad(raised.sum(), x)
+    [found] = direct_effects(model, tokens, places, [wanted], wanted)
+    for number, layer in enumerate(layers):
+        given, made = joined[number]
+        matrix = layer.attn.c_proj.weight.T if hasattr(layer, "attn") else layer.self_attn.o_proj.weight
+        wide = matrix.shape[1] // model.heads
+        for head in range(model.heads):
+            some = slice(head * wide, (head + 1) * wide)
+            added = given[..., some] @ matrix[:, some].T
+            if family in ("gemma2", "olmo2"):
+                _, added = torch.func.jvp(layer.post_attention_layernorm, (made,), (added,))
+            expected = (added[0] * slope).sum(dim=-1)[places].detach().numpy()
+            np.testing.assert_allclose(found[number, head], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_signs_turned_inside_a_network_change_no_copying(by_hand, tmp_path):
+    """A last norm that turns the sign, and an output matrix that turns it back: the same logits to the last bit."""
+    networks = []
+    for sign in (1.0, -1.0):
+        place = tmp_path / str(sign)
+        shutil.copytree(by_hand.place.path, place)
+        network = transformers.GPT2LMHeadModel.from_pretrained(place)
+        network.config.tie_word_embeddings = False
+        network.lm_head.weight = torch.nn.Parameter(sign * network.transformer.wte.weight)
+        network.transformer.ln_f.weight.data *= sign
+        network.save_pretrained(place)
+        networks.append(load_model(str(place), device="cpu"))
+    one = networks[0]
+    tokens = one.tokenizer.encode("the cat sat")
+    logits = [next_output(model)(model.last_hidden([tokens]), [tokens])[0] for model in networks]
+    assert torch.equal(*logits)
+    draws = Draws.of(one, 0)
+    copies = [copying(model, draws, lambda: None).score for model in networks]
+    assert copies[0][1, 0] == 1.0 and np.array_equal(*copies)
 
 
 RANDOM = [(family, head, seed) for family, head in (("gpt2", "LMHeadModel"), ("bert", "Model")) for seed in range(10)]
@@ -346,7 +429,7 @@ def test_a_report_names_every_kind_and_labels_are_kept(tiny, tmp_path, monkeypat
     assert [one["kind"] for one in document["kinds"]] == list(KINDS)
     assert not any(one["labels"] for one in document["heads"])
     assert all(re.search(rf"\b{name}\b", str(report)) for name in KINDS)
-    [kept] = (tmp_path / "kinds").iterdir()
+    [kept] = (tmp_path / "kinds").glob("*.json")
     assert kept.stem == load_model(str(tiny("bert")), device="cpu").sha256
 
 
@@ -365,7 +448,7 @@ def test_induction_heads_of_a_trained_decoder_agree_with_a_direct_computation(sm
         scores.append(record.weights[:, :, queries, queries - half + 1].mean(axis=-1))
     direct = np.mean(scores, axis=0)
     assert np.corrcoef(direct.ravel(), named["induction"].measures[0].score.ravel())[0, 1] > 0.98
-    assert named["induction"].heads[0] == (18, 6) and named["feeds induction"].heads == [(16, 0)]
+    assert named["induction"].heads[0] == (18, 7) and named["feeds induction"].heads == [(16, 0)]
     assert all(direct[head] > 0.2 for head in named["induction"].heads)
     for kind in ("induction", "feeds induction", "retrieval"):
         matter = found.matter[kind]
@@ -385,25 +468,50 @@ def test_shuffled_matrices_are_not_those_of_kept_sums_or_workers(attncli, tiny, 
     assert floors[0] != [head["score"]["syntactic"] for head in alone["heads"]]
 
 
+@pytest.mark.slow
+def test_what_was_measured_is_used_again_for_the_same_model_texts_and_options(attncli, tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path / "cache"))
+    texts = tmp_path / "lines.txt"
+    texts.write_text("the cat sat\n" * 4, encoding="utf-8")
+    line = ("kinds", "-m", str(tiny("gpt2")), "--treebank", str(TREES), "--json", str(texts))
+    code, first, said = attncli(*line)
+    assert code == 0 and "these texts" not in said
+    measuring = []
+    monkeypatch.setattr("attncli.features.kinds.measure_kinds", lambda *_: measuring.append(1) or 1 / 0)
+    code, again, said = attncli(*line)
+    assert (code, again) == (0, first) and "for this model and these texts" in said
+    texts.write_text("the cat sat\n" * 3 + "a mat\n", encoding="utf-8")
+    for other in (line, (*line, "--limit", "3"), (*line, "--dtype", "float64"), (*line[:-1],)):
+        assert attncli(*other).code != 0
+    texts.write_text("the cat sat\n" * 4, encoding="utf-8")
+    for path in (tmp_path / "cache" / "kinds" / "measured").iterdir():
+        content = json.loads(path.read_text())
+        for damage in ({"kinds": content["kinds"][1:]}, {"day": "x"}, {"texts": None}, {"matter": {"sink": {}}}):
+            path.write_text(json.dumps(content | damage))
+            assert attncli(*line).code != 0
+    assert len(measuring) == 8
+
+
 def test_a_treebank_on_stdin_is_refused(attncli, tiny):
     result = attncli("kinds", "-m", str(tiny("bert")), "--treebank", "-")
     assert (result.code, result.err) == (2, "attncli: error: --treebank is read twice: name a file instead of -\n")
 
 
-def mask_kinds(record):
-    """Return the description of heads on a page, `[layer][head]`."""
+def page_mask(record):
+    """Return the description of a text under a mask on a page."""
     description, _ = payload([record], {})
-    return description["texts"][0]["masks"][0]["kinds"]
+    return description["texts"][0]["masks"][0]
 
 
 def test_run_names_the_kinds_of_a_head_once_they_are_measured(attncli, by_hand, found, tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
     place = str(by_hand.place.path)
     line = ("run", "-m", place, "-l", "0", "-H", "0", "the cat sat")
-    assert "kinds:" not in attncli(*line).out
-    keep_kinds(by_hand.sha256, "decoder", labels_of(found.kinds))
-    assert "; kinds: previous, feeds induction; entropy " in attncli(*line).out
-    [[kind, _], _] = mask_kinds(by_hand.attend("the cat sat"))
-    assert kind["measured"] == ["previous", "feeds induction"]
-    assert "kinds:" not in attncli(*line, "--without", "0.1").out
-    assert "kinds:" not in attncli("run", "-m", place, "-l", "1", "-H", "1", "the cat sat").out
+    assert "by attncli kinds" not in attncli(*line).out
+    keep_kinds(by_hand.sha256, "decoder", labels_of(found.kinds), "2026-11-28")
+    origin = "kinds measured 2026-11-28 by attncli kinds"
+    assert f"; {origin}: previous, feeds induction; entropy " in attncli(*line).out
+    mask = page_mask(by_hand.attend("the cat sat"))
+    assert (mask["measured"], mask["kinds"][0][0]["measured"]) == (origin, ["previous", "feeds induction"])
+    assert "by attncli kinds" not in attncli(*line, "--without", "0.1").out
+    assert "by attncli kinds" not in attncli("run", "-m", place, "-l", "1", "-H", "1", "the cat sat").out

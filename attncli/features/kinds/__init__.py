@@ -6,14 +6,16 @@ on needles, and asks whether the heads of a kind matter. The texts of a corpus a
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import date
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from warnings import warn
 
 import numpy as np
 
-from attncli.analysis.kinds import FEWEST, KINDS, OTHERWISE, Judged, Measure, keep_kinds, labels_of
+from attncli.analysis.kinds import FEWEST, KINDS, Judged, Measure, exclude_labelled, keep_kinds, labels_of
 from attncli.base.arrays import Doubles
-from attncli.base.errors import RequestError, no_notices
+from attncli.base.errors import Notice, RequestError, no_notices
 from attncli.base.printable import printable
 from attncli.base.progress import Progress, silent
 from attncli.features import corpora, options
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from attncli.features.kinds.measuring import Draws, Matter, Mentions, Needle
     from attncli.models.devices import InTorch
     from attncli.models.engine import Engine
+    from attncli.record import ModelInfo
     from attncli.report.canvas import Canvas
     from attncli.report.paper import Paper
 
@@ -92,21 +95,39 @@ class Kinds(CorpusFeature):
             raise RequestError("--treebank is read twice: name a file instead of -")
         where = self.where()
         opened = Opening(self.model, self.device, self.dtype).open()
+        from attncli.corpus.files import TREEBANKS
         from attncli.corpus.reducer import corpus_statistics, count_files
+        from attncli.corpus.running import Corpus
         from attncli.corpus.texts import TextFormat
+        from attncli.corpus.treebank import TreebankFormat
         from attncli.corpus.usual import lines
+        from attncli.features.kinds import kept
 
-        if not self.files:
-            statistics = corpus_statistics(opened, lines())
+        reading = TextFormat(
+            field=self.field, skip_bad=self.skip_bad, limit=self.limit, sample=self.sample, seed=self.seed
+        )
+        path = None
+        if self.state is None and not self.skip_bad:  # a folder of sums is filled, and skipped texts are named
+            inputs = Corpus(self.files, reading).inputs if self.files else []
+            trees = Corpus([self.treebank], TreebankFormat(), TREEBANKS).inputs if self.treebank else []
+            asked = {**reading.option_values, "texts": len(inputs)}
+            path = kept.kept_at(opened, [*inputs, *trees], asked)
+        day = date.today().isoformat()
+        earlier = None if path is None else kept.read(path, opened)
+        if path is not None and earlier is not None:
+            found, day = earlier
+            warn(f"measured {day} for this model and these texts, and kept in {path.parent}", Notice, stacklevel=2)
         else:
-            reading = TextFormat(
-                field=self.field, skip_bad=self.skip_bad, limit=self.limit, sample=self.sample, seed=self.seed
-            )
-            with corpora.show_counts(progress) as show:
-                statistics = count_files(opened, self.files, reading, where=where, show=show)
-        found = measure_kinds(opened, statistics, progress, self.treebank, where.inside("treebank"))
-        if not statistics.partial:
-            keep_kinds(opened.sha256, opened.kind(None), labels_of(found.kinds))
+            if not self.files:
+                statistics = corpus_statistics(opened, lines())
+            else:
+                with corpora.show_counts(progress) as show:
+                    statistics = count_files(opened, self.files, reading, where=where, show=show)
+            found = measure_kinds(opened, statistics, progress, self.treebank, where.inside("treebank"))
+            if path is not None and not found.partial:
+                kept.keep(path, found, day)
+        if not found.partial:
+            keep_kinds(opened.sha256, opened.kind(None), labels_of(found.kinds), day)
         return _report(found, self.top)
 
 
@@ -118,12 +139,15 @@ kinds = as_function(Kinds)
 
 @dataclass(frozen=True)
 class Found:
-    """The kinds of a model's heads. statistics: of the texts. matter: by the name of a kind that has heads.
+    """The kinds of a model's heads. texts, tokens, partial: of the texts. matter: by the name of a kind that has heads.
 
     others: the parts of an encoder-decoder that are not measured. about_treebank: sentences about how it was read.
     """
 
-    statistics: "Statistics"
+    model: "ModelInfo"
+    texts: int
+    tokens: int
+    partial: bool
     kinds: Sequence[Judged]
     matter: "Mapping[str, Matter]"
     others: Sequence[str] = ()
@@ -131,12 +155,12 @@ class Found:
 
     def document(self) -> dict[str, Any]:
         """Return the document of --json."""
-        labels, model = labels_of(self.kinds), self.statistics.model
+        labels, model = labels_of(self.kinds), self.model
         return {
             "model": model.document(),
-            "texts": self.statistics.texts,
-            "tokens": self.statistics.tokens,
-            "partial": self.statistics.partial,
+            "texts": self.texts,
+            "tokens": self.tokens,
+            "partial": self.partial,
             "kinds": [self._kind_entry(one) for one in self.kinds],
             "heads": [
                 {
@@ -263,10 +287,16 @@ def measure_kinds(
                 measures["feeds induction"] = [feeding(model, draws, before, induction, SEED, advance)]
         else:
             why_not["feeds induction"] = "no head with the label previous stands before an induction head"
-    judged = list(map(judge, KINDS))
+    judged = exclude_labelled(list(map(judge, KINDS)))
     others = [part for part in opened.parts if part != opened.kind(None)]
-    about_treebank = own.treebank.sentences if own else ()
-    return Found(statistics, judged, _matter(model, judged, draws, found or [], progress), others, about_treebank)
+    about_treebank = []
+    if own:
+        tally = own.treebank.tally
+        skipped = f"{own.treebank.path}: {tally.sentences} of {tally.sentence_total} sentences are read"
+        about_treebank = [*([skipped] if tally.skipped else []), *own.treebank.sentences]
+    matter = _matter(model, judged, draws, found or [], progress)
+    texts = statistics.model, statistics.texts, statistics.tokens, statistics.partial
+    return Found(*texts, judged, matter, others, about_treebank)
 
 
 def _measured(
@@ -335,7 +365,7 @@ def _matter(
     """Measure what silencing the heads of each kind does, compared with random heads."""
     from attncli.features.kinds.measuring import RANDOM, matters, outputs_for
 
-    there = [one for one in judged if one.heads and one.kind.name not in OTHERWISE]
+    there = [one for one in judged if one.heads and one.kind.name != "content"]
     outputs = outputs_for(model, draws, found)
     before: dict[str, float] = {}
     made = {}
@@ -369,13 +399,12 @@ LEGEND = (
 
 def _report(found: Found, top: int) -> Report:
     """Report a grid of heads by their labels, and a row per kind."""
-    statistics = found.statistics
-    model, labels = statistics.model, labels_of(found.kinds)
+    model, labels = found.model, labels_of(found.kinds)
     title = [
         model_name(model.full_name),
         f"{len(labels)} of {model.layers * model.heads} heads have a label",
-        f"{statistics.texts:,} texts",
-        *(["PARTIAL"] if statistics.partial else []),
+        f"{found.texts:,} texts",
+        *(["PARTIAL"] if found.partial else []),
     ]
     panels = [Panel(one.kind.name, np.fmax(one.measures[0].score, 0)) for one in found.kinds if one.measures]
     grid = HeadGrid(panels, range(model.layers), range(model.heads), "score", most=1.0)
@@ -396,7 +425,7 @@ def _report(found: Found, top: int) -> Report:
         found.document,
         itemgetter("heads"),
         picture=[grid],
-        partial=statistics.partial,
+        partial=found.partial,
         next=NextCommand("run", {"layer": layer, "head": head}),
     )
 

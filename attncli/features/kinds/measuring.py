@@ -10,11 +10,13 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attncli.analysis.edges import first_is_sink
 from attncli.analysis.kinds import (
@@ -178,7 +180,7 @@ def on_samples(model: InTorch, seed: int, advance: Advance) -> tuple[dict[str, M
     elsewhere: list[Doubles] = []
     draw = np.random.default_rng(seed)
     for tokens in sample_tokens(model):
-        additions, _ = Additions.of(model, tokens)
+        additions = Additions.of(model, tokens)
         idle.append(1 - additions.sizes())
         values.append(additions.value_length(np.zeros((model.layers, model.heads), dtype=np.int64)))
         [record] = model.attend_tokens([tokens])
@@ -258,25 +260,19 @@ class Additions(Tap):
         return output
 
     @classmethod
-    def of(cls, model: InTorch, tokens: Tokens) -> "tuple[Additions, Tensor]":
-        """Run a text. Return also its last vectors, which may get a gradient."""
+    def of(cls, model: InTorch, tokens: Tokens) -> "Additions":
         made = cls()
         with torch.no_grad():
-            [last] = model.last_hidden([tokens], taps=[made])
-        return made, last
-
-    def products(self, directions: Tensor) -> Doubles:
-        """Multiply what each head adds by vectors `[token, hidden_size]`: `[layer, head, token]`."""
-        every = [torch.einsum("hqd,ohd,qo->hq", *self.kept[layer][:2], directions) for layer in sorted(self.kept)]
-        return torch.stack(every).double().cpu().numpy()
+            model.last_hidden([tokens], taps=[made])
+        return made
 
     def sizes(self) -> Doubles:
-        """Return the mean norm of what each head adds, divided by the mean over the heads of its layer."""
+        """Return the mean norm of what each head adds, divided by the median over the heads of the model."""
         norms = [
             torch.einsum("hqd,ohd->hqo", *self.kept[layer][:2]).norm(dim=-1).mean(-1) for layer in sorted(self.kept)
         ]
         found = torch.stack(norms).double().cpu().numpy()
-        return found / found.mean(axis=1, keepdims=True)
+        return found / np.median(found)
 
     def value_length(self, place: Ints) -> Doubles:
         """Return the length of a token's transformed value, divided by the mean of the others'.
@@ -288,26 +284,87 @@ class Additions(Tap):
         return one / ((every.sum(axis=-1) - one) / (every.shape[-1] - 1))
 
 
+class Leaves(Tap):
+    """Cuts the heads' outputs off from what they read, so that a gradient ends there. kept: by layer."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, Tensor] = {}
+
+    def output(self, block: Block, output: Array) -> Array:
+        self.kept[block.layer] = output.detach().requires_grad_()
+        return self.kept[block.layer]
+
+
+@contextmanager
+def constant_parts(model: InTorch) -> Iterator[None]:
+    """Let no gradient through feed-forward parts: only through what adds, scales and normalises the heads' outputs."""
+    if isinstance(model, Model):
+        model.need(model.layers)
+        parts: list[nn.Module] = [model.network.layer(number).feed_forward for number in range(model.layers)]
+    else:
+        assert isinstance(model, TransformersModel)
+        after_heads = set(map(id, model.tapped.projections.values()))
+        modules: Iterator[nn.Module] = model.network.modules()
+        with_matrix = (one for one in modules if any(part.dim() > 1 for part in one.parameters(recurse=False)))
+        parts = [one for one in with_matrix if id(one) not in after_heads]
+
+    def detach(_module: nn.Module, _inputs: Any, output: Any) -> Any:
+        return tuple(map(detached, output)) if isinstance(output, tuple) else detached(output)
+
+    def detached(one: Any) -> Any:
+        return one.detach() if isinstance(one, Tensor) else one
+
+    hooks = [part.register_forward_hook(detach) for part in parts]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def direct_effects(
+    model: InTorch, tokens: Tokens, places: Sequence[int], wanted: Sequence[Tensor], others: Tensor
+) -> list[Doubles]:
+    """Return each head's direct effect on logits, to first order, `[layer, head, place]`, for each tensor of ids.
+
+    It is the derivative of (the logit of the id at a place - the mean logit of `others`) by the head's output at that
+    place, times this output (Elhage et al. 2021). The path is direct: from the head through W_O, the sums and norms of
+    the later layers and the final norm, by their Jacobians; what other heads and feed-forward parts add is constant.
+
+    Raises RequestError for a network that has no such path.
+    """
+    leaves = Leaves()
+    with torch.enable_grad():
+        with constant_parts(model):
+            [last] = model.last_hidden([tokens], taps=[leaves])
+        [logits] = next_output(model)([last[list(places)]], [tokens.take(places)])
+        outputs = [leaves.kept[layer] for layer in sorted(leaves.kept)]
+        found = []
+        for ids in wanted:
+            raised = logits.gather(1, ids[:, None])[:, 0] - logits[:, others].mean(dim=1)
+            slopes = torch.autograd.grad(raised.sum(), outputs, retain_graph=True, allow_unused=True)
+            if any(slope is None for slope in slopes):
+                raise RequestError(
+                    f"{model.place.name} changes the heads' outputs before W_O: their copying is unknown"
+                )
+            effects = [
+                (slope * output)[0, :, list(places)].sum(-1) for slope, output in zip(slopes, outputs, strict=True)
+            ]
+            found.append(torch.stack(effects).detach().double().cpu().numpy())
+    return found
+
+
 def copying(model: InTorch, draws: Draws, advance: Advance) -> Measure:
     """Return the share of tokens whose logit a head raises directly where it is what follows the same token.
 
-    A head's addition times the slope of (the token's logit - the mean of the sequence's tokens) by the last vectors,
-    which is its direct effect to first order (Elhage et al. 2021). The null is another token of the sequence.
+    The logit is compared with the mean of the sequence's tokens. The null is another token of the sequence.
     """
-    output, samples = next_output(model), []
+    samples = []
     places = list(draws.second[:-1])
     for tokens in draws.repeated:
-        additions, last = Additions.of(model, tokens)
-        following = torch.tensor([tokens.ids[place + 1] for place in places], device=last.device)
-        shares = []
-        for wanted in (following, following.roll(draws.half // 2)):
-            vectors = last[places].clone().requires_grad_()
-            [logits] = output([vectors], [tokens.take(places)])
-            raised = logits.gather(1, wanted[:, None])[:, 0] - logits[:, following].mean(dim=1)
-            [slope] = torch.autograd.grad(raised.sum(), vectors)
-            directions = torch.zeros_like(last).index_copy(0, torch.tensor(places, device=last.device), slope)
-            shares.append((additions.products(directions)[..., places] > 0).mean(axis=-1))
-        samples.append(shares)
+        following = torch.tensor([tokens.ids[place + 1] for place in places], device=model.device)
+        wanted = (following, following.roll(draws.half // 2))
+        samples.append([(one > 0).mean(axis=-1) for one in direct_effects(model, tokens, places, wanted, following)])
         advance()
     made = np.array(samples)
     return Measure.of("copying", made[:, 0], made[:, 1], COPIES)
