@@ -10,7 +10,7 @@ from windows import corpus, sums_of
 import attncli
 from attncli.corpus import reducer as reducing
 from attncli.corpus.reducer import Pace, Reducer
-from attncli.corpus.sums import Counting, Sums
+from attncli.corpus.sums import FIGURES, Counting, Sums
 
 MANY = [" ".join(["the cat sat on the big mat"] * (1 + number % 5)) + "." * (number % 3) for number in range(23)]
 
@@ -60,6 +60,25 @@ def test_a_text_whose_end_never_comes_is_not_counted(tiny):
     model = attncli.load_model(str(tiny()), device="cpu")
     first, long, last = corpus(model, ["the cat sat", "the cat sat on the mat, " * 90, "it sat"])
     assert_same(sums_of(Reducer(model), [first, long[:-1], last]), sums_of(Reducer(model), [first, last]), 1e-6)
+
+
+def test_tokens_of_two_windows_count_half_in_each(tiny):
+    """Every map is uniform, so query i of 10 tokens has the mean distance (i (i + 1) + (9 - i) (10 - i)) / 20.
+
+    The first window has tokens 0 to 7 of 12, the second 4 to 11. Tokens 4 and 5 count in the first: its queries are
+    [CLS] and 6 tokens, and the second's are 6 tokens and [SEP]. Each seven have distances of 21.7 together. If the
+    second counted all that they share, the mean would be 45 / 14.
+    """
+    model = attncli.load_model(str(tiny(max_position_embeddings=10)), device="cpu", dtype="float64")
+    model.need(model.layers)
+    for layer in range(model.layers):
+        for parameter in model.network.layer(layer).attention.query.parameters():
+            parameter.zero_()
+    texts = corpus(model, ["the cat sat on and it too big the cat sat on"], 4)
+    assert [window.counted for window in texts[0]] == [(0, 7), (3, 10)]
+    found = sums_of(Reducer(model), texts)
+    assert found.queries == 14
+    assert np.allclose(found.figures[..., FIGURES.index("distance")], 43.4 / 14, rtol=1e-6)
 
 
 @pytest.fixture

@@ -37,6 +37,12 @@ def test_each_token_counts_in_one_window(length, stride):
         assert len(window.word) == len(window.place) == len(window.punctuation) == len(window)
 
 
+def test_each_of_two_windows_counts_its_half_of_what_they_share(tokenizer):
+    """They have bytes 0 to 9 and 4 to 13 between [CLS] and [SEP], and share 4 to 9: the later one counts 7 to 9."""
+    first, second = windows(0, "abcdefghijklmn", tokenizer, 4)
+    assert (first.counted, second.counted) == ((0, 8), (4, 12))
+
+
 def written_out(window: Window) -> tuple:
     """Return a window as plain values, its words numbered in their order."""
     names: dict[int, int] = {}
