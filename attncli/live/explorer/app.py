@@ -9,6 +9,7 @@ import shlex
 import signal
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -23,6 +24,7 @@ from textual import on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
+from textual.events import Paste
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.timer import Timer
@@ -30,9 +32,9 @@ from textual.widgets import Footer, Input, Label, Static
 
 from attncli.analysis.patterns import row_shares
 from attncli.base import choices
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import Notice, RequestError, no_notices
 from attncli.base.files import PICTURES, check_suffix
-from attncli.base.printable import first_line, is_harmful, printable
+from attncli.base.printable import HARMFUL, first_line, printable
 from attncli.live.explorer.panes import (
     HELD,
     CellPane,
@@ -122,15 +124,15 @@ def display_keys(keys: str) -> str:
 
 
 HARMLESS = "\N{REPLACEMENT CHARACTER}"
+LONGEST = 2**14  # characters of a pasted text, whatever the model reads
+UNDONE = 200  # changes that can be undone
 
 
 class Harmless(Highlighter):
     """Draw characters that could control the terminal as "�". The text itself stays unchanged."""
 
     def highlight(self, text: Text) -> None:
-        text.plain = "".join(
-            HARMLESS if is_harmful(character) and character != "\t" else character for character in text.plain
-        )
+        text.plain = "\t".join(HARMFUL.sub(HARMLESS, part) for part in text.plain.split("\t"))
 
 
 class Field(Input):
@@ -138,6 +140,10 @@ class Field(Input):
 
     def __init__(self, value: str, **more: Any) -> None:
         super().__init__(value, compact=True, highlighter=Harmless(), **more)
+
+    def _on_paste(self, event: Paste) -> None:
+        """Cut a pasted text to what the model reads. Textual then pastes it."""
+        event.text = self.app.cut_text(event.text)  # type: ignore[attr-defined]
 
 
 class TextField(Field):
@@ -154,6 +160,14 @@ class TextField(Field):
 
     def on_blur(self) -> None:
         self.app.end_typing()  # type: ignore[attr-defined]
+
+
+class KeysLine(Footer):
+    """Textual's footer, which keeps each of its earlier keys in memory unless its own `compact` changes."""
+
+    async def recompose(self) -> None:
+        await super().recompose()
+        self.mutate_reactive(Footer.compact)
 
 
 # --- dialogs -------------------------------------------------------------------------------------------
@@ -360,8 +374,9 @@ class Explorer(App[None]):
         self.answer: ScreenContent | None = None
         self.before: Texts | None = None
         self.baseline = look
-        self.undone: list[ScreenState] = []
+        self.undone: deque[ScreenState] = deque(maxlen=UNDONE)
         self.notices: list[str] = []
+        self.pasted = ""  # what to say of a text that was cut when it was pasted
         self.alone = 0
         self.pane = PANES[0]  # the focused one
         self.other = "map"  # the last focused one except the findings
@@ -902,7 +917,7 @@ class Explorer(App[None]):
                 yield MapPane(id="map")
                 yield TokensPane(id="tokens")
         yield CellPane(id="cell")
-        yield Footer(show_command_palette=False)
+        yield KeysLine(show_command_palette=False)
 
     # --- typing -------------------------------------------------------------------------------------------
 
@@ -922,6 +937,23 @@ class Explorer(App[None]):
             self.before = self.baseline.text
         self.look = self.look.with_text(text)
         self.ask()
+        if self.pasted:
+            self.notices.append(self.pasted)
+            self.pasted = ""
+
+    def cut_text(self, text: str) -> str:
+        """Return the part of a pasted text that the model reads, and at most LONGEST characters."""
+        line = next(iter(text.splitlines()), "").rstrip()
+        kept, engine = line[:LONGEST], self.session.engines.get((self.look.model, ""))
+        if engine is not None:
+            with no_notices(), suppress(RequestError):
+                tokens = engine.tokenizer.encode(kept)
+                if len(tokens) == engine.tokenizer.max_tokens:
+                    kept = kept[: max(end for _, end in tokens.offsets)] or kept  # no offsets are known
+        if len(kept) < len(line):
+            reader = "the field" if len(kept) == LONGEST else self.look.model
+            self.pasted = f"pasted the first {len(kept):,} of {len(line):,} characters: {reader} takes no more"
+        return kept
 
     @on(Input.Submitted, "#text")
     def leave_field(self) -> None:
