@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rich.highlighter import Highlighter
 from rich.table import Table
@@ -74,7 +74,7 @@ KEYS = (
     ("n,p", "finding(1),finding(-1)", "findings", "the next or previous finding: a head that stands out, or changed"),
     ("tab", "next_pane", "", "the next pane"),
     ("x", "silence", "silence (toggle)", "silence the head and go to the head that changes most; again: restore it"),
-    ("g", "write", "write on", "let the model write on from the end of the text; n and p go through what it wrote"),
+    ("g", "write", "write on", "let a decoder write on from the end of the text; n and p go through what it wrote"),
     ("G", "rewrite", "", "write again from the selected written token, without the silenced heads"),
     ("i,slash", "type", "type", "type a sentence; Enter or Esc returns to the panes"),
     ("enter", "show_map", "", "go to the map of the selected head"),
@@ -163,7 +163,16 @@ class TextField(Field):
 
 
 class KeysLine(Footer):
-    """Textual's footer, which keeps each of its earlier keys in memory unless its own `compact` changes."""
+    """Textual's footer, without the keys of actions that the model has not.
+
+    Textual keeps each of its earlier keys in memory unless its own `compact` changes.
+    """
+
+    def compose(self) -> ComposeResult:
+        explorer = cast(Explorer, self.app)
+        for key in super().compose():
+            if getattr(key, "action", None) not in explorer.missing_actions:
+                yield key
 
     async def recompose(self) -> None:
         await super().recompose()
@@ -534,6 +543,8 @@ class Explorer(App[None]):
             self.select_finding(answer, before)
         if not same_grid:
             self.arrange()
+        if before is None or before.record.kind != answer.record.kind:
+            self.refresh_bindings()
         self.redraw(keep=known and not self.named)
         self.named = False
         if first:
@@ -542,6 +553,11 @@ class Explorer(App[None]):
             self.set_timer(IDLE, lambda: self.wake(answer.look.model))
         elif self.work is None:
             self.idle = self.set_timer(IDLE, self.ask_usual)
+
+    @property
+    def missing_actions(self) -> tuple[str, ...]:
+        """The actions that are not offered: an encoder writes nothing."""
+        return ("write", "rewrite") if self.answer is None or self.answer.record.kind == "encoder" else ()
 
     def wake(self, model: str) -> None:
         """Import torch and open the model in it in the background, unless the explorer is being closed."""
@@ -992,7 +1008,7 @@ class Explorer(App[None]):
         """Yield the commands of the palette: the actions of keys, and each mask, model and layer."""
         yield from super().get_system_commands(screen)
         for keys, actions, _, help in KEYS:
-            if "(" not in actions and actions not in PALETTE_HAS:
+            if "(" not in actions and actions not in (*PALETTE_HAS, *self.missing_actions):
                 yield SystemCommand(help, display_keys(keys), getattr(self, f"action_{actions}"))
         for mask in choices.names(choices.MaskName):
             yield SystemCommand(f"mask: {mask}", "m", lambda mask=mask: self.change(replace(self.look, mask=mask)))
