@@ -23,7 +23,7 @@ from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
 from attncli.record.parts import UsualWeights
-from attncli.record.selection import is_number, places_of, select, select_token
+from attncli.record.selection import is_number, places_of, select, select_heads, select_token
 from attncli.text.tokens import Tokens
 from attncli.text.windows import NO_WORD, word_places
 
@@ -278,7 +278,7 @@ def edges(record: AttentionRecord, over: Usual) -> list[list[Edge]]:
     """Return the strong edges of every head that has any; the heads, and the edges of each, farthest above first.
 
     An edge is one of `WordPairs`; it is strong when it is STRONG above its usual weight. A text with one pair of words
-    has nothing to compare it with, and no strong edge.
+    has nothing to compare it with, and no strong edge. Silenced heads are left out: nothing follows from their weights.
     """
     found = []
     pairs = WordPairs.of(record)
@@ -288,7 +288,21 @@ def edges(record: AttentionRecord, over: Usual) -> list[list[Edge]]:
         if counts.sum() >= 2:
             usual = usual_weights(weights, bins, allowed, sums, counts)
             found += strong_edges(layer, record.heads, weights, usual, allowed)
-    return sorted(found, key=lambda of_head: -of_head[0].above)
+    silenced = silenced_heads(record)
+    heard = [of_head for of_head in found if (of_head[0].layer, of_head[0].head) not in silenced]
+    return sorted(heard, key=lambda of_head: -of_head[0].above)
+
+
+def silenced_heads(record: AttentionRecord) -> list[tuple[int, int]]:
+    """Return the heads that were silenced in a record's model, (layer, head)."""
+    model = record.model
+    named = model.changes.removeprefix("without ")
+    if named == model.changes:
+        return []
+    try:
+        return select_heads(named, range(model.layers), range(model.heads), model.layers, model.heads)
+    except RequestError:  # a file of another program
+        return []
 
 
 def strong_edges(
@@ -316,11 +330,11 @@ def clear_patterns(record: AttentionRecord) -> list[tuple[int, int, str, float]]
 
     As (layer, head, pattern, share), the largest share first.
     """
-    summaries = summarise(record)
+    silenced = silenced_heads(record)
     clear = [
         (layer, head, summary.label, summary.shares[summary.label])
-        for (layer, head), summary in summaries.items()
-        if summary.label in PATTERNS and summary.shares[summary.label] >= CLEAR
+        for (layer, head), summary in summarise(record).items()
+        if summary.label in PATTERNS and summary.shares[summary.label] >= CLEAR and (layer, head) not in silenced
     ]
     return sorted(clear, key=lambda one: -one[3])
 

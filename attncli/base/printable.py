@@ -1,11 +1,12 @@
 """Make text from outside safe to print: it can't move the cursor, change colours or reorder a line."""
 
-import unicodedata
+import re
 
-# Cc: control characters. Zl, Zp: line and paragraph separators. Cs: lone surrogates.
-HARMFUL = {"Cc", "Zl", "Zp", "Cs"}
-# Overrides and embeddings change the order of what follows them, beyond their own text.
-BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
+# Control characters, line and paragraph separators, and lone surrogates; overrides and embeddings, which change the
+# order of what follows them, beyond their own text.
+HARMFUL = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u202a\u202b\u202c\u202d\u202e\u2066-\u2069\u200e\u200f\u061c]"
+)
 LONGEST_QUOTED = 42  # characters, including two quotes
 SPACE = "␣"  # replaces a space that would be invisible
 
@@ -14,7 +15,7 @@ def printable(text: str) -> str:
     r"""Escape every character of `text` that could control a terminal: ESC becomes \x1b."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(escape(character) if is_harmful(character) else character for character in text)
+    return HARMFUL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def visible(token: str) -> str:
@@ -22,14 +23,6 @@ def visible(token: str) -> str:
     inner = token.strip(" ")
     before = len(token) - len(token.lstrip(" "))
     return SPACE * before + printable(inner) + SPACE * (len(token) - before - len(inner))
-
-
-def is_harmful(character: str) -> bool:
-    return character in BIDI or unicodedata.category(character) in HARMFUL
-
-
-def escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def shorten(text: str, length: int = 40) -> str:

@@ -89,6 +89,7 @@ def check_cluster(address: str | None) -> None:
     try:
         parts = urlsplit(named if "://" in named else f"//{named}")
         host, port = parts.hostname, parts.port or CLIENT_PORT
+        (host or "").encode("idna")  # its labels are neither empty nor too long
     except ValueError:
         host = None
     if not host:

@@ -31,7 +31,7 @@ from attncli.analysis.edges import (
 from attncli.base.arrays import Array, as_floats, as_numpy
 from attncli.base.errors import RequestError
 from attncli.base.files import PAGE
-from attncli.base.printable import printable, visible
+from attncli.base.printable import printable, shorten, visible
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
@@ -44,9 +44,9 @@ from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
 from attncli.record.parts import UsualWeights
 from attncli.record.record import SUFFIXES
-from attncli.record.selection import numbered_names, select_pieces
+from attncli.record.selection import number_list, numbered_names, select_pieces
 from attncli.report import Column, NextCommand, Report, Sentence, Table
-from attncli.text.tokens import Tokens
+from attncli.text.tokens import Tokens, joined
 
 if TYPE_CHECKING:
     from attncli.analysis.edges import Usual
@@ -129,8 +129,11 @@ class Generate(Feature):
         text = self._text()
         engine: Any = open_tapped(Opening(self.model, self.device, self.dtype, self.engine), self.which)
         next_output(engine)  # refuses a model that writes no text before anything is printed
+        note = None
         if self.chat:
-            tokens = engine.tokenizer.encode_marked(chat_prompt(engine.place.path, text))
+            prompt = chat_prompt(engine.place.path, text)
+            tokens = engine.tokenizer.encode_marked(prompt)
+            note = _template_note(tokens, prompt, text)
         else:
             tokens = prompt_tokens(engine, text)
         manner = Manner(self.max_tokens, self.sample, self.temperature, self.top_p, self.seed)
@@ -153,7 +156,7 @@ class Generate(Feature):
             yield from _pieces(changed, f"{changed.name}: ")
         else:
             yield from _pieces(plain, above + "\n" if self.chat or engine.part == "cross" else above)
-        yield _report(text, plain, changed)
+        yield _report(text, plain, changed, note)
 
     def _text(self) -> str:
         """Return the text to write on from."""
@@ -266,7 +269,7 @@ class _Writing:
         queries, keys = whole.plain, read_by(whole, part.part)
         pairs = WordPairs(queries, keys, part.part == "decoder" and not queries.special[queries.first])
         over_others = usual_over_others(placed_tokens(queries), len(queries), self.usual)
-        looks = _Looks(part.select_layers("all"), queries, keys, pairs, over_others, len(queries) - len(self.steps) - 1)
+        looks = _Looks(part, queries, keys, pairs, over_others, len(queries) - len(self.steps) - 1)
         taps = [*self.taps, looks]
         ending = Ending(looks.layers[-1], range(part.heads), any(tap.needs_values for tap in taps))
         part.need(part.layers)
@@ -292,14 +295,15 @@ class _Looks(Tap):
 
     def __init__(
         self,
-        layers: Sequence[int],
+        engine: Any,
         queries: Tokens,
         keys: Tokens | None,
         pairs: WordPairs,
         others: UsualWeights | None,
         start: int,
     ) -> None:
-        self.layers, self.queries, self.keys = layers, queries, queries if keys is None else keys
+        self.layers, self.silenced = engine.select_layers("all"), engine.silenced_heads
+        self.queries, self.keys = queries, queries if keys is None else keys
         self.pairs, self.others, self.start = pairs, others, start
         self.edges: dict[int, list[Edge]] = defaultdict(list)
         self.to_first = np.zeros(len(queries) - start)
@@ -333,6 +337,8 @@ class _Looks(Tap):
             bins = self.pairs.bins(slice(self.start, None))
             usual = usual_weights(self.rows, bins, self.allowed, sums, counts, self.sums)
             for edge in chain(*strong_edges(block.layer, block.numbers, self.rows, usual, self.allowed, self.start)):
+                if (edge.layer, edge.head) in self.silenced:
+                    continue
                 self.edges[edge.query].append(edge)
                 self.edges[edge.query].sort(key=lambda one: -one.above)
         return output
@@ -356,11 +362,27 @@ def _pieces(writing: _Writing, before: str) -> Iterator[Report]:
         yield Report([], [], dict, verbatim=piece)
 
 
-def _report(text: str, plain: _Writing, changed: _Writing | None) -> Report:
-    """Report what was written, with the change if there is one."""
+def _template_note(tokens: Tokens, prompt: str, text: str) -> str | None:
+    """Say which tokens of a prompt come from the chat template; None if it adds none."""
+    start = prompt.rfind(text.strip())
+    end = start + len(text.strip())
+    own = [place for place, (first, last) in enumerate(tokens.offsets) if start >= 0 and last > start and first < end]
+    parts = [(0, own[0], "before"), (own[-1] + 1, len(tokens), "after")] if own else [(0, len(tokens), "with")]
+    named = []
+    for first, last, where in parts:
+        if last > first:
+            pieces = visible(shorten(joined(tokens.shown[first:last]), 60))
+            named.append(f'{number_list(range(first, last))} {where} the text ("{pieces}")')
+    return f"from the chat template: tokens {' and '.join(named)}" if named else None
+
+
+def _report(text: str, plain: _Writing, changed: _Writing | None, note: str | None) -> Report:
+    """Report what was written, with the change if there is one. note: on the prompt."""
     shown = changed or plain
     difference = None if changed is None else _difference(plain, changed)
     parts = [*_difference_lines(difference, changed), _steps_table(shown), *_heads_parts(shown)]
+    if note is not None:
+        parts.append(Sentence(note, "faint"))
 
     def save_as_page(path: Path) -> None:
         from attncli.page import page, save_page

@@ -135,6 +135,7 @@ def drop(task: Task) -> None:
 
 EVERYTHING = Request()
 KEPT = 256 * 2**20  # bytes of records
+MOST_KEPT = 64  # texts whose records are kept, and models with silenced heads whose usual weights are
 WRITES = 20  # tokens that a decoder writes on one key or button, at most
 LONG = 128  # tokens: longer texts report progress and can be cancelled
 
@@ -160,7 +161,7 @@ class SessionRequest:
 
 @dataclass
 class Session:
-    """Models by name, opened at the first request, and records by request, at most `kept` bytes.
+    """Models by name, opened at the first request, and records by request, at most MOST_KEPT and `kept` bytes.
 
     Repeated requests are answered from memory. The least recently requested records are dropped first. Several threads
     may send requests; each model runs one text at a time.
@@ -323,7 +324,9 @@ class Session:
     def keep(self, asked: SessionRequest, records: list[AttentionRecord]) -> None:
         with self.changing:
             self.records_of[asked] = records
-            while len(self.records_of) > 1 and sum(map(size_of, self.records_of.values())) > self.kept:
+            while len(self.records_of) > MOST_KEPT or (
+                len(self.records_of) > 1 and sum(map(size_of, self.records_of.values())) > self.kept
+            ):
                 self.records_of.popitem(last=False)
 
     def usual(self, asked: SessionRequest, watch: Watch | None = None) -> Usual | None:
@@ -338,6 +341,8 @@ class Session:
             if kind not in self.usuals:
                 engine = self.engine(asked.model, asked.without)
                 self.usuals[kind] = usual_of(engine, request, request.grouping.words, watch or Watch())
+                if len(self.usuals) > MOST_KEPT:
+                    del self.usuals[next(iter(self.usuals))]
             return self.usuals[kind]
 
     def usual_kind(self, asked: SessionRequest) -> Hashable:

@@ -102,6 +102,16 @@ def test_a_head_that_always_looks_so_far_has_no_edge_that_stands_out(offset):
     assert found_in(weights) == []
 
 
+def test_a_silenced_head_has_no_finding():
+    record = record_of(np.stack([with_edge(flat(), 9, 3), with_edge(flat(), 9, 3), np.eye(LENGTH)])[None])
+    silenced = replace(record, model=replace(record.model, changes="without 0.0,0.2"))
+    for one, heads, clear in ((record, [0, 1], [2]), (silenced, [1], [])):
+        assert sorted(of_head[0].head for of_head in edges(one, Usual.of_text(one))) == heads
+        assert [head for _, head, *_ in clear_patterns(one)] == clear
+    foreign = replace(record, model=replace(record.model, changes="without salt"))
+    assert len(edges(foreign, Usual.of_text(foreign))) == 2
+
+
 def test_pieces_of_one_word_and_punctuation_are_no_edges():
     record = record_of(with_edge(flat(), 9, 8))
     words = [*range(8), 8, 8, 9, 10, 11, 12]

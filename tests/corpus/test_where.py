@@ -78,7 +78,21 @@ def test_a_cluster_that_answers_is_asked_once():
             where.check([])
 
 
-@pytest.mark.parametrize("address", ["ray://", "ray://[x", "ray://host:99999", "ray://:5", "ray://a:b:c"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ray://",
+        "ray://[x",
+        "ray://host:99999",
+        "ray://:5",
+        "ray://a:b:c",
+        "ray://a..b:10001",
+        "ray://.:4",
+        "ray://ü..x",
+        f"ray://{'a' * 64}:1",
+        f"ray://b.{'ü' * 60}.c:1",
+    ],
+)
 def test_what_is_no_address_is_refused(address):
     with pytest.raises(RequestError, match="is no address of a Ray cluster: give ray://HOST:PORT"):
         Where(on=address).check([])

@@ -171,6 +171,7 @@ def test_edges_are_those_of_the_same_text_read_as_a_prompt(attncli, decoder, wri
     for place, one in said.items():
         assert one["weight"] == pytest.approx(expected[place].weight, abs=1e-6)
         assert one["usual"] == pytest.approx(expected[place].usual, abs=1e-6)
+        assert not without or place[:2] not in ((2, 1), (3, 0))
         ends = [record.tokens.shown[number] for number in place[2:]]
         assert all(any(map(str.isalnum, token)) for token in ends), ends
 
@@ -257,6 +258,12 @@ def test_a_chat_has_the_templates_text_around_it(attncli, tmp_path):
     record = load_record(path)
     assert record.tokens.text[0] == "<s>" and record.tokens.special[0] and record.tokens.text.count("<s>") == 1
     assert "".join(record.tokens.shown[1 : record.written]) == "user: the cat a:"
+    shown = record.tokens.shown
+    begin, end = shown.index(" the"), record.written - len([" a", ":"])
+    out = " ".join(attncli("generate", "-m", directory, "the cat", "--chat", *FEW).out.split())
+    before, after = "".join(shown[:begin]), "".join(shown[end : record.written])
+    assert f'tokens 0-{begin - 1} before the text ("{before}") and {end}-{record.written - 1} after the text' in out
+    assert after == " a:" and "from the chat template" not in attncli("generate", "-m", directory, "the cat", *FEW).out
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from checkpoints import make_checkpoint
 from attncli import load_model
 from attncli.base.errors import RequestError
 from attncli.live import Session, SessionRequest
-from attncli.live.session import SupersededError, Watch, size_of
+from attncli.live.session import MOST_KEPT, SupersededError, Watch, size_of
 from attncli.models.generation import Manner, prompt_tokens, write
 from attncli.models.model import Model
 from attncli.models.opening import Opening
@@ -79,6 +79,18 @@ def test_no_more_is_kept_than_there_is_room_for(session):
     session.kept = 0
     session.records(ASKED)
     assert len(session.records_of) == 1, "the last stays"
+
+
+def test_so_many_records_and_usual_weights_are_kept_and_no_more(session, monkeypatch):
+    """However small they are: 2,000 different texts took 220 MB."""
+    for number in range(MOST_KEPT + 6):
+        session.record(replace(ASKED, text=Input(f"Text {number}.")))
+    kept = [asked.text.text for asked in session.records_of]
+    assert kept == [f"Text {number}." for number in range(6, MOST_KEPT + 6)]
+    monkeypatch.setattr("attncli.corpus.usual.usual_of", lambda *_: None)
+    for number in range(MOST_KEPT + 6):
+        session.usual(replace(ASKED, without=f"{number // 12}.{number % 12}"))
+    assert len(session.usuals) == MOST_KEPT
 
 
 def test_threads_that_ask_for_one_thing_have_it_made_once(session, monkeypatch):

@@ -9,12 +9,13 @@ import shlex
 import signal
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rich.highlighter import Highlighter
 from rich.table import Table
@@ -23,6 +24,7 @@ from textual import on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
+from textual.events import Paste
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.timer import Timer
@@ -30,9 +32,9 @@ from textual.widgets import Footer, Input, Label, Static
 
 from attncli.analysis.patterns import row_shares
 from attncli.base import choices
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import Notice, RequestError, no_notices
 from attncli.base.files import PICTURES, check_suffix
-from attncli.base.printable import first_line, is_harmful, printable
+from attncli.base.printable import HARMFUL, first_line, printable
 from attncli.live.explorer.panes import (
     HELD,
     CellPane,
@@ -72,7 +74,7 @@ KEYS = (
     ("n,p", "finding(1),finding(-1)", "findings", "the next or previous finding: a head that stands out, or changed"),
     ("tab", "next_pane", "", "the next pane"),
     ("x", "silence", "silence (toggle)", "silence the head and go to the head that changes most; again: restore it"),
-    ("g", "write", "write on", "let the model write on from the end of the text; n and p go through what it wrote"),
+    ("g", "write", "write on", "let a decoder write on from the end of the text; n and p go through what it wrote"),
     ("G", "rewrite", "", "write again from the selected written token, without the silenced heads"),
     ("i,slash", "type", "type", "type a sentence; Enter or Esc returns to the panes"),
     ("enter", "show_map", "", "go to the map of the selected head"),
@@ -122,15 +124,15 @@ def display_keys(keys: str) -> str:
 
 
 HARMLESS = "\N{REPLACEMENT CHARACTER}"
+LONGEST = 2**14  # characters of a pasted text, whatever the model reads
+UNDONE = 200  # changes that can be undone
 
 
 class Harmless(Highlighter):
     """Draw characters that could control the terminal as "�". The text itself stays unchanged."""
 
     def highlight(self, text: Text) -> None:
-        text.plain = "".join(
-            HARMLESS if is_harmful(character) and character != "\t" else character for character in text.plain
-        )
+        text.plain = "\t".join(HARMFUL.sub(HARMLESS, part) for part in text.plain.split("\t"))
 
 
 class Field(Input):
@@ -138,6 +140,10 @@ class Field(Input):
 
     def __init__(self, value: str, **more: Any) -> None:
         super().__init__(value, compact=True, highlighter=Harmless(), **more)
+
+    def _on_paste(self, event: Paste) -> None:
+        """Cut a pasted text to what the model reads. Textual then pastes it."""
+        event.text = self.app.cut_text(event.text)  # type: ignore[attr-defined]
 
 
 class TextField(Field):
@@ -154,6 +160,23 @@ class TextField(Field):
 
     def on_blur(self) -> None:
         self.app.end_typing()  # type: ignore[attr-defined]
+
+
+class KeysLine(Footer):
+    """Textual's footer, without the keys of actions that the model has not.
+
+    Textual keeps each of its earlier keys in memory unless its own `compact` changes.
+    """
+
+    def compose(self) -> ComposeResult:
+        explorer = cast(Explorer, self.app)
+        for key in super().compose():
+            if getattr(key, "action", None) not in explorer.missing_actions:
+                yield key
+
+    async def recompose(self) -> None:
+        await super().recompose()
+        self.mutate_reactive(Footer.compact)
 
 
 # --- dialogs -------------------------------------------------------------------------------------------
@@ -360,8 +383,9 @@ class Explorer(App[None]):
         self.answer: ScreenContent | None = None
         self.before: Texts | None = None
         self.baseline = look
-        self.undone: list[ScreenState] = []
+        self.undone: deque[ScreenState] = deque(maxlen=UNDONE)
         self.notices: list[str] = []
+        self.pasted = ""  # what to say of a text that was cut when it was pasted
         self.alone = 0
         self.pane = PANES[0]  # the focused one
         self.other = "map"  # the last focused one except the findings
@@ -519,6 +543,8 @@ class Explorer(App[None]):
             self.select_finding(answer, before)
         if not same_grid:
             self.arrange()
+        if before is None or before.record.kind != answer.record.kind:
+            self.refresh_bindings()
         self.redraw(keep=known and not self.named)
         self.named = False
         if first:
@@ -527,6 +553,11 @@ class Explorer(App[None]):
             self.set_timer(IDLE, lambda: self.wake(answer.look.model))
         elif self.work is None:
             self.idle = self.set_timer(IDLE, self.ask_usual)
+
+    @property
+    def missing_actions(self) -> tuple[str, ...]:
+        """The actions that are not offered: an encoder writes nothing."""
+        return ("write", "rewrite") if self.answer is None or self.answer.record.kind == "encoder" else ()
 
     def wake(self, model: str) -> None:
         """Import torch and open the model in it in the background, unless the explorer is being closed."""
@@ -904,7 +935,7 @@ class Explorer(App[None]):
                 yield MapPane(id="map")
                 yield TokensPane(id="tokens")
         yield CellPane(id="cell")
-        yield Footer(show_command_palette=False)
+        yield KeysLine(show_command_palette=False)
 
     # --- typing -------------------------------------------------------------------------------------------
 
@@ -924,6 +955,23 @@ class Explorer(App[None]):
             self.before = self.baseline.text
         self.look = self.look.with_text(text)
         self.ask()
+        if self.pasted:
+            self.notices.append(self.pasted)
+            self.pasted = ""
+
+    def cut_text(self, text: str) -> str:
+        """Return the part of a pasted text that the model reads, and at most LONGEST characters."""
+        line = next(iter(text.splitlines()), "").rstrip()
+        kept, engine = line[:LONGEST], self.session.engines.get((self.look.model, ""))
+        if engine is not None:
+            with no_notices(), suppress(RequestError):
+                tokens = engine.tokenizer.encode(kept)
+                if len(tokens) == engine.tokenizer.max_tokens:
+                    kept = kept[: max(end for _, end in tokens.offsets)] or kept  # no offsets are known
+        if len(kept) < len(line):
+            reader = "the field" if len(kept) == LONGEST else self.look.model
+            self.pasted = f"pasted the first {len(kept):,} of {len(line):,} characters: {reader} takes no more"
+        return kept
 
     @on(Input.Submitted, "#text")
     def leave_field(self) -> None:
@@ -962,7 +1010,7 @@ class Explorer(App[None]):
         """Yield the commands of the palette: the actions of keys, and each mask, model and layer."""
         yield from super().get_system_commands(screen)
         for keys, actions, _, help in KEYS:
-            if "(" not in actions and actions not in PALETTE_HAS:
+            if "(" not in actions and actions not in (*PALETTE_HAS, *self.missing_actions):
                 yield SystemCommand(help, display_keys(keys), getattr(self, f"action_{actions}"))
         for mask in choices.names(choices.MaskName):
             yield SystemCommand(f"mask: {mask}", "m", lambda mask=mask: self.change(replace(self.look, mask=mask)))

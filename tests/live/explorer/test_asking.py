@@ -10,10 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from exploring import PATIENCE, TEXT, explore, request_of, session_of
+from textual.events import Paste
+from textual.widgets._footer import FooterKey
 
 from attncli import load_model
 from attncli.analysis.difference import difference
 from attncli.analysis.patterns import row_shares
+from attncli.live.explorer.app import LONGEST
 from attncli.live.explorer.panes import FindingsPane, HeadsPane, MapPane, ScreenState, TokensPane
 from attncli.models.opening import Opening
 from attncli.record.grouping import merge_words
@@ -229,6 +232,50 @@ def test_a_text_that_is_too_long_is_cut_and_that_is_told(session, minilm):
         assert "kept" not in it.said
 
     explore(session, script, look=ScreenState("minilm", Input(SAT)))
+
+
+@pytest.mark.parametrize(
+    ("text", "reader"), [("the cat sat\x1b[31m ", "minilm"), ("\u202e\u2067", "the field"), ("the cat ", "minilm")]
+)
+def test_a_paste_is_cut_to_what_the_model_reads(session, minilm, text, reader):
+    """The rest would be drawn again with each key."""
+    text = (text * 100_000)[:100_000].rstrip()
+
+    async def script(it):
+        await it.press("i", "ctrl+a", "ctrl+k", "a")
+        it.app.field.post_message(Paste(text))
+        await it.pilot.pause()
+        await it.settled()
+        kept = it.app.field.value.removeprefix("a")
+        assert text.startswith(kept) and len(kept) <= LONGEST
+        assert f"pasted the first {len(kept):,} of {len(text):,} characters: {reader} takes no more" in it.said
+        if reader == "minilm":
+            assert minilm.attend(kept).tokens.ids == minilm.attend(text).tokens.ids
+        await it.press("b")
+        assert "pasted" not in it.said
+
+    explore(session, script, size=(200, 30))
+
+
+def test_a_short_paste_is_whole(session):
+    async def script(it):
+        await it.press("i", "ctrl+a", "ctrl+k")
+        it.app.field.post_message(Paste(f"{SAT}\nnext line"))
+        await it.pilot.pause()
+        await it.settled()
+        assert it.app.field.value == SAT and "pasted" not in it.said
+
+    explore(session, script)
+
+
+def test_keys_of_the_footer_that_are_gone_are_forgotten(session):
+    async def script(it):
+        await it.press(*["tab", "i", "escape"] * 8)
+        gc.collect()
+        there = len(it.app.screen.query(FooterKey))
+        assert sum(isinstance(one, FooterKey) for one in gc.get_objects()) <= 2 * there
+
+    explore(session, script)
 
 
 def test_the_sentence_before_is_compared_with(session, minilm):

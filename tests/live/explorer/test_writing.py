@@ -10,6 +10,7 @@ import shell
 from checkpoints import edit_config, make_checkpoint
 from exploring import PATIENCE, explore, session_of
 from foreign_checkpoints import make_foreign
+from textual.widgets._footer import FooterKey
 
 import attncli
 from attncli import load_model, load_record
@@ -57,6 +58,24 @@ def steps_of(model, count, written=()):
 
 def ids_of(steps):
     return tuple(step.token for step in steps)
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_writing_is_offered_for_what_writes(session, minilm, writes):
+    """The key of an encoder says why it does nothing, but is not offered."""
+    session = session if writes else session_of(minilm=minilm)
+
+    async def script(it):
+        await it.pilot.pause()
+        offered = {key.action for key in it.app.screen.query(FooterKey)}
+        commands = {command.title for command in it.app.get_system_commands(it.app.screen)}
+        assert ("write" in offered, any("write on" in title for title in commands)) == (writes, writes)
+        assert {"silence", "undo"} <= offered
+        if not writes:
+            await it.press("g")
+            assert "minilm writes no text" in it.said
+
+    explore(session, script, look=look_of(session), size=(200, 40))
 
 
 def test_it_writes_what_generate_writes_and_each_row_has_its_numbers(session, path, decoder):
