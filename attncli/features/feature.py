@@ -5,10 +5,13 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, ParamSpec, get_args, get_origin, get_type_hints
 
+from attncli.base.choices import check_optional_text
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PAGE, PICTURES
 from attncli.base.progress import Progress, silent
 from attncli.features.options import Option, Use
+from attncli.models.opening import Opening
+from attncli.record import AttentionRecord
 from attncli.report import Report
 
 P = ParamSpec("P")
@@ -73,12 +76,32 @@ def as_function(feature: Callable[P, Feature]) -> Callable[P, Report]:
     """Return the function of a feature: its options are the parameters, and it returns the report."""
 
     def run(*arguments: P.args, **options: P.kwargs) -> Report:
-        return feature(*arguments, **options).report()
+        made = feature(*arguments, **options)
+        _check_given(made)
+        return made.report()
 
     run.__doc__ = feature.__doc__
     run.__name__ = run.__qualname__ = getattr(feature, "__name__", "run").lower()
     run.__wrapped__ = feature  # type: ignore[attr-defined]  # inspect.signature and help() show the options
     return run
+
+
+def _check_given(feature: Feature) -> None:
+    """Raises TypeError, which says how the function is called, for an open model, for a record, and for no text."""
+    options, called = options_of(type(feature)), f"attncli.{type(feature).__name__.lower()}"
+    needed = [name for name, option in options.items() if not option.names]
+    for name in options:
+        given = getattr(feature, name)
+        if isinstance(given, AttentionRecord) and "saved" in options:
+            usage = ", ".join([*(one for one in needed if one != "text"), 'saved="maps.npz"'])
+            raise TypeError(f'{name} is a record: write {called}({usage}), after record.save("maps.npz")')
+        if isinstance(given, AttentionRecord):
+            raise TypeError(f"{name} is a record: write {called}({', '.join(needed)}), with texts or names of files")
+        if hasattr(given, "place"):  # of an `Engine`, whose module imports torch
+            model = f"model={Opening.of(given).name!r}"
+            raise TypeError(f"{name} is an open model: write {called}({', '.join([*needed, model])}), with its name")
+        if name in ("text", "pair"):
+            check_optional_text(name, given)
 
 
 def options_of(feature: type[Feature]) -> dict[str, Option]:
