@@ -307,7 +307,7 @@ def ablate(
     ways: zero, mean or resample; several with commas, or as `Ways`. reference: other texts, from which mean and
     resample take outputs.
     asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
-    progress: advances with every text.
+    progress: advances with every set of heads of every text that is replaced.
 
     Raises RequestError for a layer, head or way that does not exist, TypeError for arguments of other types, and as
     `make_question` does.
@@ -326,8 +326,7 @@ def ablate(
     every = [texts] if isinstance(texts, str) else texts
     check_texts("texts", every, "give a str, or a list of them")
     questions = (make_question(model, text, asking, quiet=number > 0) for number, text in enumerate(every))
-    with progress(len(every), "texts") as advance:
-        return ablation(model, questions, ways, layers, heads, asking.mask, advance)
+    return ablation(model, questions, ways, layers, heads, asking.mask, progress, len(every))
 
 
 def ablation(
@@ -337,16 +336,17 @@ def ablation(
     layers: Selection = "all",
     heads: Selection = "all",
     mask: str | None = None,
-    advance: Callable[[], None] = lambda: None,
+    progress: Progress = silent,
+    count: int = 1,
 ) -> Ablation:
-    """Measure the effects on questions of one kind, asked under this mask. advance: called after each."""
+    """Measure the effects on `count` questions of one kind, asked under this mask. progress: as for `ablate`."""
     silencing, mask = Silencing.of(model, ways, layers, heads), model.usual_mask(mask)
     other = ways.reference(model, mask)
     measured, rows = [], []
-    for one in questions:
-        rows.append(silencing.row(one, other))
-        measured.append(one)
-        advance()
+    with progress(count * len(silencing.sets) * sum(map(_draws_of, silencing.ways)), "changes") as advance:
+        for one in questions:
+            rows.append(silencing.row(one, other, advance))
+            measured.append(one)
     if not measured:
         raise RequestError("there is no text to ask about")
     texts = _join_rows(rows)
@@ -411,8 +411,8 @@ class Silencing:
         sets += [[(layer, head) for head in self.heads] for layer in self.layers]
         return [*sets, [(layer, head) for layer in self.layers for head in self.heads]]
 
-    def row(self, question: "Question", other: "Reference | None") -> Rows:
-        """Measure a text.
+    def row(self, question: "Question", other: "Reference | None", advance: Callable[[], None] = lambda: None) -> Rows:
+        """Measure a text. advance: called after each change.
 
         effects: of these sets `[way, set]`; slopes: at the gates of heads `[layer, head]`, NaN where there are none;
         value: without a change.
@@ -425,9 +425,11 @@ class Silencing:
                 changes = [silence(some) for some in self.sets]
             else:
                 assert other is not None
-                sources = [other.means] if way == "mean" else [other.draw(tokens, draw) for draw in range(DRAWS)]
+                sources = (
+                    [other.means] if way == "mean" else [other.draw(tokens, draw) for draw in range(_draws_of(way))]
+                )
                 changes = [put(some, source) for some in self.sets for source in sources]
-            effects.append(question.effects(changes).reshape(len(self.sets), -1).mean(axis=1))
+            effects.append(question.effects(changes, advance=advance).reshape(len(self.sets), -1).mean(axis=1))
         slopes = importance(question, self.layers, self.heads)
         if slopes is None:
             slopes = np.full((len(self.layers), len(self.heads)), np.nan)
@@ -447,6 +449,11 @@ class Silencing:
             together=effects[..., -1],
             importance=mean_slope(texts["slopes"]),
         )
+
+
+def _draws_of(way: str) -> int:
+    """Return how many outputs replace those of a head, one after the other."""
+    return DRAWS if way == "resample" else 1
 
 
 def mean_slope(slopes: Doubles) -> Doubles | None:
