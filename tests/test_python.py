@@ -154,6 +154,31 @@ WRONG = {
     "edges": (lambda m: attncli.cut_each(m, A, EDGES), r"an edge is a pair of tokens, not a list of 1: write"),
     "cosines": (lambda m: cosines(m, A), "texts is a list of texts, not the str"),
     "predict": (lambda m: m.predict([A]), "text is one text, not a list of 1: predict each text separately"),
+    "flow, model first": (
+        lambda m: attncli.flow(m, A),
+        r"text is an open model: write attncli\.flow\(text, model='minilm'\), with its name",
+    ),
+    "find, open model": (
+        lambda m: attncli.find("cat", "sat", A, model=m),
+        r"model is an open model: write attncli\.find\(query, key, text, model='minilm'\)",
+    ),
+    "flow of a list": (lambda m: attncli.flow([A]), "text is one text, not a list of 1"),
+    "find in a record": (
+        lambda m: attncli.find(m.attend(A), "cat", "sat"),
+        r'query is a record: write attncli\.find\(query, key, saved="maps\.npz"\), after record\.save\("maps\.npz"\)',
+    ),
+    "diff of records": (
+        lambda m: attncli.diff(m.attend(A), m.attend(B)),
+        r"first is a record: write attncli\.diff\(first, second\), with texts or names of files",
+    ),
+    "cut, text first": (
+        lambda m: attncli.cut(A, m),
+        r"model is the str .*: open one with attncli\.load_model\(name\), and write attncli\.cut\(model, text, edges\)",
+    ),
+    "similar, text first": (
+        lambda m: attncli.similar(A, B, model=m),
+        r"write attncli\.similar\(model, first, second\)",
+    ),
     "save": (
         lambda m: attncli.save_records(m.attend(A), "a.npz"),
         r"not one: write \[record\], or record\.save",
@@ -167,6 +192,24 @@ def test_a_value_of_the_wrong_type_is_one_clear_error(minilm, name):
     with pytest.raises(TypeError, match=says) as caught:
         call(minilm)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("name", ["explain", "find", "flow", "generate", "kinds", "mask", "probe", "diff"])
+def test_a_function_that_opens_its_model_says_so_in_any_place(minilm, name):
+    for given, named in (((minilm, A), {}), ((A,), {"model": minilm})):
+        with pytest.raises(TypeError, match=rf"is an open model: write attncli\.{name}\(.*model='minilm'\), with its"):
+            getattr(attncli, name)(*given, **named)
+    with pytest.raises(TypeError, match=rf"is a record: write attncli\.{name}\("):
+        getattr(attncli, name)(minilm.attend("The cat."))
+
+
+def test_what_an_error_says_to_type_works(minilm, tmp_path):
+    record, path = minilm.attend(A), str(tmp_path / "maps.npz")
+    record.save(path)
+    entries = [attncli.find("sat", "cat", **way).document()["heads"] for way in ({"saved": path}, {"text": A})]
+    saved, read = ({(one["layer"], one["head"]): one["weight"] for one in heads} for heads in entries)
+    assert saved == pytest.approx(read, abs=1e-5)
+    assert attncli.flow(A, model="minilm").document()["tokens"] == record.tokens.text
 
 
 @pytest.mark.parametrize(

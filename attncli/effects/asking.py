@@ -3,7 +3,8 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, TypedDict, TypeVar
+from functools import wraps
+from typing import Any, TypedDict, TypeVar, cast
 
 from attncli.base import choices
 from attncli.base.choices import check_instance, check_optional_text
@@ -57,13 +58,31 @@ class Asking:
             choices.check("part", self.which, choices.Kind)
 
 
+def takes_model(function: F) -> F:
+    """Make a function raise TypeError, which says how it is called, where its first argument is no model."""
+    needed = [one.name for one in inspect.signature(function).parameters.values() if one.default is one.empty]
+    usage = f"attncli.{function.__name__}({', '.join(name for name in needed if name != 'fields')})"
+
+    @wraps(function)
+    def run(*given: Any, **named: Any) -> Any:
+        from attncli.models.engine import Engine
+
+        if given:
+            check_instance("model", given[0], Engine, f"open one with attncli.load_model(name), and write {usage}")
+        return function(*given, **named)
+
+    return cast("F", run)
+
+
 def takes_fields(function: F) -> F:
-    """Show the fields of an `Asking` in the signature of a function that takes them as **fields."""
-    signature = inspect.signature(function)
+    """Return a function that `takes_model`, with the fields of an `Asking`, which it takes as **fields, in its
+    signature.
+    """
+    signature, made = inspect.signature(function), takes_model(function)
     own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
     named = [one.replace(kind=one.KEYWORD_ONLY) for one in inspect.signature(Asking).parameters.values()]
-    function.__signature__ = signature.replace(parameters=[*own, *named])  # type: ignore[attr-defined]
-    return function
+    made.__signature__ = signature.replace(parameters=[*own, *named])  # type: ignore[attr-defined]
+    return made
 
 
 def merge_asking(asking: Asking | None, named: AskingFields) -> Asking:

@@ -6,10 +6,13 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, ParamSpec, get_args, get_origin, get_type_hints
 
+from attncli.base.choices import check_optional_text
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PAGE, PICTURES
 from attncli.base.progress import Progress, silent
 from attncli.features.options import Option, Use
+from attncli.models.opening import Opening
+from attncli.record import AttentionRecord
 from attncli.report import Report
 
 P = ParamSpec("P")
@@ -73,7 +76,9 @@ def as_function(feature: Callable[P, Feature]) -> Callable[P, Report]:
     """
 
     def run(*arguments: P.args, **options: P.kwargs) -> Report:
-        return feature(*arguments, **options).report()
+        made = feature(*arguments, **options)
+        _check_given(made)
+        return made.report()
 
     made: type[Feature] = feature  # type: ignore[assignment]
     kinds = get_type_hints(made)
@@ -84,6 +89,24 @@ def as_function(feature: Callable[P, Feature]) -> Callable[P, Report]:
     about, _, _ = inspect.cleandoc(made.__doc__ or "").partition("\b")
     run.__doc__ = about + "\n".join(f"{name}: {option.help}" for name, option in options_of(made).items())
     return run
+
+
+def _check_given(feature: Feature) -> None:
+    """Raises TypeError, which says how the function is called, for an open model, for a record, and for no text."""
+    options, called = options_of(type(feature)), f"attncli.{type(feature).__name__.lower()}"
+    needed = [name for name, option in options.items() if not option.names]
+    for name in options:
+        given = getattr(feature, name)
+        if isinstance(given, AttentionRecord) and "saved" in options:
+            usage = ", ".join([*(one for one in needed if one != "text"), 'saved="maps.npz"'])
+            raise TypeError(f'{name} is a record: write {called}({usage}), after record.save("maps.npz")')
+        if isinstance(given, AttentionRecord):
+            raise TypeError(f"{name} is a record: write {called}({', '.join(needed)}), with texts or names of files")
+        if hasattr(given, "place"):  # of an `Engine`, whose module imports torch
+            model = f"model={Opening.of(given).name!r}"
+            raise TypeError(f"{name} is an open model: write {called}({', '.join([*needed, model])}), with its name")
+        if name in ("text", "pair"):
+            check_optional_text(name, given)
 
 
 def options_of(feature: type[Feature]) -> dict[str, Option]:

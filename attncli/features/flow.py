@@ -26,11 +26,11 @@ from attncli.base.printable import printable, visible
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import as_function
-from attncli.features.inputs import RecordFeature, Saved, Texts, notify, read_inputs
+from attncli.features.inputs import RecordFeature, Saved, Texts, read_inputs
 from attncli.features.options import MODEL, some_of
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
-from attncli.record.display import hide_masked, model_name, record_size
+from attncli.record.display import DIVIDED, hide_masked, model_name, record_size
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import Selection, number_list, numbered_names, select_token
 from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
@@ -80,10 +80,6 @@ class Flow(RecordFeature):
         if self.path is not None and self.path.suffix.lower() in RECORDS and not self.for_program:
             self.refuse("on a saved record, which has every row", "query")
         record = self._record()
-        if record.sinks and record.measure == "weight":
-            from attncli.record.display import SINKS
-
-            notify(f"{SINKS}; flow divides each row of the mean by its sum")
         if self.words:
             from attncli.record.grouping import merge_words
 
@@ -180,6 +176,7 @@ class Followed:
             "measure": self.record.measure,
             "mask": self.record.mask_name,
             "heads": self.record.heads,
+            **({"sinks": True} if _divided(self.record) else {}),
             "tokens": self.record.tokens.text,
             "layers": [
                 {
@@ -315,7 +312,7 @@ def _every_report(found: Followed, words: bool) -> Report:
         _title(found, words),
         [*meanings, maps, *tables],
         found.document,
-        picture=[maps],
+        picture=[*_divided(found.record), maps],
         files=dict.fromkeys(RECORDS, found.as_record().save),
         next=NextCommand("flow", {"query": _last_word(found.record.tokens)}),
     )
@@ -346,7 +343,12 @@ def _title(found: Followed, words: bool) -> list[str]:
 
 
 def _meanings(found: Followed) -> list[Part]:
-    return [Sentence(MEANING[name], caption=True) for name in found.shares]
+    return [*(Sentence(MEANING[name], caption=True) for name in found.shares), *_divided(found.record)]
+
+
+def _divided(record: AttentionRecord) -> list[Part]:
+    """Say that rows are divided by their sums, where heads have sinks."""
+    return [Sentence(DIVIDED, caption=True)] if record.sinks and record.measure == "weight" else []
 
 
 def _maps(found: Followed, query: int | None = None) -> Maps:
@@ -382,7 +384,7 @@ class _QueryPicture(Part):
         from attncli.report.figure import maps_figure
 
         found = self.every()
-        return maps_figure(title, _maps(found, self.query), [], paper)
+        return maps_figure(title, _maps(found, self.query), _divided(found.record), paper)
 
 
 def _by_layer(found: Followed, method: str) -> Table:
@@ -461,6 +463,7 @@ model | model
 measure | str | | the measure that was followed: weight, norm or share of norm
 mask | MaskName
 heads | [int] | `[head]` | the heads whose mean was followed
+sinks | bool? | | true if heads have sinks: each row of the mean over heads is divided by its sum
 tokens | [str] | `[token]`
 layers | [object] | | the starting layers
 layers.layer | int

@@ -18,6 +18,7 @@ MOST_WORDS = 12  # words with a label that are named
 NAMELESS = "LABEL_0"  # transformers' name of the one label of a regression without a name
 
 SINKS = "heads have sinks, so rows sum to less than 1, and the rest of the weight goes to no token"
+DIVIDED = f"{SINKS}: each row of the mean over heads is divided by its sum"
 ZOOM = "--tokens 0-255 shows some one by one"
 
 # --- titles ---------------------------------------------------------------------------------------------

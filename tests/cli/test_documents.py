@@ -68,7 +68,7 @@ CALLS = {
     ],
     "flow": [
         "flow -m tiny @", "flow -m tiny --query cat --method rollout -l all @", "flow -m tiny --measure norm @",
-        "flow --from maps.npz --query big",
+        "flow --from maps.npz --query big", "flow -m gpt_oss @",
     ],
     "check": [
         "check mine.py:MyAttention", "check mine.py:unscaled", "check mine.py:MyAttention -m tiny @",
@@ -80,7 +80,8 @@ CALLS = {
     "cut": ["cut -m tiny --cut cat sat @", "cut -m tiny --cut cat * @", "cut -m tiny @"],
     "patch": ["patch -m tiny @ @@", "patch -m tiny --by token @ @@", "patch -m tiny --by layer @ @@"],
     "trust": [
-        "trust -m tiny --permutations 2 --beam 1 @", "trust -m classes --permutations 2 --beam 1 @",
+        "trust -m tiny --permutations 2 --beam 1 @", "trust -m gpt_oss --permutations 2 --beam 1 @",
+        "trust -m classes --permutations 2 --beam 1 @",
     ],
     "similar": [
         "similar -m ./sentences @ @@", "similar -m ./sentences --inputs --steps 4 --words @ @@",

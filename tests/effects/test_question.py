@@ -138,7 +138,7 @@ def test_a_word_at_the_mask_of_roberta_is_the_one_after_a_space(tmp_path):
 A, B = "the cat sat", "the big sat"
 CAUSAL = Asking(mask="causal")
 CALLS = {
-    "ablate": (lambda model, progress: ablate(model, [A, B], progress=progress), 2, "texts"),
+    "ablate": (lambda model, progress: ablate(model, [A, B], ("zero", "resample"), progress=progress), 252, "changes"),
     "similar": (lambda model, progress: similar(model, A, B, True, 4, progress=progress), 10, "steps"),
     "cut": (lambda model, progress: cut_each(model, A, asking=CAUSAL, progress=progress), 15, "edges"),
     "patch": (lambda model, progress: patch(model, A, B, "layer", "0,1", progress=progress), 18, "patches"),

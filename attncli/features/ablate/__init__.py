@@ -321,7 +321,7 @@ def ablate(
     ways: zero, mean or resample; several with commas, or as `Ways`. reference: other texts, from which mean and
     resample take outputs.
     asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
-    progress: advances with every text.
+    progress: advances with every set of heads of every text that is replaced.
 
     Raises RequestError for a layer, head or way that does not exist, TypeError for arguments of other types, and as
     `make_question` does.
@@ -340,8 +340,7 @@ def ablate(
     every = [texts] if isinstance(texts, str) else texts
     check_texts("texts", every, "give a str, or a list of them")
     questions = (make_question(model, text, asking, quiet=number > 0) for number, text in enumerate(every))
-    with progress(len(every), "texts") as advance:
-        return ablation(model, questions, ways, layers, heads, asking.mask, advance)
+    return ablation(model, questions, ways, layers, heads, asking.mask, progress, len(every))
 
 
 def ablation(
@@ -351,16 +350,17 @@ def ablation(
     layers: Selection = "all",
     heads: Heads = "all",
     mask: str | None = None,
-    advance: Callable[[], None] = lambda: None,
+    progress: Progress = silent,
+    count: int = 1,
 ) -> Ablation:
-    """Measure the effects on questions of one kind, asked under this mask. advance: called after each."""
+    """Measure the effects on `count` questions of one kind, asked under this mask. progress: as for `ablate`."""
     silencing, mask = Silencing.of(model, ways, layers, heads), model.usual_mask(mask)
     other = ways.reference(model, mask)
     measured, rows = [], []
-    for one in questions:
-        rows.append(silencing.row(one, other))
-        measured.append(one)
-        advance()
+    with progress(count * len(silencing.sets) * sum(map(_draws_of, silencing.ways)), "changes") as advance:
+        for one in questions:
+            rows.append(silencing.row(one, other, advance))
+            measured.append(one)
     if not measured:
         raise RequestError("there is no text to ask about")
     texts = _join_rows(rows)
@@ -424,8 +424,8 @@ class Silencing:
         of_layers = [[head for head in each if head[0] == layer] for layer in layers]
         return [*([head] for head in each), *of_layers, each]
 
-    def row(self, question: "Question", other: "Reference | None") -> Rows:
-        """Measure a text.
+    def row(self, question: "Question", other: "Reference | None", advance: Callable[[], None] = lambda: None) -> Rows:
+        """Measure a text. advance: called after each change.
 
         effects: of these sets `[way, set]`; slopes: at the gates of heads `[layer, head]`, NaN where there are none;
         value: without a change.
@@ -438,9 +438,11 @@ class Silencing:
                 changes = [silence(some) for some in self.sets]
             else:
                 assert other is not None
-                sources = [other.means] if way == "mean" else [other.draw(tokens, draw) for draw in range(DRAWS)]
+                sources = (
+                    [other.means] if way == "mean" else [other.draw(tokens, draw) for draw in range(_draws_of(way))]
+                )
                 changes = [put(some, source) for some in self.sets for source in sources]
-            effects.append(question.effects(changes).reshape(len(self.sets), -1).mean(axis=1))
+            effects.append(question.effects(changes, advance=advance).reshape(len(self.sets), -1).mean(axis=1))
         layers, heads, _ = self.choice
         slopes = importance(question, layers, heads)
         if slopes is None:
@@ -462,6 +464,11 @@ class Silencing:
             importance=mean_slope(texts["slopes"]),
             pairs=self.choice.pairs,
         )
+
+
+def _draws_of(way: str) -> int:
+    """Return how many outputs replace those of a head, one after the other."""
+    return DRAWS if way == "resample" else 1
 
 
 def mean_slope(slopes: Doubles) -> Doubles | None:

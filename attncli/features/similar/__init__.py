@@ -19,7 +19,7 @@ from attncli.base.choices import check_text, check_texts
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.asking import Asking, describe_direction
+from attncli.effects.asking import Asking, describe_direction, takes_model
 from attncli.features import options
 from attncli.features.ablate import Ablation, ablation, heads_table
 from attncli.features.feature import Feature
@@ -237,6 +237,7 @@ class Cosines:
 # --- what is computed -----------------------------------------------------------------------------------
 
 
+@takes_model
 def similar(
     model: "Engine",
     first: str,

@@ -26,7 +26,7 @@ from attncli.features import options
 from attncli.features.inputs import AskingFeature, check_one, read_inputs
 from attncli.features.options import MODEL, option
 from attncli.record import ModelInfo
-from attncli.record.display import model_name, token_count
+from attncli.record.display import DIVIDED, model_name, token_count
 from attncli.record.selection import numbered_names
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
 from attncli.report.parts import signed, three_digits
@@ -204,6 +204,7 @@ class TrustResult:
     importances: by method, `[token]`; the rankings are these in their order, and then random ones, `[ranking]`.
     taus: Kendall's tau of each ranking with the change from erasing one token, by way, and with "gradient".
     beam: chains that were kept in the search for limits; 0 where all were tried, None without a search.
+    sinks: heads have sinks, so that rows of maps were divided by their sums.
     exact: the share of all orders of the tokens with as large a gap, `[method]`, where all sets were tried.
     """
 
@@ -219,6 +220,7 @@ class TrustResult:
     taus: Mapping[str, Doubles]
     erased: Sequence[Erased]
     beam: int | None
+    sinks: bool = False
     exact: Doubles | None = None
 
     def __repr__(self) -> str:
@@ -342,6 +344,7 @@ class TrustResult:
         return {
             "model": self.model.document(),
             "output": self.answer.document(),
+            **({"sinks": True} if self.sinks else {}),
             "tokens": self.tokens.text,
             "read": list(self.read),
             "erased": list(self.erasable),
@@ -541,6 +544,7 @@ def trust(
             taus=_taus(ranked, erased, found),
             erased=erased,
             beam=width,
+            sinks=model.has_sinks,
         )
         if width == 0:
             shares = erase.as_good(erasings, [erase.order(importance) for importance in found.values()], made.rounding)
@@ -656,7 +660,7 @@ def _report(found: TrustResult, next_command: NextCommand) -> Report:
         ],
         lambda: document,
         itemgetter("rankings"),
-        picture=[_ranks_map(found)],
+        picture=[*([Sentence(DIVIDED, caption=True)] if found.sinks else []), _ranks_map(found)],
         next=next_command,
     )
 
@@ -687,6 +691,7 @@ def _words_notes(found: TrustResult) -> list[str]:
         f"{ways}: the change when the word is erased: {CHANGE.get(kind, change)}",
         "others: the mean change when as many other tokens are erased. attention: the last layer's weight on the word, "
         "mean over heads and over the tokens that the output reads",
+        *([DIVIDED] if found.sinks else []),
     ]
 
 
@@ -796,6 +801,7 @@ FIELDS = """
 
 model | model
 output | output | | for the whole text
+sinks | bool? | | true if heads have sinks: each row of the mean over heads is divided by its sum
 tokens | [str] | `[token]` | of the text; for two texts, of the first
 read | [int] | `[place]` | positions of the tokens whose last vectors the output reads
 erased | [int] | `[erasable]` | positions of the tokens that were ranked and erased
