@@ -79,7 +79,9 @@ def layers(options: Mapping[str, Any], incomplete: str) -> list[str]:
 
 
 def heads(options: Mapping[str, Any], incomplete: str) -> list[str]:
-    return numbers(counts(options)[1], incomplete)
+    """Complete heads, also after a layer: "3." -> "3.0", "3.1"."""
+    before, dot, last = incomplete.rpartition(".")
+    return [f"{before}{dot}{one}" for one in numbers(counts(options)[1], last)]
 
 
 def one_layer(options: Mapping[str, Any], incomplete: str) -> list[str]:

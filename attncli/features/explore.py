@@ -47,7 +47,8 @@ class Explore(Feature):
         str | None, options.layer("The layer to begin with, from 0.", completion.one_layer, "a head that stands out")
     ] = None
     head: Annotated[
-        str | None, options.head("The head to begin with, from 0.", completion.one_head, "a head that stands out")
+        str | None,
+        options.head("The head to begin with, from 0; or 3.1.", completion.one_head, "a head that stands out"),
     ] = None
     mask: options.MaskOption = None
     pad_to: options.PadTo = None

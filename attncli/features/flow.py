@@ -146,6 +146,7 @@ class Followed:
             weights=np.stack(list(self.shares.values()), axis=1).astype(np.float32),
             layers=list(self.layers),
             heads=list(range(len(self.shares))),
+            pairs=None,
             tokens=record.tokens.take(self.queries),
             key_tokens=None if self.queries == every else record.tokens,
             masks=paths[[numbers.index(layer) for layer in self.layers]][:, self.queries],
@@ -336,7 +337,7 @@ def _token_report(found: Followed, words: bool, every: Callable[[], Followed]) -
 def _title(found: Followed, words: bool) -> list[str]:
     record = found.record
     layers = f"layer{'s' if len(found.layers) > 1 else ''} {number_list(found.layers)}"
-    heads = f"mean of heads {number_list(record.heads)}"
+    heads = f"mean of heads {number_list(record.heads)}" if record.pairs is None else f"mean of {record.choice}"
     unit = ["words"] if words else []
     name = model_name(record.model.full_name)
     return [name, *record.unusual, layers, heads, f"mask {record.mask_name}", *unit, record_size(record)]

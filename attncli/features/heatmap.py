@@ -36,7 +36,7 @@ class Heatmap(RecordFeature):
 
     \b
     Examples:
-      attncli heatmap --head 3 -o out.png "The cat sat on the mat."
+      attncli heatmap -H 3.1,1.8,4.7 -o out.png "The cat sat on the mat."
       attncli heatmap -l 0 --mean --no-special -o mean.svg "The cat sat."
       attncli heatmap --style lines -l 2 -H 3,5 --width 8cm -o it.pdf "A cat sat."
       attncli run -o all.npz "A cat sat." && attncli heatmap --from all.npz

@@ -275,7 +275,8 @@ class Saved(Source):
         from attncli.record.grouping import grouped
 
         for record in self.loaded:
-            last = self.last and self.layers is None and not name_layers(self.heads)
+            all_layers = record.pairs is not None or name_layers(self.heads)
+            last = self.last and self.layers is None and not all_layers
             yield grouped(record.select([max(record.layers)] if last else self.layers, self.heads), self.grouping)
 
     @cached_property

@@ -38,8 +38,9 @@ class Run(RecordFeature):
     """Show what the attention heads of a model do with a text.
 
     Without a selection: the pattern of every head, and the heads worth a closer look on this text. With -l: the heads
-    of that layer, each as a small map. With -H: that head as a large map, with its numbers. With --terms: its scores,
-    split into content and position, in models whose positions add to scores.
+    of that layer, each as a small map. With -H: that head as a large map, with its numbers; or several (3.1,1.8). With
+    --terms: its scores, split into content and position, in models whose positions add to scores. What is shown is what
+    -o and --json have.
 
     \b
     Examples:

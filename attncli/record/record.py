@@ -214,12 +214,14 @@ class AttentionRecord:
 
     def _choose(self, layers: Selection | None, heads: Heads | None) -> Choice:
         """Return the selected heads. A number selects among the heads of this record; "3.1" has to be one of them."""
-        choice = choose_heads(
-            "all" if layers is None else layers,
-            self.heads if heads is None else heads,
-            lambda those: self.select_layers(layers if those == "all" else those),
-            lambda those: _held("head", those, self.heads, self.model.heads),
-        )
+        choice = Choice(self.select_layers(layers), self.heads)
+        if heads is not None:
+            choice = choose_heads(
+                "all" if layers is None else layers,
+                heads,
+                lambda those: self.select_layers(layers if those == "all" else those),
+                lambda those: _held("head", those, self.heads, self.model.heads),
+            )
         if self.pairs is None:
             return choice
         found = [pair for pair in choice.each if pair in self.pairs]

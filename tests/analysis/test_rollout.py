@@ -47,7 +47,7 @@ def test_a_token_that_attends_to_nothing_stays_what_it_is(record):
 
 def test_a_layer_on_the_way_down_must_be_there():
     record = record_of(np.full((3, 1, 3, 3), 1 / 3))
-    with pytest.raises(RequestError, match=r"holds layers 1-2.*-l all"):
+    with pytest.raises(RequestError, match=r"holds layers 1-2.*without -l"):
         residual_steps(record.select(layers=[1, 2]))
 
 

@@ -3,7 +3,12 @@
 import json
 import re
 
+import numpy as np
 import pytest
+
+import attncli as library
+from attncli.features.flow import follow
+from attncli.features.heatmap import Heatmap
 
 TEXT = "The cat sat on the mat."
 CHOSEN = [(3, 1), (1, 8), (4, 7)]
@@ -49,6 +54,7 @@ def test_a_saved_record_is_read_as_far_as_it_was_chosen(attncli, tmp_path):
         assert heads_in(json.loads(attncli(*line, "--json").out)) == set(CHOSEN)
     cut = json.loads(attncli("run", "--from", saved, "-H", "4.7,3.1", "--json").out)
     assert heads_in(cut) == {(4, 7), (3, 1)}
+    assert Heatmap(saved=saved).report().parts[0].record.each_head == CHOSEN
     assert "head 3.8 is not in the record" in attncli("run", "--from", saved, "-H", "3.8,3.1").err
     assert attncli("stats", "--from", saved).code == 2
 
@@ -65,3 +71,43 @@ def test_the_terminal_has_a_small_map_per_chosen_head(attncli):
 def test_a_command_about_one_head_takes_its_name_with_the_layer(attncli, line):
     assert attncli(*line, "-H", "3.1").out == attncli(*line, "-l", "3", "-H", "1").out
     assert "exactly one head is needed, not 2" in attncli(*line, "-H", "3.1,1.8").err
+
+
+def test_rollout_is_through_the_one_chosen_head_of_each_layer(instant):
+    """Abnar and Zuidema 2020, section 3, by hand: each layer is half its head's map and half the token itself."""
+    heads = [(0, 3), (1, 2), (2, 2), (3, 1), (4, 7), (5, 11)]
+    whole = instant.attend(TEXT)
+    rolled = np.eye(len(whole.tokens))
+    for layer, head in heads:
+        rolled = (0.5 * whole.map(layer, head).astype(float) + 0.5 * np.eye(len(rolled))) @ rolled
+    found = follow(instant.attend(TEXT, heads=heads))
+    np.testing.assert_allclose(found.shares["rollout"][0], rolled, atol=1e-6)
+    assert found.as_record().each_head == [(5, 0), (5, 1), (5, 2)]  # a head a method
+
+
+def test_effects_of_chosen_heads_are_those_among_all(minilm):
+    every, some = (library.ablate(minilm, TEXT, heads=heads) for heads in ("all", "3.1,1.8,4.7"))
+    for layer, head in CHOSEN:
+        place = some.layers.index(layer), some.heads.index(head)
+        assert some.mean[0][place] == pytest.approx(every.mean[0, layer, head], abs=1e-6)
+        assert some.importance is every.importance is None  # of a distance
+    assert int(np.isnan(some.mean).sum()) == 6 and set(some.ranked()) == set(CHOSEN)
+    alone = library.ablate(minilm, TEXT, heads=[(3, 1), (3, 2)])
+    pair = library.ablate(minilm, TEXT, heads=[(3, 1), (3, 2), (1, 8)])
+    assert pair.of_layers[0, 0, pair.layers.index(3)] == pytest.approx(alone.together[0, 0], abs=1e-6)
+    assert pair.of_layers[0, 0, pair.layers.index(1)] == pytest.approx(every.mean[0, 1, 8], abs=1e-6)
+
+
+@pytest.mark.parametrize("by", ["head", "layer", "token"])
+def test_patches_of_chosen_heads_are_those_among_all(minilm, by):
+    other = "The dog sat on the mat."
+    found = library.patch(minilm, TEXT, other, by, heads=[(3, 1), (1, 8), (1, 9)])
+    if by == "head":
+        every = library.patch(minilm, TEXT, other, by)
+        for layer, head in found.choice.each:
+            place = found.layers.index(layer), found.heads.index(head)
+            assert found.effects[place] == pytest.approx(every.effects[layer, head], abs=1e-6)
+    else:
+        for layer, heads in ((3, [1]), (1, [8, 9])):
+            alone = library.patch(minilm, TEXT, other, by, layers=layer, heads=heads)
+            assert found.effects[found.layers.index(layer)] == pytest.approx(alone.effects[0], abs=1e-6)

@@ -88,12 +88,15 @@ def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part], paper: 
 
 
 def heads_figure(title: Sequence[str], part: HeadGrid, parts: Sequence[Part], paper: Paper) -> Figure:
-    """Draw layers down and heads across, a panel each."""
+    """Draw layers down and heads across, a panel each. Heads without a number were not chosen."""
+    caption = caption_of(parts)
+    if any(np.isnan(panel.values).any() for panel in part.panels):
+        caption = "; ".join(filter(None, [caption, "hidden: heads that were not chosen"]))
     grid = Grid(
         [str(layer) for layer in part.layers],
         [str(head) for head in part.heads],
         title=title_of(title),
-        note=caption_of(parts),
+        note=caption,
         axes=("layer", "head"),
         vmax=part.most,
         paper=paper,

@@ -333,12 +333,12 @@ def test_no_keys_and_no_sizes_end_it(session, doings):
     explore(session, script, look=ScreenState("minilm", Input("The cat sat.")), size=(80, 24))
 
 
-@pytest.mark.parametrize("begin", [("3", "1"), ("-1", None), (None, "2"), ("9", None)])
+@pytest.mark.parametrize("begin", [("3", "1"), (None, "3.1"), ("-1", None), (None, "2"), ("9", None)])
 def test_it_begins_where_it_is_told_to(session, begin):
     async def script(it):
         layer, head = it.look.layer, it.look.head
         match begin:
-            case "3", "1":
+            case ("3", "1") | (None, "3.1"):
                 assert (layer, head) == (3, 1)
             case "-1", None:
                 assert (layer, head) == (5, 0)
