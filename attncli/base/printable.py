@@ -1,11 +1,13 @@
 """Make text from outside safe to print: it can't move the cursor, change colours or reorder a line."""
 
+import re
 import unicodedata
 
 # Cc: control characters. Zl, Zp: line and paragraph separators. Cs: lone surrogates.
 HARMFUL = {"Cc", "Zl", "Zp", "Cs"}
 # Overrides and embeddings change the order of what follows them, beyond their own text.
 BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
+JOINERS = re.compile("^\u200d+|\u200d+$")
 LONGEST_QUOTED = 42  # characters, including two quotes
 SPACE = "␣"  # replaces a space that would be invisible
 
@@ -18,10 +20,14 @@ def printable(text: str) -> str:
 
 
 def visible(token: str) -> str:
-    """Return a token in printable form, with the spaces around it written as "␣"."""
+    r"""Return a token in printable form, with the spaces around it written as "␣".
+
+    A zero-width joiner at its beginning or end is escaped: it would join the token to what stands beside it.
+    """
     inner = token.strip(" ")
     before = len(token) - len(token.lstrip(" "))
-    return SPACE * before + printable(inner) + SPACE * (len(token) - before - len(inner))
+    shown = JOINERS.sub(lambda found: r"\u200d" * len(found[0]), printable(inner))
+    return SPACE * before + shown + SPACE * (len(token) - before - len(inner))
 
 
 def is_harmful(character: str) -> bool:
