@@ -7,6 +7,7 @@ import re
 HARMFUL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u202a\u202b\u202c\u202d\u202e\u2066-\u2069\u200e\u200f\u061c]"
 )
+JOINERS = re.compile("^\u200d+|\u200d+$")
 LONGEST_QUOTED = 42  # characters, including two quotes
 SPACE = "␣"  # replaces a space that would be invisible
 
@@ -19,10 +20,14 @@ def printable(text: str) -> str:
 
 
 def visible(token: str) -> str:
-    """Return a token in printable form, with the spaces around it written as "␣"."""
+    r"""Return a token in printable form, with the spaces around it written as "␣".
+
+    A zero-width joiner at its beginning or end is escaped: it would join the token to what stands beside it.
+    """
     inner = token.strip(" ")
     before = len(token) - len(token.lstrip(" "))
-    return SPACE * before + printable(inner) + SPACE * (len(token) - before - len(inner))
+    shown = JOINERS.sub(lambda found: r"\u200d" * len(found[0]), printable(inner))
+    return SPACE * before + shown + SPACE * (len(token) - before - len(inner))
 
 
 def shorten(text: str, length: int = 40) -> str:

@@ -131,7 +131,8 @@ def prompt_tokens(model: InTorch, text: str, pair: str | None = None) -> Tokens:
     """Return the tokens of a text to write on from: a decoder's without the special token that ends a text."""
     tokens = model.tokenizer.encode(text, pair)
     last = len(tokens) - 1
-    return tokens.take(range(last)) if model.part == "decoder" and tokens.special[last] and last > 0 else tokens
+    added = tokens.special[last] and tokens.words[last] is None  # not written out in the text
+    return tokens.take(range(last)) if model.part == "decoder" and added and last > 0 else tokens
 
 
 def next_output(model: InTorch) -> Output:

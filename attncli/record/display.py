@@ -63,7 +63,7 @@ def describe_prediction(record: AttentionRecord) -> list[str]:
     if record.written is not None:
         pieces = zip(record.tokens.shown[record.written :], record.tokens.special[record.written :], strict=True)
         return [f'written: "{printable(joined([piece for piece, special in pieces if not special]))}"']
-    if prediction is None:
+    if prediction is None or not prediction.answers:  # or they are about tokens that are left out
         return []
     name = "prediction" if prediction.output == prediction.kind else f"prediction, {printable(prediction.output)}"
     return [f"{name}: {line}" for line in _answers(prediction, record)]

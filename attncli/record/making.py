@@ -21,8 +21,8 @@ from attncli.text.tokens import Tokens, encoded, named_pieces
 
 SHAPES = "[layer, head, query, key], or as transformers gives it: for every layer [batch, head, query, key]"
 NO_ATTENTIONS = (
-    'there are no attentions: load the model with attn_implementation="eager", call it with output_attentions=True, '
-    "and take outputs.attentions"
+    'there are no attentions: set attn_implementation="eager" when the model is loaded, call it with '
+    "output_attentions=True, and take outputs.attentions"
 )
 
 
@@ -42,7 +42,7 @@ def as_maps(weights: Any, batch: int | None = None) -> Maps:
 
     Raises RequestError with the shape found and the shape expected for anything else.
     """
-    if weights is None or (isinstance(weights, Sequence) and not len(weights)):
+    if weights is None or (isinstance(weights, Sequence) and all(layer is None for layer in weights)):
         raise RequestError(NO_ATTENTIONS)
     if isinstance(weights, list | tuple) and not is_numbers(weights[0]):
         arrays = [layer_array(number, one, batch) for number, one in enumerate(weights)]
@@ -282,7 +282,7 @@ def records_of(outputs: Any, tokens: Any, decoder_tokens: Any = None, **options:
     """
     get = outputs.get if isinstance(outputs, Mapping) else lambda name: getattr(outputs, name, None)
     there = {name: get(name) for name in PARTS}
-    there = {name: maps for name, maps in there.items() if maps is not None and len(maps)}
+    there = {name: maps for name, maps in there.items() if maps is not None and any(one is not None for one in maps)}
     if decoder_tokens is None and there.keys() & set(PARTS[2:]):
         raise RequestError("an encoder-decoder has two texts: also give decoder_tokens, the decoder's input")
     made = {

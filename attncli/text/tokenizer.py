@@ -10,6 +10,7 @@ byte-pair encoding (Sennrich et al. 2016) it also holds within words: tokens are
 right. If two pieces disagree, as in a word without end, the first one is extended.
 """
 
+import re
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +45,8 @@ PIECE = 2**16  # characters tokenized in one call
 OVERLAP = 2**11  # characters shared by two neighbouring pieces
 GROWTH = 4  # factor by which a piece grows if it can't be joined to the next
 LONGEST = 2**22  # characters: the maximum length of a piece
+
+REPLACING = re.compile("mask|unk|extra_id|unused", re.IGNORECASE)  # in the names of special tokens that stand for words
 
 Cut = Callable[[str], Tokens]
 
@@ -270,7 +273,8 @@ class Tokenizer:
         """Tokenize a text or a pair of texts.
 
         If there are more tokens than the model has positions, the first ones are kept and a Notice says so. Of a pair,
-        the longer text is cut first. `pad_to` adds [PAD] up to that many tokens.
+        the longer text is cut first. A Notice names special tokens that a text contains. `pad_to` adds [PAD] up to that
+        many tokens.
 
         Raises RequestError if a text is empty or not text, or `pad_to` is out of range.
         """
@@ -289,7 +293,26 @@ class Tokenizer:
             of = f" of {total} tokens" if known else f" tokens: {left_out(tokens, whole):,} characters are left out"
             warnings.warn(f"kept the first {len(tokens)}{of}", Notice, stacklevel=2)
         self.check(tokens, text)
+        tokens = self.mark_special(tokens)
         return tokens if pad_to is None else self.pad(tokens, pad_to)
+
+    def mark_special(self, tokens: Tokens) -> Tokens:
+        """Return tokens with those marked as special that a text has written out, such as "[SEP]", with a Notice.
+
+        Tokens that stand for a word stay words, and so do all of a text that has no other.
+        """
+        written = [
+            not flag and number in self.special_ids and REPLACING.search(name) is None
+            for flag, number, name in zip(tokens.special, tokens.ids, tokens.text, strict=True)
+        ]
+        special = [flag or found for flag, found in zip(tokens.special, written, strict=True)]
+        if not any(written) or all(special):
+            return tokens
+        names = dict.fromkeys(quoted(name) for name, found in zip(tokens.text, written, strict=True) if found)
+        what = "is a special token of this model, not a word"
+        what = what if len(names) == 1 else "are special tokens of this model, not words"
+        warnings.warn(f"{', '.join(names)} in the text {what}", Notice, stacklevel=3)
+        return replace(tokens, special=special)
 
     def encode_marked(self, text: str) -> Tokens:
         """Tokenize a text in which special tokens are written out, as in a chat, without adding others.

@@ -6,9 +6,11 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from attncli.base.printable import printable, quoted, visible
 
+JOINER = "\u200d"
 anything = st.text(st.characters())
 EVERY = [chr(number) for number in range(sys.maxunicode + 1)]
 
@@ -40,8 +42,24 @@ def test_a_long_value_is_cut_where_it_is_written():
 def test_the_spaces_around_a_token_can_be_seen(token):
     shown = visible(token)
     assert shown == printable(shown) and shown == shown.strip(" ")
-    assert shown.strip("␣") == printable(token.strip(" ")).strip("␣")
+    inner = printable(token.strip(" "))
+    if not (inner.startswith(JOINER) or inner.endswith(JOINER)):
+        assert shown.strip("␣") == inner.strip("␣")
     assert shown.startswith("␣" * (len(token) - len(token.lstrip(" "))))
+
+
+@pytest.mark.parametrize(
+    "token", [JOINER, JOINER * 2, f"{JOINER}a", f"a{JOINER}", f" {JOINER}[1/2]", f"{JOINER}👩", "a"]
+)
+def test_a_token_joins_nothing_beside_it(token):
+    """A row is as wide as its parts."""
+    shown = visible(token)
+    assert cell_len(f"  3 {shown} x") == 6 + cell_len(shown) and cell_len(shown) >= len(token.strip())
+    assert shown.strip("␣") == token.strip().replace(JOINER, r"\u200d")
+
+
+def test_a_joiner_inside_a_token_is_left():
+    assert visible("👩‍🔬") == "👩‍🔬"
 
 
 # What reorders a line beyond its own characters: embeddings, overrides, isolates, and their ends.

@@ -69,6 +69,11 @@ def test_nothing_of_a_record_without(lines):
     assert lines(None) == []
 
 
+def test_nothing_where_all_answers_are_about_tokens_that_are_left_out(lines):
+    said = PredictionSummary("next", "next", True, [Answer("a", 1.0, 0.5, 4, 5)])
+    assert lines(said) == ["prediction: next a 50.0%"] and lines(said.between([[0], [1]])) == []
+
+
 def test_labels_of_a_text(lines):
     many = [(f"L{number}", 1.0, 0.1) for number in range(7)]
     assert lines(classes(True, ("yes", 2.0, 0.9714), ("no", 0.0, 0.0286))) == ["prediction: yes 97.1%, no 2.9%"]

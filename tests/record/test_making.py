@@ -181,6 +181,8 @@ NEGATIVE[1, 2, 3, 0] = -0.1
     [
         (None, TOKENS, {}, "output_attentions=True"),
         ((), TOKENS, {}, 'attn_implementation="eager"'),
+        ((None, None), TOKENS, {}, 'set attn_implementation="eager" when the model is loaded'),
+        ([None], TOKENS, {}, 'set attn_implementation="eager" when the model is loaded'),
         ((EVEN[:1], None), TOKENS, {}, r"layer 1 has no attention \(None\)"),
         ((EVEN[0], EVEN[0, :2]), TOKENS, {}, r"layer 1 has \[2, 4, 4\] and layer 0 \[3, 4, 4\]"),
         (((EVEN[:1],), (EVEN[:1],)), TOKENS, {}, "generate"),

@@ -19,8 +19,8 @@ def letters_of(data: bytes) -> str:
 
 
 def of_text(encoded):
-    """Return the shown tokens without the special ones."""
-    return [shown for shown, special in zip(encoded.shown, encoded.special, strict=True) if not special]
+    """Return the shown tokens without those that the tokenizer added."""
+    return [shown for shown, word in zip(encoded.shown, encoded.words, strict=True) if word is not None]
 
 
 # --- byte-level -----------------------------------------------------------------------------------------

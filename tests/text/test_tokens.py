@@ -1,6 +1,7 @@
 """Text -> tokens, against the tokenizers that transformers makes of the same files."""
 
 import unicodedata
+import warnings
 from dataclasses import asdict
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tokenizing import KINDS, SPECIAL, texts
 
-from attncli import RequestError
+from attncli import Notice, RequestError
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -34,7 +35,13 @@ def test_tokens_are_those_of_transformers(kind, text, pair, both):
     tokenizer, theirs = both[kind]
     every = {f"return_{what}": True for what in ("offsets_mapping", "special_tokens_mask", "token_type_ids")}
     expected = theirs(text, pair, truncation=False, **every)
-    assume(not all(expected["special_tokens_mask"]))
+    marks = {number for number, token in theirs.added_tokens_decoder.items() if token.special}
+    marks -= {theirs.convert_tokens_to_ids(name) for name in ("[MASK]", "[UNK]", "<mask>", "<unk>")}
+    special = [
+        bool(flag) or number in marks
+        for flag, number in zip(expected["special_tokens_mask"], expected["input_ids"], strict=True)
+    ]
+    assume(not all(special))
     tokens = tokenizer.encode(text, pair)
     assert tokens.text == expected.tokens()
     assert tokens.ids == expected["input_ids"]
@@ -43,7 +50,7 @@ def test_tokens_are_those_of_transformers(kind, text, pair, both):
     assert [one is None for one in ours] == [one is None for one in same]
     assert [one == other for one, other in pairwise(ours)] == [one == other for one, other in pairwise(same)]
     assert tokens.offsets == [tuple(pair) for pair in expected["offset_mapping"]]
-    assert tokens.special == [bool(flag) for flag in expected["special_tokens_mask"]]
+    assert tokens.special == special
     assert tokens.padding == [False] * len(tokens)
     of_a_text = [
         (segment, part)
@@ -66,12 +73,12 @@ def test_offsets_point_into_the_text(kind, text, pair, both):
         tokens = tokenizer.encode(text, pair)
     except RequestError:
         assume(False)
-    for token, special, segment, (start, end) in zip(
-        tokens.text, tokens.special, tokens.segments, tokens.offsets, strict=True
+    for token, word, segment, (start, end) in zip(
+        tokens.text, tokens.words, tokens.segments, tokens.offsets, strict=True
     ):
         source = pair if segment else text
         assert 0 <= start <= end <= len(source)
-        if special:
+        if word is None:
             assert (start, end) == (0, 0)
         elif (
             kind in ("minilm", "vocab.txt", "tokenizer.json")
@@ -89,9 +96,25 @@ def test_offsets_point_into_the_text(kind, text, pair, both):
         assert starts == sorted(starts)
 
 
-def test_a_special_token_that_the_user_typed_is_a_token_of_the_text(both):
+@pytest.mark.parametrize(
+    ("text", "special", "said"),
+    [
+        ("a [MASK] b [PAD]", {4}, "'[PAD]' in the text is a special token of this model, not a word"),
+        (
+            "a [SEP] b [CLS] c [SEP]",
+            {2, 4, 6},
+            "'[SEP]', '[CLS]' in the text are special tokens of this model, not words",
+        ),
+        ("a [MASK] b [UNK] \u1234", set(), None),
+        ("[SEP]", set(), None),
+    ],
+)
+def test_a_special_token_that_the_user_typed_is_no_word(both, text, special, said):
+    """[MASK] and [UNK] stand for a word. A text of nothing but special tokens keeps them as words."""
     for tokenizer in (both["minilm"][0], both["vocab.txt"][0]):
-        tokens = tokenizer.encode("a [MASK] b [PAD]")
-        assert tokens.text == ["[CLS]", "a", "[MASK]", "b", "[PAD]", "[SEP]"]
-        assert tokens.special == [True, False, False, False, False, True]
-        assert not any(tokens.padding)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            tokens = tokenizer.encode(text)
+        assert {place for place in range(1, len(tokens) - 1) if tokens.special[place]} == special
+        assert not any(tokens.padding) and None not in tokens.words[1:-1]
+        assert [str(one.message) for one in caught if one.category is Notice] == ([] if said is None else [said])
