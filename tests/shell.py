@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import math
 import os
 import shlex
 import subprocess
@@ -48,6 +49,7 @@ def without_quoted(line: str) -> str:
 
 def in_process(arguments: list[str], folder: Path) -> Printed:
     """Run the program in this process, which is faster than a new one."""
+    from attncli.base import progress
     from attncli.cli import output
     from attncli.cli.app import main
 
@@ -61,6 +63,7 @@ def in_process(arguments: list[str], folder: Path) -> Printed:
     ):
         before = output.DEBUG, output.QUIET
         output.DEBUG = output.QUIET = False
+        progress.SECONDS = math.inf  # a slow machine prints no more than a fast one
         stdin, sys.stdin = sys.stdin, io.StringIO()
         try:
             main(arguments)

@@ -65,9 +65,10 @@ def count(work: Work[Total], counts: Counts[Total], shard: Shard, folder: Folder
     total = work.nothing()
     for total in counts(shard):
         yield SoFar(total)
-    content = work.sealed(total)
+    name = shard.name(work.digest)
+    content = work.sealed(total, name)
     if folder is not None:
-        folder.write(shard.name(work.digest), content)
+        folder.write(name, content)
     yield Counted(shard, content if folder is None else None, work.corpus_size(total))
 
 

@@ -263,7 +263,7 @@ class _Merging(Generic[Total]):
         self.work, self.plan, self.folder, self.result = work, plan, folder, result
         self.request = work.digest
         self.next = 0
-        self.waiting: dict[int, bytes | str | None] = {}
+        self.waiting: dict[int, tuple[str, bytes | None] | None] = {}  # names and sums; None: in the folder
         self.before = self.now = CorpusSize(0, 0)
         self.shards = 0
 
@@ -280,7 +280,7 @@ class _Merging(Generic[Total]):
                 if shard.number == self.next:
                     self._add(total)
                 else:
-                    self.waiting[shard.number] = name
+                    self.waiting[shard.number] = (name, None)
 
     def _read_sums(self, name: str, shard: Shard) -> Total | None:
         """Return the sums of a shard in the folder; None, with a Notice, if they are damaged."""
@@ -289,7 +289,7 @@ class _Merging(Generic[Total]):
         if content is None:
             return None
         try:
-            return self.work.unsealed(content)
+            return self.work.unsealed(content, name)
         except ValueError as error:
             where = f"{self.folder.name}/{name}"
             warnings.warn(
@@ -308,7 +308,7 @@ class _Merging(Generic[Total]):
         if self.folder is not None and done.content is not None:  # from a worker without access to the folder
             self.folder.write(name, done.content)
             done = done._replace(content=None)
-        self._put(done.shard, name if done.content is None else done.content)
+        self._put(done.shard, (name, done.content))
 
     def skip(self, failed: Failed, skip_bad: bool) -> None:
         """Leave out a shard. Raises RequestError unless bad shards are skipped."""
@@ -322,7 +322,7 @@ class _Merging(Generic[Total]):
         warnings.warn(f"skipped {why}", Notice, stacklevel=2)
         self._put(failed.shard, None)
 
-    def _put(self, shard: Shard, sums: bytes | str | None) -> None:
+    def _put(self, shard: Shard, sums: tuple[str, bytes | None] | None) -> None:
         self.waiting[shard.number] = sums
         self.shards += 1
         while self.next in self.waiting:
@@ -335,14 +335,17 @@ class _Merging(Generic[Total]):
 
     def _settle(self, number: int) -> None:
         sums = self.waiting.pop(number)
-        if isinstance(sums, str):
+        if sums is None:  # it was skipped
+            self._add(self.work.nothing())
+            return
+        name, content = sums
+        if content is None:
             assert self.folder is not None
-            content = self.folder.read(sums)
+            content = self.folder.read(name)
             if content is None:
-                raise RequestError(f"{self.folder.name}/{sums} is gone: run the same again")
-            sums = content
+                raise RequestError(f"{self.folder.name}/{name} is gone: run the same again")
         try:
-            self._add(self.work.nothing() if sums is None else self.work.unsealed(sums))
+            self._add(self.work.unsealed(content, name))
         except ValueError as error:
             raise RequestError(
                 f"sums of a shard were damaged meanwhile ({first_line(error)}): run the same again"

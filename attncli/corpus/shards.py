@@ -118,7 +118,7 @@ def _joined(pieces: list[Piece], more: Piece) -> list[Piece]:
 
 # --- the work -------------------------------------------------------------------------------------------
 
-VERSION = 1  # of sums in files
+VERSION = 2  # of sums in files
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -198,22 +198,32 @@ class Work(ABC, Generic[Total]):
             json.dumps([VERSION, self.options, dict(self.fixed)], sort_keys=True).encode()
         ).hexdigest()
 
-    def sealed(self, total: Total) -> bytes:
-        """Return sums as the content of a file: a digest of the rest, then .safetensors."""
+    def sealed(self, total: Total, name: str = "") -> bytes:
+        """Return sums as the content of a file: a digest of the rest, then .safetensors.
+
+        name: of the shard (`Shard.name`), which the file states.
+        """
         from safetensors.numpy import save
 
         about, arrays = self.saved(total)
         content: bytes = save(
-            {name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"about": json.dumps(about)}
+            {name: np.ascontiguousarray(array) for name, array in arrays.items()},
+            {"about": json.dumps({**about, "shard": name})},
         )
         return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
 
-    def unsealed(self, content: bytes) -> Total:
-        """Return the sums in the content of a file. Raises ValueError if it is not as it was written."""
+    def unsealed(self, content: bytes, name: str = "") -> Total:
+        """Return the sums in the content of a file.
+
+        Raises ValueError if it is not as it was written, or of another shard than that of this name.
+        """
         digest, _, inside = content.partition(b"\n")
         if hashlib.sha256(inside).hexdigest().encode() != digest:
             raise ValueError("it is not as it was written")
-        return self.loaded(*_unpacked(inside))
+        about, arrays = _unpacked(inside)
+        if about.pop("shard", None) != name:
+            raise ValueError("it is of another shard, corpus or request")
+        return self.loaded(about, arrays)
 
 
 def _unpacked(content: bytes) -> tuple[dict[str, Any], Arrays]:

@@ -72,6 +72,21 @@ def test_a_damaged_file_is_noticed_and_its_shard_counted_again(plan, tmp_path, d
     assert folder.read(name) == content
 
 
+def test_two_files_that_are_exchanged_are_noticed_and_counted_again(plan, tmp_path):
+    """Each is as it was written, with the sums of as many texts as the other: only the file says whose they are."""
+    folder = folder_at(str(tmp_path / "state"))
+    run(WORK, plan(), here(1), folder)
+    one, other = sorted(folder.names())[:2]
+    before = folder.read(one), folder.read(other)
+    folder.write(one, before[1])
+    folder.write(other, before[0])
+    begun = []
+    with pytest.warns(Notice, match=r"is damaged \(it is of another shard, corpus or request\)") as said:
+        found = run(replace(WORK, begins=lambda: begun.append(1)), plan(), here(1), folder)
+    assert found.total == EVERY and len(said) == 2 and begun == [1]
+    assert (folder.read(one), folder.read(other)) == before
+
+
 @given(place=st.integers(0, 2000), bit=st.integers(0, 7))
 def test_whatever_bit_is_flipped_is_noticed(place, bit):
     content = bytearray(WORK.sealed(Words(("the", "cat", "sat"), 1)))
@@ -183,7 +198,7 @@ def test_a_plan_that_says_nonsense_is_refused(plan, tmp_path):
         path.write_text(json.dumps({**about, **change}))
         with pytest.raises(RequestError, match="is no plan"):
             go([tmp_path / "corpus.txt"], state=str(tmp_path / "state"))
-    path.write_text(json.dumps({**about, "version": 2}))
+    path.write_text(json.dumps({**about, "version": 1}))
     with pytest.raises(RequestError, match="begun with another version of attncli"):
         go([tmp_path / "corpus.txt"], state=str(tmp_path / "state"))
 

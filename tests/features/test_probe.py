@@ -172,6 +172,28 @@ def test_the_terminal_says_what_the_document_says(attncli, probed):
     assert "9 sentences" in said and "looks better than it is" in said
 
 
+def test_all_heads_of_a_relation_are_listed_and_those_with_few_words_marked(attncli, minilm, probed, tmp_path):
+    path = tmp_path / "part.conllu"
+    path.write_text("\n\n".join(TREEBANK.read_text(encoding="utf-8").split("\n\n")[:9]) + "\n\n", encoding="utf-8")
+    rows, found = by_relation(probed(path)), clark(minilm, path)
+    for relation, row in rows.items():
+        if relation != "all":
+            hits = found[relation]
+            best = {
+                f"{layer}.{head}": max(hits[layer, head, "child->head"], hits[layer, head, "head->child"])
+                for layer, head in np.ndindex(6, 12)
+            }
+            assert {name: round(share * row["count"]) for name, share in row["heads"].items()} == best
+        assert row["few"] == (row["count"] < 10)
+    [*lines] = map(str.split, attncli("probe", path).out.splitlines())
+    for relation in ("det", "obj"):
+        row = rows[relation]
+        names = sorted(row["heads"], key=lambda name: -row["heads"][name])[:5]
+        shown = [part for name in names for part in (name, f"{row['heads'][name]:.0%}")]
+        assert [relation, f"{row['count']}{'*' if row['few'] else ''}", *shown] in lines
+    assert rows["obj"]["few"] and not rows["det"]["few"]
+
+
 @pytest.mark.slow
 def test_heads_are_chosen_on_one_treebank_and_measured_on_another(attncli, probed, tmp_path):
     blocks = TREEBANK.read_text(encoding="utf-8").split("\n\n")

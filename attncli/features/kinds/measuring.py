@@ -42,7 +42,7 @@ from attncli.base.errors import RequestError, no_notices
 from attncli.corpus.statistics import Statistics
 from attncli.corpus.treebank import Sentence, words_of
 from attncli.corpus.usual import lines
-from attncli.features.probe.tally import DIRECTIONS, Tally, word_maps
+from attncli.features.probe.tally import DIRECTIONS, FEWEST_WORDS, Tally, word_maps
 from attncli.models.block import Block, Tap
 from attncli.models.devices import InTorch
 from attncli.models.engine import Engine
@@ -449,7 +449,6 @@ def retrieval(model: Engine, found: Sequence[Needle]) -> Measure:
 # --- annotated sentences --------------------------------------------------------------------------------
 
 MENTIONS = "mentions.txt"
-FEWEST_WORDS = 10  # of a relation, below which it is not counted
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from operator import itemgetter
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+
 from attncli.analysis.luck import fewest_words
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
@@ -27,7 +29,7 @@ from attncli.features.corpora import CorpusFeature
 from attncli.features.feature import as_function
 from attncli.features.inputs import STDIN, open_part
 from attncli.features.options import TEXT, argument, option
-from attncli.features.probe.tally import Probed
+from attncli.features.probe.tally import FEWEST_WORDS, Probed
 from attncli.models.opening import Opening
 from attncli.record.display import model_shown
 from attncli.report import Cell, Column, NextCommand, Part, Report, Sentence, Table
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from attncli.report.paper import Paper
 
 FEW = "too few"  # the verdict on a relation with too few words
+BEST, MARK = 5, "*"  # heads of a relation in a table, and what marks one with few words
 NEVER = "-"  # a relation that is not in the treebank it is measured on
 SAME = "measured on the same sentences: the best of many looks better than it is, most of all with few words"
 
@@ -119,6 +122,12 @@ def _report(found: Probed) -> Report:
             _relation_table(document),
             *map(Sentence, explain_verdicts(document)),
             *(Sentence(printable(one)) for bank in (found.treebank, found.test) if bank for one in bank.sentences),
+            _head_table(found),
+            Sentence(
+                f"each relation's {BEST} best heads, each with the share of the words that it finds in its better "
+                f"direction (--json and .csv have all heads). {MARK}: fewer than {FEWEST_WORDS} words, of which some "
+                "head finds many by luck"
+            ),
             _tree_table(document),
             Sentence(
                 f"trees: the share of {trees['edges']} edges without punctuation that is in maximum spanning trees "
@@ -150,6 +159,24 @@ def _relation_table(document: dict[str, Any]) -> Table:
     for row in document["relations"]:
         cells = [row["relation"], *relation_cells(row)]
         rows.append([Cell(cell, "faint" if row["verdict"] == FEW else "") for cell in cells])
+    return Table(columns, rows)
+
+
+def _head_table(found: Probed) -> Table:
+    """Return a row per relation: its best heads with the share of the words that they find."""
+    columns = [
+        Column("relation", "name"),
+        Column("words"),
+        *(Column(f"{place + 1}.", leaves=BEST - place) for place in range(BEST)),
+    ]
+    rows = []
+    for one in found.relations:
+        shares, best = found.shares(one.relation)
+        shown = {head: NEVER if np.isnan(shares[head]) else f"{shares[head]:.0%}" for head in best[:BEST]}
+        named = [f"{layer}.{head} {share}" for (layer, head), share in shown.items()]
+        few = one.count < FEWEST_WORDS
+        cells = [one.relation, f"{one.count}{MARK if few else ''}", *named, *[""] * (BEST - len(named))]
+        rows.append([Cell(cell, "faint" if few else "") for cell in cells])
     return Table(columns, rows)
 
 
@@ -250,6 +277,9 @@ relations.interval.high | float or null | share of the words
 relations.chance | float | probability | upper bound of the probability that luck makes the best candidate that much
     better than the offset
 relations.verdict | str | | head, offset, unclear or too few
+relations.few | bool | | true if there are fewer than 10 words
+relations.heads | {float} | share of the words | by head: what it finds, in its better direction; empty if there is no
+    word
 trees | object
 trees.edges | int | | in all sentences
 trees.neighbours | float | share of the edges | between neighbours

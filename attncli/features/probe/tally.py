@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from attncli.analysis.edges import first_is_sink
 from attncli.analysis.luck import LEVEL, sign_test, wilson
-from attncli.base.arrays import Bools, Floats
+from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.corpus.treebank import Sentence
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.record.grouping import merge_words
@@ -28,6 +28,7 @@ Ints = npt.NDArray[np.int64]
 
 DIRECTIONS = ("child->head", "head->child")  # the word that attends first
 ALL = "all"  # all relations together
+FEWEST_WORDS = 10  # of a relation, below which some head finds many by luck
 NOBODY, ROOT = -1, -2  # in place of a word: no guess, no syntactic head
 
 # --- tallies --------------------------------------------------------------------------------------------
@@ -426,6 +427,20 @@ class Probed:
         """The best heads, as `guesses` returns them."""
         return guesses(self.treebank.tally, self.measured)
 
+    def shares(self, relation: str) -> tuple[Doubles, list[tuple[int, int]]]:
+        """Return the share of a relation's words that each head finds, `[layer, head]`; and the heads, the best first.
+
+        The direction of each head and their order are those of the sentences that choose, the shares those of the
+        sentences that measure; NaN where these have no such word.
+        """
+        chosen, count = self.treebank.tally.found_counts[relation], self.measured.counts[relation]
+        order = np.argsort(-chosen.max(axis=-1), axis=None, kind="stable")
+        best = [(int(one) // chosen.shape[1], int(one) % chosen.shape[1]) for one in order]
+        if not count:
+            return np.full(chosen.shape[:2], np.nan), best
+        found = np.take_along_axis(self.measured.found_counts[relation], chosen.argmax(axis=-1)[..., None], axis=-1)
+        return found[..., 0] / count, best
+
     def document(self) -> dict[str, Any]:
         """Return the document of `probe --json`."""
         return {
@@ -436,7 +451,16 @@ class Probed:
             "test": None if self.test is None else self.test.document(),
             "candidates": candidates(self.treebank.tally, self.measured),
             "relations": [
-                {**asdict(one), "interval": dict(zip(("low", "high"), one.interval or (None, None), strict=True))}
+                {
+                    **asdict(one),
+                    "interval": dict(zip(("low", "high"), one.interval or (None, None), strict=True)),
+                    "few": one.count < FEWEST_WORDS,
+                    "heads": {
+                        f"{layer}.{head}": float(share)
+                        for (layer, head), share in np.ndenumerate(self.shares(one.relation)[0])
+                        if not np.isnan(share)
+                    },
+                }
                 for one in self.relations
             ],
             "trees": {

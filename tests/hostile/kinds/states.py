@@ -20,7 +20,7 @@ SAME = LINE.replace("--state lie ", "")
 PLAN = "lie/plan.json"
 # What a plan can't say, by the place where it stands.
 PLANS = {
-    "version": ("0", "2", "1.5", '"1"', "null", "1e400"),
+    "version": ("0", "1", "1.5", '"1"', "null", "1e400"),
     "asked.--mask": ('"causal"', "5", RED, "null", "-", '"' + "a" * 5000 + '"'),
     "asked.model": ('"another"', "null", "[]", "-"),
     "asked.--stride": ("5", "1e400", "..."),
@@ -109,6 +109,10 @@ def damaged_sums(random: Random, place: Place) -> Case:
     """A file that is not as it was written; or one that is, and is no file of sums at all."""
     name = random.choice(shards_of(place.folder / KEPT))
     content = place.original(f"{KEPT}/{name}")
+    if random.random() < 0.2:
+        other = random.choice(shards_of(place.folder / KEPT))
+        exchanged = {f"lie/{name}": place.original(f"{KEPT}/{other}"), f"lie/{other}": content}
+        return case(exchanged, "two files exchanged", "done")
     if random.random() < 0.5:
         made = random.choice((bytewise(content, random), b"", b"\n", content[:65], b"x" * 10**7))
         return case({f"lie/{name}": made}, "damaged sums", "done")
