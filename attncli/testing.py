@@ -46,6 +46,8 @@ def assert_no_leak(
 ) -> None:
     """Assert that no token of a model sees a later one, and that [PAD] moves nothing. The model is not changed.
 
+    Nothing else is looked at: not windows, cached positions, the order of key heads, or scales.
+
         assert_no_leak(network)                            # a model of transformers
         assert_no_leak(MyGPT(), vocab_size=100)            # reads ids `[text, token]`, returns vectors or logits
         assert_no_leak(MyLayer(64), width=64)              # reads and returns vectors `[text, token, width]`

@@ -255,6 +255,16 @@ def is_gone(number):
     return False
 
 
+def assert_empties(folder, usual):
+    """Wait until a folder has only what it usually has: a process that outlives the other empties it."""
+    for _ in range(200):
+        left = {one.name for one in folder.iterdir()} - usual
+        if not left:
+            return
+        time.sleep(0.05)
+    assert not left
+
+
 @pytest.mark.slow
 @SEES_PROCESSES
 def test_nothing_that_it_started_goes_on(mine, tmp_path, attncli):
@@ -263,6 +273,67 @@ def test_nothing_that_it_started_goes_on(mine, tmp_path, attncli):
     assert attncli("check", "mine.py", "--layout", "batch head token d").code == 0
     numbers = set((tmp_path / "numbers").read_text().split())
     assert len(numbers) > 2 and all(is_gone(int(number)) for number in numbers)
+
+
+NOTE = "open('numbers', 'a').write(f'{os.getpid()} ')"
+SLEEPS = "time.sleep(1000)"
+# What starts a process that outlives its parent, and how the check then ends.
+SURVIVORS = {
+    "a session of its own": (f"if os.fork() == 0: os.setsid(); {NOTE}; {SLEEPS}", 0),
+    "a fork of a fork": (f"if os.fork() == 0: (os.setsid(), os.fork() and os._exit(0)); {NOTE}; {SLEEPS}", 0),
+    "a program without our environment": (
+        f"import subprocess; one = subprocess.Popen(['sleep', '1000'], env={{}}, start_new_session=True); "
+        f"{NOTE.replace('os.getpid()', 'one.pid')}",
+        0,
+    ),
+    "one whose parent ends the process": (
+        f"if os.fork() == 0: os.setsid(); {NOTE}; {SLEEPS}\n    time.sleep(1); os._exit(4)",
+        2,
+    ),
+    "one whose parent crashes": (f"if os.fork() == 0: os.setsid(); {NOTE}; {SLEEPS}\n    time.sleep(1); os.abort()", 2),
+    "one that ignores signals": (
+        "import signal; [signal.signal(one, signal.SIG_IGN) for one in (1, 2, 15)]\n"
+        f"    if os.fork() == 0: os.setsid(); {NOTE}; {SLEEPS}",
+        0,
+    ),
+}
+
+
+@pytest.mark.slow
+@SEES_PROCESSES
+@pytest.mark.parametrize("case", SURVIVORS.values(), ids=SURVIVORS)
+def test_no_process_outlives_the_check(mine, tmp_path, attncli, case):
+    act, code = case
+    mine(attention_that(act))
+    assert attncli("check", "mine.py", "--layout", "batch head token d").code == code
+    numbers = set((tmp_path / "numbers").read_text().split())
+    assert numbers and all(is_gone(int(number)) for number in numbers)
+
+
+@pytest.mark.slow
+@SEES_PROCESSES
+@pytest.mark.parametrize("parent", ["os.getppid()", "int(open(f'/proc/{os.getppid()}/stat').read().split()[3])"])
+def test_code_that_kills_its_parent_leaves_nothing(mine, tmp_path, parent):
+    mine(attention_that("import tempfile; tempfile.mkdtemp()", NOTE, f"os.kill({parent}, 9); time.sleep(1000)"))
+    (tmp_path / "temporary").mkdir()
+    command = [sys.executable, "-m", "attncli", "check", "mine.py", "--layout", "batch head token d"]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment() | {"TMPDIR": str(tmp_path / "temporary")},
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode in (2, -9) and b"Traceback" not in done.stderr
+    assert all(is_gone(int(number)) for number in (tmp_path / "numbers").read_text().split())
+    assert_empties(tmp_path / "temporary", set())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keys", ["1", "None", "(1, 2)", "b'past'", "float('nan')", "'\\ud800'"])
+def test_keys_of_what_it_returns_may_be_anything(mine, attncli, keys):
+    mine(attention_that(f"return {{{keys}: {RIGHT.removeprefix('return ')}}}"))
+    assert attncli("check", "mine.py", "--layout", "batch head token d").code == 0
 
 
 @pytest.mark.slow
@@ -285,7 +356,7 @@ def test_it_ends_with_the_command(mine, tmp_path, by):
     _, said = command.communicate(timeout=300)
     assert is_gone(int(begun.read_text())) and b"Traceback" not in said
     assert command.returncode == 130 if by == signal.SIGINT else command.returncode in (-by, 128 + by)
-    assert {one.name for one in tmp_path.iterdir()} - {"__pycache__"} == {"mine.py", "begun"}
+    assert_empties(tmp_path, {"mine.py", "begun", "__pycache__"})
 
 
 @pytest.mark.slow

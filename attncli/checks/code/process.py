@@ -1,10 +1,18 @@
-"""Run the whole check of somebody's code in a process with limits. Only that process imports torch."""
+"""Run the whole check of somebody's code in a process with limits. Only that process imports torch.
 
+    attncli ──► supervisor ──► the process that runs the code ──► what the code starts
+
+The supervisor ends with the code or with attncli, whichever ends first, and ends everything below it. On Linux that
+includes processes with a session of their own and orphans, which become its children.
+"""
+
+import ctypes
 import faulthandler
 import json
 import os
 import re
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +24,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import Empty, Queue
-from threading import Thread
+from threading import Lock, Thread
 from types import TracebackType
 from typing import Any
 
@@ -37,6 +45,8 @@ CLOSED = 77  # exit code of a child whose pipes were closed
 ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 GRACE, TICK, SOON = 1.0, 0.1, 0.01  # seconds
 GIGABYTE = 10**9
+TRIES = 500  # to kill all that it started
+SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # of prctl(2)
 KEPT = 1 << 16  # bytes of what it prints
 QUOTED = 60  # characters of its last line that a message has
 LONGEST = 300  # characters of a line of a message
@@ -67,10 +77,11 @@ class Checking:
         self.doing = STEPS[0] if real else STEPS[1]
         self.printed = b""
         self.killed = False
-        handle, place = tempfile.mkstemp()  # by its name, for which every system has a way
-        os.close(handle)
-        self.dying = Path(place)
+        self.folder = Path(tempfile.mkdtemp(prefix="attncli-"))  # for all temporary files, torch's too
+        self.dying = self.folder / "dying"  # by its name, for which every system has a way
+        self.dying.touch()
         self.key = secrets.token_hex()  # in each message, so that what their code writes to our pipes is none
+        place = str(self.dying)
         job = {"what": what, "options": options, "real": real, "gigabytes": gigabytes, "dying": place, "key": self.key}
         self.job = json.dumps({**job, "until": time.time() + seconds}).encode() + b"\n"
         self.child = subprocess.Popen(
@@ -78,7 +89,7 @@ class Checking:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=os.environ | ENVIRONMENT,
+            env=os.environ | ENVIRONMENT | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(self.folder)),
             start_new_session=True,  # so that Ctrl-C reaches only this process, and killpg all that the child starts
         )
         self.came: Queue[bytes | Exception] = Queue(1000)
@@ -92,7 +103,7 @@ class Checking:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.kill()
-        self.dying.unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def read(self) -> None:
         assert self.child.stdin is not None and self.child.stdout is not None
@@ -178,6 +189,7 @@ class Checking:
         """Kill it and all that it started. Only once: later its number may belong to another process."""
         if self.killed:
             return
+        kill_descendants(self.child.pid)
         with suppress(OSError):
             if hasattr(os, "killpg"):
                 os.killpg(self.child.pid, signal.SIGKILL)
@@ -201,19 +213,23 @@ def file_of(what: str) -> str:
     return name.encode("ascii", "backslashreplace").decode()
 
 
-# --- the child process ------------------------------------------------------------------------------------
+# --- the child processes ----------------------------------------------------------------------------------
 
 
 def main() -> None:
     """Check the code that the first line of stdin names. Send steps, notices and the result as lines of JSON."""
     orders, messages = os.fdopen(os.dup(0), "rb", 0), os.dup(1)
     job = json.loads(orders.readline())
+    folder = Path(job["dying"]).parent
+    if hasattr(os, "fork"):
+        supervise(orders, messages, folder)
+    else:
+        Thread(target=end_with, args=(orders, folder, Lock()), daemon=True).start()
     dying = os.open(job["dying"], os.O_WRONLY)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # their code has neither our pipes nor our input
     os.dup2(2, 1)
     faulthandler.enable(dying)
     faulthandler.dump_traceback_later(max(job["until"] - time.time(), SOON), exit=True, file=dying)
-    Thread(target=end_with, args=(orders, Path(job["dying"])), daemon=True).start()
     process = os.getpid()
 
     def send(**message: Any) -> None:
@@ -273,15 +289,77 @@ def load(
     return model, model.tokenizer.encode(text, pair), *choose_head(layer, head, model.layers, model.heads)
 
 
-def end_with(orders: Any, dying: Path) -> None:
-    """End when the parent process ends, however it does. Leave no file behind."""
+def supervise(orders: Any, messages: int, folder: Path) -> None:
+    """Fork, and return in the new process only. The old one ends everything below it when the new one ends, and then
+    ends in the same way.
+    """
+    call_prctl(SET_CHILD_SUBREAPER, 1)
+    worker = os.fork()
+    if worker == 0:
+        call_prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        orders.close()
+        return
+    for pipe in (messages, 1, 2):  # they end with the new process
+        os.close(pipe)
+    ending = Lock()  # of the one that ends this process
+    Thread(target=end_with, args=(orders, folder, ending), daemon=True).start()
+    code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+    kill_descendants(os.getpid())
+    ending.acquire()
+    if code < 0:
+        with suppress(OSError):  # of SIGKILL
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def end_with(orders: Any, folder: Path, ending: Lock) -> None:
+    """End when the parent process ends, however it does, with everything below. Leave no file behind."""
     with suppress(OSError, ValueError):
         orders.read()
-    with suppress(OSError):
-        dying.unlink(missing_ok=True)
+    ending.acquire()
+    kill_descendants(os.getpid())
+    shutil.rmtree(folder, ignore_errors=True)
     if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(CLOSED)
+
+
+def call_prctl(option: int, value: int) -> None:
+    """Set an option of this process on Linux (prctl(2)). Other systems have none of these."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def kill_descendants(root: int) -> None:
+    """Kill all processes below one, until there are none: while they are killed they may start others.
+
+    Only Linux lists them, in /proc.
+    """
+    for _ in range(TRIES):
+        below = descendants(root)
+        if not below:
+            return
+        for number in below:
+            with suppress(OSError):
+                os.kill(number, signal.SIGKILL)
+        time.sleep(SOON)
+
+
+def descendants(root: int) -> list[int]:
+    """Return the numbers of the living processes below one."""
+    children: dict[int, list[int]] = {}
+    dead = set()
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError):
+            state, parent = place.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
+            children.setdefault(int(parent), []).append(int(place.parent.name))
+            if state in "ZX":
+                dead.add(int(place.parent.name))
+    found = [root]
+    for number in found:
+        found += children.get(number, [])
+    return [number for number in found[1:] if number not in dead]
 
 
 def limit(gigabytes: float) -> None:

@@ -266,7 +266,8 @@ def convert(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 def cache_in(result: Any) -> Any:
     """Return the cache: the last of several values, or the value with such a name; None without one."""
     if isinstance(result, dict):
-        return next((value for name, value in result.items() if "past" in name or "cache" in name), None)
+        named = ((name, value) for name, value in result.items() if isinstance(name, str))
+        return next((value for name, value in named if "past" in name or "cache" in name), None)
     return result[-1] if isinstance(result, list | tuple) and len(result) > 1 else None
 
 
