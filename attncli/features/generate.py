@@ -527,7 +527,8 @@ tokens.likely.token | str or null | | null if the vocabulary has no name for it
 tokens.likely.probability | float | probability
 tokens.sink | float or null | weight | the mean weight, over layers and heads, from the row that the token was chosen
     from to the first token; null if that is no sink
-tokens.edges | [object] | | of that row, the edges between words at least 0.3 above their usual weight
+tokens.edges | [object] | | of that row, the edges between words at least 0.3 above their usual weight, in heads that
+    are not silenced
 tokens.edges.layer | int
 tokens.edges.head | int
 tokens.edges.query | int | | position of the row: `index` - 1
