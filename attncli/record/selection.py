@@ -88,7 +88,8 @@ def position(number: int, count: int, what: str) -> int:
 
 
 def valid_range(count: int, what: str) -> str:
-    return f'{what}s are 0 to {count - 1}, as in "3", "0,3", "0-{count - 1}", "-1" or "all"'
+    with_layers = '; "3.1,1.8" are of layers 3 and 1' if what == "head" else ""
+    return f'{what}s are 0 to {count - 1}, as in "3", "0,3", "0-{count - 1}", "-1" or "all"{with_layers}'
 
 
 NTH = re.compile(r"(?P<text>.+)#(?P<count>[1-9]\d{0,5})", re.DOTALL)
@@ -308,8 +309,8 @@ def head_items(heads: Any) -> list[tuple[Any, Any]]:
     "4.0-3" is ("4", "0-3"), "7" is (None, "7"), the pair (4, 7) is (4, 7), and 7 is (None, 7).
     """
     if isinstance(heads, str):
-        parts = (part.strip().rpartition(".") for part in heads.split(","))
-        return [(layer if dot else None, head) for layer, dot, head in parts]
+        parts = (part.strip().partition(".") for part in heads.split(","))
+        return [(first, head) if dot else (None, first) for first, dot, head in parts]
     items: list[tuple[Any, ...]] = []
     try:
         for one in [heads] if _is_number(heads) else heads:

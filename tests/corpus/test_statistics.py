@@ -233,7 +233,7 @@ EVEN = record_of(np.full((2, 2, 5, 5), 0.2))
     ("records", "said"),
     [
         ([], "no record"),
-        ([EVEN.select([0])], "all 2 layers and 2 heads: .*-l all"),
+        ([EVEN.select([0])], "all 2 layers and 2 heads: .*without -l"),
         ([EVEN, dataclasses.replace(EVEN, mask_name="none")], "one mask"),
         ([EVEN, dataclasses.replace(EVEN, measure="norm")], "one measure"),
         ([EVEN, dataclasses.replace(EVEN, model=dataclasses.replace(EVEN.model, name="b"))], "one model"),
