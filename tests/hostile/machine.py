@@ -28,6 +28,7 @@ PROCESSES = multiprocessing.get_context("fork")
 SETTINGS = {
     "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow's memory pool, which would start a thread
 }  # fmt: skip
 HIDDEN = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "ATTNCLI_MODEL", "ATTNCLI_QUIET", "PYTHONIOENCODING")
 # Calls that between them import what all others do.

@@ -53,12 +53,15 @@ def make_models(folder: Path, foreign: bool = True) -> None:
     """foreign: with those that transformers runs."""
     from checkpoints import make_checkpoint
     from foreign_checkpoints import make_foreign
+    from gguf_files import write_file
 
     for name, more in {"tiny": {}, "other": {"seed": 1}}.items():
         make_checkpoint(folder / name, **more)
     for name, form in FORMS.items():
         make_checkpoint(folder / name, form=form)
     make_checkpoint(folder / "json", "distilbert")  # has a tokenizer.json
+    make_checkpoint(folder / "chat", "llama", "ForCausalLM")
+    write_file(folder / "tiny.gguf", "llama")
     if foreign:
         for name in ("gpt2", "t5"):
             (folder / name).mkdir()

@@ -10,10 +10,11 @@ from hostile.oracle import wrong
 from hostile.place import Place
 from hostile.running import LINK, Runner
 
-KINDS = ("files", "lies", "states", "corpora", "texts", "options", "streams", "kills", "resumes")
+KINDS = ("files", "lies", "settings", "states", "corpora", "texts", "options", "streams", "kills", "resumes")
 SHARES = {
     "files": 30,
     "lies": 8,
+    "settings": 20,
     "states": 6,
     "corpora": 10,
     "texts": 40,
