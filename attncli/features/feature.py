@@ -11,8 +11,6 @@ from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PAGE, PICTURES
 from attncli.base.progress import Progress, silent
 from attncli.features.options import Option, Use
-from attncli.models.opening import Opening
-from attncli.record import AttentionRecord
 from attncli.report import Report
 
 P = ParamSpec("P")
@@ -93,6 +91,9 @@ def as_function(feature: Callable[P, Feature]) -> Callable[P, Report]:
 
 def _check_given(feature: Feature) -> None:
     """Raises TypeError, which says how the function is called, for an open model, for a record, and for no text."""
+    from attncli.models.opening import Opening
+    from attncli.record import AttentionRecord  # with numpy, which --help does without
+
     options, called = options_of(type(feature)), f"attncli.{type(feature).__name__.lower()}"
     needed = [name for name, option in options.items() if not option.names]
     for name in options:
