@@ -169,7 +169,7 @@ def test_words_to_the_terminal_are_harmless(refused):
 
 LONG_VALUES = [
     (["run", TEXT, "--layer"], "layer ", 'or "all"'),
-    (["run", TEXT, "--head"], "head ", 'are of layers 3 and 1'),
+    (["run", TEXT, "--head"], "head ", "are of layers 3 and 1"),
     (["run", TEXT, "-m"], "no model ", "attncli models lists the aliases"),
     (["run", TEXT, "--mask"], "no mask ", "padding, causal, none (see attncli run --help)"),
     (["run", TEXT, "--engine"], "no engine ", "auto, attncli, transformers, instant (see attncli run --help)"),
