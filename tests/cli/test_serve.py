@@ -117,6 +117,7 @@ CHANGES = {
     "text": (("the big cat",), lambda made: made.texts[0].text == "the big cat"),
     "pair": (("--pair", "it is"), lambda made: made.texts[0].pair == "it is"),
     "file": (("-f", "lines.txt"), lambda made: [one.text for one in made.texts] == LINES.splitlines()),
+    "whole": (("-f", "lines.txt", "--whole"), lambda made: [one.text for one in made.texts] == [LINES.strip()]),
     "model": (("-m", "{model},minilm"), lambda made: len(made.names) == 2),
     "masks": (("--mask", "none,causal"), lambda made: made.masks == ("none", "causal")),
     "measure": (("--measure", "norm"), lambda made: made.request.measure == "norm"),
