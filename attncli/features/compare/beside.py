@@ -355,7 +355,7 @@ class Both(Sides):
         Raises NothingToCompare if transformers' network has no head.
         """
         if self.reference.whole is self.reference.network:
-            raise NothingToCompare("it has no head for the next token")
+            raise NothingToCompare("it has no head for it")
         with torch.inference_mode():
             logits: Tensor = self.reference.made_of(tokens, self.mask, head=True).logits[0]
         return logits

@@ -279,7 +279,7 @@ def logits_of_next(both: Both) -> float:
     """Compare the logits of the next token after each, and those of the likeliest ones, as `run` shows them."""
     output, differences = both.model.outputs().get("next"), []
     if output is None:
-        raise NothingToCompare("it has no head for the next token")
+        raise NothingToCompare("it has no head for it")
     for text, one in both.run_model(both.texts, predict=True):
         wanted, rows = both.their_logits(text), text.real
         if both.answering is both.model:
@@ -460,7 +460,7 @@ def conversion(both: Both) -> float:
     """
     place = both.model.place
     if place.gguf is None:
-        raise NothingToCompare("it is not from a .gguf file")
+        raise NothingToCompare("there is none")
     try:
         theirs = read_gguf_settings(place.gguf)
     except RequestError as error:
@@ -686,7 +686,7 @@ class Check(NamedTuple, Generic[S]):
 
 WAYS: dict[str, Check[Both]] = {
     "tokens": Check("beside transformers' own tokenizer", tokens, "exact"),
-    "conversion": Check("a .gguf file's settings, as transformers reads them", conversion, "exact"),
+    "conversion": Check("settings of a .gguf file", conversion, "exact"),
     "together": Check("texts of mixed lengths, all layers", together),
     "one layer": Check("-l N", one_layer),
     "some heads": Check("-l N -H 3,1", some_heads),
@@ -703,8 +703,8 @@ WAYS: dict[str, Check[Both]] = {
     "instant": Check("short texts, in NumPy", instant, "hidden", single=True),
     "instant norms": Check("--measure norm, in NumPy", lambda both: norms(in_numpy(both)), "norms", single=True),
     "one head apart": Check("explain, mechanisms", taken_apart, "vectors", single=True),
-    "logits": Check("run, generate: the next token", logits_of_next, "logits"),
-    "instant logits": Check("run, in NumPy", lambda both: logits_of_next(in_numpy(both)), "logits", single=True),
+    "logits": Check("the next token", logits_of_next, "logits"),
+    "instant logits": Check("the same, in NumPy", lambda both: logits_of_next(in_numpy(both)), "logits", single=True),
     "gradients": Check("ablate, trust: by gates, inputs and weights", gradients, "hidden"),
     "sums": Check("stats", sums, "sums"),
     "sums of norms": Check("stats --measure norm", partial(sums, measure="norm"), "sums"),
