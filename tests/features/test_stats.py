@@ -225,5 +225,5 @@ def test_what_is_neither_statistics_nor_a_record(refused, minilm, tmp_path):
     (tmp_path / "a.json").write_text("{}", encoding="utf-8")
     assert "no whole attncli statistics" in refused("stats", "--from", tmp_path / "a.json")
     minilm.attend("The cat sat.", layers=1).save(tmp_path / "one.npz")
-    assert "-l all" in refused("stats", "--from", tmp_path / "one.npz")
+    assert "save them without -l and -H" in refused("stats", "--from", tmp_path / "one.npz")
     assert "--mask has no effect" in refused("stats", "--from", tmp_path / "one.npz", "--mask", "none")

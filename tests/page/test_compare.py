@@ -55,7 +55,7 @@ def test_the_page_of_an_ablation_holds_every_effect():
     assert (text["tokens"], text["keys"]["tokens"]) == (["layer 1", "layer 4"], ["head 0", "head 2", "head 5"])
     assert (
         held["heading"] == "made-up · cosine with <b> 0.5000 · mask padding"
-        and "below 0 the head makes" in held["says"]
+        and "below 0, the head made" in held["says"]
     )
 
 
