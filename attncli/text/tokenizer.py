@@ -302,8 +302,8 @@ class Tokenizer:
         Tokens that stand for a word stay words, and so do all of a text that has no other.
         """
         written = [
-            not flag and number in self.special_ids and REPLACING.search(name) is None
-            for flag, number, name in zip(tokens.special, tokens.ids, tokens.text, strict=True)
+            not flag and number in self.special_ids and REPLACING.search(self.backend.id_to_token(number)) is None
+            for flag, number in zip(tokens.special, tokens.ids, strict=True)
         ]
         special = [flag or found for flag, found in zip(tokens.special, written, strict=True)]
         if not any(written) or all(special):
