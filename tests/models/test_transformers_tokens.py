@@ -85,3 +85,10 @@ def test_a_token_that_the_tokenizer_has_no_name_for(foreign):
     nameless = [place for place, number in enumerate(record.tokens.ids) if number >= names]
     assert nameless
     assert all(record.tokens.text[place] == f"<{record.tokens.ids[place]}>" for place in nameless)
+
+
+def test_a_character_outside_the_vocabulary_is_a_word_and_no_written_out_special_token(foreign, recwarn):
+    tokens = foreign("t5").attend("the cat 猫 sat", which="encoder").tokens
+    assert any("猫" in shown for shown in tokens.shown)
+    assert [one for one, special in zip(tokens.shown, tokens.special, strict=True) if special] == ["</s>"]
+    assert not [one for one in recwarn if "special token" in str(one.message)]
