@@ -133,6 +133,8 @@ class Run(RecordFeature):
             raise RequestError("q and k are of pieces, not of words: leave --vectors or --words out")
         if self.terms:
             self.refuse("with --terms, which shows weights between pieces", "words", "measure", "tokens")
+            if self.head is None and self.saved is None:
+                raise RequestError("--terms is of one head: choose it with -l and -H")
             if self.path is not None:
                 raise RequestError("-o has no effect with --terms: run --vectors L.H -o maps.safetensors saves them")
         if self.path is not None:

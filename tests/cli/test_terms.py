@@ -48,7 +48,7 @@ def test_scores_without_terms_are_refused(refused, tiny, family, way):
 
 def test_what_can_not_be_had_with_them(refused, tiny):
     of = ("-m", tiny("mpnet"), "--terms", TEXT)
-    assert "choose it with -l and -H" in refused("run", *of)
+    assert "choose it with -l and -H" in refused("run", "-m", "no/such/model", "--terms", TEXT)  # before it is opened
     assert "choose it with -l and -H" in refused("run", "--json", "-l", "all", *of)
     assert "--words has no effect with --terms" in refused("run", *WHERE, "--words", *of)
     assert "--measure has no effect with --terms" in refused("heatmap", *WHERE, "--measure", "norm", *of)
