@@ -229,7 +229,7 @@ class KnownKinds(NamedTuple):
     @property
     def origin(self) -> str:
         """Say where the labels come from."""
-        return f"kinds measured {self.day} by attncli kinds"
+        return f"attncli kinds, {self.day}"
 
 
 def keep_kinds(sha256: str, part: str, labels: Mapping[tuple[int, int], Sequence[str]], day: str) -> None:

@@ -69,11 +69,11 @@ export function hatching() {
   return maskOf(state.text, state.mask).hides ? "hatched: hidden" : "";
 }
 
-/** "previous 0.78 (kinds measured 2026-11-28 by attncli kinds: induction)"; "" of a mean */
+/** "previous 0.78; induction (attncli kinds, 2026-11-28)"; "" of a mean */
 export function kind(layer, head, text = state.text, mask = state.mask) {
   const { label, share, measured } = kindOf(text, mask, layer, head) ?? {};
   if (label === undefined) return "";
-  const kinds = measured?.length ? ` (${maskOf(text, mask).measured}: ${measured.join(", ")})` : "";
+  const kinds = measured?.length ? `; ${measured.join(", ")} (${maskOf(text, mask).measured})` : "";
   return (label === "broad" ? "broad" : `${label} ${share.toFixed(2)}`) + kinds;
 }
 

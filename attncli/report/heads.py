@@ -450,7 +450,7 @@ def describe_head(
     most = math.log(max(possible_keys(record, layer), 1))
     known = kinds_of(record.model, record.kind)
     names = known.heads.get(f"{layer}.{head}")
-    kinds = f"{known.origin}: {', '.join(names)}; " if names else ""
+    kinds = f"{', '.join(names)} ({known.origin}); " if names else ""
     entropy = f"{kinds}entropy {summary.entropy:.2f} of at most {most:.2f} nats"
     return f"{label}, {entropy}" if short or record.kind == "cross" else f"{label}: {shares}; {entropy}"
 

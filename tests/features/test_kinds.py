@@ -507,11 +507,11 @@ def test_run_names_the_kinds_of_a_head_once_they_are_measured(attncli, by_hand, 
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
     place = str(by_hand.place.path)
     line = ("run", "-m", place, "-l", "0", "-H", "0", "the cat sat")
-    assert "by attncli kinds" not in attncli(*line).out
+    assert "attncli kinds" not in attncli(*line).out
     keep_kinds(by_hand.sha256, "decoder", labels_of(found.kinds), "2026-11-28")
-    origin = "kinds measured 2026-11-28 by attncli kinds"
-    assert f"; {origin}: previous, feeds induction; entropy " in attncli(*line).out
+    origin = "attncli kinds, 2026-11-28"
+    assert f"; previous, feeds induction ({origin}); entropy " in attncli(*line).out
     mask = page_mask(by_hand.attend("the cat sat"))
     assert (mask["measured"], mask["kinds"][0][0]["measured"]) == (origin, ["previous", "feeds induction"])
-    assert "by attncli kinds" not in attncli(*line, "--without", "0.1").out
-    assert "by attncli kinds" not in attncli("run", "-m", place, "-l", "1", "-H", "1", "the cat sat").out
+    assert "attncli kinds" not in attncli(*line, "--without", "0.1").out
+    assert "attncli kinds" not in attncli("run", "-m", place, "-l", "1", "-H", "1", "the cat sat").out
