@@ -83,6 +83,7 @@ class Heatmap(RecordFeature):
     ] = WEIGHTS_NAME
 
     def report(self, progress: Progress = silent) -> Report:
+        from attncli.record.display import with_terms
         from attncli.report.figure.record import Appearance, What, left_out
 
         self._check()
@@ -97,6 +98,8 @@ class Heatmap(RecordFeature):
         record = notify_about(source.single_record(otherwise, COPIES))
         if len(record.each_head) == len(record.layers):
             self.refuse("on one head of a layer, which is its own mean", "mean")
+        if self.terms:
+            with_terms(record)
         note = left_out(record, what)
         if note:
             notify(note)

@@ -705,7 +705,7 @@ WAYS: dict[str, Check[Both]] = {
     "one head apart": Check("explain, mechanisms", taken_apart, "vectors", single=True),
     "logits": Check("the next token", logits_of_next, "logits"),
     "instant logits": Check("the same, in NumPy", lambda both: logits_of_next(in_numpy(both)), "logits", single=True),
-    "gradients": Check("ablate, trust: by gates, inputs and weights", gradients, "hidden"),
+    "gradients": Check("ablate, trust: by gates, inputs and weights", gradients, "gradients"),
     "sums": Check("stats", sums, "sums"),
     "sums of norms": Check("stats --measure norm", partial(sums, measure="norm"), "sums"),
     "distances": Check("stats --distances", distances, "sums", single=True),

@@ -74,7 +74,7 @@ def test_every_dtype_on_real_weights(dtype):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["eurobert", "nomic_bert", "mpnet"])
 def test_large_numbers_have_large_rounding(tiny, family):
-    """Values and what they are projected by are large, so norms are too: a flat 1e-4 is less than their rounding."""
+    """Values and what they are projected by are large, so norms are too, and differ by more."""
     both = both_of(tiny(family, max_position_embeddings=64), "float32")
     for source in both.sources["value"]:
         for name in source.names:
@@ -83,8 +83,7 @@ def test_large_numbers_have_large_rounding(tiny, family):
                 module.weight.mul_(30)
     both.reference.network.save_pretrained(both.model.place.path)
     found = by_every_way(both_of(both.model.place.path, "float32"))
-    assert all(way.same for way in found), found
-    assert next(way.difference for way in found if way.name == "norms") > 1e-4
+    assert all(way.same for way in found), [way for way in found if not way.same]
 
 
 # --- mistakes -------------------------------------------------------------------------------------------
@@ -187,7 +186,11 @@ def test_the_settings_of_a_gguf_file_are_those_that_transformers_reads(tmp_path,
     assert differing(both_of(tmp_path / "model.gguf", "float32")) == ([] if mistake is None else ["conversion"])
 
 
-IN_NUMPY = [name for name in MISTAKES if name.startswith("in NumPy: ")]
+IN_NUMPY = [
+    name
+    for name, one in MISTAKES.items()
+    if name.startswith("in NumPy: ") and one.options.get("-m") in (None, *FAMILIES)
+]
 
 
 @pytest.fixture(scope="module")
