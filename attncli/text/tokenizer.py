@@ -302,7 +302,7 @@ class Tokenizer:
         Tokens that stand for a word stay words, and so do all of a text that has no other.
         """
         written = [
-            not flag and number in self.special_ids and REPLACING.search(self.backend.id_to_token(number)) is None
+            not flag and number in self.special_ids and REPLACING.search(self.backend.id_to_token(number) or "") is None
             for flag, number in zip(tokens.special, tokens.ids, strict=True)
         ]
         special = [flag or found for flag, found in zip(tokens.special, written, strict=True)]
