@@ -1,4 +1,4 @@
-"""What can be refused is refused first: before a model is loaded, before anything is computed or printed."""
+"""Requests are refused before a model is loaded, and before anything is computed or printed."""
 
 from pathlib import Path
 

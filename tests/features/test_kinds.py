@@ -308,7 +308,7 @@ class Looking:
 
 
 def test_coreference_and_its_null_are_over_the_same_words(minilm):
-    """Of two words, a head that looks back to the right mention finds both; a rule that reads nothing, one."""
+    """A head that looks back to the right mention finds both words; a rule that reads nothing finds one."""
     one = Mentions.read("Anna[1] told Mary[2] about the dog[3] before she[1] fed it[3] and she[2] slept.", minilm)
     tokens = one.tokens.take(np.flatnonzero(~np.array(one.tokens.special)))  # as a decoder has them
     model = Looking({9: 5, 11: 2}, {9: 7, 11: 2})

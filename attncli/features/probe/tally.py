@@ -4,7 +4,7 @@ Of each head of the model, and in both directions, the strongest weight between 
 at the word's syntactic head. Weight from a word to itself and to a sink (`attncli.analysis.edges`) does not count.
 Punctuation can be guessed. Roots and punctuation are not asked for their syntactic head.
 
-Words that share a token ("du" for "de" and "le") are one unit of the maps: whoever guesses the unit has found each of
+Words that share a token ("du" for "de" and "le") are one unit of the maps: a guess of the unit finds each of
 them. A word whose syntactic head is in its own unit is not asked.
 """
 
