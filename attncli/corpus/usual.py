@@ -7,7 +7,6 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +22,7 @@ from attncli.base.errors import no_notices
 from attncli.base.untrusted import read_npz, read_regular
 from attncli.models.hub import CONFIG_FILE
 from attncli.record.grouping import merge_words
-from attncli.record.selection import Input, Request, select
+from attncli.record.selection import Input, Request
 from attncli.text.samples import find_sample
 from attncli.text.tokens import Tokens, word_tokens
 
@@ -81,7 +80,7 @@ def _selected(engine: "Engine", request: Request) -> tuple[list[int], list[int]]
         chosen = engine.of_part(request.which).resolve_selection(request)
         return chosen.layers, chosen.heads
     info = engine.info_of(request.which)
-    layers, heads, _ = request.choose(partial(select, count=info.layers, what="layer"), info.heads)
+    layers, heads, _ = request.choose_in(info.layers, info.heads)
     return layers, heads
 
 

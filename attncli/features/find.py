@@ -7,7 +7,6 @@ orders heads by that weight, by its distance above the usual one, or by a figure
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +24,7 @@ from attncli.features.options import SELECTION, argument, option
 from attncli.record import AttentionRecord
 from attncli.record.display import model_shown
 from attncli.record.grouping import merge_words
-from attncli.record.selection import Heads, Request, Selection, select, select_pieces, select_token
+from attncli.record.selection import Heads, Request, Selection, select_pieces, select_token
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -201,7 +200,7 @@ def _by_figure(statistics: "Statistics", name: str, layers: Selection, heads: He
     Raises RequestError for layers or heads that the model does not have.
     """
     model = statistics.model
-    chosen = Request(layers, heads).choose(partial(select, count=model.layers, what="layer"), model.heads).each
+    chosen = Request(layers, heads).choose_in(model.layers, model.heads).each
     found = [one for one in statistics.heads if (one.layer, one.head) in chosen]
     return {
         "model": model.document(),

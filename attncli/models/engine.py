@@ -5,7 +5,6 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +33,6 @@ from attncli.record.selection import (
     Selection,
     inputs_of,
     number_list,
-    select,
     select_heads,
 )
 from attncli.text.tokens import Tokens
@@ -416,7 +414,7 @@ class Engine(Walker):
         Raises RequestError if they would exceed the memory (`attncli.models.engine`).
         """
         info = self.info_of(request.which)
-        layers, heads, _ = request.choose(partial(select, count=info.layers, what="layer"), info.heads)
+        layers, heads, _ = request.choose_in(info.layers, info.heads)
         for group in groups:
             texts = list(group)
             units = [len(axes_of(request.grouping, one).queries) for one in texts] * masks

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -552,7 +552,7 @@ class TransformersModel(InTorch):
     def record(self, given: Tokens, maps: Sequence[Tensor], request: Request, part: str) -> AttentionRecord:
         """Build the requested record from the maps. Raises RequestError for numbers out of range, and for NaN."""
         info = self.info_of(part)
-        layers, heads, pairs = request.choose(partial(select, count=info.layers, what="layer"), info.heads)
+        layers, heads, pairs = request.choose_in(info.layers, info.heads)
         weights = torch.stack([maps[layer][heads] for layer in layers]).to(device="cpu", dtype=torch.float32)
         if not weights.isfinite().all():
             raise RequestError(f"a weight of {self.place.name} is NaN or infinite: use another --dtype")

@@ -513,3 +513,7 @@ class Request:
     def choose(self, select_layers: Numbers, count: int) -> Choice:
         """Return the chosen heads of a model with `count` heads in a layer, as `choose_heads` does."""
         return choose_heads(self.layers, self.heads, select_layers, partial(select, count=count, what="head"))
+
+    def choose_in(self, layers: int, heads: int) -> Choice:
+        """Return the chosen heads of a model with so many layers, and heads in each, as `choose_heads` does."""
+        return self.choose(partial(select, count=layers, what="layer"), heads)
