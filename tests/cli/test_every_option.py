@@ -266,7 +266,7 @@ SILENT_HERE = {
     (f"run {M} --words @", "top_k"): "under a small map there is room for one long word",
 }
 # These take minutes, and are tried small in tests of their own.
-ELSEWHERE = {"bench", "train-align"}
+ELSEWHERE = {"train-align"}
 
 
 def test_every_command_has_its_ways():

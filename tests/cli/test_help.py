@@ -26,7 +26,7 @@ IN_DOCUMENTS = {
     for line in commands(block[1])
 }
 COMMANDS = [(name,) for name in every_command()]
-MINUTES = ("bench", "train-align")  # what takes them; tests of their own run it small
+MINUTES = ("train-align",)  # what takes them; tests of their own run it small
 HEAVY = ("torch", "transformers", "matplotlib", "rich")
 
 
