@@ -328,7 +328,7 @@ def test_maps_have_a_row_a_cell(call, printed, name, tmp_path):
 
 # --- in a pipe ------------------------------------------------------------------------------------------
 
-DRAWN = ["heatmap -m tiny -o a.svg @", "view -m tiny -o a.html @", "train-align --attention dot --steps 1 -o trained"]
+DRAWN = ["heatmap -m tiny -o a.svg @", "view -m tiny -o a.html @"]
 QUICK = ["samples", "stats --from stats.npz"]  # which import no torch
 PIPED = [lines[0] for lines in CALLS.values()] + [line for line in QUICK if line not in CALLS["samples"]]
 

@@ -265,12 +265,10 @@ SILENT_HERE = {
     (f"kinds {M} lines.txt", "dtype"): "rounding does not show in two decimals",
     (f"run {M} --words @", "top_k"): "under a small map there is room for one long word",
 }
-# These take minutes, and are tried small in tests of their own.
-ELSEWHERE = {"train-align"}
 
 
 def test_every_command_has_its_ways():
-    assert set(commands()) - ELSEWHERE - LIVE == set(WAYS)
+    assert set(commands()) - LIVE == set(WAYS)
 
 
 def test_every_option_has_something_to_try():
