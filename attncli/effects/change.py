@@ -17,12 +17,13 @@ from torch import Tensor
 
 from attncli.base.errors import no_notices
 from attncli.corpus.usual import lines
-from attncli.models.block import Block, Tap
+from attncli.models.block import Block, Tap, meet
 from attncli.models.engine import Engine
 from attncli.models.rows import LayerMask, batches
 from attncli.models.taken import RequestTaps, as_record, read_by
 from attncli.models.taps import Outputs
 from attncli.models.walk import Beginning
+from attncli.models.weighing import weigh
 from attncli.record import AttentionRecord, Request
 from attncli.record.grouping import axes_of
 from attncli.record.selection import Input
@@ -174,6 +175,20 @@ def _queries_of(block: Block) -> int:
 # --- copies of a text -----------------------------------------------------------------------------------
 
 
+class Apart(Tap):
+    """Computes the weights of a block for other taps, apart from the outputs of the walk.
+
+    So the outputs are those of a walk that keeps no weights, to the last bit.
+    """
+
+    def __init__(self, taps: Sequence[Tap]) -> None:
+        self.taps = taps
+
+    def begin(self, block: Block) -> Block:
+        meet(block.bare, self.taps, weigh)
+        return block
+
+
 @dataclass(frozen=True)
 class Unchanged:
     """A text in the network without a change.
@@ -199,7 +214,7 @@ class Unchanged:
         taps: Sequence[Tap] = (),
         request: Request | None = None,
     ) -> "Unchanged":
-        """request: the maps to keep from the same walk.
+        """request: the weights to keep from the same walk (`Apart`).
 
         Raises RequestError for an unknown mask, layer or head.
         """
@@ -211,8 +226,8 @@ class Unchanged:
                 *states, last = model.walk(rows, taps)
             else:
                 axes = [axes_of(request.grouping, tokens.plain, read_by(tokens, model.part))]
-                maps = RequestTaps(model, rows, axes, model.resolve_selection(request), request.measure == "norm")
-                *states, last = model.walk(rows, [*taps, *maps.taps])
+                maps = RequestTaps(model, rows, axes, model.resolve_selection(request), norms=False)
+                *states, last = model.walk(rows, [*taps, Apart(maps.taps)])
                 record = as_record(model, maps.text_results(rows.runs[0], [None])[0], request)
             made = [state[: rows.runs[0].length] for state in states]
             return cls(model, tokens, mask, [*made, *rows.last(last)], rows.runs[0].masks, record)
