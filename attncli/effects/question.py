@@ -34,6 +34,7 @@ from attncli.effects.change import Change, Unchanged, run_changes
 from attncli.models.engine import Engine
 from attncli.models.output import SIGMOID, Output
 from attncli.models.outputs import manner_of, output_of
+from attncli.record import Request
 from attncli.record.selection import select_token
 from attncli.text.tokens import CONTINUED, Fed, Read, Tokens, masked, unknown_name
 
@@ -352,11 +353,14 @@ _WORD_BEGINS = ("Ġ", "▁")  # how vocabularies write a word after a space
 _NAMED = 5  # labels in an error
 
 
-def make_question(model: Engine, text: str, asking: Asking = Asking(), quiet: bool = False) -> Question:
+def make_question(
+    model: Engine, text: str, asking: Asking = Asking(), quiet: bool = False, request: Request | None = None
+) -> Question:
     """Choose the output to measure.
 
     It is the cosine if there is another text, the probability of the target if one is named, the divergence if the
     checkpoint predicts something, and the distance otherwise. quiet: give no Notice of the token that a target is.
+    request: the maps of the text to keep (`Unchanged.record`).
 
     Raises RequestError for an output that the checkpoint does not have, and as `Tokenizer.encode` does.
     """
@@ -369,9 +373,10 @@ def make_question(model: Engine, text: str, asking: Asking = Asking(), quiet: bo
     _check_fields(kind, asking)
     if kind == "cosine" and output is not None and asking.similar_to is not None:
         manner = manner_of(model.place.path, model.tokenizer.max_tokens)
-        both = (manner.tokens(model.tokenizer, one) for one in (text, asking.similar_to))
-        return Cosine([Unchanged.of(model, one, asking.mask) for one in both], output)
-    one = Unchanged.of(model, tokens, asking.mask)
+        first, second = (manner.tokens(model.tokenizer, one) for one in (text, asking.similar_to))
+        asked = Unchanged.of(model, first, asking.mask, request=request)
+        return Cosine([asked, Unchanged.of(model, second, asking.mask)], output)
+    one = Unchanged.of(model, tokens, asking.mask, request=request)
     if output is None:
         return Distance([one])
     if output.function is None and kind != "logit":

@@ -189,11 +189,11 @@ WAYS = {
     "trust": [
         f"trust {M} --permutations 3 --rankings 120 the,big,cat",
         "trust -m classes --permutations 3 --rankings 120 --json the,big,cat",
-        "trust -m classes --target LABEL_1 --permutations 3 --rankings 120 --beam 1 -o a.csv the,big,cat",
+        "trust -m classes --target LABEL_1 --permutations 3 --rankings 120 -o a.csv the,big,cat",
         f"trust {M} -o a.svg the,big,cat",
     ],
     "similar": [
-        "similar -m sentences @ @@", "similar -m sentences --inputs --steps 4 --json @ @@",
+        "similar -m sentences @ @@", "similar -m sentences --words --json @ @@",
         "similar -m sentences -o a.csv @ @@", "similar -m sentences -f lines.txt", "similar -m sentences -o a.svg @ @@",
         "similar -m sentences -f lines.txt --apart 0,1", "similar -m sentences -o a.html @ @@",
     ],
