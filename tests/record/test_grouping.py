@@ -81,10 +81,6 @@ def test_stretches_of_words_are_means_of_words(monkeypatch):
     assert shown.part == AxisUnits(5, "", "words", 4, 2)
 
 
-def named(count):
-    return tokens("a" * count, range(count))
-
-
 def test_of_cross_attention_all_keys_are_kept():
     record = replace(record_of(np.full((3, 3), 1 / 3)), key_tokens=tokens_of(3), kind="cross")
     shown = grouped(record, Grouping("1"))
