@@ -31,7 +31,7 @@ from attncli.text.tokens import Tokens
 
 Head = tuple[int, int]  # (layer, head)
 Edge = tuple[int, int]  # (query, key), places in the text
-Rule = Callable[[Block, Tensor], Tensor]
+_Rule = Callable[[Block, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Reweigh:
     """Replaces the weights of heads: rule(block, weights) -> weights, both `[1, head, query, key]`."""
 
     heads: Sequence[Head]
-    rule: Rule
+    rule: _Rule
 
 
 @dataclass(frozen=True)

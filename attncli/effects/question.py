@@ -384,18 +384,15 @@ def make_question(
     if kind == "divergence":
         return Divergence(one, output, _select_places(model, output, tokens, asking.at))
     if isinstance(tokens, Read | Fed):
-        return _written_question(one, output, kind, tokens.goal, asking.at)
+        if asking.at is None and len(tokens.goal) > 1:
+            if kind == "logit":
+                raise RequestError(
+                    f"a logit is of one token, and {len(tokens.goal)} are written: name one with --at TOKEN"
+                )
+            return TextProbability(one, output, kind, tokens.goal)
+        place = 0 if asking.at is None else select_token(asking.at, tokens.spoken)
+        return Target(one, output, kind, tokens.goal[place], place)
     return _label_question(one, output, kind, asking, quiet)
-
-
-def _written_question(text: Unchanged, output: Output, kind: str, goal: Sequence[int], at: str | None) -> Question:
-    """Ask for all tokens that a decoder is made to write, or for one. Raises RequestError for a logit of several."""
-    if at is None and len(goal) > 1:
-        if kind == "logit":
-            raise RequestError(f"a logit is of one token, and {len(goal)} are written: name one with --at TOKEN")
-        return TextProbability(text, output, kind, goal)
-    place = 0 if at is None else select_token(at, text.tokens.spoken)
-    return Target(text, output, kind, goal[place], place)
 
 
 def _select_output(model: Engine, tokens: Tokens, asking: Asking) -> Output | None:
