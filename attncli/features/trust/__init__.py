@@ -1,8 +1,7 @@
 """Ask whether attention explains one output of one text.
 
 Other weights are put in, permuted and uniform (`weights`). Tokens are ranked by maps and by gradients (`rankings`).
-They are erased, and rankings are scored by the change of the output, compared with random rankings (`erasing`). The
-definitions and their sources are in `attncli/features/README.md`.
+They are erased, and rankings are scored by the change of the output, compared with random rankings (`erasing`).
 """
 
 import math
