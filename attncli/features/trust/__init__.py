@@ -606,10 +606,10 @@ def _words_parts(found: TrustResult) -> list[Part]:
         rows.append([name_at[one["places"][0]], f"{one['attention']:.3f}", *cells])
     kind, more = found.answer.kind, len(found.words) - LISTED
     change = f"{kind} of the full text minus {kind} without the word; above 0, the word raises it"
-    ways = " and ".join(WAYS[one.way] for one in found.erased)
+    erased = " and ".join(WAYS[way] for way in ways)
     notes = [
         *([f"and {more} more words: --json has all"] if more > 0 else []),
-        f"{ways}: the change when the word is erased: {CHANGE.get(kind, change)}",
+        f"{erased}: the change when the word is erased: {CHANGE.get(kind, change)}",
         "others: the mean change when as many other tokens are erased. attention: the last layer's weight on the word, "
         "mean over heads and over the tokens that the output reads",
         *([DIVIDED] if found.sinks else []),
