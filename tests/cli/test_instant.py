@@ -105,15 +105,6 @@ def test_records_are_those_of_torch(attncli, tiny, family, ways):
             assert row == pytest.approx(expected, abs=2e-5, rel=2e-5)
 
 
-def test_what_has_no_network_in_numpy_is_refused(attncli, tmp_path):
-    path = make_checkpoint(tmp_path / "a", "mpnet")
-    refused = attncli("run", "--engine", "instant", "-m", str(path), "the cat")
-    assert refused.code == 2 and "there is no network in NumPy" in refused.err
-    assert attncli("run", "-m", str(path), "the cat").code == 0
-    refused = attncli("run", "--engine", "instant", "--dtype", "float64", "the cat")
-    assert refused.code == 2 and "float32" in refused.err
-
-
 def nonsense(directory):
     edit_config(directory, hidden_size=64)
 

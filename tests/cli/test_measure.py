@@ -54,9 +54,3 @@ def test_view_draws_shares_of_rows_under_every_mask(attncli, tmp_path):
     assert attncli("view", TEXT, *NORM, "--mask", "none,causal", "-o", str(path)).code == 0
     page = path.read_text()
     assert '"measure":"share of norm"' in page and '"causal"' in page and '"none"' in page
-
-
-def test_vectors_are_of_weights_between_pieces(refused, tmp_path):
-    path = str(tmp_path / "maps.npz")
-    assert "of pieces, not of words" in refused("run", TEXT, "--words", "--vectors", "5.0", "-o", path)
-    assert "belong to weights, not norms" in refused("run", TEXT, *NORM, "--vectors", "5.0", "-o", path)

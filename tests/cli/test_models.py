@@ -190,19 +190,6 @@ def test_a_path_can_not_command_the_terminal(attncli, tiny, tmp_path):
     assert "red\\x1b[31m[bold]" in out
 
 
-def test_what_is_not_here_is_refused_with_the_way_to_get_it(refused):
-    line = refused("models", "show", "bert-large")
-    assert "not on this machine" in line
-    assert "attncli run -m bert-large" in line
-    assert "minilm" in refused("models", "show", "minilmm")
-
-
-def test_a_directory_without_a_model_is_refused(refused, tmp_path, tiny):
-    assert "config.json" in refused("models", "show", tmp_path)
-    shutil.copy(tiny("bert") / "config.json", tmp_path)
-    assert "has no weights" in refused("models", "show", tmp_path)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "engine", "shown"),
