@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from xml.etree import ElementTree
 
 import numpy as np
@@ -133,21 +131,6 @@ def test_statistics_of_a_decoder_are_of_the_mask_that_is_asked_for(attncli, chec
         assert found["mask"] == mask
         by_mask[mask] = [one["figures"]["next"] for one in found["heads"]]
     assert not any(by_mask["causal"]) and all(by_mask["none"])
-
-
-@pytest.mark.slow
-def test_transformers_is_imported_only_when_asked_for(tmp_path):
-    program = (
-        "import sys; from attncli.cli.app import main\n"
-        "try: main(['run', '-H', '0', 'A cat.', *sys.argv[1:]])\n"
-        "except SystemExit: pass\n"
-        "print('transformers' in sys.modules, file=sys.stderr)"
-    )
-    for engine, imported in ((), "False"), (OTHER, "True"):
-        done = subprocess.run(
-            [sys.executable, "-c", program, *engine], capture_output=True, text=True, check=True, timeout=300
-        )
-        assert done.stderr.splitlines() == [imported]
 
 
 # --- commands that add up, probe and mask ----------------------------------------------------------------

@@ -79,13 +79,9 @@ def records(attncli, *words):
 
 
 WAYS = [
-    ["-l", "all"],
-    ["-l", "all", "--mask", "causal", "--pad-to", "24"],
     ["-l", "1,0", "-H", "2,0", "--mask", "none", "--pad-to", "24"],
-    ["-l", "all", "--pair", "it sat, too"],
-    ["-l", "all", "--words"],
-    ["-l", "all", "--measure", "norm"],
-    ["-l", "all", "--tokens", "1-3"],
+    ["-l", "all", "--words", "--pair", "it sat, too"],
+    ["-l", "all", "--tokens", "1-3", "--measure", "norm"],
 ]
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from attncli import load_record
-from attncli.record.grouping import merge_words
 
 TEXT = "The embeddings fit in the suitcase."
 NORM = ("--measure", "norm")
@@ -33,13 +32,6 @@ def test_the_terminal_shows_shares_of_rows(attncli, record):
     row = record.map(3, 2)[0]
     strongest = int(row.argmax())
     assert f"{record.tokens.text[strongest]} {row[strongest] / row.sum():.3f}" in shown
-
-
-def test_words_are_put_together_in_run(attncli, minilm):
-    ran = json.loads(attncli("run", TEXT, "--words", "-l", "3", "--json").out)["records"][0]
-    merged = merge_words(minilm.attend(TEXT, layers=3))
-    assert ran["tokens"] == merged.tokens.text and "embeddings" in ran["tokens"]
-    np.testing.assert_allclose(ran["attention"][5]["weights"], merged.map(3, 5), atol=1e-6)
 
 
 def test_heatmap_says_norm_at_its_scale(attncli, tmp_path):

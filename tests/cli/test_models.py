@@ -92,14 +92,6 @@ def test_what_is_here_is_said_with_its_place_and_size(guarded, cached_bert_base,
     assert (missing["origin"], missing["path"], missing["bytes"]) == (None, None, None)
 
 
-def test_show_gives_the_configuration_and_the_hash(guarded, minilm):
-    shown = guarded("models", "show", "minilm")
-    assert shown["sha256"] == minilm.sha256 == ALIASES["minilm"].sha256
-    assert shown["path"] == minilm.info.path
-    assert shown["config"]["layers"] == 6
-    assert shown["config"]["max_tokens"] == 512
-
-
 def test_show_a_directory(guarded, tiny):
     directory = tiny("electra")
     shown = guarded("models", "show", directory)
