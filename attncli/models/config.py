@@ -14,6 +14,7 @@ from typing import Any
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, shorten
 from attncli.base.untrusted import read_json
+from attncli.models.checkpoint_files import CONFIG_FILE, LONGEST_SETTINGS, TOKENIZER_FILES
 from attncli.models.families import find_family
 from attncli.models.families.family import (
     Biased,
@@ -27,7 +28,7 @@ from attncli.models.families.family import (
     Turned,
     Values,
 )
-from attncli.models.hub import CONFIG_FILE, LONGEST_SETTINGS, TOKENIZER_FILES, own_code
+from attncli.models.own_code import own_code
 
 TABLE = "embeddings.tokens"  # the token embeddings in our network
 _WORDS: dict[type[Positions], str] = {Turned: "rotary", Biased: "relative biases", Disentangling: "disentangled"}

@@ -13,9 +13,9 @@ from attncli.base.choices import check_instance, check_optional_text, check_text
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable
 from attncli.models.block import Tap
+from attncli.models.checkpoint_files import CONFIG_FILE, Place
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import NoOwnNetwork
-from attncli.models.hub import CONFIG_FILE, Place
 from attncli.models.rows import batches, read_ahead
 from attncli.models.taken import Selected, TextResult, as_record, take_batch
 from attncli.models.walk import Walker

@@ -23,9 +23,9 @@ from attncli.base.arrays import Bools, Floats, Ints
 from attncli.base.errors import RequestError
 from attncli.models.answers import Prediction, answers_of
 from attncli.models.block import Block, Tap
+from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.config import TABLE, ModelConfig, read_config
 from attncli.models.families.family import Head, Turned, tensors_of
-from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.own_model import OwnModel, find_heads, pairs, rates
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
 from attncli.models.weights import Checkpoint, read_parameters

@@ -21,9 +21,7 @@ from attncli.base.printable import first_line, quoted
 from attncli.base.schema import LONGEST_NAME, Check, anything, fields, flag, list_of, maybe, text
 from attncli.base.untrusted import read_json
 from attncli.models.answers import Numbers, Prediction, answers_of
-from attncli.models.config import TABLE, ModelConfig
-from attncli.models.families.family import Dense, Head, Norm, tensors_of
-from attncli.models.hub import (
+from attncli.models.checkpoint_files import (
     CONFIG_FILE,
     LONGEST_SETTINGS,
     MODULES_FILE,
@@ -31,6 +29,8 @@ from attncli.models.hub import (
     SENTENCE_FILES,
     check_directory,
 )
+from attncli.models.config import TABLE, ModelConfig
+from attncli.models.families.family import Dense, Head, Norm, tensors_of
 from attncli.models.network import NO_ACTIVATION, Linear
 from attncli.models.output import CLS, MEAN, POOLINGS, SIGMOID, SOFTMAX, Output
 from attncli.models.rows import batches

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from attncli.base import choices
 from attncli.base.arrays import Array, Ints
 from attncli.models.block import Tap
+from attncli.models.checkpoint_files import Place
 from attncli.models.config import TABLE, ModelConfig, values_of
 from attncli.models.engine import Engine
 from attncli.models.families.family import Head, Turned
-from attncli.models.hub import Place
 from attncli.models.rows import OwnRows, Rows
 from attncli.models.walk import Beginning, Ending, walk
 from attncli.models.weights import Checkpoint, check_shapes

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from attncli.base.arrays import Array, Ints, empty, library, on_cpu
 from attncli.base.errors import RequestError
 from attncli.models.block import Block, Tap, meet
-from attncli.models.hub import Place
+from attncli.models.checkpoint_files import Place
 from attncli.models.rows import OwnRows, Rows, every_text
 from attncli.models.taps import Gates
 from attncli.record import ModelInfo

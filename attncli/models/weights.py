@@ -17,9 +17,9 @@ from attncli.base.arrays import Array, as_numpy, library, widened
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.base.untrusted import Tensors, check_regular
+from attncli.models.checkpoint_files import weight_files
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Source, tensors_of
-from attncli.models.hub import weight_files
 
 # --- names ----------------------------------------------------------------------------------------------
 

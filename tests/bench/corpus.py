@@ -34,8 +34,9 @@ from attncli.corpus.sums import FIGURES, Sums, plain_part
 from attncli.corpus.texts import TextFormat
 from attncli.features.bench import megabytes
 from attncli.features.bench.measuring import BATCH, padded, run_peer
+from attncli.models.checkpoint_files import CONFIG_FILE
 from attncli.models.config import ModelConfig
-from attncli.models.hub import CONFIG_FILE, NotOnThisMachine, locate
+from attncli.models.hub import NotOnThisMachine, locate
 from attncli.models.loading import load_model
 from attncli.models.model import Model
 from attncli.models.random import architecture, peaked_tensors, random_tokenizer

@@ -40,10 +40,10 @@ from attncli.features.compare.beside import (
 )
 from attncli.features.compare.eager import BesideEager
 from attncli.models.block import Tap
+from attncli.models.checkpoint_files import CONFIG_FILE, VOCABULARY_FILES, weight_files
 from attncli.models.config import read_config
 from attncli.models.devices import as_tensor
 from attncli.models.head import one_head
-from attncli.models.hub import CONFIG_FILE, VOCABULARY_FILES, weight_files
 from attncli.models.instant import Instant, why_not
 from attncli.models.model import Model
 from attncli.models.taken import TextResult, as_record, read_by, take_batch
