@@ -7,7 +7,7 @@ the values of config.json without trusting them.
 import json
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,7 @@ class ModelConfig:
     biases: which of the attention's projections, the feed-forward part and the norms have a bias. first_norm: the first
     pre-norm layer has a norm before its attention. conv: a convolution over neighbouring tokens, parallel to the first
     layer. layer_names: for each layer its name in a checkpoint, usually its number; layers of one name share weights.
+    stated: the content of config.json.
     """
 
     model_type: str
@@ -101,6 +102,7 @@ class ModelConfig:
     first_norm: bool = True
     conv: Conv | None = None
     layer_names: tuple[str, ...]
+    stated: Mapping[str, Any] = field(compare=False, repr=False)
 
     @property
     def part(self) -> str:
@@ -219,7 +221,7 @@ class ModelConfig:
         fields.update(family.settings(values))
         nothing = (None,) * fields["layers"]
         of_layers = {"positions": nothing, "reach": nothing, "layer_names": tuple(map(str, range(fields["layers"])))}
-        config = cls(model_type=data["model_type"], family=family, **{**of_layers, **fields})
+        config = cls(model_type=data["model_type"], family=family, stated=data, **{**of_layers, **fields})
         if data.get("is_decoder") and not config.causal:
             raise NoOwnNetwork(f"is_decoder is set, but attncli runs {family.name} only as an encoder")
         if hidden_size % heads != 0 and config.head_dim == hidden_size // heads:

@@ -23,8 +23,8 @@ from attncli.base.arrays import Bools, Floats, Ints
 from attncli.base.errors import RequestError
 from attncli.models.answers import Prediction, answers_of
 from attncli.models.block import Block, Tap
-from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE, Place
-from attncli.models.config import TABLE, ModelConfig, read_config
+from attncli.models.checkpoint_files import MODULES_FILE, Place
+from attncli.models.config import TABLE, ModelConfig
 from attncli.models.families.family import Head, Turned, tensors_of
 from attncli.models.own_model import OwnModel, find_heads, pairs, rates
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
@@ -468,9 +468,9 @@ class Instant(OwnModel):
 
     @cached_property
     def task_heads(self) -> dict[str, Head] | None:
-        """Return the heads for tasks that the checkpoint has; None if its config.json can't be read."""
+        """Return the heads for tasks that the checkpoint has; None if its config.json states them wrongly."""
         try:
-            return find_heads(self, read_config(self.place.path / CONFIG_FILE))
+            return find_heads(self)
         except RequestError:
             return None
 

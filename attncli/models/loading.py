@@ -159,7 +159,7 @@ def _load_own(
     checkpoint = open_checkpoint(place.path, config.family.prefixes, framework)
     if notified:
         return make(place, config, tokenizer, checkpoint, sha256)
-    with left_aside(place.name, native(read_config(place.path / CONFIG_FILE))) as code:
+    with left_aside(place.name, native(config.stated)) as code:
         model = make(place, config, tokenizer, checkpoint, sha256)
         if model.surplus and code is not None:
             raise RequestError(f"{config.model_type} has no {some_of(model.surplus)}")

@@ -13,7 +13,7 @@ from attncli.attention.masks import no_future, no_padding
 from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
 from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE, Place
-from attncli.models.config import TABLE, ModelConfig, read_config
+from attncli.models.config import TABLE, ModelConfig
 from attncli.models.devices import InTorch, as_tensor
 from attncli.models.engine import Engine, check_model, refuse_theirs
 from attncli.models.families.family import EACH, FIRST, LAST, LATE, Head, tensors_of
@@ -176,9 +176,9 @@ def find_outputs(model: Model) -> AvailableOutputs:
     found = AvailableOutputs({}, {})
     if not (model.place.path / CONFIG_FILE).is_file():  # a random architecture without files
         return found
-    data = read_config(model.place.path / CONFIG_FILE)
+    data = model.config.stated
     try:
-        heads = find_heads(model, data)
+        heads = find_heads(model)
     except RequestError as error:
         found.refused["heads"] = str(error)
         heads = {}
