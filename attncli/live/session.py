@@ -379,12 +379,12 @@ def no_vectors(request: Request) -> Request:
 def watching(engine: "Engine", asked: SessionRequest, watch: Watch | None) -> list["Tap"]:
     """Return the taps that report the progress on a long text; none if the network can't be tapped."""
     from attncli.models.engine import tapped
-    from attncli.models.taps import Progress
+    from attncli.models.taps import LayerProgress
 
     part = tapped(engine, asked.request.which)
     if watch is None or part is None or tokens_at_least(asked.text) < LONG:
         return []
-    return [Progress(share_of(watch, part.layers, len(asked.masks)))]
+    return [LayerProgress(share_of(watch, part.layers, len(asked.masks)))]
 
 
 def tokens_at_least(text: Input) -> int:

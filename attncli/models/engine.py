@@ -38,7 +38,7 @@ from attncli.record.selection import (
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from attncli.models.answers import Numbers, Prediction
+    from attncli.models.answers import OutputValues, Prediction
     from attncli.models.output import Output
 
 # --- memory --------------------------------------------------------------------------------------------
@@ -501,7 +501,7 @@ class Engine(Walker):
 
         return predict(part, part.ready(self.tokenizer.encode(text, pair, pad_to)), output, mask)
 
-    def embed(self, texts: Sequence[str]) -> "Numbers":
+    def embed(self, texts: Sequence[str]) -> "OutputValues":
         """Return sentence embeddings, `[text, size]`, as sentence-transformers computes them.
 
         Raises RequestError if the checkpoint's files do not define them, and as `attend` does.

@@ -196,7 +196,7 @@ def why_not(config: ModelConfig) -> str | None:
     return None if plain else f"it has {config.position_words} positions"
 
 
-class Network:
+class NumpyNetwork:
     """Embeddings, layers, and a final norm if layers end without one, as in `attncli.models.network`.
 
     parameters: by their names there; a layer that shares those of another is named as that one. stacked: parameters
@@ -311,19 +311,19 @@ class Network:
             x = self.norm("embeddings.norm", x)
         return self.linear("embeddings.project", x) if config.widens else x
 
-    def layer(self, number: int) -> "Layer":
+    def layer(self, number: int) -> "NumpyLayer":
         config = self.config
         score = Score(config.positions[number], config.score_scale, config.softcap)  # type: ignore[arg-type]
-        return Layer(self, f"layers.{self.layers[number]}", score)
+        return NumpyLayer(self, f"layers.{self.layers[number]}", score)
 
     def final_norm(self, x: Floats) -> Floats:
         return self.norm("final_norm", x) if self.config.final_norm else x
 
 
-class Layer(NamedTuple):
+class NumpyLayer(NamedTuple):
     """A layer: the parts before and after its attention, as drawn in `attncli.models.network`."""
 
-    network: Network
+    network: NumpyNetwork
     name: str
     score: Score
 
@@ -389,7 +389,7 @@ class Layer(NamedTuple):
         return self.network.linear(f"{self.name}.feed_forward.down", wide)
 
 
-def load_parameters(checkpoint: Checkpoint, network: Network, module: str) -> None:
+def load_parameters(checkpoint: Checkpoint, network: NumpyNetwork, module: str) -> None:
     """Read one part of the network ("embeddings", "layers.3"). Raises RequestError as `read_parameters`."""
     start = f"{module}."
     names = [name.removeprefix(start) for name in network.shapes() if name.startswith(start)]
@@ -407,7 +407,7 @@ class Instant(OwnModel):
     """A model in NumPy for short texts. awake: returns the model in torch, which does everything else."""
 
     name = "instant"
-    network: Network
+    network: NumpyNetwork
     device = "cpu"
     dtype = np.dtype("float32")
     map_dtype = dtype
@@ -422,7 +422,7 @@ class Instant(OwnModel):
         sha256: str,
         awake: "Callable[[], Engine]",
     ) -> None:
-        super().__init__(place, config, tokenizer, checkpoint, sha256, Network(config))
+        super().__init__(place, config, tokenizer, checkpoint, sha256, NumpyNetwork(config))
         self.open = cache(awake)  # shared by the models without some heads
 
     def awake(self) -> "Engine":

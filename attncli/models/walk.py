@@ -64,7 +64,7 @@ def walk(
 ) -> Iterator[Array]:
     """Walk through the network. Yields x `[row, hidden_size]` before the first layer and after every layer.
 
-    network: an `attncli.models.network.Network` in torch, or an `attncli.models.instant.Network` in NumPy.
+    network: an `attncli.models.network.Network` in torch, or an `attncli.models.instant.NumpyNetwork` in NumPy.
     taps: read or change each layer's blocks, in order. The network's silenced heads are silenced last.
     With an `ending`, nothing is yielded after that layer. With a `beginning`, its x is yielded first. The caller
     decides on gradients (`torch.inference_mode`).

@@ -190,7 +190,7 @@ def _as_stored(checkpoint: Checkpoint, config: ModelConfig) -> ModelConfig:
     return replace(config, family=config.family.stored(checkpoint.shapes))
 
 
-class Network(Protocol):
+class HasParameters(Protocol):
     """A network whose parameters have names and shapes."""
 
     config: ModelConfig
@@ -198,7 +198,7 @@ class Network(Protocol):
     def shapes(self) -> dict[str, tuple[int, ...]]: ...
 
 
-def check_shapes(checkpoint: Checkpoint, network: Network) -> list[str]:
+def check_shapes(checkpoint: Checkpoint, network: HasParameters) -> list[str]:
     """Compare the checkpoint's names and shapes with the network's, without reading values.
 
     Returns the names of the encoder's tensors that this network does not use, without those of heads for other tasks.
