@@ -18,8 +18,8 @@ from torch import Tensor
 from attncli.attention import MASKS, self_mask
 from attncli.base.errors import RequestError, install_hint, quiet_panics
 from attncli.base.printable import first_line, shorten
+from attncli.models.checkpoint_files import CONFIG_FILE, weight_files
 from attncli.models.config import ModelConfig, native, read_config
-from attncli.models.hub import CONFIG_FILE, weight_files
 from attncli.models.weights import BUFFERS, SafetensorsFile
 from attncli.text.tokens import Tokens
 
