@@ -54,11 +54,6 @@ def peer(config: dict[str, Any], tensors: Mapping[str, Tensor], attention: str) 
         )
 
 
-def has_sdpa(config: dict[str, Any]) -> bool:
-    """Return True if transformers runs this architecture on torch's fused kernel, which does not support every term."""
-    return bool(_peer_class(config)._supports_sdpa)
-
-
 def _peer_class(config: dict[str, Any]) -> Any:
     from transformers import AutoModel
 
