@@ -149,19 +149,22 @@ def some_heads_of_all(peers: Peers) -> Iterator[float]:
 
 
 def without(peers: Peers) -> Iterator[float]:
-    """Silence one head of each layer, another in each, and compare weights and vectors."""
+    """Silence one head of each layer, another in each, and compare weights and the last vectors."""
     [text, *_], beside = peers.texts, copy(peers)
     heads = [(layer, layer % peers.model.heads) for layer in peers.model.select_layers("all")]
     beside.answering = peers.model.without(heads)
     if isinstance(peers, EagerPeers):
         theirs: Any = put(peers, text, gates_without(peers, heads))
+        last = last_of(theirs)
     else:
         with outputs_put(peers.reference.network, peers.model, dict.fromkeys(heads, 0.0)):
             theirs = peers.run_theirs(text, peers.mask)
+        last = theirs.states[-1]
     rows = peers.rows(text)
     [(_, one)] = beside.run_model([text])
     yield difference(one.weights[..., rows, :], theirs.weights[peers.places(peers.layers)][..., rows, :])
-    yield from peers.vector_differences(beside.our_vectors(text, peers.mask), peers.their_vectors(theirs), text)
+    with torch.inference_mode():
+        yield from peers.vector_differences(beside.answering.last_hidden([text], peers.mask), [last], text.spoken)
 
 
 def explained(peers: Peers) -> Iterator[float]:
