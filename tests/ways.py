@@ -48,10 +48,10 @@ from attncli.features.compare.beside import (
 from attncli.features.compare.eager import Eager, EagerPeers, EagerResult
 from attncli.features.compare.ways import Way
 from attncli.models.block import LEAST_QUERIES
+from attncli.models.checkpoint_files import CONFIG_FILE
 from attncli.models.config import read_config
 from attncli.models.devices import as_tensor
 from attncli.models.head import one_head
-from attncli.models.hub import CONFIG_FILE
 from attncli.models.model import Model
 from attncli.models.taken import TextResult, read_by, take_batch
 from attncli.models.transformers_peer import Reference, load_reference, quiet
