@@ -11,7 +11,7 @@ from attncli import load_model
 from attncli.models.model import Model
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-SIZE, HEAD_DIM = 32, 8
+SIZE = 32
 
 
 def changed(folder: Path, change) -> Model:

@@ -34,7 +34,7 @@ def refused(path: Path) -> str:
 def test_cut_short_anywhere(suffix, share, folder):
     path = folder / f"cut{suffix}"
     GOOD.save(path)
-    whole = path.read_bytes()
+    whole = path.read_bytes().rstrip(b"\n")  # a document is whole without it
     path.write_bytes(whole[: int(share * len(whole))])
     refused(path)
 
