@@ -634,8 +634,9 @@ def added_tokens(directory: Path) -> dict[str, int]:
     found = read_settings(directory / "added_tokens.json")
     listed = tokenizer_settings(directory).get("added_tokens_decoder")
     for number, token in listed.items() if isinstance(listed, dict) else ():
-        if isinstance(token, dict) and number.isdecimal():
-            found[token.get("content")] = int(number)
+        name = token.get("content") if isinstance(token, dict) else None
+        if isinstance(name, str) and number.isdecimal():
+            found[name] = int(number)
     return found
 
 
