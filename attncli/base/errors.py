@@ -4,7 +4,7 @@ import os
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from attncli.base.printable import first_line, printable
@@ -34,19 +34,11 @@ def no_notices() -> Iterator[None]:
 
 def install_hint(extra: str) -> str:
     """Return the command that installs an extra. It names the clone if the package runs from one."""
-    clone = find_clone()
-    where = "a clone of attncli" if clone is None else f"the clone {printable(str(clone))}"
+    folder, project = Path(__file__).resolve().parents[2], ""
+    with suppress(OSError, ValueError):  # neither an editable install nor a checkout
+        project = (folder / "pyproject.toml").read_text(encoding="utf-8")
+    where = f"the clone {printable(str(folder))}" if '\nname = "attncli"\n' in project else "a clone of attncli"
     return f'pip install ".[{extra}]" in {where}'
-
-
-def find_clone() -> Path | None:
-    """Find the clone that contains this package: an editable install or a checkout. Return None without a clone."""
-    folder = Path(__file__).resolve().parents[2]
-    try:
-        text = (folder / "pyproject.toml").read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return None
-    return folder if '\nname = "attncli"\n' in text else None
 
 
 STDERR = 2

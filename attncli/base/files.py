@@ -125,8 +125,11 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
             replace(Path(os.path.realpath(path)), write, 0o666 & ~current_umask() if mode is None else mode & 0o777)
         elif stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        else:
-            pour(path, write)
+        else:  # byte by byte, since libraries seek in their output or replace it
+            with making(Path(tempfile.gettempdir())) as folder:
+                write(folder / path.name)
+                with (folder / path.name).open("rb") as source, path.open("wb") as opened:
+                    shutil.copyfileobj(source, opened)
     except OSError as error:
         raise RequestError(f"can't write {path}: {error.strerror or error}") from error
 
@@ -169,15 +172,6 @@ def replace(target: Path, write: Callable[[Path], object], permissions: int) -> 
         write(made)
         made.chmod(permissions)
         made.replace(target)
-
-
-def pour(target: Path, write: Callable[[Path], object]) -> None:
-    """Copy the finished file into a device or pipe byte by byte, since libraries seek in their output or replace it."""
-    with making(Path(tempfile.gettempdir())) as folder:
-        made = folder / target.name
-        write(made)
-        with made.open("rb") as source, target.open("wb") as opened:
-            shutil.copyfileobj(source, opened)
 
 
 def current_umask() -> int:

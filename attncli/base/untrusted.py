@@ -30,7 +30,6 @@ SMALL = 2**29  # bytes: every .npz may inflate to this size
 INFLATED = 200  # times its size: the limit for a larger one. Zeros compress well, and zip bombs better
 MOST_ARRAYS = 1000  # in a .npz
 LONGEST_LIST = 2**20  # entries
-PIECE = 2**18  # bytes inflated in one step
 
 # Exceptions of zipfile, numpy's header parser and the decompressors on a garbled file. (RuntimeError: a password.)
 GARBLED = (
@@ -172,25 +171,17 @@ def read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> "npt.NDArra
             (1, 0): np.lib.format.read_array_header_1_0,
             (2, 0): np.lib.format.read_array_header_2_0,
         }[version]
-        shape, by_columns, dtype = read_header(file)
+        shape, _, dtype = read_header(file)
         if dtype.kind not in "biufcUS":
             raise ValueError(f"{member.filename} holds {dtype}, which is neither numbers nor text")
         size = math.prod(shape) * dtype.itemsize
         if min(shape, default=0) < 0 or size != member.file_size - file.tell():
             raise ValueError(f"{member.filename} does not have the length that its shape {list(shape)} requires")
-        content = bytearray(size)
-        room = memoryview(content)
-        while len(room):
-            piece = file.read(min(PIECE, len(room)))
-            if not piece:
-                raise EOFError(f"{member.filename} is cut short")
-            room[: len(piece)] = piece
-            room = room[len(piece) :]
-        if file.read(1):  # reading to the end verifies the checksum
-            raise ValueError(f"{member.filename} is longer than its shape")
-    array = np.frombuffer(content, dtype=dtype)
+    with archive.open(member) as file:
+        array: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+        file.read(1)  # reading to the end verifies the checksum
     check_bools(member.filename, array)
-    return array.reshape(shape, order="F" if by_columns else "C")
+    return array
 
 
 def listed(name: str, array: "npt.NDArray[Any]") -> Any:

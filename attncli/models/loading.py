@@ -12,7 +12,7 @@ from attncli.base.choices import check_text
 from attncli.base.errors import Notice, RequestError, no_notices
 from attncli.models.checkpoint_files import CONFIG_FILE, Place, weight_files
 from attncli.models.config import ModelConfig, native, read_config
-from attncli.models.engine import Engine, why_no_own_network
+from attncli.models.engine import Engine
 from attncli.models.families.family import NoOwnNetwork
 from attncli.models.hashes import check_sha256
 from attncli.models.hub import locate
@@ -63,24 +63,24 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
         if instant is None:
             raise RequestError(f"there is no network in NumPy for {place.name}: omit --engine instant")
         return instant
-    why = why_no_own_network(place) if engine == "auto" else None
-    if engine == "transformers" or why is not None:
-        from attncli.models.transformers_engine import load_with_transformers
+    if engine != "transformers":
+        try:
+            return _load_in_torch(place, device, dtype)
+        except NoOwnNetwork as error:
+            if engine == "attncli":
+                code = own_code(read_config(place.path / CONFIG_FILE))
+                note = "" if code is None else f", if it can without the model's own code (auto_map: {code})"
+                raise RequestError(f"{error}: omit --engine attncli, so that transformers runs it{note}") from error
+    from attncli.models.transformers_engine import load_with_transformers
 
-        loaded = load_with_transformers(place, device, dtype)
-        if why is not None and not loaded.can_be_tapped:
-            notice = (
-                f"the network of {place.name} in transformers calls no attention function that can be replaced: "
-                "attncli shows its maps and nothing else"
-            )
-            warnings.warn(notice, Notice, stacklevel=3)
-        return loaded
-    try:
-        return _load_in_torch(place, device, dtype)
-    except NoOwnNetwork as error:
-        code = own_code(read_config(place.path / CONFIG_FILE))
-        note = "" if code is None else f", if it can without the model's own code (auto_map: {code})"
-        raise RequestError(f"{error}: omit --engine attncli, so that transformers runs it{note}") from error
+    loaded = load_with_transformers(place, device, dtype)
+    if engine == "auto" and not loaded.can_be_tapped:
+        notice = (
+            f"the network of {place.name} in transformers calls no attention function that can be replaced: "
+            "attncli shows its maps and nothing else"
+        )
+        warnings.warn(notice, Notice, stacklevel=3)
+    return loaded
 
 
 def _tokenizer_of_transformers(directory: Path) -> Any:

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Any
 
@@ -189,22 +189,15 @@ def find_heads(model: OwnModel) -> dict[str, Head]:
     """
     data = model.config.stated
     family, values = values_of(data)
-    heads = family.heads(values)
-    named = {name: head for name, head in heads.items() if not head.alone and _is_named(head, data)}
-    alone = {name: head for name, head in heads.items() if head.alone}
-    shown = {name: head for name, head in alone.items() if _is_named(head, data) or _has_own_scores(head, model)}
-    return {**named, **shown}
-
-
-def _is_named(head: Head, data: Mapping[str, Any]) -> bool:
-    """Return True if config.json says that the checkpoint is for this task."""
     classes = data.get("architectures")
-    named = [one for one in classes if isinstance(one, str)] if isinstance(classes, list) else []
-    return any(name.endswith(head.architecture) for name in named)
-
-
-def _has_own_scores(head: Head, model: OwnModel) -> bool:
-    """Return True if the checkpoint has a tensor that only such a head has."""
-    own = (f"{head.scores.name}.weight", f"{head.scores.name}.bias", *(head.scores.biases or ()))
-    tables = {f"{name}.weight" for name in model.config.source(TABLE).names}
-    return any(name in model.checkpoint.shapes and name not in tables for name in own)
+    stated = [one for one in classes if isinstance(one, str)] if isinstance(classes, list) else []
+    tables = {f"{name}.weight" for name in model.config.source(TABLE).names}  # which the network has without a head
+    named, shown = {}, {}
+    for name, head in family.heads(values).items():
+        own = {f"{head.scores.name}.weight", f"{head.scores.name}.bias", *(head.scores.biases or ())} - tables
+        is_named = any(one.endswith(head.architecture) for one in stated)
+        if is_named and not head.alone:
+            named[name] = head
+        elif head.alone and (is_named or own & model.checkpoint.shapes.keys()):
+            shown[name] = head
+    return {**named, **shown}

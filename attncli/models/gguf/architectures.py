@@ -16,6 +16,7 @@ import numpy as np
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, shorten
+from attncli.models.families.family import stretch_slow_pairs
 from attncli.models.gguf.file import GGUFFile, settings, shortest
 
 EMBEDDINGS = "token_embd.weight"
@@ -150,11 +151,9 @@ def _llama3_scaling(facts: Facts) -> dict[str, Any]:
     divisors = facts.file.values(ROTARY_FACTORS).ravel()
     factor = float(divisors.max(initial=1.0))
     low, high, original = 1.0, 4.0, 8192
-    theta, dim = facts.real("rope.freq_base", 10000.0), facts.head_dim
-    turns = original / (2 * np.pi * theta ** (np.arange(0, dim, 2) / dim))  # in the original context
-    kept = np.clip((turns - low) / (high - low), 0, 1)
-    expected = 1 / ((1 - kept) / factor + kept)
-    if divisors.shape != expected.shape or not np.allclose(divisors, expected, rtol=1e-4):
+    base = facts.real("rope.freq_base", 10000.0)
+    expected = stretch_slow_pairs(facts.head_dim, base, factor, low, high, original)
+    if len(divisors) != len(expected) or not np.allclose(divisors, expected, rtol=1e-4):
         raise RequestError(f"{facts.file.path}: {ROTARY_FACTORS} is not the scaling of Llama 3")
     return {
         "rope_type": "llama3",
