@@ -207,7 +207,13 @@ def _code_report(document: dict[str, Any]) -> Report:
             for one in document["checks"]
         ],
     )
-    maps = [] if document["maps"] is None else [_layer_maps(document["maps"], document["name"])]
+    parts: list[Part] = [*conventions, table]
+    if (maps := document["maps"]) is not None:  # the head's own, and what somebody's attention makes of its layer
+        made = {"of the model": maps["ours"]}
+        made |= {f"by {printable(document['name'])}": maps["theirs"]} if maps["theirs"] else {}
+        head = f"{maps['layer']}.{maps['head']}"
+        panels = [Panel(f"{head} {by}", np.array(weights, np.float32)) for by, weights in made.items()]
+        parts.append(Maps([panels], Axis("queries", maps["shown"]), Axis("keys", maps["shown"])))
     lines = []
     for one in document["diagnosis"]:
         where = f"line {one['line']} has `{one['text']}` (a guess, by what it does): " if one["line"] else ""
@@ -216,8 +222,7 @@ def _code_report(document: dict[str, Any]) -> Report:
         lines.append(f"the smallest input that shows it, {document['smallest']}")
     if document["hint"]:
         lines.append(document["hint"])
-    parts: list[Part] = [*conventions, table, *maps, Sentence(document["verdict"], "strong"), *map(Sentence, lines)]
-    return _report(document, parts)
+    return _report(document, [*parts, Sentence(document["verdict"], "strong"), *map(Sentence, lines)])
 
 
 def _laws_report(document: dict[str, Any]) -> Report:

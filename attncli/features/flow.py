@@ -324,9 +324,15 @@ def _token_report(found: Followed, words: bool, every: Callable[[], Followed]) -
     [query] = found.queries
     title, meanings = _title(found, words), _meanings(found)
     whose = f'token {query} "{printable(found.record.tokens.shown[query])}"'
+    if len(found.layers) == 1:  # a column a method
+        columns = [Column(name, leaves=LEAVING.index(name) + 1) for name in found.shares]
+        tables = [_shares_table(found, columns, [shares[0, 0] for shares in found.shares.values()])]
+    else:  # a table a method
+        columns = [Column(f"layer {layer}") for layer in found.layers]
+        tables = [_shares_table(found, columns, list(shares[:, 0]), name) for name, shares in found.shares.items()]
     return Report(
         [*title, whose],
-        [*meanings, *_shares_tables(found)],
+        [*meanings, *tables],
         found.document,
         picture=[_QueryPicture(query, every)],
         files=dict.fromkeys(RECORDS, lambda path: every().as_record().save(path)),
@@ -400,15 +406,6 @@ def _by_layer(found: Followed, method: str) -> Table:
         rows.append(row)
     columns = [Column("token"), *(Column(f"layer {layer}", "name") for layer in found.layers)]
     return Table(columns, rows, f"{method}: the largest share, and its token")
-
-
-def _shares_tables(found: Followed) -> list[Part]:
-    """Return one token's shares of every input token: a column a method for one layer, a table a method for several."""
-    if len(found.layers) == 1:
-        columns = [Column(name, leaves=LEAVING.index(name) + 1) for name in found.shares]
-        return [_shares_table(found, columns, [shares[0, 0] for shares in found.shares.values()])]
-    columns = [Column(f"layer {layer}") for layer in found.layers]
-    return [_shares_table(found, columns, list(shares[:, 0]), name) for name, shares in found.shares.items()]
 
 
 def _shares_table(found: Followed, columns: list[Column], shares: Sequence[Doubles], title: str = "") -> Table:

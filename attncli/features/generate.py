@@ -45,7 +45,7 @@ from attncli.record.display import model_name
 from attncli.record.parts import UsualWeights
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import number_list, numbered_names, select_pieces
-from attncli.report import Column, NextCommand, Report, Sentence, Table
+from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 from attncli.text.tokens import Tokens, joined
 
 if TYPE_CHECKING:
@@ -380,7 +380,17 @@ def _report(text: str, plain: _Writing, changed: _Writing | None, note: str | No
     """Report what was written, with the change if there is one. note: on the prompt."""
     shown = changed or plain
     difference = None if changed is None else _difference(plain, changed)
-    parts = [*_difference_lines(difference, changed), _steps_table(shown), *_heads_parts(shown)]
+    parts: list[Part] = []
+    if changed is not None:
+        line = f"{changed.name}: the same {len(changed.steps)} tokens"
+        if difference is not None:
+            (one, other), (before, after) = difference["tokens"], difference["probabilities"]
+            line = (
+                f"{changed.name} the text differs from token {difference['place'] + 1} on: {other} ({after[1]:.1%}; as "
+                f"it is {before[1]:.1%}) instead of {one} ({before[0]:.1%}; with the change {after[0]:.1%})"
+            )
+        parts += [Sentence(line, "strong"), Sentence("")]
+    parts += [_steps_table(shown), *_heads_parts(shown)]
     if note is not None:
         parts.append(Sentence(note, "faint"))
 
@@ -463,19 +473,6 @@ def _difference(plain: _Writing, changed: _Writing) -> dict[str, Any] | None:
         probabilities.append([float(found[token]) for token in ids])
     names = [visible(writer(plain.engine).extend(plain.tokens.take([]), [token]).shown[0]) for token in ids]
     return {"place": same, "tokens": names, "probabilities": probabilities}
-
-
-def _difference_lines(difference: dict[str, Any] | None, changed: _Writing | None) -> list[Sentence]:
-    if changed is None:
-        return []
-    if difference is None:
-        return [Sentence(f"{changed.name}: the same {len(changed.steps)} tokens", "strong"), Sentence("")]
-    (one, other), (plain, altered) = difference["tokens"], difference["probabilities"]
-    line = (
-        f"{changed.name} the text differs from token {difference['place'] + 1} on: {other} ({altered[1]:.1%}; as it is "
-        f"{plain[1]:.1%}) instead of {one} ({plain[0]:.1%}; with the change {altered[0]:.1%})"
-    )
-    return [Sentence(line, "strong"), Sentence("")]
 
 
 def _document(

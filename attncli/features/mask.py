@@ -177,6 +177,10 @@ def compare_masks(engine: "Engine", one: Input, request: Request | None = None) 
     Raises RequestError as the tokenizer and the engine do, also where the maps would not fit into memory;
     for cross-attention; and for a target, or [PAD], that has no effect.
     """
+    import torch
+
+    from attncli.attention import MASKS, self_mask
+
     request = request or Request()
     request, kind = replace(request, which=engine.to_itself(request.which)), engine.kind(request.which)
     engine.check(request)
@@ -189,9 +193,12 @@ def compare_masks(engine: "Engine", one: Input, request: Request | None = None) 
     missing: dict[str, str] = {name: why for name, why in reasons.items() if why is not None}
     names = [name for name in (UNMASKED, *HIDING) if name not in missing]
     [padded] = engine.fitting([[padded]], request, copies=len(names) - 1)
-    records: dict[str, AttentionRecord] = {
-        name: _record_under(engine, padded, replace(request, mask=name)) for name in names
-    }
+    records: dict[str, AttentionRecord] = {}
+    for name in names:
+        [record] = engine.attend_tokens([padded], replace(request, mask=name))
+        real = torch.tensor([[not padding for padding in record.tokens.padding]])
+        meant = self_mask(real, *MASKS[record.mask_name])[0, 0].numpy()  # whatever the engine makes of the name
+        records[name] = replace(record, masks=record.masks & meant)
     unmasked = records.get(UNMASKED)
     effects: dict[str, dict[tuple[int, int], MaskEffect]] = {
         name: mask_effects(record, unmasked) for name, record in records.items() if name != UNMASKED
@@ -201,17 +208,6 @@ def compare_masks(engine: "Engine", one: Input, request: Request | None = None) 
         return Masked(records, effects, [Law(*law[:2], None, None, why) for law in laws_for(engine)], missing)
     laws, windows = check_laws(engine, tokens, padded), measure_windows(engine, tokens)
     return Masked(records, effects, [*laws, *([windows.law] if windows else [])], missing, windows)
-
-
-def _record_under(engine: "Engine", tokens: Tokens, request: Request) -> AttentionRecord:
-    """Return the record of a text under a mask, with the mask that the name means, whatever the engine makes of it."""
-    import torch
-
-    from attncli.attention import MASKS, self_mask
-
-    [record] = engine.attend_tokens([tokens], request)
-    real = torch.tensor([[not padding for padding in record.tokens.padding]])
-    return replace(record, masks=record.masks & self_mask(real, *MASKS[record.mask_name])[0, 0].numpy())
 
 
 def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord | None) -> dict[tuple[int, int], MaskEffect]:

@@ -152,23 +152,18 @@ def _list_report() -> Report:
         rows = [(_title(one), _size(one), _megabytes(one["bytes"]), one["origin"]) for one in here]
         parts += [Table(columns, rows), *(Sentence(f"{one['name']}: {one['path']}") for one in here)]
     parts += [Sentence(""), Sentence("families, and their models by layers x heads")]
-    for family, sizes in _by_family(entries).items():
-        parts += [Sentence(""), Sentence(family, "strong")]
-        parts += [Sentence(f"  {size:<7}  {', '.join(names)}") for size, names in sizes.items()]
-    example = NextCommand("models", {"action": "show", "name": here[0]["name"]} if here else {})
-    return Report([], parts, lambda: {"models": entries}, next=example if here else None)
-
-
-def _by_family(entries: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[str]]]:
-    """Group the names of models by what they have in common, and then by their size."""
-    families: dict[str, dict[str, list[str]]] = {}
+    families: dict[str, dict[str, list[str]]] = {}  # by what models have in common, and then by their size
     for entry in entries:
         facts = [entry["family"], f"positions {entry['positions']}"]
         if "window" in entry:
             facts.append(f"windows of {entry['window']} to each side")
         facts.append(f"at most {entry['max_tokens']} tokens")
         families.setdefault(" · ".join(facts), {}).setdefault(_size(entry), []).append(_title(entry))
-    return families
+    for family, sizes in families.items():
+        parts += [Sentence(""), Sentence(family, "strong")]
+        parts += [Sentence(f"  {size:<7}  {', '.join(names)}") for size, names in sizes.items()]
+    example = NextCommand("models", {"action": "show", "name": here[0]["name"]} if here else {})
+    return Report([], parts, lambda: {"models": entries}, next=example if here else None)
 
 
 def _size(entry: Mapping[str, Any]) -> str:

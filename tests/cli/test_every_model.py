@@ -51,7 +51,7 @@ ARGUMENTS = {
     "subject": "maps",
     "name": MODEL,
 }
-FEWER = {"permutations": ("3",), "rankings": ("120",), "quick": ()}  # so that a call takes no time
+FEWER = {"permutations": ("3",), "rankings": ("120",)}  # so that a call takes no time
 # More than one value of an option, or other ones than those for a single kind of model.
 SEVERAL: dict[str, list[tuple[str, ...]]] = {
     "layer": [("-1",), ("all",), ("99",)],

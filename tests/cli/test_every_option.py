@@ -111,9 +111,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "out_of": ("cat",),
     "permutations": ("2",),
     "rankings": ("121",),
-    "beam": ("1",),
     "apart": ("0,2",),
-    "steps": ("8",),
     "means": ("forbidden",),
     "layout": ("token d",),
     "map": ("mask=memory",),
@@ -243,7 +241,6 @@ WAYS_FOR = [
 ]
 DRAWN = {".svg", ".png", ".html"}  # takes its time
 APART = {"check"}  # starts a process
-LONG = {"inputs"}  # integrates
 QUICK = {"run", "explain", "find", "samples", "models"}  # their first way
 # What has no effect that shows, and why that is right.
 SILENT = {
@@ -287,7 +284,7 @@ def cases() -> list[Any]:
                 taken = set(option.opts) & set(base) or option.param_type_name == "argument"
                 if option.name in GENERAL or option.name in SILENT or (line, option.name) in SILENT_HERE or taken:
                     continue
-                slow = drawn(base) or name not in QUICK or line != lines[0] or option.name in LONG
+                slow = drawn(base) or name not in QUICK or line != lines[0]
                 found.append(pytest.param(base, option, id=f"{line} + {long_name(option)}", marks=slow_if(slow)))
     for name, base, option_name in WAYS_FOR:
         [option] = [one for one in commands()[name].params if one.name == option_name]

@@ -44,7 +44,7 @@ COMMANDS = {
     "similar of words": ["similar", "--words", LONG, "The cat sat."],
     "similar texts": ["similar", "-f", "sample_inputs/coreference.txt"],
     "ablate": ["ablate", "-f", "sample_inputs/negation.txt", "-l", "4,5", "--similar-to", LONG],
-    "trust": ["trust", "--permutations", "2", "--rankings", "120", "--beam", "1", "The cat sat on it."],
+    "trust": ["trust", "--permutations", "2", "--rankings", "120", "The cat sat on it."],
 }
 DRAWN = set("▀░▒▓█▁▂▃▄▅▆▇─")
 # What only a narrow terminal says.

@@ -408,6 +408,10 @@ def _report(found: Found, top: int) -> Report:
     ]
     panels = [Panel(one.kind.name, np.fmax(one.measures[0].score, 0)) for one in found.kinds if one.measures]
     grid = HeadGrid(panels, range(model.layers), range(model.heads), "score", most=1.0)
+    reasons: dict[str, list[str]] = {}
+    for one in found.kinds:
+        if one.why_not:
+            reasons.setdefault(one.why_not, []).append(one.kind.name)
     labelled = [f"labelled {one.kind.name}: {_names(one.heads)}" for one in found.kinds if one.heads]
     parts: list[Part] = [
         LabelGrid(title, grid, labels, labelled),
@@ -415,7 +419,7 @@ def _report(found: Found, top: int) -> Report:
         Sentence(LEGEND),
         *map(Sentence, [*_details(found.kinds), *_about_silencing(found.kinds, found.matter)]),
         *map(Sentence, map(printable, found.about_treebank)),
-        *map(Sentence, _not_measured(found.kinds)),
+        *[Sentence(f"not measured: {', '.join(names)}: {printable(why)}") for why, names in reasons.items()],
         *[Sentence(f"not measured: {part} attention: kinds are measured in the encoder") for part in found.others],
     ]
     layer, head = next(iter(found.kinds[list(KINDS).index("induction")].heads or labels), (0, 0))
@@ -480,15 +484,6 @@ def _details(kinds: Sequence[Judged]) -> list[str]:
         names = ", ".join(f"{layer}.{head} ({syntactic.details[layer, head]})" for layer, head in syntactic.heads)
         found.append(f"syntactic: each head by the relation that it is best in: {names}")
     return found
-
-
-def _not_measured(kinds: Sequence[Judged]) -> list[str]:
-    """Return which kinds can't be measured on the model, and why."""
-    reasons: dict[str, list[str]] = {}
-    for one in kinds:
-        if one.why_not:
-            reasons.setdefault(one.why_not, []).append(one.kind.name)
-    return [f"not measured: {', '.join(names)}: {printable(why)}" for why, names in reasons.items()]
 
 
 def _about_silencing(kinds: Sequence[Judged], matter: "Mapping[str, Matter]") -> list[str]:

@@ -112,7 +112,11 @@ class Mechanisms(Feature):
         )
         taken = head_of_text(model, inputs[0], request)
         if self.mistakes:
-            return _report(measure_mistakes(model, taken))
+            from attncli.features.mechanisms.head import HeadInLayer
+            from attncli.features.mechanisms.mistakes import make_mistakes
+
+            own = HeadInLayer.of(model, taken).own_figures
+            return _report(_Measured(taken.record, own, mistakes=make_mistakes(model, taken)))
         found = measure(model, taken, self.temperature, self.seed, self.reach, self.design)
         everything = self.everything or any(map(self.is_set, ("temperature", "seed", "reach")))
         if not self.everything:
@@ -200,14 +204,6 @@ def measure(
         return result
     claims = check_claims(Trial(model, head, inside, seed))
     return replace(result, variants=variants(head, temperature, seed), claims=claims)
-
-
-def measure_mistakes(model: "Engine", head: "OneHead") -> _Measured:
-    """Measure the effects of every known mistake on a head. Raises RequestError as `make_mistakes` does."""
-    from attncli.features.mechanisms.head import HeadInLayer
-    from attncli.features.mechanisms.mistakes import make_mistakes
-
-    return _Measured(head.record, HeadInLayer.of(model, head).own_figures, mistakes=make_mistakes(model, head))
 
 
 def _check_temperature(temperature: float) -> None:

@@ -128,7 +128,18 @@ def _report(found: Probed) -> Report:
                 f"direction (--json and .csv have all heads). {MARK}: fewer than {FEWEST_WORDS} words, of which some "
                 "head finds many by luck"
             ),
-            _tree_table(document),
+            Table(
+                [Column("layer"), Column("tree of the mean map"), Column("best head"), Column("its tree")],
+                [
+                    [
+                        str(row["layer"]),
+                        percent(row["uuas"]),
+                        f"{row['layer']}.{row['best_head']}",
+                        percent(row["best_head_uuas"]),
+                    ]
+                    for row in trees["layers"]
+                ],
+            ),
             Sentence(
                 f"trees: the share of {trees['edges']} edges without punctuation that is in maximum spanning trees "
                 f"(UUAS); joining neighbours gives {percent(trees['neighbours'])}"
@@ -193,16 +204,6 @@ def relation_cells(row: dict[str, Any]) -> list[str]:
         str(row["count"]),
         row["verdict"],
     ]
-
-
-def _tree_table(document: dict[str, Any]) -> Table:
-    """Return a row per layer: how much of the trees is in the spanning tree of its mean map, and of its best head's."""
-    columns = [Column("layer"), Column("tree of the mean map"), Column("best head"), Column("its tree")]
-    rows = []
-    for row in document["trees"]["layers"]:
-        best = f"{row['layer']}.{row['best_head']}", percent(row["best_head_uuas"])
-        rows.append([str(row["layer"]), percent(row["uuas"]), *best])
-    return Table(columns, rows)
 
 
 def title_of(document: dict[str, Any], folders: bool = True) -> list[str]:

@@ -70,41 +70,33 @@ def parts_of(output: Output, vectors: Tensor, tokens: Tokens) -> Tensor:
 
     Raises RequestError where there is no such sum.
     """
-    parts = torch.cat([_pooled_part(name, vectors[tokens.real]) for name in output.pooling], dim=-1)
+    x, pooled = vectors[tokens.real], []
+    for name in output.pooling:
+        if name == MAX:  # of equal largest numbers the first counts
+            numbers = torch.arange(len(x), device=x.device)[:, None]
+            pooled.append(x * (numbers == x.argmax(dim=0)))
+        else:
+            pooled.append(_pooling_weights(name, x)[:, None] * x)
+    parts = torch.cat(pooled, dim=-1)
     for module in output.network.children():
-        parts = _through(module, parts, output.pooling)
+        if not isinstance(module, Linear):
+            parts = parts / norm(parts.sum(dim=0))
+            continue
+        if module.activation != NO_ACTIVATION:
+            raise RequestError(
+                f"a Dense with {module.activation} follows the pooling: the cosine is no sum over pairs of tokens "
+                f"then; {INSTEAD}"
+            )
+        biases = 0 if module.bias is None else shares(output.pooling, parts)[:, None] * module.bias
+        parts = parts @ module.weight.T + biases
     made = parts.new_zeros(len(tokens), parts.shape[-1])
     made[tokens.real] = parts
     return made
 
 
-def _pooled_part(name: str, vectors: Tensor) -> Tensor:
-    """Return the part of each token in a pooling of the real tokens' vectors, `[token, size]` both.
-
-    Of equal largest numbers the first counts.
-    """
-    if name == MAX:
-        tokens = torch.arange(len(vectors), device=vectors.device)[:, None]
-        return vectors * (tokens == vectors.argmax(dim=0))
-    return _pooling_weights(name, vectors)[:, None] * vectors
-
-
 def _pooling_weights(name: str, like: Tensor) -> Tensor:
     """Return the weights of a linear pooling, `[token]`: the poolings of unit vectors."""
     return POOLINGS[name](torch.eye(len(like), dtype=like.dtype, device=like.device))
-
-
-def _through(module: nn.Module, parts: Tensor, poolings: Sequence[str]) -> Tensor:
-    """Send the parts through Normalize or Dense. Raises RequestError where they are no sum any more."""
-    if not isinstance(module, Linear):
-        return parts / norm(parts.sum(dim=0))
-    if module.activation != NO_ACTIVATION:
-        raise RequestError(
-            f"a Dense with {module.activation} follows the pooling: the cosine is no sum over pairs of tokens then; "
-            f"{INSTEAD}"
-        )
-    made = parts @ module.weight.T
-    return made if module.bias is None else made + shares(poolings, parts)[:, None] * module.bias
 
 
 def shares(poolings: Sequence[str], parts: Tensor) -> Tensor:

@@ -578,8 +578,7 @@ def _report(found: TrustResult, next_command: NextCommand) -> Report:
         [
             *_words_parts(found),
             *_weights_parts(found),
-            _rankings_table(found, document),
-            *map(Sentence, _notes(found)),
+            *_rankings_parts(found, document),
             Sentence(""),
             Sentence(document["verdict"], "strong"),
         ],
@@ -636,8 +635,8 @@ def _weights_parts(found: TrustResult) -> list[Part]:
     return [Table(list(map(Column, ["other weights in", "permuted", "from", "to", "uniform"])), rows), Sentence(note)]
 
 
-def _rankings_table(found: TrustResult, document: dict[str, Any]) -> Table:
-    """Return a row per method, and below a summary of random rankings."""
+def _rankings_parts(found: TrustResult, document: dict[str, Any]) -> list[Part]:
+    """Return a row per method, below a summary of random rankings, and what the columns mean."""
     scores = {f"{SHORT[name]} {WAYS[one.way]}": (one.way, name) for one in found.erased for name in MEASURES}
     count = len(found.taus)
     taus = [Column(f"tau {WAYS.get(name, name)}", leaves=1 + count - at) for at, name in enumerate(found.taus)]
@@ -660,7 +659,21 @@ def _rankings_table(found: TrustResult, document: dict[str, Any]) -> Table:
         tokens = " ".join(visible(found.tokens.shown[found.erasable[place]]) for place in first)
         rows.append(row(entry["by"], entry, _percent(entry["as_good"]), tokens))
     rows += [None, *(row(label, document["random"][name], "", "") for name, label in RANDOM.items())]
-    return Table(columns, rows)
+    counts = ", ".join(map(str, found.sizes))
+    ways = " or ".join("[MASK]" if one.way == "mask" else one.way for one in found.erased)
+    meaning = (
+        f"compr.: the mean change when the first {counts} of {len(found.erasable)} tokens are erased (by {ways}); "
+        "higher is better. suff.: the mean change when all other tokens are erased; lower is better."
+    )
+    others = "the change from erasing each token alone" + (", and gradient x input" if "gradient" in found.taus else "")
+    notes = [
+        meaning,
+        f"tau: Kendall's rank correlation with {others}, by size; 1 is the same order, 0 chance, -1 the reverse",
+        f"random as good: the share of {found.random} random rankings whose compr. minus suff. (mean over the ways of "
+        f"erasing) is at least as large. At most {found.level:.1%} beats random rankings (5% over all rankings here). "
+        "A verdict requires that the 95% interval of the share lies on one side of that level.",
+    ]
+    return [Table(columns, rows), *map(Sentence, notes)]
 
 
 def _ranks_map(found: TrustResult) -> Maps:
@@ -682,24 +695,6 @@ def _tokens_behind(importance: Doubles) -> Floats:
     """Return for each token the share of the others that are less important, `[token]`."""
     less = np.less.outer(importance, importance).sum(axis=0)
     return (less / (len(importance) - 1)).astype(np.float32)
-
-
-def _notes(found: TrustResult) -> list[str]:
-    """Explain the table of rankings: the scores, tau, and the column of random rankings."""
-    counts = ", ".join(map(str, found.sizes))
-    ways = " or ".join("[MASK]" if one.way == "mask" else one.way for one in found.erased)
-    scores = (
-        f"compr.: the mean change when the first {counts} of {len(found.erasable)} tokens are erased (by {ways}); "
-        "higher is better. suff.: the mean change when all other tokens are erased; lower is better."
-    )
-    others = "the change from erasing each token alone" + (", and gradient x input" if "gradient" in found.taus else "")
-    return [
-        scores,
-        f"tau: Kendall's rank correlation with {others}, by size; 1 is the same order, 0 chance, -1 the reverse",
-        f"random as good: the share of {found.random} random rankings whose compr. minus suff. (mean over the ways of "
-        f"erasing) is at least as large. At most {found.level:.1%} beats random rankings (5% over all rankings here). "
-        "A verdict requires that the 95% interval of the share lies on one side of that level.",
-    ]
 
 
 # The fields of its document (`attncli.features.document`).
