@@ -16,8 +16,7 @@ from ways import EAGER, OWN, eager_peers, own_peers, their_gradients
 from attncli import RequestError
 from attncli.attention import MASKS, Window, attend, multihead
 from attncli.checks.tolerance import TOLERANCES
-from attncli.features.compare.agreement import compare
-from attncli.features.compare.beside import TEXTS, TOKENS, NothingToCompare
+from attncli.features.compare.beside import TEXTS, TOKENS, NothingToCompare, compare
 from attncli.features.compare.eager import Eager, EagerPeers
 from attncli.features.compare.ways import Way, go_every_way
 from attncli.models import model as own
