@@ -14,9 +14,8 @@ from slow import slow_except
 from transformers.models.auto import modeling_auto
 
 from attncli import load_model
-from attncli.features.compare import agreement
+from attncli.features.compare import beside
 from attncli.features.compare.agreement import Agreement
-from attncli.features.compare.beside import OwnPeers, TorchPeers
 from attncli.models import families
 from attncli.models.model import Model
 from attncli.models.transformers_peer import Reference, load_reference
@@ -364,5 +363,5 @@ def compare(
     """Compare a network of attncli with transformers' or, without that, each layer's attention with torch's."""
     chosen = model.select_layers(layers)
     if reference is None:
-        return agreement.compare(TorchPeers(model, mask, chosen), texts)
-    return agreement.compare(OwnPeers(model, reference, (), (), None, mask, chosen), texts)
+        return beside.compare(beside.TorchPeers(model, mask, chosen), texts)
+    return beside.compare(beside.OwnPeers(model, reference, (), (), None, mask, chosen), texts)

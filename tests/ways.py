@@ -155,7 +155,7 @@ def without(peers: Peers) -> Iterator[float]:
     beside.answering = peers.model.without(heads)
     if isinstance(peers, EagerPeers):
         theirs: Any = put(peers, text, gates_without(peers, heads))
-        last = last_of(theirs)
+        last = theirs.last
     else:
         with outputs_put(peers.reference.network, peers.model, dict.fromkeys(heads, 0.0)):
             theirs = peers.run_theirs(text, peers.mask)
@@ -501,11 +501,6 @@ def put(peers: EagerPeers, text: Tokens, gates: Tensor, instead: Tensor | float 
         return peers.reference.theirs(text, peers.mask)
 
 
-def last_of(theirs: EagerResult) -> Tensor:
-    """Return the last vectors of what writes or, in an encoder, of what reads, `[token, size]`."""
-    return (getattr(theirs.made, "decoder_hidden_states", None) or theirs.made.hidden_states)[-1][0]
-
-
 def gates_without(peers: EagerPeers, heads: Sequence[Head] = ()) -> Tensor:
     """Return gates of all heads, 0 for some, (layer, head)."""
     gates = torch.ones(peers.model.layers, peers.model.heads, dtype=peers.model.dtype)
@@ -523,7 +518,7 @@ def cuts(peers: EagerPeers) -> Iterator[float]:
     """Hide edges of one head, in the first layer and in the last one, side by side, as `cut` does."""
     text, heads = peers.plain[0], peers.model.heads
     unchanged = Unchanged.of(peers.model, text, peers.mask)
-    yield vector_difference(unchanged.last[0], last_of(peers.theirs(text)))
+    yield vector_difference(unchanged.last[0], peers.theirs(text).last)
     # weight goes along these edges: from the last query to all keys that it sees but one
     seen = (peers.weights(text)[0].amax(dim=0)[-1] > 0).nonzero()[:, 0].tolist()
     edges = [(len(text) - 1, key) for key in seen[:-1]]
@@ -534,7 +529,7 @@ def cuts(peers: EagerPeers) -> Iterator[float]:
             for query, key in edges:
                 visible[0, head, query, key] = False
             theirs = peers.reference.theirs(text, peers.mask, shown={layer: visible} if edges else None)
-        yield vector_difference(ours, last_of(theirs))
+        yield vector_difference(ours, theirs.last)
 
 
 def ablations(peers: EagerPeers) -> Iterator[float]:
@@ -545,7 +540,7 @@ def ablations(peers: EagerPeers) -> Iterator[float]:
     vector = torch.linspace(-1, 1, size, dtype=peers.model.dtype, device=peers.model.device)
     made = Unchanged.of(peers.model, text, peers.mask).copies(0, [Put({head: vector}) for head in outer(peers)])
     for ours, head in zip(made, outer(peers), strict=True):
-        yield vector_difference(ours, last_of(put(peers, text, gates_without(peers, [head]), vector)))
+        yield vector_difference(ours, put(peers, text, gates_without(peers, [head]), vector).last)
 
 
 def gradients_by_heads(peers: EagerPeers) -> Iterator[float]:
@@ -555,7 +550,7 @@ def gradients_by_heads(peers: EagerPeers) -> Iterator[float]:
     layers = peers.reference.layers
     with torch.enable_grad():
         gates = gates_without(peers).requires_grad_()
-        last = last_of(put(peers, peers.texts[0], gates))
+        last = put(peers, peers.texts[0], gates).last
         [wanted] = torch.autograd.grad(question([last[None]])[0], gates)
     yield share_apart(gate_gradients(question)[layers], wanted[layers])
 

@@ -10,7 +10,7 @@ is taken as exact. Correct programs are about equally far from it, and neither h
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,14 +18,11 @@ from torch import Tensor
 from attncli.base import choices
 from attncli.base.arrays import finite
 from attncli.base.printable import short
-from attncli.checks.passes import Lost, is_half, merge_lost
+from attncli.checks.passes import Lost
 from attncli.checks.tolerance import Tolerance, scaled_tolerance, weight_size
 from attncli.models.engine import Engine
 from attncli.models.transformers_peer import Reference
 from attncli.text.tokens import Tokens
-
-if TYPE_CHECKING:
-    from attncli.features.compare.beside import Peers
 
 # All measured on 11 families of random weights and on minilm, in bfloat16 and float16, on texts of 3 to 90 tokens.
 RATIO = 2.0  # Our root mean square error divided by transformers': up to 1.96 from 40 tokens on, mostly 0.5 to 1.3.
@@ -72,7 +69,7 @@ class Rounding:
 
 
 @dataclass
-class _Errors:
+class Errors:
     """Adds up errors of one kind of number: squares, and the largest one of transformers."""
 
     eps: float
@@ -176,7 +173,7 @@ class LayerTally:
         self.hidden: list[float] = []
         self.sizes: list[float] = []
         self.agreeing = self.rows = 0
-        self.errors: tuple[_Errors, _Errors, _Scores] | None = None  # of weights, vectors and scores
+        self.errors: tuple[Errors, Errors, _Scores] | None = None  # of weights, vectors and scores
 
     def add(
         self, ours: tuple[Tensor, Tensor], theirs: tuple[Tensor, Tensor], exact: tuple[Tensor, Tensor] | None = None
@@ -194,7 +191,7 @@ class LayerTally:
         self.agreeing += same_strongest(weights[0], weights[1])
         self.rows += len(rows)
         if exact is not None:
-            self.errors = self.errors or (_Errors(self.eps), _Errors(self.eps), _Scores())
+            self.errors = self.errors or (Errors(self.eps), Errors(self.eps), _Scores())
             of_weights, of_hidden, of_scores = self.errors
             of_weights.add(*weights)
             of_hidden.add(*hidden)
@@ -439,55 +436,6 @@ class Agreement:
             "lost": [one._asdict() for one in self.lost],
             "same": self.same,
         }
-
-
-def compare(peers: "Peers", texts: Iterable[Tokens]) -> Agreement:
-    """Send each text through both programs, and add up what differs. Raises ValueError when there is no text."""
-    model, layers, reference = peers.model, peers.layers, peers.reference
-    embeddings, lost, half = list[float](), list[Lost](), is_half(model.dtype)
-    embedded, tallies = _Errors(torch.finfo(model.dtype).eps), [LayerTally(model.dtype) for _ in layers]
-    texts_seen = tokens_seen = queries = 0
-    for tokens in texts:
-        rows = peers.rows(tokens)
-        [(_, taken)] = peers.run_model([tokens])
-        ours = taken.weights, peers.our_vectors(tokens, peers.mask)
-        theirs, lost_here = peers.run_finite(tokens, peers.mask)
-        sides = [ours, peers.numbers(theirs)]
-        if half:
-            sides.append(peers.numbers(peers.in_float32.run_theirs(tokens, peers.mask)))
-        weights = [one[:, :, rows] for one, _ in sides]
-        vectors = [[one[rows] for one in every] for _, every in sides]
-        if len(vectors[0]) > len(layers):
-            first = [every.pop(0) for every in vectors]
-            embeddings.append(vector_difference(*first[:2]))
-            if half:
-                embedded.add(*(one / sizes(first[1]) for one in first))
-        for place, tally in enumerate(tallies):
-            tally.add(*((one[place], every[place]) for one, every in zip(weights, vectors, strict=True)))
-        if lost_here is not None and not any(bool(one.isnan().any()) for one in (weights[0], *vectors[0])):
-            lost.append(lost_here)
-        texts_seen += 1
-        tokens_seen += len(tokens)
-        queries += len(rows)
-    if not texts_seen:
-        raise ValueError("there is no text to compare on")
-    precision = precision_of(model, reference, lost)
-    before = 0 if model.part == "encoder" else model.depth - model.layers  # an encoder's layers
-    return Agreement(
-        against="torch" if reference is None else "transformers",
-        dtype=model.dtype_name,
-        mask=peers.mask,
-        texts=texts_seen,
-        tokens=tokens_seen,
-        queries=queries,
-        embeddings=worst(embeddings) if embeddings else None,
-        embeddings_allowed=LARGEST * embedded.largest if is_half(precision) else scaled_tolerance(precision, 1, 1.0),
-        layers=[
-            tally.layer_agreement(layer, model.heads, 1 if reference is None else before + layer + 1, precision)
-            for layer, tally in zip(layers, tallies, strict=True)
-        ],
-        lost=merge_lost(lost),
-    )
 
 
 def precision_of(model: Engine, reference: Reference | None, lost: Iterable[Lost] = ()) -> torch.dtype:

@@ -1,7 +1,7 @@
 """A network in attncli and in transformers, or in torch, on some texts: the numbers of both."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from copy import copy, deepcopy
 from typing import Any, NamedTuple
@@ -13,14 +13,19 @@ from torch import Tensor
 
 from attncli.base.errors import RequestError
 from attncli.checks.machine import one_thread
-from attncli.checks.passes import AttentionInputs, Lost, is_half, lost_rows, torch_attend, torch_attention
+from attncli.checks.passes import AttentionInputs, Lost, is_half, lost_rows, merge_lost, torch_attend, torch_attention
 from attncli.checks.tolerance import scaled_tolerance, weight_size
 from attncli.features.compare.agreement import (
     LARGEST,
+    Agreement,
+    Errors,
+    LayerTally,
     difference,
     precision_of,
     rows_that_count,
+    sizes,
     vector_difference,
+    worst,
 )
 from attncli.models.config import ModelConfig
 from attncli.models.devices import as_tensor
@@ -386,6 +391,58 @@ class TorchPeers(Peers):
 
     def their_vectors(self, theirs: Theirs) -> list[Tensor]:
         return theirs.states
+
+
+# --- both programs, layer by layer -------------------------------------------------------------------------
+
+
+def compare(peers: Peers, texts: Iterable[Tokens]) -> Agreement:
+    """Send each text through both programs, and add up what differs. Raises ValueError when there is no text."""
+    model, layers, reference = peers.model, peers.layers, peers.reference
+    embeddings, lost, half = list[float](), list[Lost](), is_half(model.dtype)
+    embedded, tallies = Errors(torch.finfo(model.dtype).eps), [LayerTally(model.dtype) for _ in layers]
+    texts_seen = tokens_seen = queries = 0
+    for tokens in texts:
+        rows = peers.rows(tokens)
+        [(_, taken)] = peers.run_model([tokens])
+        ours = taken.weights, peers.our_vectors(tokens, peers.mask)
+        theirs, lost_here = peers.run_finite(tokens, peers.mask)
+        sides = [ours, peers.numbers(theirs)]
+        if half:
+            sides.append(peers.numbers(peers.in_float32.run_theirs(tokens, peers.mask)))
+        weights = [one[:, :, rows] for one, _ in sides]
+        vectors = [[one[rows] for one in every] for _, every in sides]
+        if len(vectors[0]) > len(layers):
+            first = [every.pop(0) for every in vectors]
+            embeddings.append(vector_difference(*first[:2]))
+            if half:
+                embedded.add(*(one / sizes(first[1]) for one in first))
+        for place, tally in enumerate(tallies):
+            tally.add(*((one[place], every[place]) for one, every in zip(weights, vectors, strict=True)))
+        if lost_here is not None and not any(bool(one.isnan().any()) for one in (weights[0], *vectors[0])):
+            lost.append(lost_here)
+        texts_seen += 1
+        tokens_seen += len(tokens)
+        queries += len(rows)
+    if not texts_seen:
+        raise ValueError("there is no text to compare on")
+    precision = precision_of(model, reference, lost)
+    before = 0 if model.part == "encoder" else model.depth - model.layers  # an encoder's layers
+    return Agreement(
+        against="torch" if reference is None else "transformers",
+        dtype=model.dtype_name,
+        mask=peers.mask,
+        texts=texts_seen,
+        tokens=tokens_seen,
+        queries=queries,
+        embeddings=worst(embeddings) if embeddings else None,
+        embeddings_allowed=LARGEST * embedded.largest if is_half(precision) else scaled_tolerance(precision, 1, 1.0),
+        layers=[
+            tally.layer_agreement(layer, model.heads, 1 if reference is None else before + layer + 1, precision)
+            for layer, tally in zip(layers, tallies, strict=True)
+        ],
+        lost=merge_lost(lost),
+    )
 
 
 # --- tokens -------------------------------------------------------------------------------------------------

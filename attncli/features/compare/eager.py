@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
+from attncli.features.compare.agreement import vector_difference
 from attncli.features.compare.beside import NothingToCompare, Peers, cut, real_tokens
 from attncli.models.taps import Outputs
 from attncli.models.transformers_engine import TransformersModel
@@ -43,6 +44,13 @@ class EagerResult(NamedTuple):
     outputs: list[Tensor]
     joined: list[Tensor]
     made: Any
+
+    @property
+    def last(self) -> Tensor:
+        """The last vectors, `[token, size]`: of the decoder, if there is one."""
+        every = getattr(self.made, "decoder_hidden_states", None) or self.made.hidden_states
+        last: Tensor = every[-1][0]
+        return last
 
 
 class Eager(Reference):
@@ -263,6 +271,13 @@ class EagerPeers(Peers):
         with torch.inference_mode(), self.reference.outputs_kept(self.reference.names) as outputs:
             self.answering.last_hidden([tokens], mask)
         return [outputs[place] for place in self.places(self.layers)]
+
+    def last_difference(self, tokens: Tokens, mask: str) -> float:
+        """Return the difference of the last vectors. A decoder's show [PAD] of what it reads."""
+        rows = self.rows(tokens.spoken)
+        with torch.inference_mode():
+            [ours] = self.answering.last_hidden([tokens], mask)
+        return vector_difference(ours[rows], self.theirs(tokens, mask).last[rows])
 
     def norms(self, tokens: Tokens) -> Tensor:
         self.check_projections()

@@ -84,6 +84,8 @@ def under_mask(peers: Peers, mask: str) -> Iterator[float]:
         yield peers.weight_difference(one, text, mask)
         theirs = peers.their_vectors(peers.theirs(text, mask))
         yield from peers.vector_differences(peers.our_vectors(text, mask), theirs, text)
+        if isinstance(peers, EagerPeers):
+            yield peers.last_difference(text, mask)
         rows = peers.mask_rows(text)
         hidden = peers.hidden(text, mask)[:, rows]
         masks = as_record(peers.model, one, Request(peers.layers, mask=mask)).masks[:, rows]
