@@ -3,6 +3,7 @@
 import { brief } from "./captions.js";
 import { inkOn, isDark, rgb, shareColour } from "./colour.js";
 import { headsOf, page } from "./data.js";
+import { makeButton, makeHeading } from "./elements.js";
 import { movedOf, OF_RECORDS, ranked } from "./panels.js";
 import { change, state } from "./state.js";
 import { nextAt } from "./stepping.js";
@@ -13,10 +14,10 @@ const most = OF_RECORDS ? Math.max(...page.moved.flat()) || 1 : 0;
 /** Make a row a layer, a button a head. */
 export function makeHeads() {
   const names = document.createElement("tr");
-  names.append(document.createElement("td"), ...page.heads.map((head) => heading(head, "col")));
+  names.append(document.createElement("td"), ...page.heads.map((head) => makeHeading(head)));
   const rows = page.layers.map((layer) => {
     const row = document.createElement("tr");
-    row.append(heading(layer, "row"), ...page.heads.map((head) => (headsOf(layer).includes(head) ? cell(layer, head) : document.createElement("td"))));
+    row.append(makeHeading(layer, "row"), ...page.heads.map((head) => (headsOf(layer).includes(head) ? cell(layer, head) : document.createElement("td"))));
     return row;
   });
   grid.tHead.append(names);
@@ -25,22 +26,11 @@ export function makeHeads() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showHeads);
 }
 
-function heading(number, scope) {
-  const made = document.createElement("th");
-  made.scope = scope;
-  made.textContent = number;
-  return made;
-}
-
 function cell(layer, head) {
-  const made = document.createElement("button");
   const moved = movedOf(layer, head);
-  made.type = "button";
-  made.textContent = brief(moved);
+  const made = makeButton(brief(moved), () => change({ layer, head }), { layer, head, moved });
   made.title = `Head ${layer}.${head}: ${moved.toFixed(3)} of the weight moved`;
   made.setAttribute("aria-label", made.title);
-  Object.assign(made.dataset, { layer, head, moved });
-  made.addEventListener("click", () => change({ layer, head }));
   const around = document.createElement("td");
   around.append(made);
   return around;

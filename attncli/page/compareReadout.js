@@ -2,6 +2,7 @@
 
 import { isolated } from "./captions.js";
 import { page } from "./data.js";
+import { makeHeading, makeNameButton } from "./elements.js";
 import { cellName, listed, maps, nameOf, numbersAt, OF_RECORDS, sentence, written } from "./panels.js";
 import { change, state } from "./state.js";
 import { nextAt } from "./stepping.js";
@@ -51,14 +52,9 @@ export function makeReadOut() {
 }
 
 function makeHeadings(table, first) {
-  const headings = [first, ...(MANY ? ["in", "number"] : page.panels.map((panel) => panel.name))].map((name) => {
-    const made = document.createElement("th");
-    made.scope = "col";
-    made.textContent = name;
-    return made;
-  });
+  const names = [first, ...(MANY ? ["in", "number"] : page.panels.map((panel) => panel.name))];
   const line = document.createElement("tr");
-  line.append(...headings);
+  line.append(...names.map((name) => makeHeading(name)));
   table.tHead.append(line);
 }
 
@@ -100,15 +96,10 @@ function largestIn(panels, place) {
 function row({ query, key, numbers }) {
   const line = document.createElement("tr");
   line.classList.toggle("held", isHere({ query, key }));
-  const hold = document.createElement("button");
-  const name = document.createElement("bdi");
-  name.dir = "ltr"; // as it is drawn
   const named = (unit, side) => `${OF_RECORDS ? `${unit.members[0]}\u00a0` : ""}${isolated(nameOf(unit, side))}`;
-  name.textContent = `${named(query, "query")}${page.between}${named(key, "key")}`;
-  hold.type = "button";
-  hold.append(name);
-  hold.addEventListener("click", () => change({ token: query.members[0], partner: key.members[0] }));
-  line.insertCell().append(hold);
+  const name = `${named(query, "query")}${page.between}${named(key, "key")}`;
+  const hold = () => change({ token: query.members[0], partner: key.members[0] });
+  line.insertCell().append(makeNameButton(name, "ltr", hold)); // as it is drawn
   for (const text of numbers) line.insertCell().textContent = text;
   return line;
 }

@@ -3,6 +3,7 @@
 import { channels, headColour, inkOn } from "./colour.js";
 import { fill, showCommon } from "./common.js";
 import { headsOf, isWhole, maskOf, MEAN, page } from "./data.js";
+import { makeButton } from "./elements.js";
 import { change, hasPair, SCALES, state } from "./state.js";
 import { placeOfThreshold, THRESHOLDS, thresholdAt } from "./units.js";
 import { kind } from "./captions.js";
@@ -37,18 +38,10 @@ export function makeControls() {
 
   choice("views", "view", (button) => button.dataset.view);
   choice("several", "heads", (one) => ({ all: page.heads, mean: [MEAN], none: [] })[one.dataset.several]);
-  for (const mask of allMasks()) element("masks").append(button(mask, { mask }));
+  for (const mask of allMasks()) element("masks").append(makeButton(mask, () => {}, { mask })); // the row hears the click
   choice("masks", "mask", (one) => one.dataset.mask);
   element("heads").addEventListener("keydown", moveFocus);
   listenToToolbar();
-}
-
-function button(label, data) {
-  const made = document.createElement("button");
-  made.type = "button";
-  made.textContent = label;
-  Object.assign(made.dataset, data);
-  return made;
 }
 
 /** A row of buttons of which one is pressed. */
@@ -65,8 +58,7 @@ export function allMasks() {
 }
 
 function headButton(head) {
-  const made = button(String(head), { head: String(head) });
-  made.addEventListener("click", () => toggle(head));
+  const made = makeButton(head, () => toggle(head), { head });
   made.addEventListener("dblclick", () => change({ head, heads: isAlone(head) ? page.heads : [head] }));
   return made;
 }

@@ -5,6 +5,7 @@ import { isolated, value } from "./captions.js";
 import { scrollToToken } from "./chart.js";
 import { findingsOf, headsOf, page, tokensOf } from "./data.js";
 import { change, state } from "./state.js";
+import { makeButton } from "./elements.js";
 import { nextAt } from "./stepping.js";
 
 const [section, title, note, list, next] = ["findings", "findings-title", "findings-note", "findings-list", "findings-next"].map((name) => document.getElementById(name));
@@ -77,15 +78,12 @@ function percent(probability) {
 }
 
 function item(texts, act) {
-  const button = document.createElement("button");
-  button.type = "button";
-  const parts = texts.map((text) => {
+  const button = makeButton("", act);
+  for (const text of texts) {
     const part = document.createElement("span");
     part.textContent = text;
-    return part;
-  });
-  button.append(...parts.flatMap((part) => [part, " "]));
-  button.addEventListener("click", act);
+    button.append(part, " ");
+  }
   const made = document.createElement("li");
   made.append(button);
   return made;

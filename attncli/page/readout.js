@@ -3,6 +3,7 @@
 import { scrollToToken } from "./chart.js";
 import { headColour } from "./colour.js";
 import { carried } from "./heads.js";
+import { makeHeading, makeNameButton } from "./elements.js";
 import { drawnHeads } from "./lines.js";
 import { shownQuery } from "./neuron.js";
 import { partnersOf, strongest } from "./partners.js";
@@ -77,29 +78,17 @@ function list(side, partners, heads) {
   if (listed === name) return;
   listed = name;
   const focused = values.contains(document.activeElement);
-  const columns = heads.length > 1 ? [heading("largest weight"), heading("head")] : [heading("weight")];
-  values.tHead.rows[0].replaceChildren(heading(side === "query" ? "attends to" : "attended to by"), ...columns);
+  const columns = heads.length > 1 ? ["largest weight", "head"] : ["weight"];
+  values.tHead.rows[0].replaceChildren(...[side === "query" ? "attends to" : "attended to by", ...columns].map((name) => makeHeading(name)));
   values.tBodies[0].replaceChildren(...partners.map((one) => row(one, side === "query" ? "key" : "query")));
   if (focused) values.tBodies[0].querySelector("button")?.focus();
-}
-
-function heading(text) {
-  const cell = document.createElement("th");
-  cell.scope = "col";
-  cell.textContent = text;
-  return cell;
 }
 
 /** A row that goes to its token and holds it. */
 function row({ label, token, values: weights, best }, side) {
   const line = document.createElement("tr");
-  const name = document.createElement("bdi");
-  name.dir = "auto"; // as it is drawn
-  name.textContent = label;
-  const button = document.createElement("button");
-  button.type = "button";
+  const button = makeNameButton(label, "auto", () => {}); // as it is drawn; the row hears the click
   button.title = `Go to ${side} ${token} and hold it`;
-  button.append(name);
   line.insertCell().append(button, ` ${token}`);
   line.insertCell().textContent = value(best.weight);
   if (weights.length > 1) {

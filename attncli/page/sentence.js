@@ -2,6 +2,7 @@
 
 import { scrollToToken } from "./chart.js";
 import { page, tokensOf } from "./data.js";
+import { makeButton } from "./elements.js";
 import { drawnHeads } from "./lines.js";
 import { partnersOf } from "./partners.js";
 import { change, state } from "./state.js";
@@ -57,14 +58,10 @@ function line(units, side) {
   const inner = new Set(words.flatMap(([, members]) => members.slice(1)));
   return units.flatMap((unit, place) => {
     const [token] = unit.members;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = state.words || !inner.has(token) ? unit.label : unit.label.replace(/^##/, "");
-    button.dataset.token = token;
-    if (side) button.dataset.side = side;
+    const label = state.words || !inner.has(token) ? unit.label : unit.label.replace(/^##/, "");
+    const button = makeButton(label, () => hold(token, side), { token, ...(side && { side }) });
     button.classList.toggle("special", unit.special);
     button.title = `Hold token ${token}`;
-    button.addEventListener("click", () => hold(token, side));
     const begins = beginsText(units, place, side ?? "query");
     const isFirst = place === 0 && side === "key";
     return [...(begins || isFirst ? [document.createElement("hr")] : []), ...(inner.has(token) && !state.words ? [] : [" "]), button];

@@ -2,6 +2,7 @@
 // and can be cleared.
 
 import { filters } from "./captions.js";
+import { makeButton } from "./elements.js";
 import { change } from "./state.js";
 
 const ROWS = 2;
@@ -47,14 +48,11 @@ export function showFilters() {
 }
 
 function chip({ said, undo }) {
-  const made = document.createElement("button");
-  made.type = "button";
-  made.textContent = said;
-  made.title = "Clear this filter";
-  made.addEventListener("click", () => {
+  const made = makeButton(said, () => {
     change(undo);
     (chips.querySelector("button") ?? document.getElementById("chart")).focus();
   });
+  made.title = "Clear this filter";
   return made;
 }
 

@@ -145,7 +145,7 @@ class HarmlessInput(Input):
     def _on_paste(self, event: Paste) -> None:
         """Cut the first line of a pasted text to what the model reads. Textual then pastes it."""
         line = next(iter(event.text.splitlines()), "").rstrip()
-        event.text = self.app.cut_text(line)  # type: ignore[attr-defined]
+        event.text = cast(Explorer, self.app).cut_text(line)
 
 
 class TextField(HarmlessInput):
@@ -158,10 +158,14 @@ class TextField(HarmlessInput):
     ]
 
     def on_focus(self) -> None:
-        self.app.begin_typing()  # type: ignore[attr-defined]
+        explorer = cast(Explorer, self.app)
+        explorer.baseline = explorer.look
 
     def on_blur(self) -> None:
-        self.app.end_typing()  # type: ignore[attr-defined]
+        """Make what was typed one step for undo."""
+        explorer = cast(Explorer, self.app)
+        if explorer.look.text != explorer.baseline.text:
+            explorer.undone.append(explorer.baseline)
 
 
 class KeysLine(Footer):
@@ -960,13 +964,6 @@ class Explorer(App[None]):
         yield KeysLine(show_command_palette=False)
 
     # --- typing -------------------------------------------------------------------------------------------
-
-    def begin_typing(self) -> None:
-        self.baseline = self.look
-
-    def end_typing(self) -> None:
-        if self.look.text != self.baseline.text:
-            self.undone.append(self.baseline)
 
     @on(Input.Changed, "#text")
     def typed(self, event: Input.Changed) -> None:

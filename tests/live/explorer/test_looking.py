@@ -34,20 +34,22 @@ async def test_it_opens_on_the_head_that_run_names(it, session, minilm):
     assert (it.look.query, it.look.key) == (found[0][0].query, found[0][0].key)
 
 
-@explored()
-async def test_it_counts_the_heads_that_run_and_the_page_count(it, session, attncli, minilm):
+def test_it_counts_the_heads_that_run_and_the_page_count(session, attncli, minilm):
     """Heads with a clear pattern are listed too, and counted apart."""
     counted = re.search(r"(\d+) of 72 heads have word-to-word edges", attncli("run", TEXT).out)[1]
     over = session.usual(ScreenState("minilm", Input(TEXT)).session_request())
     assert findings_entry(with_usual(minilm.attend(TEXT), over))["count"] == int(counted) > 0
 
-    async def knows_the_usual():
-        return it.answer.usual_texts > 1
+    async def script(it):
+        async def knows_the_usual():
+            return it.answer.usual_texts > 1
 
-    await it.until(knows_the_usual)
-    await it.press("tab", "tab", "tab", "tab")
-    assert it.app.query_one(FindingsPane).border_title.startswith(f"findings: {counted} of 72 heads")
-    assert len(it.answer.findings) > int(counted)
+        await it.until(knows_the_usual)
+        await it.press("tab", "tab", "tab", "tab")
+        assert it.app.query_one(FindingsPane).border_title.startswith(f"findings: {counted} of 72 heads")
+        assert len(it.answer.findings) > int(counted)
+
+    explore(session, script)
 
 
 @explored()
