@@ -611,15 +611,9 @@ def added_tokens(directory: Path) -> dict[str, int]:
     found = read_settings(directory / "added_tokens.json")
     listed = tokenizer_settings(directory).get("added_tokens_decoder")
     for number, token in listed.items() if isinstance(listed, dict) else ():
-<<<<<<< ours
         content = token.get("content") if isinstance(token, dict) else None
         if isinstance(content, str) and number.isdecimal():
             found[content] = int(number)
-=======
-        name = token.get("content") if isinstance(token, dict) else None
-        if isinstance(name, str) and number.isdecimal():
-            found[name] = int(number)
->>>>>>> theirs
     return found
 
 
