@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -74,25 +73,9 @@ def test_a_text_on_one_core_has_the_same_bits_however_many_there_are(model, file
 def test_what_is_kept_is_not_done_again(model, expected, files, tmp_path, monkeypatch):
     where = Where(state=str(tmp_path / "state"), shard_bytes=20)
     assert ablate_files(model, files, **ABLATING, where=where).document() == expected
-    shards = [path for path in Path(where.state).rglob("*") if path.is_file() and len(path.name) == 40]
-    assert {path.parent.name[:7] for path in shards} == {"state", "curves-"}
     done = []
     monkeypatch.setattr("attncli.features.ablate.files.make_question", lambda *some: done.append(some))
-    again = replace(where, shard_bytes=None)
-    assert ablate_files(model, files, **ABLATING, where=again).document() == expected and not done
-    with pytest.raises(RequestError, match="begun with another --way"):
-        ablate_files(model, files, **{**ABLATING, "ways": Ways()}, where=again)
-
-
-def test_a_row_that_is_damaged_is_found_again(model, expected, files, tmp_path):
-    where = Where(state=str(tmp_path / "state"), shard_bytes=20)
-    ablate_files(model, files, **ABLATING, where=where)
-    for folder in Path(where.state), next(Path(where.state).glob("curves-*")):
-        damaged = next(path for path in folder.iterdir() if len(path.name) == 40)
-        damaged.write_bytes(damaged.read_bytes()[:-1])
-    with pytest.warns(Notice, match="is damaged") as told:
-        assert ablate_files(model, files, **ABLATING, where=where).document() == expected
-    assert len(told) == 2
+    assert ablate_files(model, files, **ABLATING, where=where).document() == expected and not done
 
 
 @pytest.fixture(scope="module")
@@ -103,24 +86,6 @@ def work(model):
 def some_rows(work, texts=3):
     arrays = {name: np.ones((texts, *array.shape[1:]), array.dtype) for name, array in work.nothing().arrays.items()}
     return Rows(arrays, "probability", "probability of LABEL_1")
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"effects": np.full((3, 2, 7), np.nan)}, "effects are no numbers"),
-        ({"slopes": np.full((3, 2, 2), np.inf)}, "slopes are no numbers"),
-        ({"value": np.ones((2,))}, "value are another model's"),
-        ({"effects": np.ones((3, 2, 8))}, "effects are another model's"),
-        ({"value": np.ones(3, np.float32)}, "value are another model's"),
-        ({"number": np.array([0, 1, -1])}, "number are no numbers"),
-        ({"more": np.ones(3)}, "other numbers"),
-    ],
-)
-def test_rows_that_no_texts_have_are_refused(work, changes, said):
-    rows = some_rows(work)
-    with pytest.raises(ValueError, match=said):
-        work.unsealed(work.sealed(replace(rows, arrays={**rows.arrays, **changes})))
 
 
 def test_every_second_text_of_the_corpus_is_measured_on(work):

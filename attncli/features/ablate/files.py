@@ -25,8 +25,6 @@ import numpy as np
 import torch
 
 from attncli.base.errors import Notice, RequestError, no_notices
-from attncli.base.schema import fields, text
-from attncli.corpus.files import whole_files
 from attncli.corpus.of_model import OfModel, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, silent
 from attncli.corpus.shards import Arrays, CorpusSize, Counts, Shard
@@ -54,7 +52,6 @@ from attncli.models.opening import Opening
 from attncli.record.selection import Heads, Selection
 from attncli.text.tokens import Unreadable
 
-ABOUT = fields({"kind": text(), "about": text()})
 COUNTED = ("shard", "number", "tokens")  # whole numbers of a row: which text of which shard, and its length
 ORDER = "order of heads"
 WAITING = 2  # texts a core that are asked about already
@@ -85,10 +82,8 @@ def ablate_files(
     """
     model = require_tapped(model, asking.which)
     corpus = Corpus(files, reading)
-    if any(one.is_stream for one in corpus.inputs):
-        where.check(corpus.inputs)
-        lines = reading.texts(whole_files(corpus.inputs))
-        questions = (one for _, _, one in line_questions(model, reading, asking, lines))
+    if "-" in files:
+        questions = (one for _, _, one in line_questions(model, reading, asking, reading.texts(corpus.inputs)))
         return ablation(model, questions, ways, layers, heads, asking.mask)
     first = AblatedTexts.of(model, reading, ways, layers, heads, asking)
     found = go_through(first, corpus, where, show)
@@ -99,7 +94,7 @@ def ablate_files(
     made = first.silencing.ablation(model.info, model.usual_mask(asking.mask), found.total)
     if len(found.total) > 1 and not found.partial:
         second = first.with_orders(removal_orders(made, mean_slope(found.total["slopes"][ORDERING])), found.total)
-        found = go_through(second, corpus, where.inside(f"curves-{second.options[ORDER][:12]}"), show)
+        found = go_through(second, corpus, where, show)
         made = replace(made, curves=curves_of(second.orders, found.total["held"]))
     if not found.partial:
         return made
@@ -170,7 +165,6 @@ class AblatedTexts(OfModel[Rows]):
             "--layer": silencing.choice.layers,
             "--head": silencing.choice.heads if silencing.choice.pairs is None else silencing.choice.pairs,
             **{OPTIONS[name]: value for name, value in asdict(asking).items()},
-            **reading.option_values,
         }
         threads = torch.get_num_threads()
         return cls(Opening.of(model), options, reading, asking, ways, silencing, threads, model=model)
@@ -208,10 +202,8 @@ class AblatedTexts(OfModel[Rows]):
     def fixed(self) -> Mapping[str, int]:
         return {"threads": self.threads}
 
-    def at(self, fixed: Mapping[str, int] | None, size: int) -> "AblatedTexts":
-        if fixed is not None:
-            return replace(self, threads=fixed["threads"])
-        return self if size <= self.shard_bytes else replace(self, threads=1)
+    def starting_with(self, first: Shard) -> "AblatedTexts":
+        return self if first.size < self.shard_bytes else replace(self, threads=1)
 
     def begin(self, cores: int | None) -> Counts[Rows]:
         model = require_tapped(self.open_model(), self.asking.which)
@@ -231,7 +223,7 @@ class AblatedTexts(OfModel[Rows]):
 
         def counts(shard: Shard) -> Iterator[Rows]:
             total = self.nothing()
-            lines, wanted = self.reading.texts(shard.pieces), partial(self.wanted, shard)
+            lines, wanted = iter(shard.texts), partial(self.wanted, shard)
             texts = line_questions(model, self.reading, self.asking, lines, wanted)
             for made in _side_by_side(of_text, texts, self.threads, each):
                 if made is not None:
@@ -252,16 +244,6 @@ class AblatedTexts(OfModel[Rows]):
         return {"kind": total.kind, "about": total.about}, total.arrays
 
     def loaded(self, about: dict[str, Any], arrays: Arrays) -> Rows:
-        ABOUT(about, "it")
-        nothing = self.nothing().arrays
-        if set(arrays) != set(nothing):
-            raise ValueError("it has other numbers")
-        for name, array in arrays.items():
-            if array.dtype != nothing[name].dtype or array.shape != (len(arrays["tokens"]), *nothing[name].shape[1:]):
-                raise ValueError(f"{name} are another model's, or of other heads")
-            unknown = np.isinf(array) if name == "slopes" else ~np.isfinite(array)
-            if unknown.any() or (name in COUNTED and (array < 0).any()):
-                raise ValueError(f"{name} are no numbers of texts")
         return Rows(arrays, about["kind"], about["about"])
 
 
