@@ -92,8 +92,8 @@ def test_word_maps_by_hand():
 def test_records_are_counted_by_their_words():
     record = record_of(np.full((2, 3, 5, 5), 0.2))
     record = replace(record, tokens=replace(record.tokens, words=[None, 0, 0, 1, None]))
-    sentence = Sentence(["ab", "c"], [1, None], ["det", "root"], 1)
-    read = [(record, "a", sentence), ("too long", "a", sentence), (record, "a", sentence)]
+    sentence = Sentence(["ab", "c"], [1, None], ["det", "root"])
+    read = [(record, sentence), ("too long", sentence), (record, sentence)]
     one, two, found = tally(read, Tally.nothing(2, 3))
     assert [so_far.sentence_total for so_far in (one, two, found)] == [1, 2, 3]
     assert (one.sentences, one.skipped, one.counts["det"]) == (1, 0, 1)  # it is what it was
