@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from attncli.base.addresses import convert_errors, filesystem, is_address, local_path
 from attncli.base.errors import RequestError
-from attncli.base.files import make_folder, write_whole
 from attncli.base.printable import first_line
 from attncli.base.untrusted import parse_json, read_regular
 from attncli.corpus.texts import Place
@@ -171,14 +170,17 @@ class Folder:
         made: dict[str, Any] = {"about": np.array(json.dumps(about)), **arrays}
         np.savez(content, **made)
         path = self._path(shard)
-        if not is_address(path):
-            make_folder(local_path(self.name))
-            write_whole(local_path(path), lambda temporary: temporary.write_bytes(content.getvalue()))
-            return
         with convert_errors("can't write", path):
-            files, place = filesystem(path)
-            files.makedirs(filesystem(self.name)[1], exist_ok=True)
-            files.pipe_file(place, content.getvalue())
+            if is_address(path):
+                files, place = filesystem(path)
+                files.makedirs(filesystem(self.name)[1], exist_ok=True)
+                files.pipe_file(place, content.getvalue())
+            else:
+                target = local_path(path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                part = target.with_suffix(".part")
+                part.write_bytes(content.getvalue())
+                part.replace(target)
 
     def _path(self, shard: str) -> str:
         return f"{self.name.rstrip('/')}/{shard}"

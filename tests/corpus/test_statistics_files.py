@@ -176,7 +176,10 @@ def test_what_no_corpus_gives_is_refused_in_words(wrong, said, tmp_path):
         ("[" * 100_000, "nested too deeply"),
         (json.dumps(edited("entropy_limit", value=float("nan"))), "NaN is not a number"),
         (json.dumps(edited("texts", value="@")).replace('"@"', "1e400"), "texts is inf"),
-        (json.dumps(edited("entropy_limit", value="@")).replace('"@"', "1e400"), "entropy_limit is inf"),
+        (
+            json.dumps(edited("entropy_limit", value="@")).replace('"@"', "1e400"),
+            "entropy_limit has a number that no head has",
+        ),
     ],
 )
 def test_json_that_is_beyond_reason(text, said, tmp_path):
