@@ -69,7 +69,8 @@ def words_of(lines: list[str]) -> Words:
 def list_words(folder: Path, lines: list[str], work: ListedWords = ListedWords(), **where: Any) -> Result[Words]:
     """Count these texts, from a file in this folder, a shard each."""
     (folder / "corpus.txt").write_text("".join(f"{line}\n" for line in lines))
-    return go_through(work, Corpus([str(folder / "corpus.txt")], TextFormat()), Where(shard_bytes=1, **where))
+    corpus = Corpus([str(folder / "corpus.txt")], TextFormat())
+    return go_through(work, corpus, Where(**{"shard_bytes": 1, **where}))
 
 
 def obey(text: str) -> None:

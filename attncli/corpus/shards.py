@@ -45,8 +45,8 @@ class Shard(NamedTuple):
         return sum(len(one.text) for one in self.texts)
 
     def name(self, request: str) -> str:
-        """Return the name of the file with its sums: a digest of its place, its texts and the request."""
-        read = hashlib.sha256(f"{request} {self.number}".encode())
+        """Return the name of the file with its sums: a digest of its texts and the request."""
+        read = hashlib.sha256(request.encode())
         for text in self.texts:
             read.update(repr(text).encode("utf-8", "surrogatepass"))
         return f"{read.hexdigest()[:40]}.npz"

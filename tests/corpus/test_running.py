@@ -36,8 +36,9 @@ def test_the_sums_are_those_of_all_shards_in_order(tmp_path):
 @pytest.mark.parametrize("state", [None, "state"])
 def test_an_interruption_leaves_what_is_done_by_then_and_the_same_command_goes_on(tmp_path, state):
     where = {"state": state and str(tmp_path / state)}
-    found = list_words(tmp_path, [*LINES, "interrupt", "more"], **where)
-    assert found.partial and found.total == words_of(LINES)
+    for size in (None, 1):  # in the middle of a shard, and between two
+        found = list_words(tmp_path, [*LINES, "interrupt", "more"], shard_bytes=size, **where)
+        assert found.partial and found.total == words_of(LINES)
     if state:
         work = ListedWords(begins=lambda: None)
         assert list_words(tmp_path, LINES, NEVER, **where).total == words_of(LINES)
@@ -52,8 +53,6 @@ def test_a_folder_has_the_sums_of_each_request_and_text(tmp_path, state):
     assert list_words(tmp_path, LINES, NEVER, state=state).total == words_of(LINES)
     changed = [*LINES[:3], "other", *LINES[4:]]
     assert list_words(tmp_path, changed, state=state).total == words_of(changed)
-    twice = LINES[:1] * 3  # shards of the same texts have files of their own
-    assert list_words(tmp_path, twice, state=state).total == words_of(twice)
 
 
 def test_a_file_of_sums_that_is_damaged_and_a_folder_that_is_none_are_refused(tmp_path):
