@@ -9,21 +9,24 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
-import zstandard
 
-from attncli.corpus.files import TREEBANKS, whole_files
-from attncli.corpus.finding import find_inputs
+from attncli.corpus.files import TREEBANKS, find_inputs
+from attncli.corpus.texts import TextFormat
 from attncli.corpus.treebank import TreebankFormat
 
 
-def pieces(*paths):
-    """Return each file in one piece."""
-    return whole_files(find_inputs([str(path) for path in paths]))
+def texts(*names, **options):
+    """The texts of a corpus."""
+    return [line.text for line in TextFormat(**options).texts(find_inputs([str(name) for name in names]))]
 
 
 def sentences(path, **options):
     """The sentences of a treebank in CoNLL-U."""
-    return list(TreebankFormat(**options).sentences(whole_files(find_inputs([str(path)], TREEBANKS))))
+    return list(TreebankFormat(**options).texts(find_inputs([str(path)], TREEBANKS)))
+
+
+def zstd(content: bytes) -> bytes:
+    return pa.compress(content, "zstd", asbytes=True)
 
 
 def members(content: bytes, pack: Callable[[bytes], bytes], count: int = 3) -> bytes:
@@ -60,8 +63,8 @@ FORMS: dict[str, Callable[[Sequence[str]], bytes]] = {
     "a.txt": as_lines,
     "a.jsonl": as_json,
     "a.txt.gz": lambda texts: members(as_lines(texts), gzip.compress),
-    "a.txt.zst": lambda texts: members(as_lines(texts), zstandard.compress),
-    "a.ndjson.zst": lambda texts: members(as_json(texts), zstandard.compress),
+    "a.txt.zst": lambda texts: members(as_lines(texts), zstd),
+    "a.ndjson.zst": lambda texts: members(as_json(texts), zstd),
     "a.parquet": as_parquet,
     "large.parquet": lambda texts: as_parquet(texts, pa.large_string()),
     "words.parquet": lambda texts: as_parquet(texts, pa.dictionary(pa.int32(), pa.string())),
@@ -72,14 +75,11 @@ FORMS: dict[str, Callable[[Sequence[str]], bytes]] = {
 }
 
 
-def save_dataset(folder: Path, texts: Sequence[str], files: int = 2) -> Path:
+def save_dataset(folder: Path, texts: Sequence[str], files: int = 2) -> None:
     """Save texts like `save_to_disk` of `datasets`."""
     folder.mkdir(parents=True)
     step = -(-len(texts) // files)
-    names = [f"data-{number:05}-of-{files:05}.arrow" for number in range(files)]
-    for number, name in enumerate(names):
-        (folder / name).write_bytes(as_arrow(texts[number * step : (number + 1) * step]))
-    state = {"_data_files": [{"filename": name} for name in names], "_fingerprint": "0", "_split": "train"}
-    (folder / "state.json").write_text(json.dumps(state))
-    (folder / "dataset_info.json").write_text("{}")
-    return folder
+    for number in range(files):
+        part = texts[number * step : (number + 1) * step]
+        (folder / f"data-{number:05}-of-{files:05}.arrow").write_bytes(as_arrow(part))
+    (folder / "state.json").write_text("{}")

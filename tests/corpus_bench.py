@@ -1,8 +1,7 @@
-"""Measure how long a large corpus takes, by who counts it, and what the driver of a very large one has to do.
+"""Measure how long a large corpus takes, by who counts it.
 
     python tests/corpus_bench.py --lines 1000000            one process, 1 and 2 workers, Ray: seconds, tokens, memory
     python tests/corpus_bench.py --empty 2000               what an engine itself takes, for each shard
-    python tests/corpus_bench.py --shards 1000000           the plan and the merge of so many shards, simulated
 
 Every run goes through `attncli stats`, and what they print is compared byte for byte.
 """
@@ -11,7 +10,6 @@ import argparse
 import hashlib
 import json
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -115,7 +113,7 @@ def empty(shards: int) -> None:
             began = time.perf_counter()
             for keep in (None, str(Path(folder) / name)):
                 place = Where(**where, state=keep, shard_bytes=4)
-                work, corpus = ListedWords(TextFormat()), Corpus([str(path)], TextFormat())
+                work, corpus = ListedWords(), Corpus([str(path)], TextFormat())
                 times = []
                 began = time.perf_counter()
                 go_through(work, corpus, place, lambda now: times.append(time.perf_counter()))  # noqa: B023
@@ -126,65 +124,10 @@ def empty(shards: int) -> None:
                 )
 
 
-def driver(shards: int, model: str) -> None:
-    """The driver of so many shards that are all done: every file of sums is opened, checked and added up."""
-    from attncli import load_model
-    from attncli.corpus.files import Input
-    from attncli.corpus.reducer import CountedHeads, Reducer
-    from attncli.corpus.running import run
-    from attncli.corpus.shards import SHARD_BYTES, Plan
-    from attncli.corpus.sums import Counting
-    from attncli.corpus.texts import TextFormat
-    from attncli.text.windows import windows
-
-    reducer = Reducer(load_model(model), Counting())
-    work = CountedHeads.of(reducer, TextFormat(), None)
-    text = "The cat sat on the mat."
-    content = work.sealed(reducer.reduce([windows(0, text, reducer.tokenizer)]))
-    each = 100  # shards of an input
-    inputs = [
-        Input(f"{n}.txt", f"/corpus/{n}.txt", SHARD_BYTES * each, None, "stamp", f"{n:064x}")
-        for n in range(shards // each)
-    ]
-    plan = Plan(inputs)
-    digest, before = work.digest, peak()
-    began = time.process_time()  # this process is alone at it, whatever else runs
-    count = plan.count
-    planned = time.process_time() - began
-
-    class Simulated:
-        """A folder in which every shard's sums lie: as it would list them, and as it would give their contents."""
-
-        name, everywhere = "simulated", True
-
-        def names(self) -> set[str]:
-            return {shard.name(digest) for shard in plan.shards()}
-
-        def read(self, name: str) -> bytes:
-            return content
-
-    def nobody(work, shards, folder):
-        assert next(shards, None) is None
-        yield from ()
-
-    began = time.process_time()
-    found = run(work, plan, nobody, Simulated())
-    merged = time.process_time() - began
-    assert found.total.texts == count == shards // each * each
-    print(f"{count:,} shards of {len(inputs):,} inputs, sums of {len(content):,} bytes each ({model}); {processor()}")
-    print(f"plan: {planned:.1f} s; sums listed, opened, added up: {merged:.1f} s, {merged / count * 1e6:.0f} us each")
-    print(f"memory: {before:,} MB before (torch and the model), {peak():,} MB at the most")
-
-
-def peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", type=int)
     parser.add_argument("--longest", type=int, default=40, help="words of a line at the most")
-    parser.add_argument("--shards", type=int)
     parser.add_argument("--empty", type=int)
     parser.add_argument("--shard-mb", type=float, default=1.0)
     parser.add_argument("-m", "--model", default="minilm")
@@ -194,5 +137,3 @@ if __name__ == "__main__":
         engines(options.lines, options.longest, options.shard_mb, options.model, options.engines)
     if options.empty:
         empty(options.empty)
-    if options.shards:
-        driver(options.shards, options.model)

@@ -7,13 +7,12 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
-import numpy as np
-
-from attncli.base.errors import RequestError
+from attncli.base.errors import Notice, RequestError
 from attncli.corpus.running import Corpus, Result, Where, go_through
 from attncli.corpus.shards import CorpusSize, Shard, Work
 from attncli.corpus.texts import TextFormat
@@ -32,13 +31,9 @@ class Words:
 
 @dataclass(frozen=True)
 class ListedWords(Work[Words]):
-    reading: TextFormat = field(default_factory=TextFormat)
     options: dict = field(default_factory=dict)
     begins: Callable[[], None] | None = None  # called where the work begins, in the process that does it
-
-    @property
-    def fixed(self) -> dict[str, int]:
-        return {"threads": 1}
+    fixed = {"threads": 1}  # noqa: RUF012
 
     def begin(self, cores: int | None) -> Callable[[Shard], Iterator[Words]]:
         if self.begins is not None:
@@ -46,7 +41,7 @@ class ListedWords(Work[Words]):
 
         def counts(shard: Shard) -> Iterator[Words]:
             total = Words()
-            for line in self.reading.texts(shard.pieces):
+            for line in shard.texts:
                 obey(line.text)
                 total = total + Words(tuple(line.text.split()), 1)
                 yield total
@@ -60,17 +55,10 @@ class ListedWords(Work[Words]):
         return CorpusSize(total.texts, len(total.words))
 
     def saved(self, total: Words):
-        return {"words": list(total.words), "texts": total.texts}, {
-            "lengths": np.array([len(w) for w in total.words], dtype=np.int64)
-        }
+        return {"words": list(total.words), "texts": total.texts}, {}
 
     def loaded(self, about, arrays) -> Words:
-        if [len(word) for word in about["words"]] != arrays["lengths"].tolist():
-            raise ValueError("its words are not as long as they were")
         return Words(tuple(about["words"]), about["texts"])
-
-    def away(self) -> "ListedWords":
-        return replace(self, begins=None)
 
 
 def words_of(lines: list[str]) -> Words:
@@ -78,12 +66,11 @@ def words_of(lines: list[str]) -> Words:
     return Words(tuple(word for line in lines for word in line.split()), len(lines))
 
 
-def list_words(folder: Path, lines: list[str], skip_bad: bool = False, **where: Any) -> Result[Words]:
+def list_words(folder: Path, lines: list[str], work: ListedWords = ListedWords(), **where: Any) -> Result[Words]:
     """Count these texts, from a file in this folder, a shard each."""
     (folder / "corpus.txt").write_text("".join(f"{line}\n" for line in lines))
-    reading = TextFormat(skip_bad=skip_bad)
-    corpus = Corpus([str(folder / "corpus.txt")], reading)
-    return go_through(ListedWords(reading), corpus, Where(shard_bytes=1, **where))
+    corpus = Corpus([str(folder / "corpus.txt")], TextFormat())
+    return go_through(work, corpus, Where(**{"shard_bytes": 1, **where}))
 
 
 def obey(text: str) -> None:
@@ -100,5 +87,9 @@ def obey(text: str) -> None:
             raise OverflowError("it was too much")
         case ["refuse"]:
             raise RequestError("this text is refused")
+        case ["interrupt"]:
+            raise KeyboardInterrupt
+        case ["notice"]:
+            warn("texts are cut", Notice, stacklevel=2)
         case ["wait"]:
             time.sleep(0.3)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpora import save_dataset
 from irregular import KINDS, NAMED, OTHERS, guarded, make_irregular
 from shell import in_process
 from slow import slow_except
@@ -18,9 +17,8 @@ from attncli import RequestError
 from attncli.align import checkpoint
 from attncli.base.untrusted import Tensors, check_regular, open_regular, read_json, read_npz, read_regular
 from attncli.checks.code.subject import open_code
-from attncli.corpus.files import Input, stored
-from attncli.corpus.finding import find_inputs
-from attncli.corpus.folder import Local
+from attncli.corpus.files import find_inputs
+from attncli.corpus.shards import Folder
 from attncli.corpus.statistics import load_statistics
 from attncli.features import completion as completion
 from attncli.features.inputs import read_lines
@@ -65,10 +63,8 @@ LOADERS = {
     "tokenizer.json": ("tokenizer.json", lambda path: read_backend(path.parent)),
     "modules.json": ("modules.json", lambda path: modules_of(path.parent)),
     "align": ("dot.safetensors", lambda path: checkpoint.load(path.parent, "dot")),
-    "the key of a folder of sums": ("plan.json", lambda path: Local(path.parent, "sums").read("plan.json")),
-    "the lock of a folder of sums": ("lock", lambda path: Local(path.parent, "sums").locked().__enter__()),
+    "a file of sums": ("a.npz", lambda path: Folder(str(path.parent)).read("a.npz", None)),
     "a file of code": ("mine.py", lambda path: open_code(f"{path}:attention")),
-    "a file of a corpus": ("a.txt", lambda path: stored(Input("a.txt", str(path), 5, stamp="5 1 1")).__enter__()),
     "a sample": ("pair.txt", lambda path: copy_files(["pair.txt"], path.parent)),
 }
 
@@ -225,24 +221,16 @@ def test_a_look_at_a_model_without_running_it_is_not_kept_waiting(command, model
 # --- texts ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["state.json", "dataset_dict.json", "data-00000-of-00002.arrow"])
-def test_a_folder_of_a_dataset_has_no_pipes(name, tmp_path):
-    pytest.importorskip("pyarrow")
-    save_dataset(tmp_path / "data", ["a", "b"])
-    path = tmp_path / "data" / name
-    path.unlink(missing_ok=True)
-    os.mkfifo(path)
-    with guarded(path), pytest.raises(RequestError, match="a pipe"):
-        find_inputs([str(tmp_path / "data")])
+def test_a_folder_of_a_corpus_has_no_pipes(tmp_path):
+    os.mkfifo(tmp_path / "a.arrow")
+    with guarded(tmp_path / "a.arrow"), pytest.raises(RequestError, match="a pipe"):
+        find_inputs([str(tmp_path)])
 
 
 def test_an_address_of_this_machine_is_a_file_of_it(tmp_path):
-    os.mkfifo(tmp_path / "a.parquet")
-    with guarded(tmp_path / "a.parquet"), pytest.raises(RequestError, match="from a file, not from a pipe"):
-        find_inputs([f"local://{tmp_path}/a.parquet"])
     (tmp_path / "a.txt").write_text("the cat\n")
     [found] = find_inputs([f"local://{tmp_path}/a.txt"])
-    assert found.at == str(tmp_path / "a.txt")
+    assert found.path == str(tmp_path / "a.txt")
 
 
 @pytest.mark.slow

@@ -1,77 +1,51 @@
-"""The files of a corpus: what each is by its name, the pieces that it is read in, its bytes, its digest.
+"""The files of a corpus: found and opened with fsspec, on this machine or at an address, and decompressed by suffix."""
 
-A file is on this machine, at an address, or stdin. Compressed files are decompressed as they are read.
-"""
-
-import gzip
 import hashlib
 import io
-import os
-import stat
+import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
-from attncli.base.addresses import describe_file_error, filesystem, is_address
-from attncli.base.errors import RequestError, install_hint
+from attncli.base.addresses import convert_errors, describe_file_error, filesystem, is_address, local_path
+from attncli.base.errors import Notice, RequestError, install_hint
 from attncli.base.printable import printable, shorten
-from attncli.base.untrusted import open_regular
 from attncli.text.samples import where_to_find
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
-    from zstandard import ZstdDecompressionObj
 
 STDIN = "-"
+TEXT, JSON, PARQUET, ARROW, TREEBANK = (".txt",), (".jsonl", ".ndjson"), (".parquet",), (".arrow",), (".conllu",)
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".zstd": "zstd"}
+CACHE = "cache-*.arrow"  # the copy of a dataset that `datasets` keeps beside it
+MAGIC = re.compile(r"[*?\[]")
+CHUNK = 2**20  # bytes
 
 # --- kinds of files, by their names ---------------------------------------------------------------------
 
-GZIP, ZSTD = (".gz",), (".zst", ".zstd")
-TEXT, JSON, PARQUET, ARROW, TREEBANK = (".txt",), (".jsonl", ".ndjson"), (".parquet",), (".arrow",), (".conllu",)
-CACHE = "cache-*.arrow"  # the copy of a dataset that `datasets` keeps beside it
-
 
 class Kinds(NamedTuple):
-    """The kinds of files that a command reads from a folder.
-
-    what: their content, in words. lines: suffixes of files of lines, which may be compressed. tables: suffixes of
-    files of rows.
-    """
+    """The kinds of files that a command reads from a folder: their content in words, and their suffixes."""
 
     what: str
-    lines: tuple[str, ...]
-    tables: tuple[str, ...] = ()
+    suffixes: tuple[str, ...]
 
     def has(self, name: str) -> bool:
         """Return whether a file of that name is one of them."""
-        return suffix(name) in self.lines or (self.is_table(name) and not fnmatch(name, CACHE))
-
-    def is_table(self, name: str) -> bool:
-        """Return whether a file of that name is read as rows."""
-        return is_table(name) and suffix(name) in self.tables
-
-    @property
-    def suffixes(self) -> str:
-        return " ".join(self.lines + self.tables)
+        return suffix(name) in self.suffixes and not fnmatch(PurePosixPath(name).name, CACHE)
 
 
-TEXTS = Kinds("texts", TEXT + JSON, PARQUET + ARROW)
+TEXTS = Kinds("texts", TEXT + JSON + PARQUET + ARROW)
 TREEBANKS = Kinds("treebanks", TREEBANK)
 
 
-def compression(name: str) -> str | None:
-    """Return the compression of a file: "gzip", "zstd", or None."""
-    suffix = PurePosixPath(name).suffix.lower()
-    return "gzip" if suffix in GZIP else "zstd" if suffix in ZSTD else None
-
-
 def is_compressed(name: str) -> bool:
-    return compression(name) is not None
+    return PurePosixPath(name).suffix.lower() in COMPRESSED
 
 
 def suffix(name: str) -> str:
@@ -89,38 +63,15 @@ def is_table(name: str) -> bool:
     return PurePosixPath(name).suffix.lower() in PARQUET + ARROW
 
 
-def is_parquet(name: str) -> bool:
-    return PurePosixPath(name).suffix.lower() in PARQUET
+# --- finding --------------------------------------------------------------------------------------------
 
 
-# --- files and pieces of them ---------------------------------------------------------------------------
-
-
-class BadFile(RequestError):  # noqa: N818  (a request about a file that is bad)
-    """A file that can't be read to its end. The part that was read is not all of its content."""
-
-
-@dataclass(frozen=True)
-class Input:
-    """A file of a corpus.
-
-    name: as the user wrote it. at: an absolute path or an address, by which any process finds it. size: in bytes; 0
-    for a stream (stdin, a pipe). parts: of a table, how many rows are read together, part after part; None otherwise.
-    stamp: equal for a file that has not changed: its size and times, or the content tag of a store; "" if unknown.
-    digest: of its content, or the tag of a store; "" until it is computed.
-    """
+class Input(NamedTuple):
+    """A file of a corpus. name: as the user wrote it; path: in its file system (`files`), or "-" for stdin."""
 
     name: str
-    at: str
-    size: int
-    parts: tuple[int, ...] | None = None
-    stamp: str = ""
-    digest: str = ""
-
-    @property
-    def is_stream(self) -> bool:
-        """Return whether it can be read only once, and in one piece."""
-        return self.size == 0 and not self.stamp and not is_address(self.at)
+    path: str
+    files: "AbstractFileSystem | None" = None
 
     @property
     def display_name(self) -> str:
@@ -128,226 +79,142 @@ class Input:
         return display_name(self.name)
 
 
-class Piece(NamedTuple):
-    """The texts of a file that begin at `start` or later and before `stop`; None is the end of the file.
-
-    Places are bytes; in a compressed file, bytes of its decompressed content; in a table, rows.
-    """
-
-    input: Input
-    start: int = 0
-    stop: int | None = None
-
-    def holds(self, place: int) -> bool:
-        """Return whether a place is before the end of the piece."""
-        return self.stop is None or place < self.stop
-
-
-def whole_files(inputs: Iterable[Input]) -> list[Piece]:
-    """Return each file as one piece."""
-    return [Piece(one) for one in inputs]
-
-
 def display_name(name: str) -> str:
     """Return the name of a file in messages."""
     return "stdin" if name == STDIN else shorten(printable(name), 150)
 
 
-def stamp_of(found: os.stat_result) -> str:
-    """Return a stamp that changes when a file of this machine changes."""
-    return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+def find_inputs(names: Sequence[str], kinds: Kinds = TEXTS) -> list[Input]:
+    """Return the named files in the order of the names; a file that is named twice is there twice.
+
+    A name is "-" (stdin), any file, a folder, or a pattern (`*`, `?`, `[...]`, `**` for nested folders). All except
+    stdin may be addresses. A folder stands for its files of these kinds that are not hidden, sorted by path; a Notice
+    counts the others. The name of an existing file is never a pattern.
+
+    Raises RequestError for a name that leads to nothing.
+    """
+    return [one for name in names for one in _find(name, kinds)]
 
 
-# --- their bytes ----------------------------------------------------------------------------------------
+def _find(name: str, kinds: Kinds) -> list[Input]:
+    """Return the files that one name stands for."""
+    if name == STDIN:
+        return [Input(STDIN, STDIN)]
+    files, path = _place(name)
+    with convert_errors("can't read", name):
+        files.invalidate_cache(path)  # an earlier listing may be out of date
+        if files.isdir(path):
+            return _find_in_folder(name, files, path, kinds)
+        if files.exists(path):
+            return [Input(name, path, files)]
+        if not MAGIC.search(name):
+            raise RequestError(f"can't read {display_name(name)}: No such file or directory{where_to_find(name)}")
+        fixed = len(PurePosixPath(re.split(MAGIC, path)[0] + "x").parts) - 1  # parts before the first wildcard
+        found = [
+            one for one in files.glob(path, detail=True).values() if one["type"] != "directory" and _shown(one, fixed)
+        ]
+    if not found:
+        raise RequestError(f"no file matches {display_name(name)}")
+    shown = files.unstrip_protocol if is_address(name) else str
+    return [Input(shown(one["name"]), one["name"], files) for one in sorted(found, key=_parts)]
 
-REQUESTED = 2**22  # bytes per request to a store
-SLICE = 2**11  # bytes of zstd that are decompressed together: to 64 MB at most
-WINDOW = 2**27  # bytes that zstd may look back: the limit of its own program
+
+def _find_in_folder(name: str, files: "AbstractFileSystem", path: str, kinds: Kinds) -> list[Input]:
+    """Return the files of a folder that are of these kinds. A Notice names the others."""
+    top = PurePosixPath(files.info(path)["name"])
+    every = [one for one in files.find(path, detail=True).values() if _shown(one, len(top.parts))]
+    found = [one for one in every if one["type"] == "file" or not files.isdir(one["name"])]  # no links to folders
+    some = [one for one in found if kinds.has(one["name"])]
+    if not some:
+        what = f"{kinds.what} in it: {' '.join(kinds.suffixes)} (or compressed, .gz .zst)"
+        raise RequestError(f"{display_name(name)} has no {what}")
+    others = sorted({suffix(one["name"]) or _parts(one)[-1] for one in found if not kinds.has(one["name"])})
+    if others:
+        count = len(found) - len(some)
+        left_out = f"{count:,} file{'s' if count > 1 else ''} of other kinds ({display_name(', '.join(others))})"
+        warnings.warn(f"{display_name(name)}: left out {left_out}", Notice, stacklevel=2)
+    inputs = []
+    for one in sorted(some, key=_parts):
+        if one["type"] != "file" and not files.isfile(one["name"]):
+            raise RequestError(
+                f"{display_name(one['name'])} is a pipe, or a link that leads nowhere: name the files that are meant"
+            )
+        inside = PurePosixPath(one["name"]).relative_to(top)
+        inputs.append(Input(f"{name.rstrip('/')}/{inside}", one["name"], files))
+    return inputs
+
+
+def _place(name: str) -> "tuple[AbstractFileSystem, str]":
+    """Return the file system of a name, and the path within it."""
+    if is_address(name):
+        return filesystem(name)
+    from fsspec.implementations.local import LocalFileSystem
+
+    return LocalFileSystem(), str(local_path(name).absolute())
+
+
+def _parts(one: dict[str, Any]) -> tuple[str, ...]:
+    return PurePosixPath(one["name"]).parts
+
+
+def _shown(one: dict[str, Any], fixed: int) -> bool:
+    """Return whether no part of a path after so many `fixed` ones is hidden."""
+    return not any(part.startswith(".") for part in _parts(one)[fixed:])
+
+
+# --- reading --------------------------------------------------------------------------------------------
+
+
+class BadFile(RequestError):  # noqa: N818  (a request about a file that is bad)
+    """A file that can't be read to its end."""
 
 
 @contextmanager
-def _reading_of(name: str) -> Iterator[None]:
-    """Turn errors while a file is read into a BadFile that names it."""
+def open_input(one: Input) -> Iterator[BinaryIO]:
+    """Open a file, decompressed. Raises BadFile if it can't be read, here or inside the block."""
     try:
-        yield
+        if one.path == STDIN:
+            yield sys.stdin.buffer
+            return
+        here = one.files is None or not is_address(one.name)  # fsspec's own files of this machine can't be pipes
+        with Path(one.path).open("rb") if here else one.files.open(one.path, "rb") as raw:  # type: ignore[union-attr]
+            yield _decompressed(one.name, raw)
     except RequestError:
         raise
     except Exception as error:
-        raise BadFile(f"can't read {display_name(name)}: {describe_file_error(error)}{where_to_find(name)}") from error
+        why = f"{describe_file_error(error)}{where_to_find(one.name)}"
+        raise BadFile(f"can't read {one.display_name}: {why}") from error
 
 
-@contextmanager
-def open_input(one: Input, requested: int = REQUESTED) -> Iterator[BinaryIO]:
-    """Open a file, decompressed. One that is neither compressed nor a stream can be sought in.
+def _decompressed(name: str, raw: BinaryIO) -> BinaryIO:
+    kind = COMPRESSED.get(PurePosixPath(name).suffix.lower())
+    if kind is None:
+        return raw
+    if kind == "zstd":  # zstandard's files end without an error where a file is cut short, and after the first frame
+        pyarrow = import_arrow()
+        stream = pyarrow.CompressedInputStream(pyarrow.PythonFile(raw, mode="r"), kind)
+        return io.BufferedReader(stream)
+    from fsspec.compression import compr
 
-    Raises BadFile if it can't be read, or if its size has changed.
-    """
-    with _reading_of(one.name):
-        if one.at == STDIN:
-            yield sys.stdin.buffer
-            return
-        with stored(one, requested) as file:
-            yield _decompressed(one.name, file)
-
-
-@contextmanager
-def stored(one: Input, requested: int = REQUESTED) -> Iterator[BinaryIO]:
-    """Open a file as it is stored. Raises OSError, and BadFile if its size has changed."""
-    if is_address(one.at):
-        raw = Ranges(*filesystem(one.at))
-        _check_size(one, raw.size)
-        with io.BufferedReader(raw, requested) as file:
-            yield file
-    else:
-        with Path(one.at).open("rb") if one.is_stream else open_regular(Path(one.at)) as file:
-            _check_size(one, _regular_size(file))
-            yield file
-            _check_size(one, _regular_size(file))
+    return cast(BinaryIO, compr[kind](raw, mode="rb"))
 
 
-def _regular_size(file: BinaryIO) -> int | None:
-    """Return the size of a file; None for a stream."""
-    found = os.fstat(file.fileno())
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+def import_arrow() -> Any:
+    """Return pyarrow. Raises RequestError if it is not installed."""
+    try:
+        import pyarrow.ipc
+        import pyarrow.parquet
+    except ImportError as error:
+        raise RequestError(f"reading .parquet, .arrow and .zst needs pyarrow: {install_hint('corpora')}") from error
+    return pyarrow
 
 
-def _check_size(one: Input, size: int | None) -> None:
-    if size not in (None, one.size):
-        raise BadFile(f"{one.display_name} has changed: it had {one.size:,} bytes and has {size:,} now")
-
-
-def _decompressed(name: str, file: BinaryIO) -> BinaryIO:
-    match compression(name):
-        case "gzip":
-            return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb"))
-        case "zstd":
-            return cast(BinaryIO, io.BufferedReader(_Zstd(file), 2**17))
-    return file
-
-
-class Ranges(io.RawIOBase):
-    """A file at an address, read by ranges.
-
-    fsspec's own files are not enough: those of memory:// share one position between readers, those of HTTP servers
-    without ranges can't be sought in, and a short answer would pass for the end of the file.
-    """
-
-    def __init__(self, files: "AbstractFileSystem", path: str) -> None:
-        self.files, self.path = files, path
-        self.size = int(files.info(path)["size"])
-        self.place = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self.place = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self.place, io.SEEK_END: self.size}[whence])
-        return self.place
-
-    def tell(self) -> int:
-        return self.place
-
-    def readinto(self, room) -> int:  # type: ignore[no-untyped-def]
-        wanted = min(len(room), self.size - self.place)
-        if wanted <= 0:
-            return 0
-        content = self.files.cat_file(self.path, start=self.place, end=self.place + wanted)
-        if len(content) != wanted:
-            raise OSError(f"{wanted:,} bytes were asked for, and {len(content):,} came")
-        room[:wanted] = content
-        self.place += wanted
-        return wanted
-
-
-class _Zstd(io.RawIOBase):
-    """The content of zstd frames, one after the other.
-
-    The file objects of zstandard read a file that is cut short as if it ended there. This one raises EOFError.
-    """
-
-    def __init__(self, file: BinaryIO) -> None:
-        try:
-            import zstandard
-        except ImportError as error:
-            raise RequestError(f"reading .zst needs zstandard: {install_hint('corpora')}") from error
-        self.file = file
-        self.zstd = zstandard.ZstdDecompressor(max_window_size=WINDOW)
-        self.error = zstandard.ZstdError
-        self.frame: ZstdDecompressionObj | None = None  # the frame that is being read
-        self.left = b""  # bytes after a frame that were already read
-        self.ready = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, room) -> int:  # type: ignore[no-untyped-def]
-        while not self.ready:
-            piece = self.left or self.file.read(SLICE)
-            if not piece:
-                if self.frame is not None:
-                    raise EOFError("it ends in the middle of a frame of zstd")
-                return 0
-            self.ready = memoryview(self.inflate(piece))
-        wanted = min(len(room), len(self.ready))
-        room[:wanted], self.ready = self.ready[:wanted], self.ready[wanted:]
-        return wanted
-
-    def inflate(self, piece: bytes) -> bytes:
-        if self.frame is None:
-            self.frame = self.zstd.decompressobj()
-        try:
-            content = self.frame.decompress(piece)
-        except self.error as error:
-            if "too much memory" in str(error):
-                raise ValueError(
-                    f"it is of zstd with a window of more than {WINDOW >> 20} MB: compress it again without --long"
-                ) from error
-            raise
-        self.left = b""
-        if self.frame.eof:
-            self.left, self.frame = self.frame.unused_data, None
-        return content
-
-
-# --- their digests --------------------------------------------------------------------------------------
-
-_Stamps = Mapping[tuple[str, str], str]  # (at, stamp) -> digest
-DIGESTED = 4  # files that are read at the same time
-CHUNK = 2**20  # bytes
-
-
-def digested(inputs: Iterable[Input], known: _Stamps = {}) -> list[Input]:  # noqa: B006  (it is only read)
-    """Return the files with digests: SHA-256 of the stored bytes, or the tag of the store. A stream has none.
-
-    known: earlier digests by place and stamp; those files are not read again.
-
-    Raises BadFile for a file that can't be read, or that changes meanwhile.
-    """
-    found = [(one, _known_digest(one, known)) for one in inputs]
-    with ThreadPoolExecutor(DIGESTED) as pool:
-        read = pool.map(_content_digest, [one for one, digest in found if digest is None])
-        return [replace(one, digest=next(read) if digest is None else digest) for one, digest in found]
-
-
-def _known_digest(one: Input, known: _Stamps) -> str | None:
-    """Return the digest of a file that need not be read; None where it has to be."""
-    if one.is_stream:
-        return ""
-    if is_address(one.at):
-        return one.stamp or None
-    return known.get((one.at, one.stamp)) if one.stamp else None
-
-
-def _content_digest(one: Input) -> str:
-    """Return the SHA-256 of all bytes of a file. Raises BadFile as `digested`."""
+def content_digest(one: Input) -> str | None:
+    """Return the SHA-256 of a file's content, decompressed; None for stdin. Raises BadFile if it can't be read."""
+    if one.path == STDIN:
+        return None
     found = hashlib.sha256()
-    with _reading_of(one.name):
-        with stored(one) as file:
-            while chunk := file.read(CHUNK):
-                found.update(chunk)
-        if one.stamp and not is_address(one.at) and stamp_of(Path(one.at).stat()) != one.stamp:
-            raise BadFile(f"{one.display_name} has changed since it was found: run the command again")
+    with open_input(one) as file:
+        while chunk := file.read(CHUNK):
+            found.update(chunk)
     return found.hexdigest()

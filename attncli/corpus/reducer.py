@@ -11,19 +11,17 @@ from dataclasses import asdict, dataclass, replace
 from itertools import starmap
 from typing import Any
 
-import numpy as np
 import torch
 
 from attncli.analysis.patterns import row_shares
 from attncli.base.choices import check_texts, each_text
 from attncli.base.errors import Notice, RequestError
-from attncli.base.schema import fields, integer
 from attncli.corpus.batch_sums import TOKENS_A_CORE, BatchSums
 from attncli.corpus.of_model import MOST_THREADS, OfModel, model_options, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, notify_partial, silent
 from attncli.corpus.shards import Arrays, CorpusSize, Counts, Shard
-from attncli.corpus.statistics import Statistics, check_sums
-from attncli.corpus.sums import USUAL, Counting, Sums, plain_part
+from attncli.corpus.statistics import Statistics
+from attncli.corpus.sums import FIGURES, USUAL, Counting, Sums, plain_part
 from attncli.corpus.texts import TextFormat
 from attncli.models import rows
 from attncli.models.devices import BATCH_TOKENS
@@ -37,7 +35,7 @@ from attncli.text.tokens import Unreadable
 from attncli.text.windows import Window, windows
 
 BLOCK_WEIGHTS = {"cpu": 2**20, "cuda": 2**26}  # weights in memory at a time: on a CPU, those that fit into its cache
-LARGE = 2**15  # bytes of a corpus for which weights are laid out: about eight batches
+LARGE = 2**15  # bytes of the first shard from which on weights are laid out: about eight batches
 # Tokens of a window where an engine gives whole maps only: those of all layers and heads are in memory together.
 LONGEST_WINDOW = 1024
 TEXTS_SORTED, TOKENS_SORTED = 1024, 65536  # sorted by length together; all of them are in memory
@@ -63,17 +61,6 @@ class Pace:
         tokens = TOKENS_A_CORE if device == "cpu" else BATCH_TOKENS[device]
         weights = BLOCK_WEIGHTS.get(device, BLOCK_WEIGHTS["cpu"])
         return replace(cls(tokens, weights, min(MOST_THREADS, torch.get_num_threads())), **changes)
-
-    @property
-    def numbers(self) -> dict[str, int]:
-        """The sizes as whole numbers by name."""
-        return {name: int(value) for name, value in asdict(self).items() if value is not None}
-
-    @classmethod
-    def from_numbers(cls, numbers: Mapping[str, int]) -> "Pace":
-        """Return the pace of these `numbers`. Raises KeyError if one is missing."""
-        laid_out = bool(numbers["laid_out"]) if "laid_out" in numbers else None
-        return cls(numbers["batch_tokens"], numbers["block_weights"], numbers["threads"], laid_out)
 
 
 class Reducer:
@@ -248,7 +235,6 @@ class _RecordSums:
 # --- statistics of texts and of files -----------------------------------------------------------------
 
 ARRAYS = ("limit", "totals", "means", "squares", "divergence", "alike")  # of the sums
-SUMS = fields({"texts": integer(), "queries": integer()})
 
 
 def corpus_statistics(
@@ -337,19 +323,16 @@ class CountedHeads(OfModel[Sums]):
             "--distances": counting.distances,
             "--measure": counting.measure,
             "--words": counting.words,
-            **reading.option_values,
         }
         opening = Opening.of(model)
         return cls(opening, options, reading, stride, counting, info.layers, info.heads, reducer.pace, model=model)
 
     @property
     def fixed(self) -> Mapping[str, int]:
-        return self.pace.numbers
+        return {name: int(value) for name, value in asdict(self.pace).items() if value is not None}
 
-    def at(self, fixed: Mapping[str, int] | None, size: int) -> "CountedHeads":
-        if fixed is None:
-            return replace(self, pace=replace(self.pace, laid_out=size >= LARGE if size else None))
-        return replace(self, pace=Pace.from_numbers(fixed))
+    def starting_with(self, first: Shard) -> "CountedHeads":
+        return replace(self, pace=replace(self.pace, laid_out=first.size >= LARGE))
 
     def on(self, device: str) -> "CountedHeads":
         pace = Pace.on(torch.device(device).type)
@@ -359,7 +342,7 @@ class CountedHeads(OfModel[Sums]):
         reducer = Reducer(self.open_model(), self.counting, self.pace, cores)
 
         def counts(shard: Shard) -> Iterator[Sums]:
-            return reducer.count(self.reading.windows(shard.pieces, reducer.tokenizer, self.stride))
+            return reducer.count(self.reading.windows(shard.texts, reducer.tokenizer, self.stride))
 
         return counts
 
@@ -374,13 +357,7 @@ class CountedHeads(OfModel[Sums]):
         return {"texts": total.texts, "queries": total.queries}, arrays
 
     def loaded(self, about: dict[str, Any], arrays: Arrays) -> Sums:
-        nothing = self.nothing()
-        SUMS(about, "it")
-        shapes = {name: getattr(nothing, name).shape for name in ARRAYS if getattr(nothing, name) is not None}
-        if {name: array.shape for name, array in arrays.items()} != shapes:
-            raise ValueError("its shapes are another model's")
-        if any(array.dtype != np.float64 for array in arrays.values()):
-            raise ValueError("its sums are no doubles")
         sums = Sums(about["texts"], about["queries"], **arrays)
-        check_sums(sums)
+        if sums.totals.shape != (self.layers, self.heads, len(FIGURES)):
+            raise ValueError("its shapes are another model's")
         return sums

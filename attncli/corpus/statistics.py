@@ -1,11 +1,9 @@
 """Statistics of heads over many texts: figures that are means over all tokens; and their files.
 
-They are saved as .json, .csv and .npz. Figures that are read from a file are checked: arithmetic bounds them, whatever
-the texts are. Sums are checked as their means are.
+They are saved as .json, .csv and .npz.
 """
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -23,7 +21,7 @@ from attncli.base.files import as_dataframe, as_text, check_suffix, write_table,
 from attncli.base.printable import first_line
 from attncli.base.schema import anything, fields, flag, integer, list_of, maybe, one_of, real
 from attncli.base.untrusted import listed, parse_json, read_json, read_npz
-from attncli.corpus.sums import FIGURES, LINEAR, MOST_CLUSTERS, USUAL, Counting, Distances, Sums, plain_part
+from attncli.corpus.sums import FIGURES, LINEAR, USUAL, Counting, Distances, Sums, plain_part
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.record.grouping import merge_words
 from attncli.record.loading import MODEL
@@ -375,13 +373,9 @@ HEAD = fields(
         "spread": FIGURE_EACH,
     }
 )
-DISTANCES = fields(
-    {
-        "divergence": list_of(list_of(real())),
-        "embedding": list_of(list_of(real(), 2)),
-        "clusters": list_of(integer()),
-    }
-)
+NOTHING = 1e-6  # rounding of numbers that should be 0
+BETWEEN = ("divergence", "embedding", "clusters")  # the fields of distances
+NUMBERS = list_of(list_of(real()))
 
 # The document of `stats --json`. Labels, strengths and patterns are computed again from its figures.
 DOCUMENT = fields(
@@ -390,7 +384,7 @@ DOCUMENT = fields(
         **MORE,
         "alike": maybe(list_of(fields(dict.fromkeys(LINEAR, real())))),
         "patterns": anything,
-        "distances": DISTANCES,
+        "distances": fields({"divergence": NUMBERS, "embedding": NUMBERS, "clusters": list_of(integer())}),
     },
 )
 
@@ -398,176 +392,75 @@ DOCUMENT = fields(
 def load_statistics(path: Path) -> Statistics:
     """Load statistics that were saved as .json or .npz.
 
-    Raises RequestError if the file is missing, cut short, or holds something else, or figures that no head has.
+    Raises RequestError if the file is missing, cut short, or holds something else.
     """
     suffix = check_suffix(path, LOADED, "statistics to load")
     try:
-        loaded = _of_document(read_json(path)) if suffix == ".json" else _of_arrays(read_npz(path, NEEDED))
-        _check_statistics(loaded)
-        return loaded
+        if suffix == ".json":
+            about = read_json(path)
+            DOCUMENT(about, "it")
+            return _from_arrays(about, _arrays_of_document(about))
+        arrays = read_npz(path, NEEDED)
+        about = parse_json(str(arrays["about"]))
+        ABOUT(about, "it")
+        if listed("names", arrays["names"]) != list(FIGURES):
+            raise ValueError("it has other figures")
+        return _from_arrays(about, arrays)
     except OSError as error:
         raise RequestError(f"can't read {path}: {error.strerror or error}") from error
     except ValueError as error:
         raise RequestError(f"{path} holds no whole attncli statistics: {first_line(error)}") from error
 
 
-def _of_document(found: Any) -> Statistics:
-    """Return the statistics in a document of `stats --json`; its heads may stand in any order. Raises ValueError."""
-    DOCUMENT(found, "it")
+def _arrays_of_document(found: dict[str, Any]) -> dict[str, Any]:
+    """Return what a .npz has, from a document whose heads may stand in any order. Raises ValueError."""
     layers, heads = found["model"]["layers"], found["model"]["heads"]
     by_number = {(one["layer"], one["head"]): one for one in found["heads"]}
     if len(by_number) < len(found["heads"]) or by_number.keys() != set(product(range(layers), range(heads))):
         raise ValueError(f"it is not of all {heads} heads of {layers} layers, each once")
-    figures, spread = (
-        np.array([[one[kind][name] for name in FIGURES] for _, one in sorted(by_number.items())], dtype=np.float64)
-        for kind in ("figures", "spread")
-    )
-    shape = (layers, heads, len(FIGURES))
-    alike = [[one[name] for name in LINEAR] for one in found["alike"]] if found.get("alike") else None
-    return _from_parts(found, figures.reshape(shape), spread.reshape(shape), alike, found.get("distances"))
+    arrays: dict[str, Any] = dict(found.get("distances", {}))
+    for kind in ("figures", "spread"):
+        rows = [[one[kind][name] for name in FIGURES] for _, one in sorted(by_number.items())]
+        arrays[kind] = np.reshape(rows, (layers, heads, len(FIGURES)))
+    if found.get("alike") is not None:
+        arrays["alike"] = [[one[name] for name in LINEAR] for one in found["alike"]]
+    return arrays
 
 
-def _of_arrays(arrays: dict[str, Any]) -> Statistics:
-    """Return the statistics in the arrays of a .npz. Raises ValueError for other arrays."""
-    if listed("names", arrays["names"]) != list(FIGURES):
-        raise ValueError("it has other figures")
-    about = parse_json(str(arrays["about"]))
-    ABOUT(about, "it")
+def _from_arrays(about: dict[str, Any], arrays: dict[str, Any]) -> Statistics:
+    """Return statistics. Raises ValueError for arrays of other shapes, or with what is no number of a head."""
+    layers, heads = about["model"]["layers"], about["model"]["heads"]
+    every, limit = layers * heads, about["entropy_limit"]
+
+    def doubles(name: str, *shape: int) -> Doubles:
+        array = np.asarray(limit if name == "entropy_limit" else arrays[name])
+        if array.dtype.kind not in "fiu" or array.shape != shape:
+            raise ValueError(f"{name} is {array.dtype} {list(array.shape)}, and by its model {list(shape)}")
+        least = -np.inf if name == "embedding" else -NOTHING
+        if not (np.isfinite(array) & (array >= least)).all():
+            raise ValueError(f"{name} has a number that no head has")
+        return array.astype(np.float64)
+
     distances = None
-    if "divergence" in arrays:
-        names = ("divergence", "embedding", "clusters")
-        distances = {name: listed(name, arrays[name]) for name in names if name in arrays}
-        DISTANCES(distances, "distances")
-    return _from_parts(about, arrays["figures"], arrays["spread"], arrays.get("alike"), distances)
-
-
-def _from_parts(
-    found: dict[str, Any], figures: Any, spread: Any, alike: Any, distances: dict[str, Any] | None
-) -> Statistics:
-    """Return statistics from checked fields and arrays. Raises ValueError for arrays that hold no numbers."""
+    if any(name in arrays for name in BETWEEN):
+        if missing := [name for name in BETWEEN if name not in arrays]:
+            raise ValueError(f"it has no {missing[0]}")
+        clusters = doubles("clusters", every).astype(int).tolist()
+        if set(clusters) != set(range(len(set(clusters)))):
+            raise ValueError("clusters are not numbered from 0 on")
+        distances = Distances(doubles("divergence", every, every), doubles("embedding", every, 2), clusters)
     return Statistics(
-        model=ModelInfo(**found["model"]),
-        mask=found["mask"],
-        texts=found["texts"],
-        tokens=found["tokens"],
-        entropy_limit=_per_layer(found["entropy_limit"], found["model"]["layers"]),
-        figures=_doubles("figures", figures),
-        spread=_doubles("spread", spread),
-        partial=found["partial"],
-        measure=found.get("measure", "weight"),
-        words=found.get("words", False),
-        alike=None if alike is None else _doubles("alike", alike),
-        kind=found.get("kind", "encoder"),
-        distances=None
-        if distances is None
-        else Distances(
-            _doubles("divergence", distances["divergence"]),
-            _doubles("embedding", distances["embedding"]),
-            distances["clusters"],
-        ),
+        model=ModelInfo(**about["model"]),
+        mask=about["mask"],
+        texts=about["texts"],
+        tokens=about["tokens"],
+        entropy_limit=np.broadcast_to(doubles("entropy_limit", *([layers] if isinstance(limit, list) else [])), layers),
+        figures=doubles("figures", layers, heads, len(FIGURES)),
+        spread=doubles("spread", layers, heads, len(FIGURES)),
+        partial=about["partial"],
+        measure=about.get("measure", "weight"),
+        words=about.get("words", False),
+        alike=doubles("alike", layers, len(LINEAR)) if "alike" in arrays else None,
+        kind=about.get("kind", "encoder"),
+        distances=distances,
     )
-
-
-def _per_layer(limit: Any, layers: int) -> Doubles:
-    """Return a limit `[layer]` from a file, where it is one number or a list. Raises ValueError for anything else."""
-    if isinstance(limit, list):
-        list_of(real(), layers)(limit, "entropy_limit")
-    else:
-        real()(limit, "entropy_limit")
-    return np.broadcast_to(np.array(limit, dtype=np.float64), layers)
-
-
-def _doubles(name: str, values: Any) -> Doubles:
-    """Return an array of float64. Raises ValueError unless it holds numbers, in lists of equal lengths."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiu":
-        raise ValueError(f"{name} is {array.dtype}, and not numbers")
-    return array.astype(np.float64)
-
-
-def _check_statistics(statistics: Statistics) -> None:
-    """Raises ValueError where shapes do not agree, or a figure is out of its range."""
-    layers, heads, tokens = statistics.model.layers, statistics.model.heads, statistics.tokens
-    every, between = layers * heads, statistics.distances
-    shapes: list[tuple[str, Doubles | None, tuple[int, ...]]] = [
-        ("figures", statistics.figures, (layers, heads, len(FIGURES))),
-        ("spread", statistics.spread, (layers, heads, len(FIGURES))),
-        ("alike", statistics.alike, (layers, len(LINEAR))),
-    ]
-    if between is not None:
-        shapes += [("divergence", between.divergence, (every, every)), ("embedding", between.embedding, (every, 2))]
-        list_of(integer(), every)(between.clusters, "clusters")
-    for name, array, shape in shapes:
-        if array is not None and array.shape != shape:
-            raise ValueError(f"{name} is {list(array.shape)}, and by its model {list(shape)}")
-    if statistics.texts > tokens:
-        raise ValueError(f"it is of {statistics.texts} texts of {tokens} tokens together")
-    divergence = None if between is None else between.divergence
-    _check_means(statistics.entropy_limit, statistics.figures, divergence, statistics.alike, tokens)
-    ends = np.array([_most(name, math.log(tokens), tokens) / 2 for name in FIGURES])  # half of a figure's range
-    _check_range([f"spread of {name}" for name in FIGURES], statistics.spread, ends)
-    if between is not None:
-        there = list(dict.fromkeys(between.clusters))
-        if there != list(range(len(there))):
-            raise ValueError(f"clusters are numbered {there[:MOST_CLUSTERS]}, and not as their first heads come")
-        if not np.isfinite(between.embedding).all():
-            raise ValueError("embedding: a number is none")
-
-
-# --- what figures can be --------------------------------------------------------------------------------
-
-# Rounding: of numbers that should be 0, and of the sum of a row, which in bfloat16 misses 1 by up to 2^-8.
-NOTHING, ROWS = 1e-6, 2.0**-7
-
-
-def _most(figure: str, limit: float, tokens: int) -> float:
-    """Return the largest possible mean of a figure over so many tokens; limit: the largest entropy."""
-    return {"entropy": limit, "distance": tokens - 1}.get(figure, 1.0)
-
-
-def _check_means(
-    limit: Doubles, figures: Doubles, divergence: Doubles | None, alike: Doubles | None, tokens: int
-) -> None:
-    """Raises ValueError for means over so many tokens that no texts have; their arrays are as in a `Statistics`."""
-    _check_range("entropy_limit", limit, math.log(tokens))
-    ends = np.array([[_most(name, one, tokens) for name in FIGURES] for one in limit.tolist()])
-    _check_range(FIGURES, figures, ends[:, None])
-    if alike is not None:
-        ends = np.array([_most(name, 0.0, tokens) for name in LINEAR])
-        _check_range([f"alike: {name}" for name in LINEAR], alike, ends)
-    if divergence is not None:
-        _check_range("divergence", divergence, math.log(2))
-        if np.abs(divergence.diagonal()).max(initial=0.0) > NOTHING or not np.allclose(divergence, divergence.T):
-            raise ValueError("divergence: of two heads it is the same both ways, and 0 of one from itself")
-
-
-def check_sums(sums: Sums) -> None:
-    """Raises ValueError for sums, of the right shapes, that no texts have."""
-    texts, queries = sums.texts, sums.queries
-    if not 0 <= texts <= queries:
-        raise ValueError(f"{texts} texts of {queries} tokens")
-    if texts == 0:
-        arrays = (sums.limit, sums.totals, sums.means, sums.squares, sums.divergence, sums.alike)
-        if any(array is not None and array.any() for array in arrays):
-            raise ValueError("sums of no text are 0")
-        return
-    alike = None if sums.alike is None else sums.alike / queries
-    divergence = None if sums.divergence is None else sums.divergence / queries
-    _check_means(sums.limit / queries, sums.figures, divergence, alike, queries)
-    means, ends = sums.means / texts, np.array([_most(name, math.log(queries), queries) for name in FIGURES])
-    _check_range(FIGURES, means, ends)
-    # The variance of what has this mean and is from 0 to `ends` (Bhatia and Davis 2000).
-    _check_range([f"squares of {name}" for name in FIGURES], sums.squares / texts - means**2, ends * np.abs(means))
-
-
-def _check_range(what: str | Sequence[str], numbers: Doubles, end: Doubles | float) -> None:
-    """Raises ValueError for a number below 0 or above `end`, except for rounding, and for NaN.
-
-    what: its name, or a name for each place along the last axis.
-    """
-    ends = np.broadcast_to(end, numbers.shape)
-    wrong = ~((numbers >= -NOTHING) & (numbers <= ends * (1 + ROWS) + NOTHING))
-    if wrong.any():
-        place = tuple(np.argwhere(wrong)[0])
-        name = what if isinstance(what, str) else what[place[-1]]
-        raise ValueError(f"{name} is {numbers[place]:.4g}, and not from 0 to {ends[place]:.4g}")

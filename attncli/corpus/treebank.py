@@ -1,27 +1,26 @@
 """A treebank in CoNLL-U: sentences, each word with its syntactic head.
 
-`conllu` reads the columns. Whether the heads form a tree is checked here.
+`conllu` parses it. Whether the heads form a tree is checked here.
 Format: https://universaldependencies.org/format.html
 """
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby, islice
-from operator import itemgetter
+from itertools import accumulate
 from sys import intern
-from typing import Any
 
 import numpy as np
 
 from attncli.base.errors import Notice, RequestError, install_hint
 from attncli.base.printable import first_line
-from attncli.corpus.files import BadFile, Piece
-from attncli.corpus.texts import LONGEST, Choosing, RawLine, lines_in_blocks
+from attncli.corpus.files import Input
+from attncli.corpus.texts import Choosing, Place, RawLine, paragraphs
 from attncli.text.tokens import Tokens
 
 PUNCTUATION = "punct"
+NOWHERE = Place("", 1)  # of a sentence that is of no file
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Sentence:
     """One sentence of a treebank. All lists have one entry per word.
 
     words: syntactic words. heads: the place, from 0, of the word that this one depends on; None for a root. relations:
-    the kind of the dependency ("nsubj", "acl:relcl"). line: the line of the file with its first word, from 1.
+    the kind of the dependency ("nsubj", "acl:relcl"). where: the line of the file with its first word.
     text: the sentence as it is written, which the model reads. spans: the characters [start, end) of each word in it;
     words of a multiword token that is not made of their forms ("du" of "de" and "le") all have those of the token.
     numbers: the unit of each word, where words share units (`words_of`); empty where each word is one.
@@ -39,7 +38,7 @@ class Sentence:
     words: list[str]
     heads: list[int | None]
     relations: list[str]
-    line: int
+    where: Place = NOWHERE
     text: str = ""
     spans: Sequence[tuple[int, int]] = ()
     numbers: Sequence[int] = ()
@@ -92,132 +91,94 @@ def words_of(tokens: Tokens, sentence: Sentence) -> tuple[Tokens, Sentence] | No
     return replace(tokens, words=of), replace(sentence, numbers=units)
 
 
-FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-LEAST_COLUMNS = 8
-
-
 @dataclass(frozen=True)
 class TreebankFormat(Choosing):
-    """The choice among the sentences of a treebank."""
+    """The choice among the sentences of a treebank.
 
-    def sentences(self, pieces: Iterable[Piece]) -> Iterator[Sentence]:
-        """Yield the sentences of all pieces in order.
-
-        Words are syntactic words: the parts of a multiword token such as "don't" (2-3) count and the token does not,
-        and empty nodes (6.1) are left out. A sentence may have several roots, as in older treebanks, but no cycle. Its
-        text is the comment "# text = ..."; without it, or if its words are others, the forms, with a space after each
-        that has no SpaceAfter=No.
-
-        Raises RequestError, with the line, for anything that is no CoNLL-U or no tree, and BadFile for a file that
-        can't be read.
-        """
-        return islice((sentence for piece in pieces for _, sentence in self.chosen_sentences(piece)), self.limit)
-
-    def places(self, piece: Piece) -> Iterator[int]:
-        return (place for place, _ in self.chosen_sentences(piece))
-
-    def chosen_sentences(self, piece: Piece) -> Iterator[tuple[int, Sentence]]:
-        """Yield the sentences of a piece that are taken, whatever the limit, with their places."""
-        check_installed()  # once, not per sentence: --skip-bad can't skip a missing library
-        for place, lines in groupby(lines_in_blocks(piece), itemgetter(0)):
-            try:
-                block = list(_word_lines(line for _, line in lines))
-                rows = [row for row in block if not row[1].startswith("#")]
-                if rows and self.takes(place, "\n".join(line for _, line in rows)):
-                    comments = (TEXT.fullmatch(line) for _, line in block)
-                    texts = [comment[1] for comment in comments if comment]
-                    yield place, _read_sentence(piece.input.display_name, rows, texts[0] if texts else "")
-            except BadFile:
-                raise
-            except RequestError as error:
-                if not self.skip_bad:
-                    raise RequestError(f"{error}: --skip-bad passes such sentences over") from error
-                warnings.warn(f"skipped a sentence: {error}", Notice, stacklevel=2)
-
-
-def check_installed() -> None:
-    """Raises RequestError if conllu is not installed."""
-    try:
-        import conllu  # noqa: F401
-    except ImportError as error:
-        raise RequestError(f"reading a treebank needs conllu: {install_hint('probe')}") from error
-
-
-def _word_lines(lines: Iterable[RawLine]) -> Iterator[tuple[int, str]]:
-    """Yield the lines of words and comments with their numbers.
-
-    Raises RequestError for a line that is not UTF-8 or too long, and for a block longer than any sentence.
+    Words are syntactic words: the parts of a multiword token such as "don't" (2-3) count and the token does not, and
+    empty nodes (6.1) are left out. A sentence may have several roots, as in older treebanks, but no cycle. Its text is
+    the comment "# text = ..."; without it, or if its words are others, the forms, with a space after each that has no
+    SpaceAfter=No.
     """
-    first, room = None, LONGEST
-    for line in lines:
-        first = first or (line.where, line.where.number)
-        number = first[1] + line.where.nth - first[0].nth
-        where = f"{line.where.input.display_name}, line {number}"
-        if line.content is None:
-            raise RequestError(f"{where}: too long for a word with its columns: CoNLL-U is needed")
-        room -= len(line.content)
-        if room < 0:
-            raise RequestError(f"{where}: too much for one sentence: CoNLL-U has empty lines between them")
+
+    def read(self, one: Input) -> Iterator[Sentence]:
         try:
-            text = line.decoded()
-        except ValueError as error:
-            raise RequestError(f"{where}: {error}: convert the file first") from error
-        if text.strip():
-            yield number, text.rstrip("\r\n")
+            import conllu  # noqa: F401
+        except ImportError as error:
+            raise RequestError(f"reading a treebank needs conllu: {install_hint('probe')}") from error
+        for at, block in paragraphs(one):
+            try:
+                rows = [(raw.where, raw.decoded().rstrip("\r\n")) for raw in block]
+                words = [row for row in rows if not row[1].startswith("#")]
+                if words and self.takes(at, "\n".join(line for _, line in words)):
+                    yield _read_sentence(words[0][0], "\n".join(line for _, line in rows))
+            except ValueError as error:
+                where = next((raw.where for raw in block if not _starts_comment(raw)), block[0].where)
+                if not self.skip_bad:
+                    raise RequestError(
+                        f"{where}: {first_line(error)}: --skip-bad passes such sentences over"
+                    ) from error
+                warnings.warn(f"skipped a sentence: {where}: {first_line(error)}", Notice, stacklevel=2)
 
 
-TEXT = re.compile(r"#\s*text\s*=\s*(.*?)\s*")
+def _starts_comment(raw: RawLine) -> bool:
+    return raw.content is not None and raw.content.removeprefix(b"\xef\xbb\xbf").startswith(b"#")
 
 
-def _read_sentence(name: str, block: Sequence[tuple[int, str]], written: str) -> Sentence:
-    """Return a sentence from its lines. written: its text in a comment; empty if there is none.
+def _read_sentence(where: Place, block: str) -> Sentence:
+    """Return the sentence in the lines of a block. Raises ValueError for anything that is no CoNLL-U or no tree."""
+    from conllu.exceptions import ParseException
+    from conllu.parser import parse_token_and_metadata
 
-    Raises RequestError as `TreebankFormat.sentences`.
-    """
+    try:
+        tokens = parse_token_and_metadata(block)
+    except ParseException as error:
+        raise ValueError(first_line(error)) from error
     words: list[str] = []
     heads: list[int] = []
     relations: list[str] = []
-    lines: list[int] = []
     surface: list[tuple[str, int, bool]] = []  # forms as written: of how many words, and whether a space follows
     inside = 0  # the last word of the multiword token so far
-    for number, line in block:
-        fields = _read_columns(name, number, line)
-        spaced = "SpaceAfter=No" not in (fields.get("misc") or "").split("|")
-        if isinstance(fields["id"], tuple):
-            first, kind, last = fields["id"]
-            if kind == "-":
-                if first != len(words) + 1 or first <= inside:
-                    raise RequestError(f"{name}, line {number}: word {len(words) + 1} of the sentence is expected here")
-                inside = last
-                surface.append((fields["form"], last - first + 1, spaced))
-            continue  # an empty node is no word
-        if fields["id"] != len(words) + 1:
-            raise RequestError(f"{name}, line {number}: word {len(words) + 1} of the sentence is expected here")
-        if fields["head"] is None:
-            raise RequestError(f"{name}, line {number}: the word has no head: a treebank with trees is needed")
-        words.append(intern(fields["form"]))
-        if len(words) > inside:
-            surface.append((fields["form"], 1, spaced))
-        heads.append(fields["head"])
-        relations.append(intern(fields["deprel"]))
-        lines.append(number)
+    for token in tokens:
+        if "deprel" not in token:
+            raise ValueError(f"{len(token)} columns, and CoNLL-U has 10, with tabs between them")
+        spaced = (token.get("misc") or {}).get("SpaceAfter") != "No"
+        number, ranged = token["id"], isinstance(token["id"], tuple)
+        if ranged:
+            number, kind, last = number
+            if kind == ".":
+                continue  # an empty node is no word
+        if number != len(words) + 1 or (ranged and number <= inside):
+            raise ValueError(f"word {len(words) + 1} of the sentence is expected, and here is {number}")
+        if ranged:
+            inside = last
+            surface.append((token["form"], last - number + 1, spaced))
+            continue
+        if number > inside:
+            surface.append((token["form"], 1, spaced))
+        if token["head"] is None:
+            raise ValueError(f"word {number} has no head: a treebank with trees is needed")
+        words.append(intern(token["form"]))
+        heads.append(token["head"])
+        relations.append(intern(token["deprel"]))
     if len(words) < max(inside, 1):
         missing = "has no word" if not words else f"ends before word {inside}, the last of a multiword token"
-        raise RequestError(f"{name}, line {block[0][0]}: the sentence {missing}")
-    for number, head in zip(lines, heads, strict=True):
+        raise ValueError(f"the sentence {missing}")
+    for head in heads:
         if not 0 <= head <= len(words):
-            raise RequestError(f"{name}, line {number}: head {head} is no word of the sentence, which has {len(words)}")
+            raise ValueError(f"head {head} is no word of the sentence, which has {len(words)}")
     places = [None if head == 0 else head - 1 for head in heads]
     looping = _find_cycle(places)
     if looping is not None:
-        raise RequestError(f"{name}, line {lines[looping]}: the heads from here on lead in a circle: this is no tree")
+        raise ValueError(f"from word {looping + 1} on the heads lead in a circle: this is no tree")
     forms = "".join(form + " " * spaced for form, _, spaced in surface).strip(" ")
+    written = (tokens.metadata.get("text") or "").strip()
     spans = _find_forms(written, words, surface) if written else None
     if spans is not None:
-        return Sentence(words, places, relations, lines[0], written, spans)
+        return Sentence(words, places, relations, where, written, spans)
     found = _find_forms(forms, words, surface)
     assert found is not None
-    return Sentence(words, places, relations, lines[0], forms, found, agrees=not written)
+    return Sentence(words, places, relations, where, forms, found, agrees=not written)
 
 
 def _find_forms(
@@ -238,24 +199,6 @@ def _find_forms(
         else:
             spans += [(start, at)] * count
     return None if text[at:].strip() else spans
-
-
-def _read_columns(name: str, number: int, line: str) -> dict[str, Any]:
-    """Return the columns of a line by name, id and head as numbers. Raises RequestError as `sentences`."""
-    from conllu.exceptions import ParseException
-    from conllu.parser import parse_id_value, parse_int_value, parse_line
-
-    parsers = {
-        "id": lambda row, place: parse_id_value(row[place]),
-        "head": lambda row, place: parse_int_value(row[place]),
-    }
-    try:
-        fields = parse_line(line, FIELDS, parsers)
-    except (ParseException, ValueError) as error:  # int() refuses numbers of thousands of digits
-        raise RequestError(f"{name}, line {number}: {first_line(error)}") from error
-    if len(fields) < LEAST_COLUMNS:
-        raise RequestError(f"{name}, line {number}: {len(fields)} columns, and CoNLL-U has 10, with tabs between them")
-    return dict(fields)
 
 
 def _find_cycle(heads: Sequence[int | None]) -> int | None:

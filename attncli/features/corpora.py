@@ -99,7 +99,6 @@ class CorpusFeature(Feature):
         where = Where(self.on, self.workers, self.worker_gpus, self.state, size)
         if where.on_ray:
             self.refuse("with --on ray, where --worker-gpus says it", "device")
-            where.check_cluster()  # before a model is opened, which takes a while
         return where
 
 
@@ -115,9 +114,9 @@ def show_counts(
         def show(now: "HowFar") -> None:
             nonlocal shards
             rate = (now.seen.tokens - now.before.tokens) / (time.monotonic() - begun)
-            several = f"{now.shards:,} of {now.of:,} shards  " if now.of > 1 else ""
+            several = f"{now.shards:,} shards  " if now.shards > 1 else ""
             text = f"{several}{now.seen.texts:,} {texts}  {now.seen.tokens:,} {tokens}  {rate:,.0f} {tokens}/s"
-            advance(now.shards - shards, of=now.of if now.of > 1 else None, text=text)
+            advance(now.shards - shards, text=text)
             shards = now.shards
 
         yield show

@@ -27,8 +27,7 @@ import numpy as np
 import torch
 
 from attncli.checks.machine import median_seconds
-from attncli.corpus.files import whole_files
-from attncli.corpus.finding import find_inputs
+from attncli.corpus.files import find_inputs
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.sums import FIGURES, Sums, plain_part
 from attncli.corpus.texts import TextFormat
@@ -127,7 +126,8 @@ def print_speed(model: Model, path: Path, rounds: int) -> None:
 
 def read(model: Model, path: Path) -> Any:
     """Yield the windows of a file's texts."""
-    return TextFormat().windows(whole_files(find_inputs([str(path)])), model.tokenizer)
+    reading = TextFormat()
+    return reading.windows(reading.texts(find_inputs([str(path)])), model.tokenizer)
 
 
 def by_transformers(reference: Reference, texts: Sequence[Window], pad_id: int) -> Sums:

@@ -1,4 +1,4 @@
-"""attncli stats, killed and begun again, and twice at once."""
+"""attncli stats, killed and begun again."""
 
 import json
 import random
@@ -31,7 +31,7 @@ def start(tmp_path):
 
 @pytest.mark.slow
 def test_figures_after_any_number_of_kills_are_those_of_an_uninterrupted_run(tiny, corpus, start, tmp_path):
-    """Compare to the last bit. The folder holds only one file per shard, and the plan."""
+    """Compare to the last bit. The folder holds only one file per shard."""
     model, state = tiny(num_hidden_layers=1), tmp_path / "state"
     asked = ("-m", model, corpus, "--shard-mb", "0.02")
     _, expected, _ = start(*asked).ended()
@@ -52,20 +52,7 @@ def test_figures_after_any_number_of_kills_are_those_of_an_uninterrupted_run(tin
         assert not out or out == expected
     _, out, err = start(*asked, "--state", state).ended()
     assert out == expected and json.loads(out)["texts"] == 6000, err
-    shards = [one for one in state.iterdir() if len(one.name) == 40]
-    assert sorted(one.name for one in state.iterdir()) == sorted([*(one.name for one in shards), "plan.json"])
-
-
-@pytest.mark.slow
-def test_the_second_of_two_is_told(tiny, corpus, start, tmp_path):
-    state = tmp_path / "state"
-    first = start("-m", tiny(), corpus, "--state", state)
-    while not (state / "plan.json").exists():
-        time.sleep(0.05)
-    _, out, err = start("-m", tiny(), corpus, "--state", state).ended()
-    assert out == "" and "state is in use by another attncli: wait until it ends, or name another folder\n" in err
-    code, out, err = first.ended()
-    assert (code, json.loads(out)["texts"], err) == (0, 6000, "")
+    assert {one.suffix for one in state.iterdir()} == {".npz"}
 
 
 @pytest.mark.slow

@@ -1,240 +1,211 @@
-"""The driver: what an engine gives, in whatever order, is added up in the plan's."""
+"""Going through a corpus: the sums of all shards in their order, whoever counts them, and after an interruption."""
 
 import json
+import os
 import random
+import signal
+import subprocess
 import sys
+import threading
+import time
 import warnings
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from counted_words import ListedWords, Words
-from hypothesis import given
-from hypothesis import strategies as st
+from counted_words import ListedWords, list_words, words_of
 
-from attncli import Notice, RequestError
-from attncli.corpus.engines import Counted, Failed, count, here
-from attncli.corpus.files import BadFile
-from attncli.corpus.finding import find_inputs
-from attncli.corpus.folder import folder_at
-from attncli.corpus.running import Corpus, Where, go_through, run
-from attncli.corpus.shards import Plan
+from attncli import RequestError
+from attncli.corpus.running import Corpus, Where, go_through
+from attncli.corpus.shards import Folder
 from attncli.corpus.texts import TextFormat
 
-WORK = ListedWords()
+LINES = [f"text {number}" for number in range(20)]
+NEVER = ListedWords(begins=lambda: pytest.fail("nothing is left to count"))
 
 
-@pytest.fixture
-def plan(tmp_path):
-    """`plan(30)`: of a file of a hundred lines, in shards of so many bytes."""
-    path = tmp_path / "corpus.txt"
-    path.write_text("".join(f"text {number}\n" for number in range(100)))
-    return lambda size=30: Plan(find_inputs([str(path)]), size)
+def test_the_sums_are_those_of_all_shards_in_order(tmp_path):
+    seen = []
+    (tmp_path / "a.txt").write_text("\n".join(LINES))
+    found = go_through(ListedWords(), Corpus([str(tmp_path / "a.txt")], TextFormat()), Where(), seen.append)
+    assert found.total == words_of(LINES) and not found.partial
+    assert [one.seen.texts for one in seen] == [*range(1, 21), 20, 20]
+    assert list_words(tmp_path, LINES).total == words_of(LINES)
+    assert list_words(tmp_path, []).total == words_of([])
 
 
-EVERY = Words(tuple(f"text {number}".split()[place] for number in range(100) for place in (0, 1)), 100)
+@pytest.mark.parametrize("state", [None, "state"])
+def test_an_interruption_leaves_what_is_done_by_then_and_the_same_command_goes_on(tmp_path, state):
+    where = {"state": state and str(tmp_path / state)}
+    for size in (None, 1):  # in the middle of a shard, and between two
+        found = list_words(tmp_path, [*LINES, "interrupt", "more"], shard_bytes=size, **where)
+        assert found.partial and found.total == words_of(LINES)
+    if state:
+        work = ListedWords(begins=lambda: None)
+        assert list_words(tmp_path, LINES, NEVER, **where).total == words_of(LINES)
+        assert list_words(tmp_path, [*LINES, "more"], work, **where).total == words_of([*LINES, "more"])
 
 
-def in_order(order):
-    """An engine that is done with shards in this order."""
-
-    def engine(work, shards, folder):
-        counts = work.begin(1)
-        done = []
-        for shard in shards:
-            *_, last = count(work, counts, shard, folder)
-            done.append(last)
-        yield from order(done)
-
-    return engine
+@pytest.mark.parametrize("state", ["state", "memory://sums/one"])
+def test_a_folder_has_the_sums_of_each_request_and_text(tmp_path, state):
+    state = state if "://" in state else str(tmp_path / state)
+    for work in (ListedWords(), ListedWords({"--mask": "causal"})):
+        assert list_words(tmp_path, LINES, work, state=state).total == words_of(LINES)
+    assert list_words(tmp_path, LINES, NEVER, state=state).total == words_of(LINES)
+    changed = [*LINES[:3], "other", *LINES[4:]]
+    assert list_words(tmp_path, changed, state=state).total == words_of(changed)
 
 
-@pytest.mark.parametrize("kept", [False, True])
-@given(seed=st.integers(0, 2**32))
-def test_shards_in_any_order_add_up_in_the_plans(tmp_path_factory, kept, seed):
-    path = tmp_path_factory.mktemp("corpus")
-    (path / "corpus.txt").write_text("".join(f"text {number}\n" for number in range(100)))
-    folder = folder_at(str(path / "state")) if kept else None
-    shuffled = in_order(lambda done: random.Random(seed).sample(done, len(done)))
-    assert run(WORK, Plan(find_inputs([str(path / "corpus.txt")]), 40), shuffled, folder).total == EVERY
-
-
-@pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: b"", lambda content: content + b"x"])
-def test_a_damaged_file_is_noticed_and_its_shard_counted_again(plan, tmp_path, damage):
-    folder = folder_at(str(tmp_path / "state"))
-    run(WORK, plan(), here(1), folder)
-    name = sorted(folder.names())[3]
-    content = folder.read(name)
-    folder.write(name, damage(content))
-    begun = []
-    with pytest.warns(Notice, match=r"is damaged \(.*\): .*corpus.txt.* is counted again"):
-        found = run(replace(WORK, begins=lambda: begun.append(1)), plan(), here(1), folder)
-    assert found.total == EVERY and begun == [1]
-    assert folder.read(name) == content
-
-
-def test_two_files_that_are_exchanged_are_noticed_and_counted_again(plan, tmp_path):
-    """Each is as it was written, with the sums of as many texts as the other: only the file says whose they are."""
-    folder = folder_at(str(tmp_path / "state"))
-    run(WORK, plan(), here(1), folder)
-    one, other = sorted(folder.names())[:2]
-    before = folder.read(one), folder.read(other)
-    folder.write(one, before[1])
-    folder.write(other, before[0])
-    begun = []
-    with pytest.warns(Notice, match=r"is damaged \(it is of another shard, corpus or request\)") as said:
-        found = run(replace(WORK, begins=lambda: begun.append(1)), plan(), here(1), folder)
-    assert found.total == EVERY and len(said) == 2 and begun == [1]
-    assert (folder.read(one), folder.read(other)) == before
-
-
-@given(place=st.integers(0, 2000), bit=st.integers(0, 7))
-def test_whatever_bit_is_flipped_is_noticed(place, bit):
-    content = bytearray(WORK.sealed(Words(("the", "cat", "sat"), 1)))
-    content[place % len(content)] ^= 1 << bit
-    with pytest.raises(ValueError, match="not as it was written"):
-        WORK.unsealed(bytes(content))
-
-
-def test_an_interruption_leaves_what_is_done_by_then(plan):
-    """Also shards that wait for others before them, and what this process had of the one under way."""
-
-    def engine(work, shards, folder):
-        first, _, third, *_ = list(shards)
-        counts = work.begin(1)
-        *_, done = count(work, counts, third, folder)
-        yield done
-        events = count(work, counts, first, folder)
-        yield next(events)
-        raise KeyboardInterrupt
-
-    found = run(WORK, plan(70), engine)
-    assert found.partial and found.total.texts == 9 + 1
-
-
-def test_what_can_not_be_counted_is_an_error_or_skipped_with_a_notice(plan):
-    def engine(work, shards, folder):
-        counts = work.begin(1)
-        for shard in shards:
-            if shard.number == 1:
-                yield Failed(shard, OSError("the disk is gone"), 3)
-            elif shard.number == 2:
-                yield Failed(shard, BadFile("corpus.txt is garbled"))
-            else:
-                *_, done = count(work, counts, shard, folder)
-                yield done._replace(tries=2)
-
-    with pytest.raises(
-        RequestError, match=r"corpus.txt from 70: failed 3 times \(the disk is gone\): --skip-bad goes on"
-    ):
-        run(WORK, plan(70), engine)
-    with pytest.warns(Notice) as told:
-        found = run(WORK, plan(70), engine, skip_bad=True)
-    said = [str(one.message) for one in told]
-    assert [f"skipped {one}" for one in found.skipped] == said[:2]
-    assert said[2:] == [f"a shard was counted again {found.retried} times, after its worker failed"]
-    left = [number for number in range(100) if not 10 <= number < 28]  # nine lines of 8 bytes are a shard
-    assert found.total.words[1::2] == tuple(map(str, left))
-    assert found.retried == 2 + found.total.texts // 9 + 1
-
-
-def test_what_workers_have_to_say_is_said_once(plan):
-    def engine(work, shards, folder):
-        for event in in_order(list)(work, shards, folder):
-            assert isinstance(event, Counted)
-            yield event._replace(notices=("texts are cut",))
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        run(WORK, plan(), engine)
-    assert [str(one.message) for one in caught] == ["texts are cut"]
-
-
-# --- going through a corpus -------------------------------------------------------------------------------
-
-
-def go(path, reading=TextFormat(), work=WORK, **where):
-    return go_through(
-        replace(work, reading=reading, options={"--mask": "padding", **reading.option_values}),
-        Corpus([str(one) for one in path], reading),
-        Where(**where),
-    ).total
-
-
-def test_a_folder_goes_on_only_with_what_it_was_begun_with(plan, tmp_path):
-    corpus, state = tmp_path / "corpus.txt", str(tmp_path / "state")
-    plan()
-    assert go([corpus], state=state, shard_bytes=100) == EVERY == go([corpus], state=state)
-    (tmp_path / "again.txt").write_bytes(corpus.read_bytes())  # the same content somewhere else
-    assert go([tmp_path / "again.txt"], state=state) == EVERY
-    for refused, says in [
-        (lambda: go([corpus], TextFormat(limit=3), state=state), "begun with another --limit"),
-        (lambda: go([corpus], TextFormat(sample=0.5), state=state), "begun with another --sample"),
-        (lambda: go([corpus, corpus], state=state), "it had 1 inputs, and here are 2"),
-        (lambda: go([corpus], state=state, shard_bytes=50), "begun with shards of 100 bytes"),
-    ]:
+def test_a_file_of_sums_that_is_damaged_and_a_folder_that_is_none_are_refused(tmp_path):
+    list_words(tmp_path, ["one"], state=str(tmp_path / "state"))
+    [path] = (tmp_path / "state").iterdir()
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(RequestError, match=rf"{path.name} is damaged \(.*\): remove it"):
+        list_words(tmp_path, ["one"], state=str(tmp_path / "state"))
+    for name, says in [(" ", "has to have a name"), (str(path), "is a file, and sums are kept in a folder")]:
         with pytest.raises(RequestError, match=says):
-            refused()
-    corpus.write_text(corpus.read_text() + "one more\n")
-    with pytest.raises(RequestError, match=r"another corpus: input 1, .*corpus.txt, is not what"):
-        go([corpus], state=state)
-    plan_file = tmp_path / "state" / "plan.json"
-    plan_file.write_text("[1, 2")
-    with pytest.raises(RequestError, match=r"plan.json is no plan \(.*\): name another folder"):
-        go([corpus], state=state)
-
-
-def test_a_plan_that_says_nonsense_is_refused(plan, tmp_path):
-    plan(), go([tmp_path / "corpus.txt"], state=str(tmp_path / "state"))
-    path = tmp_path / "state" / "plan.json"
-    about = json.loads(path.read_text())
-    for change in (
-        {"fixed": {"shard_bytes": 0}},
-        {"fixed": {}},
-        {"asked": []},
-        {"inputs": [1]},
-        {"more": 1},
-        {"version": "1"},
-    ):
-        path.write_text(json.dumps({**about, **change}))
-        with pytest.raises(RequestError, match="is no plan"):
-            go([tmp_path / "corpus.txt"], state=str(tmp_path / "state"))
-    path.write_text(json.dumps({**about, "version": 1}))
-    with pytest.raises(RequestError, match="begun with another version of attncli"):
-        go([tmp_path / "corpus.txt"], state=str(tmp_path / "state"))
-
-
-def test_the_second_of_two_drivers_is_refused(plan, tmp_path):
-    plan()
-    folder = folder_at(str(tmp_path / "state"))
-    with folder.locked(), pytest.raises(RequestError, match="state is in use by another attncli: wait until it ends"):
-        go([tmp_path / "corpus.txt"], state=str(tmp_path / "state"))
-    assert go([tmp_path / "corpus.txt"], state=str(tmp_path / "state")) == EVERY
-
-
-def test_sums_are_kept_at_an_address_too(plan, tmp_path):
-    plan()
-    assert go([tmp_path / "corpus.txt"], state="memory://sums/one", shard_bytes=100) == EVERY
-    assert len(folder_at("memory://sums/one").names()) == 9
-    refusing = replace(WORK, begins=lambda: pytest.fail("nothing is left to count"))
-    assert go([tmp_path / "corpus.txt"], work=refusing, state="memory://sums/one") == EVERY
-
-
-@pytest.mark.parametrize("where", [{"state": "here"}, {"workers": 2}])
-def test_stdin_is_read_once_and_here(where):
-    with pytest.raises(RequestError, match="is for files, and stdin can be read only once"):
-        go(["-"], **where)
-
-
-def test_without_ray_it_says_what_to_install(plan, tmp_path, monkeypatch):
-    plan()
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(RequestError, match=r'--on ray needs Ray: pip install "\.\[ray\]" in '):
-        go([tmp_path / "corpus.txt"], on="ray")
+            Folder(name)
 
 
 @pytest.mark.parametrize("on", ["nowhere", "ray:/", ""])
-def test_there_are_so_many_engines(on):
-    with pytest.raises(RequestError, match="it is one of here, ray"):
-        Where(on=on)
-    with pytest.raises(RequestError, match="--worker-gpus is for --on ray"):
-        Where(gpus=1)
+def test_options_that_no_engine_has_are_refused(on):
+    for options, says in [
+        ({"on": on}, "it is one of here, ray"),
+        ({"gpus": 1}, "--worker-gpus is for --on ray"),
+        ({"on": "ray", "gpus": 1.5}, "a whole number"),
+        ({"workers": 10**6}, "can run at most"),
+    ]:
+        with pytest.raises(RequestError, match=says):
+            Where(**options)
+
+
+def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(RequestError, match=r'--on ray needs Ray: pip install "\.\[ray\]" in '):
+        list_words(tmp_path, ["one"], on="ray")
+
+
+# --- several processes ------------------------------------------------------------------------------------
+
+
+def test_two_workers_give_the_sums_of_one_process_and_their_notices_once(tmp_path):
+    lines = [*LINES, "notice", "wait", "notice"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert list_words(tmp_path, lines, workers=2).total == words_of(lines)
+    assert [str(one.message) for one in caught] == ["texts are cut"]
+
+
+def test_a_worker_that_dies_ends_the_run_with_its_shard_and_the_same_command_goes_on(tmp_path):
+    lines, state = ["one", "two", f"die once {tmp_path / 'died'}"], str(tmp_path / "state")
+    with pytest.raises(RequestError, match=r"a worker died while it counted .*corpus\.txt, line 3 to 3"):
+        list_words(tmp_path, lines, workers=1, state=state)
+    assert len(list(Path(state).iterdir())) == 2
+    assert list_words(tmp_path, lines, workers=1, state=state).total == words_of(lines)
+
+
+@pytest.mark.parametrize(("line", "says"), [("raise", "line 2 to 2: it was too much"), ("refuse", "text is refused")])
+def test_an_error_of_a_worker_ends_the_run(tmp_path, line, says):
+    with pytest.raises(RequestError, match=says):
+        list_words(tmp_path, ["one", line, "two"], workers=1)
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from counted_words import list_words
+if __name__ == "__main__":
+    folder, workers = Path(sys.argv[1]), int(sys.argv[2]) or None
+    list_words(folder, (folder / "lines").read_text().splitlines(), workers=workers, state=str(folder / "state"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("signals", [signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_stopped_in_the_middle_leaves_no_process_and_goes_on(tmp_path, workers, signals):
+    lines = ["wait"] * 30
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "lines").write_text("\n".join(lines))
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path), str(workers)]
+    process = subprocess.Popen(command, env=surroundings)
+    state = tmp_path / "state"
+    while not state.is_dir() or len(list(state.glob("*.npz"))) < 3:
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signals)
+    process.wait()
+    kept = len(list(state.glob("*.npz")))
+    assert 3 <= kept < 30
+    time.sleep(1)
+    rows = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(tmp_path) not in rows
+    assert list_words(tmp_path, lines, state=str(state)).total == words_of(lines)
+    assert len(list(state.glob("*.npz"))) == 30
+
+
+# --- Ray --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """One for all tests of this file."""
+    ray = pytest.importorskip("ray")
+    there = {"PYTHONPATH": os.pathsep.join(sys.path)}  # with what is counted in these tests
+    ray.init(num_cpus=2, runtime_env={"env_vars": there}, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.slow
+def test_ray_counts_a_shard_again_whose_worker_dies_or_raises(tmp_path, cluster):
+    lines = ["one", f"die once {tmp_path / 'died'}", "two", f"raise once {tmp_path / 'raised'}", "three"]
+    found = list_words(tmp_path, lines, on="ray", workers=2, state=str(tmp_path / "state"))
+    assert found.total == words_of(lines)
+    assert list_words(tmp_path, lines, NEVER, state=str(tmp_path / "state")).total == words_of(lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "options", "says"),
+    [
+        ("die", {}, r"corpus.txt, line 2 to 2: failed 3 times \("),
+        ("raise", {}, r"corpus.txt, line 2 to 2: failed 3 times \(it was too much\)"),
+        ("refuse", {}, "^this text is refused$"),
+        ("one", {"gpus": 0.5}, r"Ray has 0 GPUs, and a worker wants 0\.5: --worker-gpus"),
+    ],
+)
+def test_what_fails_on_ray_is_named(tmp_path, cluster, line, options, says):
+    with pytest.raises(RequestError, match=says):
+        list_words(tmp_path, ["one", line, "two"], on="ray", workers=2, **options)
+
+
+@pytest.mark.slow
+def test_kills_at_random_moments_change_nothing(tmp_path, cluster):
+    lines = ["wait" for _ in range(25)]
+    draw, kills, over = random.Random(2), [], threading.Event()
+
+    def kill() -> None:
+        while not over.wait(2 + draw.uniform(0, 2)):  # for a slow machine: three kills of one shard are its end
+            rows = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+            if there := [int(row.split()[0]) for row in rows.splitlines() if "ray::count_there" in row]:
+                kills.append(draw.choice(there))
+                os.kill(kills[-1], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        assert list_words(tmp_path, lines, on="ray", workers=2).total == words_of(lines)
+    finally:
+        over.set()
+        killer.join()
+    assert kills
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [["--workers", "2"], ["--on", "ray", "--workers", "2"]])
+def test_stats_of_several_workers_are_those_of_one_process(tmp_path, how):
+    samples = Path(__file__).parents[2] / "sample_inputs"
+    command = [sys.executable, "-m", "attncli", "stats", "--json", "--shard-mb", "0.001", str(samples)]
+    one, several = (subprocess.run([*command, *more], capture_output=True, check=True).stdout for more in ([], how))
+    assert json.loads(one)["texts"] > 10 and several == one

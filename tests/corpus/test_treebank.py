@@ -44,7 +44,7 @@ def test_syntactic_words_count_and_multiword_tokens_and_empty_nodes_do_not(treeb
     assert sentence.heads == [3, 3, 3, None, 3]
     assert sentence.relations == ["nsubj", "aux", "advmod", "root", "punct"]
     assert sentence.punctuation == [False, False, False, False, True]
-    assert (sentence.text, sentence.line) == ("It doesn't run.", 2)
+    assert (sentence.text, sentence.where.number) == ("It doesn't run.", 2)
 
 
 def written(number, form, head=0, misc="_"):
@@ -105,7 +105,7 @@ def test_sentences_stand_between_empty_lines_and_the_last_needs_none(treebank, e
         row(1, "No", 0, "root"),
     ]
     first, second, third = read(treebank(lines, ending))
-    assert (first.line, second.line, third.line) == (3, 13, 15)
+    assert (first.where.number, second.where.number, third.where.number) == (3, 13, 15)
     assert (second.words, third.words) == (["Yes"], ["No"])
 
 
@@ -138,13 +138,13 @@ def test_what_has_no_sentence_gives_none(treebank, lines):
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ([row(1, "a", 0, "root"), row(3, "b", 1, "obj")], "line 2: word 2 of the sentence is expected"),
-        ([row(1, "a", 0, "root"), row(2, "b", "_", "obj")], "line 2: the word has no head"),
-        ([row(1, "a", 0, "root"), row(2, "b", "x", "obj")], "line 2: .*'head'"),
-        ([row(1, "a", 0, "root"), row(2, "b", 3, "obj")], "line 2: head 3 is no word of the sentence, which has 2"),
-        ([row(1, "a", 0, "root"), row(2, "b", -1, "obj")], "line 2: head -1 is no word"),
-        ([row(1, "a", 1, "root")], "line 1: the heads from here on lead in a circle"),
-        ([row(1, "a", 0, "root"), row(2, "b", 3, "obj"), row(3, "c", 2, "obj")], "line 2: .* circle"),
+        ([row(1, "a", 0, "root"), row(3, "b", 1, "obj")], "line 1: word 2 of the sentence is expected"),
+        ([row(1, "a", 0, "root"), row(2, "b", "_", "obj")], "line 1: word 2 has no head"),
+        ([row(1, "a", 0, "root"), row(2, "b", "x", "obj")], "line 1: .*'head'"),
+        ([row(1, "a", 0, "root"), row(2, "b", 3, "obj")], "line 1: head 3 is no word of the sentence, which has 2"),
+        ([row(1, "a", 0, "root"), row(2, "b", -1, "obj")], "line 1: head -1 is no word"),
+        ([row(1, "a", 1, "root")], "line 1: from word 1 on the heads lead in a circle"),
+        ([row(1, "a", 0, "root"), row(2, "b", 3, "obj"), row(3, "c", 2, "obj")], "line 1: .* circle"),
         ([row("one", "a", 0, "root")], "line 1: .*'id'"),
         ([row("9" * 5000, "a", 0, "root")], "line 1: .*5000 digits"),
         ([row(1, "a", "9" * 5000, "root")], "line 1: .*5000 digits"),
@@ -170,7 +170,7 @@ def test_files_that_can_not_be_read(tmp_path):
         read(tmp_path)
     latin = row(1, "a", 0, "root") + "\n" + row(2, "é", 1, "obj")
     (tmp_path / "latin.conllu").write_bytes(latin.encode("latin-1"))
-    with pytest.raises(RequestError, match="line 2: not UTF-8 at byte 2"):
+    with pytest.raises(RequestError, match="line 1: not UTF-8 at byte 2"):
         read(tmp_path / "latin.conllu")
 
 
@@ -191,7 +191,7 @@ def test_a_sentence_that_is_none_is_passed_over_where_that_is_asked_for(treebank
 
 
 def test_a_sentence_is_never_longer_than_any_line_may_be(treebank, monkeypatch):
-    monkeypatch.setattr("attncli.corpus.treebank.LONGEST", 100)
+    monkeypatch.setattr("attncli.corpus.texts.LONGEST", 100)
     path = treebank([row(number, "x", number - 1, "dep") for number in range(1, 9)])
-    with pytest.raises(RequestError, match="line 5: too much for one sentence"):
+    with pytest.raises(RequestError, match="line 1: longer than"):
         read(path)

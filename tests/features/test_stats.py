@@ -3,7 +3,6 @@
 import csv
 import gzip
 import json
-import os
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -169,20 +168,7 @@ def test_requests_that_cannot_be_met(refused, corpus, tmp_path):
     assert "no text" in refused("stats", corpus)
 
 
-def test_a_state_of_another_request_is_refused(attncli, refused, corpus, tmp_path):
-    state = tmp_path / "state"
-    corpus.with_name("other.txt").write_text("Something else.\n" * 12)
-    assert attncli("stats", "--json", "--limit", "2", "--state", state, corpus).code == 0
-    assert "another --mask" in refused("stats", "--mask", "causal", "--limit", "2", "--state", state, corpus)
-    assert "another --limit" in refused("stats", "--limit", "1", "--state", state, corpus)
-    assert "another corpus" in refused("stats", "--limit", "2", "--state", state, corpus.with_name("other.txt"))
-    (state / "plan.json").write_bytes(b"not at all")
-    assert "is no plan" in refused("stats", "--limit", "2", "--state", state, corpus)
-    (state / "plan.json").unlink()
-    os.mkfifo(state / "plan.json")
-    assert "plan.json: it is a pipe, not a regular file: remove it" in refused(
-        "stats", "--limit", "2", "--state", state, corpus
-    )
+def test_a_file_in_the_place_of_a_state_is_refused(refused, corpus, tmp_path):
     (tmp_path / "old.npz").write_bytes(b"what an older version kept")
     assert "is a file, and sums are kept in a folder" in refused("stats", "--resume", tmp_path / "old.npz", corpus)
 

@@ -20,7 +20,7 @@ HARMFUL = re.compile(
 )
 WRITES = {"-o", "--output", "--copy"}
 STATES = {"--state", "--resume"}  # name a folder of sums, which has these files
-SUMS = re.compile(r"plan\.json|[0-9a-f]{40}")
+SUMS = re.compile(r"[0-9a-f]{40}\.(npz|part)")
 OWN_WORDS = "attncli: "
 SAYS_NO = {"compare"}  # commands that end with 1 where a check says no
 

@@ -110,7 +110,7 @@ class Kinds(CorpusFeature):
         if self.state is None and not self.skip_bad:  # a folder of sums is filled, and skipped texts are named
             inputs = Corpus(self.files, reading).inputs if self.files else []
             trees = Corpus([self.treebank], TreebankFormat(), TREEBANKS).inputs if self.treebank else []
-            asked = {**reading.option_values, "texts": len(inputs)}
+            asked = {**asdict(reading), "texts": len(inputs)}
             path = kept.kept_at(opened, [*inputs, *trees], asked)
         day = date.today().isoformat()
         earlier = None if path is None else kept.read(path, opened)
@@ -123,7 +123,7 @@ class Kinds(CorpusFeature):
             else:
                 with corpora.show_counts(progress) as show:
                     statistics = count_files(opened, self.files, reading, where=where, show=show)
-            found = measure_kinds(opened, statistics, progress, self.treebank, where.inside("treebank"))
+            found = measure_kinds(opened, statistics, progress, self.treebank, where)
             if path is not None and not found.partial:
                 kept.keep(path, found, day)
         if not found.partial:

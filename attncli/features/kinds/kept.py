@@ -15,7 +15,7 @@ from attncli.base import __version__
 from attncli.base.arrays import Doubles
 from attncli.base.cache import DIGEST, cache_directory, keep_newest
 from attncli.base.untrusted import read_json, read_regular
-from attncli.corpus.files import Input, digested
+from attncli.corpus.files import Input, content_digest
 from attncli.features.kinds.measuring import Matter
 from attncli.models.checkpoint_files import CONFIG_FILE
 
@@ -30,7 +30,7 @@ ARRAYS = ("score", "low", "high", "null", "floor")  # of a measure
 
 def kept_at(model: "Engine", inputs: Iterable[Input], options: Mapping[str, Any]) -> Path | None:
     """Return the file for these inputs and options; None if the model or an input has no digest."""
-    digests = [(one.digest, Path(one.at).suffixes) for one in digested(inputs)]
+    digests = [(content_digest(one), Path(one.path).suffixes) for one in inputs]
     if not all(digest for digest, _ in digests) or not DIGEST.fullmatch(model.sha256):
         return None
     config = model.place.path / CONFIG_FILE

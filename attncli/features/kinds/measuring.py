@@ -470,7 +470,7 @@ class Mentions:
         text, numbers = re.sub(r"\[\d+\]", "", line), re.findall(r"(?:\w+|[^\w\s\[\]])(?:\[(\d+)\])?", line)
         spans = [match.span() for match in re.finditer(r"\w+|[^\w\s]", text)]
         words = [text[start:end] for start, end in spans]
-        sentence = Sentence(words, [None] * len(words), [""] * len(words), 1, text, spans)
+        sentence = Sentence(words, [None] * len(words), [""] * len(words), text=text, spans=spans)
         found = words_of(model.tokenizer.cut(text), sentence)
         if found is None or len(found[0]) > model.tokenizer.max_tokens or any(map(unknown_name, found[0].text)):
             raise RequestError("the model does not read all words of the annotated sentences, which are English")

@@ -13,20 +13,17 @@ import numpy as np
 import torch
 
 from attncli.base.errors import Notice, RequestError
-from attncli.base.schema import LARGEST, fields, integer, list_of, name, text
 from attncli.corpus.files import TREEBANKS, display_name
 from attncli.corpus.of_model import MOST_THREADS, OfModel, model_options, pool
 from attncli.corpus.running import Corpus, Show, Where, go_through, notify_partial, silent
 from attncli.corpus.shards import Arrays, CorpusSize, Counts, Shard
 from attncli.corpus.treebank import Sentence, TreebankFormat, words_of
 from attncli.features.probe.tally import (
-    DIRECTIONS,
     Ints,
     Probed,
     Skipped,
     Tally,
     TreebankTally,
-    check_tally,
     tally,
 )
 from attncli.models.engine import Engine, check_every_layer
@@ -43,11 +40,7 @@ LOST = "with a word that the tokenizer has no token for"  # why a sentence is sk
 NOT_WRITTEN = "that the decoder does not write whole"
 
 
-# The checks of a tally in a file, besides its arrays. `found_at` is one array, in the order of the distances.
-DISTANCE = fields({"relation": text(), "offset": integer(-LARGEST), "count": integer(1)})
-SKIPPED = fields({"why": text(), "count": integer(1), "file": name(), "line": integer(1)})
-COUNTS = ("sentences", "word_count", "shared", "unasked", "respelled", "edges", "chain_edges")
-TALLY = fields({**dict.fromkeys(COUNTS, integer()), "distances": list_of(DISTANCE), "skips": list_of(SKIPPED)})
+COUNTS = ("sentences", "word_count", "shared", "unasked", "respelled", "edges", "chain_edges")  # of a tally
 
 
 def probe_treebank(
@@ -64,7 +57,7 @@ def probe_treebank(
     files: a treebank, by the names of files ("-" is stdin), folders and addresses. test: another treebank to measure
     the chosen heads on; by default they are measured on the same sentences. reading: which sentences are taken. which:
     of an encoder-decoder the "encoder" (the default), or the "decoder", which is made to write the sentence that the
-    encoder reads. where: where shards are counted and their sums are kept; those of the test in its folder "test".
+    encoder reads. where: where shards are counted and their sums are kept.
     show: is called with the progress.
 
     A Notice counts the sentences that the model can't read. A KeyboardInterrupt ends it early with a `partial` result
@@ -75,15 +68,15 @@ def probe_treebank(
     """
     which = model.to_itself(which)
     model.check(Request(which=which))
-    trees = CountedTrees.of(model, reading, which)
-    corpora = [(Corpus(files, reading, TREEBANKS), where)]
+    trees = CountedTrees.of(model, which)
+    corpora = [Corpus(files, reading, TREEBANKS)]
     if test is not None and list(test) != list(files):
-        corpora.append((Corpus(test, reading, TREEBANKS), where.inside("test")))
-        where.check(corpora[1][0].inputs)  # before hours are spent on the first
+        corpora.append(Corpus(test, reading, TREEBANKS))
+        _ = corpora[1].inputs  # found before hours are spent on the first
     found: list[TreebankTally] = []
     partial = False
-    for treebank, there in corpora:
-        result = go_through(trees, treebank, there, show)
+    for treebank in corpora:
+        result = go_through(trees, treebank, where, show)
         partial = result.partial
         more = f" and {len(treebank.names) - 1} more" if len(treebank.names) > 1 else ""
         found.append(TreebankTally(display_name(treebank.names[0]) + more, result.total))
@@ -133,27 +126,30 @@ class CountedTrees(OfModel[Tally]):
     layers, heads: of the model. threads: cores that share a computation that can't be divided.
     """
 
-    reading: TreebankFormat
     which: str | None
     layers: int
     heads: int
     threads: int
 
     @classmethod
-    def of(cls, model: Engine, reading: TreebankFormat, which: str | None) -> "CountedTrees":
+    def of(cls, model: Engine, which: str | None) -> "CountedTrees":
         """Return the work on a model; which: as `Engine.to_itself` returns it."""
         check_every_layer(model, which, "probe")
         info = model.info_of(which)
-        options = {**model_options("probe", model, which), **reading.option_values}
         threads = min(MOST_THREADS, torch.get_num_threads())
-        return cls(Opening.of(model), options, reading, which, info.layers, info.heads, threads, model=model)
+        return cls(
+            Opening.of(model),
+            model_options("probe", model, which),
+            which,
+            info.layers,
+            info.heads,
+            threads,
+            model=model,
+        )
 
     @property
     def fixed(self) -> Mapping[str, int]:
         return {"threads": self.threads}
-
-    def at(self, fixed: Mapping[str, int] | None, size: int) -> "CountedTrees":
-        return self if fixed is None else replace(self, threads=fixed["threads"])
 
     def begin(self, cores: int | None) -> Counts[Tally]:
         model = self.open_model()
@@ -162,11 +158,8 @@ class CountedTrees(OfModel[Tally]):
             lay_out(model.network)  # before the first shard: its sums must not depend on earlier shards
 
         def counts(shard: Shard) -> Iterator[Tally]:
-            placed = (
-                (piece.input.name, sentence) for piece in shard.pieces for sentence in self.reading.sentences([piece])
-            )
             with pool(cores or torch.get_num_threads(), self.threads) as each:
-                yield from tally(_read(model, placed, self.which, each), self.nothing())
+                yield from tally(_read(model, shard.texts, self.which, each), self.nothing())
 
         return counts
 
@@ -185,39 +178,25 @@ class CountedTrees(OfModel[Tally]):
             ],
             "skips": [{"why": why, **asdict(skipped)} for why, skipped in total.skips.items()],
         }
-        shapes = self.shapes(len(total.found_at))
-        found = np.array(list(total.found_at.values()), dtype=np.int64).reshape(shapes["found_at"])
+        found = np.array(list(total.found_at.values()), dtype=np.int64)
         return about, {"found_at": found, "tree_edges": total.tree_edges, "layer_edges": total.layer_edges}
 
     def loaded(self, about: dict[str, Any], arrays: Arrays) -> Tally:
-        TALLY(about, "it")
-        if {name: array.shape for name, array in arrays.items()} != self.shapes(len(about["distances"])):
+        if arrays["tree_edges"].shape != (self.layers, self.heads):
             raise ValueError("its shapes are another model's")
-        if any(array.dtype != np.int64 for array in arrays.values()):
-            raise ValueError("its counts are no whole numbers")
         offsets: dict[str, Counter[int]] = {}
         found_at: dict[tuple[str, int], Ints] = {}
         for one, found in zip(about["distances"], arrays["found_at"], strict=True):
             offsets.setdefault(one["relation"], Counter())[one["offset"]] = one["count"]
             found_at[one["relation"], one["offset"]] = found
-        skips = {one["why"]: Skipped(one["count"], one["file"], one["line"]) for one in about["skips"]}
-        if len(found_at) != len(about["distances"]) or len(skips) != len(about["skips"]):
-            raise ValueError("it says something twice")
-        total = Tally(
+        return Tally(
             **{name: about[name] for name in COUNTS},
             offsets=offsets,
             found_at=found_at,
             tree_edges=arrays["tree_edges"],
             layer_edges=arrays["layer_edges"],
-            skips=skips,
+            skips={one.pop("why"): Skipped(**one) for one in about["skips"]},
         )
-        check_tally(total)
-        return total
-
-    def shapes(self, distances: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the arrays of a tally."""
-        heads = (self.layers, self.heads)
-        return {"found_at": (distances, *heads, len(DIRECTIONS)), "tree_edges": heads, "layer_edges": heads[:1]}
 
 
 # --- sentences and their maps ---------------------------------------------------------------------------
@@ -228,9 +207,9 @@ class _NotWhole(Exception):  # noqa: N818  (it says what is the case)
 
 
 def _read(
-    model: Engine, sentences: Iterable[tuple[str, Sentence]], which: str | None, each: ThreadPoolExecutor
-) -> Iterator[tuple[AttentionRecord | str, str, Sentence]]:
-    """Yield every sentence with its maps, or first, for those that the model can't read, with the reason; and its file.
+    model: Engine, sentences: Iterable[Sentence], which: str | None, each: ThreadPoolExecutor
+) -> Iterator[tuple[AttentionRecord | str, Sentence]]:
+    """Yield every sentence with its maps, or first, for those that the model can't read, with the reason.
 
     Tokens are made twice, because that is cheap and they need not be kept: first to count them. The order is random
     with a fixed seed, so that an interrupted run has not only the beginning of a treebank.
@@ -240,27 +219,26 @@ def _read(
     left = iter(sentences)
     while some := list(islice(left, SHUFFLED)):
         whole = []
-        for file, sentence in some:
+        for sentence in some:
             try:
-                whole.append((file, _tokens_by_word(model, sentence)[1]))
+                whole.append(_tokens_by_word(model, sentence)[1])
             except _NotWhole as why:
-                yield str(why), file, sentence
+                yield str(why), sentence
         order = list(range(len(whole)))
         random.Random(0).shuffle(order)
         if which == "decoder" and len(model.parts) > 1:
             lost = []
             for number in order:
-                file, sentence = whole[number]
-                written = _maps_of_writing(model, sentence)
+                written = _maps_of_writing(model, whole[number])
                 if written is None:
                     lost.append(number)
                 else:
-                    yield written[0], file, written[1]
-            yield from ((NOT_WRITTEN, *whole[number]) for number in sorted(lost))
+                    yield written
+            yield from ((NOT_WRITTEN, whole[number]) for number in sorted(lost))
         else:
-            tokens = (_tokens_by_word(model, whole[number][1])[0] for number in order)
+            tokens = (_tokens_by_word(model, whole[number])[0] for number in order)
             for number, record in zip(order, _records(model, tokens, Request(which=which), each), strict=True):
-                yield record, *whole[number]
+                yield record, whole[number]
 
 
 def _records(

@@ -177,15 +177,12 @@ def strongest_words(maps: Floats) -> Ints:
     return np.stack(by_direction, axis=2)
 
 
-def tally(read: Iterable[tuple[AttentionRecord | str, str, Sentence]], nothing: Tally) -> Iterator[Tally]:
-    """Yield the tally after each sentence.
-
-    read: the record of each, or why there is none; its file; and the sentence.
-    """
+def tally(read: Iterable[tuple[AttentionRecord | str, Sentence]], nothing: Tally) -> Iterator[Tally]:
+    """Yield the tally after each sentence. read: the record of each, or why there is none; and the sentence."""
     so_far = nothing
-    for record, file, sentence in read:
+    for record, sentence in read:
         if isinstance(record, str):
-            so_far = so_far.plus_skipped(record, file, sentence.line)
+            so_far = so_far.plus_skipped(record, sentence.where.file, sentence.where.number)
         else:
             so_far = so_far.plus(word_maps(record), sentence)
         yield so_far
@@ -196,26 +193,6 @@ def _added(one: Any, other: Any) -> Any:
     if not isinstance(one, dict):
         return one + other
     return {**one, **{key: one[key] + more if key in one else more for key, more in other.items()}}
-
-
-def check_tally(found: Tally) -> None:
-    """Raises ValueError for counts that no sentences have."""
-    words = found.counts[ALL]
-    if found.word_count < found.sentences or words > found.word_count or any(n > words for n in found.counts.values()):
-        raise ValueError("it has more words of a relation than there are")
-    if any(
-        not _between(right, found.offsets[relation][offset]) for (relation, offset), right in found.found_at.items()
-    ):
-        raise ValueError("its heads find other words than there are")
-    if not found.chain_edges <= found.edges <= found.word_count:
-        raise ValueError("it has more edges than words")
-    if not _between(found.tree_edges, found.edges) or not _between(found.layer_edges, found.edges):
-        raise ValueError("its trees have other edges than there are")
-
-
-def _between(counts: Ints, most: int) -> bool:
-    """Return whether all counts are from 0 to `most`."""
-    return bool((counts >= 0).all() and (counts <= most).all())
 
 
 # --- maximum spanning trees -----------------------------------------------------------------------------
