@@ -1,0 +1,513 @@
+"""Capture the attention of any PyTorch network while it runs: `attncli.capture`.
+
+    with attncli.capture(tokens=tokens) as seen:
+        network(x)
+    seen.record().weights
+
+A mode of torch is told of every call of torch in the block, whoever's code makes it. No module is changed:
+
+    F.scaled_dot_product_attention    queries, keys, values and mask are its arguments
+    F.multi_head_attention_forward    its projections are computed again beside it
+    softmax of a product              attention written by hand: its weights, once they multiply values
+
+The network's own kernels compute its results; weights are computed beside them, at the one place where queries meet
+keys (`attncli.models.block.meet`). With `taps`, what that place returns goes on through the network.
+"""
+
+import inspect
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakIdKeyDictionary
+
+from attncli.base.arrays import Array, Bools, Floats, as_numpy
+from attncli.base.errors import RequestError
+from attncli.models.block import Block, Tap, meet
+from attncli.models.transformers_place import block_of
+from attncli.models.weighing import weigh
+from attncli.record import AttentionRecord
+from attncli.record.making import as_tokens, record_of
+from attncli.record.parts import ModelInfo
+from attncli.text.tokens import Tokens
+
+_PRODUCTS = {"matmul", "__matmul__", "bmm", "baddbmm", "einsum"}
+_CROSS = {"cross_attn", "crossattention", "cross_attention", "encoder_attn", "EncDecAttention", "multihead_attn", "attn2"}
+_FUSED = nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention  # have a kernel for a whole module
+_HAND = "attention written by hand"
+
+
+@dataclass(eq=False)
+class Call:
+    """One attention that ran.
+
+    name: the path of its module. layer: the number of that name, in the order of their first calls. number: of the
+    call among those of the name. kind: "encoder", "decoder" or "cross". heads: the numbers of those kept.
+    weights: `[text, head, query, key]`. allowed: the cells that its mask allows, bool `[text, query, key]`; None if
+    that is not known, as of attention written by hand.
+    """
+
+    name: str
+    layer: int
+    number: int
+    kind: str
+    heads: Sequence[int]
+    weights: Floats
+    allowed: Bools | None
+
+    def __repr__(self) -> str:
+        texts, _, queries, keys = self.weights.shape
+        batch = f"{texts} texts, " if texts > 1 else ""
+        return f"<{self.name or 'attention'}: {batch}{len(self.heads)} heads, {queries} x {keys}, {self.kind}>"
+
+
+class _Keep(Tap):
+    """Keeps the weights of some heads of a block. kept: `[text, head, query, key]`."""
+
+    def __init__(self, heads: Sequence[int]) -> None:
+        self.heads = heads
+        self.kept: Tensor | None = None
+
+    def places(self, block: Block) -> Sequence[int]:
+        return self.heads
+
+    def weights(self, part: Block, weights: Tensor) -> None:
+        self.kept = weights.detach().clone()
+
+
+def capture(
+    network: nn.Module | None = None,
+    *,
+    tokens: Any = None,
+    key_tokens: Any = None,
+    tokenizer: Any = None,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+    taps: Sequence[Tap] = (),
+) -> "Capture":
+    """Return a context in which the attention of a PyTorch network is recorded as it runs.
+
+    network: whose attention; None for all that runs in this thread. tokens: of its texts, as for `record_of`, or the
+    tokenizer's output for a batch. key_tokens: of the keys of cross-attention. tokenizer: names the tokens whose ids
+    the network looks up first; with neither, tokens are named by their places. layers, heads: what is kept, by number;
+    layers are counted in the order in which they run. taps: read or change each block (`attncli.models.block.Tap`).
+
+    Seen are `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, and attention written by hand whose weights are
+    a softmax over the keys of a product of queries and keys. Not seen: compiled networks (torch.compile), other
+    threads, and kernels of other packages.
+    """
+    return Capture(network, tokens, key_tokens, tokenizer, layers, heads, list(taps))
+
+
+class Capture(TorchFunctionMode):
+    """What `capture` has seen, and the mode that sees it.
+
+    calls: every attention that ran, in order.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module | None,
+        tokens: Any,
+        key_tokens: Any,
+        tokenizer: Any,
+        layers: Sequence[int] | None,
+        heads: Sequence[int] | None,
+        taps: list[Tap],
+    ) -> None:
+        super().__init__()
+        self.calls: list[Call] = []
+        self._network, self._tokens, self._key_tokens, self._tokenizer = network, tokens, key_tokens, tokenizer
+        self._wanted_layers, self._wanted_heads, self._taps = layers, heads, taps
+        self._ids: list[Tensor] = []  # that embeddings looked up, `[text, token]`
+        self._paths: dict[int, str] = {}  # of modules, by id
+        self._running: list[nn.Module] = []  # modules, the innermost last
+        self._layer_of: dict[str, int] = {}
+        self._count_of: Counter[str] = Counter()
+        # Of tensors while they live: "scores" of a product of two activations; "weights", with their softmax.
+        self._known: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self._hooks: list[Any] = []
+        self._thread = 0
+
+    # --- while the network runs ---------------------------------------------------------------------------
+
+    def __enter__(self) -> "Capture":
+        self._thread = threading.get_ident()
+        self._hooks = [
+            register_module_forward_pre_hook(self._enter_module),
+            register_module_forward_hook(self._leave_module, with_kwargs=True, always_call=True),
+        ]
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._running.clear()
+        self._known.clear()
+        super().__exit__(*error)
+
+    def _enter_module(self, module: nn.Module, inputs: Any) -> None:
+        if threading.get_ident() != self._thread:
+            return
+        if not self._running:
+            root = module if self._network is None else self._network
+            self._paths.update((id(one), name) for name, one in root.named_modules())
+        self._running.append(module)
+
+    def _leave_module(self, module: nn.Module, inputs: Any, options: Mapping[str, Any], output: Any) -> Any:
+        """Note that a module has ended. Where torch has a kernel for the whole module, return what that gives.
+
+        The mode keeps torch from that kernel, and what it uses instead differs in the last bits.
+        """
+        if threading.get_ident() != self._thread or module not in self._running:
+            return None
+        while self._running.pop() is not module:  # modules that raised, and whose caller went on
+            pass
+        if isinstance(module, _FUSED) and output is not None and not module.training and not self._taps:
+            if not any(isinstance(one, _FUSED) for one in self._running):
+                with torch._C.DisableTorchFunction():
+                    return module.forward(*inputs, **options)
+        return None
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if self._network is not None and self._network not in self._running:
+            return func(*args, **kwargs)
+        if func is F.scaled_dot_product_attention:
+            return self._dot_product(func, *args, **kwargs)
+        if func is F.multi_head_attention_forward:
+            return self._multi_head(func, *args, **kwargs)
+        result = func(*args, **kwargs)
+        if isinstance(result, Tensor):
+            if func is F.embedding and not args[0].is_floating_point() and args[0].dim() <= 2:
+                self._ids.append(args[0].detach().reshape(-1, args[0].shape[-1] if args[0].dim() else 1))
+            self._follow(getattr(func, "__name__", ""), args, kwargs, result)
+        return result
+
+    def _dot_product(
+        self,
+        func: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        """Offer the block of torch's fused attention. A causal mask begins at the first query and key, as in torch."""
+
+        def run() -> Tensor:
+            more = {"scale": scale, "enable_gqa": enable_gqa}
+            return func(query, key, value, attn_mask, dropout_p, is_causal, **more)
+
+        if query.is_nested or not query.numel() or not key.numel():
+            return run()
+        lead = query.shape[:-2]
+        if not enable_gqa:
+            lead = torch.broadcast_shapes(*(one.shape[:-2] for one in (query, key, value)))
+            if attn_mask is not None:
+                lead = torch.broadcast_shapes(lead, attn_mask.shape[:-2])
+
+        def heads(x: Tensor) -> Tensor:
+            """Return `[text, head, token, size]`. Without a dimension of heads there is one."""
+            x = x.expand(*lead, *x.shape[-2:]) if not enable_gqa else x
+            return x.reshape(-1, *x.shape[-3:]) if x.dim() > 3 else x.reshape(-1, 1, *x.shape[-2:])
+
+        mask = attn_mask
+        if is_causal:
+            mask = query.new_ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
+        if mask is not None:
+            mask = mask[(None,) * (4 - mask.dim())] if enable_gqa or mask.dim() <= 2 else heads(mask)
+        block = block_of(None, heads(query), heads(key), heads(value), mask, scale, {})  # type: ignore[arg-type]
+        made = self._offer(block, run)
+        return made if made.shape[:-2] == lead else made.reshape(*lead, *made.shape[-2:])
+
+    def _multi_head(self, func: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+        """Offer the block of `nn.MultiheadAttention`, whose projections are computed once more."""
+        given = inspect.signature(func).bind(*args, **kwargs)
+        given.apply_defaults()
+        a = given.arguments
+        one_text = a["query"].dim() == 2
+        inputs = [x[:, None] if one_text else x for x in (a["query"], a["key"], a["value"])]
+        tokens, texts, width = inputs[0].shape
+        if a["use_separate_proj_weight"]:
+            matrices = [a[f"{name}_proj_weight"] for name in "qkv"]
+        else:
+            matrices = a["in_proj_weight"].chunk(3)
+        biases = (None,) * 3 if a["in_proj_bias"] is None else a["in_proj_bias"].chunk(3)
+        query, key, value = (F.linear(*each) for each in zip(inputs, matrices, biases, strict=True))
+        if a["bias_k"] is not None:
+            key = torch.cat([key, a["bias_k"].expand(1, texts, width)])
+            value = torch.cat([value, a["bias_v"].expand(1, texts, width)])
+
+        def heads(x: Tensor) -> Tensor:
+            return x.reshape(len(x), texts, a["num_heads"], -1).permute(1, 2, 0, 3)
+
+        query, key, value = map(heads, (query, key, value))
+        if a["static_k"] is not None:
+            key = a["static_k"].reshape(*key.shape[:2], -1, key.shape[-1])
+        if a["static_v"] is not None:
+            value = a["static_v"].reshape(*value.shape[:2], -1, value.shape[-1])
+        if a["add_zero_attn"]:
+            key, value = F.pad(key, (0, 0, 0, 1)), F.pad(value, (0, 0, 0, 1))
+        mask = query.new_zeros(texts, 1, 1, key.shape[2])
+        for one, name in ((a["attn_mask"], "attn_mask"), (a["key_padding_mask"], "key_padding_mask")):
+            if one is None:
+                continue
+            if name == "key_padding_mask":
+                one = one.reshape(texts, 1, 1, -1)
+            else:
+                one = one.reshape(texts, -1, *one.shape[-2:]) if one.dim() == 3 else one
+            if one.dtype == torch.bool:  # True = may not attend, unlike in `scaled_dot_product_attention`
+                one = query.new_zeros(one.shape).masked_fill(one, -torch.inf)
+            mask = mask + F.pad(one, (0, key.shape[2] - one.shape[-1]))
+        block = block_of(None, query, key, value, mask, None, {})  # type: ignore[arg-type]
+        if not self._taps:
+            return self._offer(block, lambda: func(*args, **kwargs), a["query"] is not a["key"])
+        made = self._offer(block, None, a["query"] is not a["key"])
+        output = F.linear(made.permute(2, 0, 1, 3).flatten(2), a["out_proj_weight"], a["out_proj_bias"])
+        weights = torch.as_tensor(self.calls[-1].weights) if a["need_weights"] else None
+        if weights is not None and a["average_attn_weights"]:
+            weights = weights.mean(dim=1)
+        if one_text:
+            return output[:, 0], None if weights is None else weights[0]
+        return output, weights
+
+    def _follow(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Tensor) -> None:
+        """Find attention written by hand: a softmax over keys of a product of two activations, that multiplies values.
+
+        Scores and weights are followed through what keeps their keys: scales, masks, dropout, other shapes and dtypes.
+        """
+        tensors = [one for arg in (*args, *kwargs.values()) for one in _tensors(arg)]
+        if name in _PRODUCTS:
+            first, *rest = tensors[1:] if name == "baddbmm" else tensors
+            if self._known.get(first) not in (None, "scores"):
+                self._keep_by_hand(first)
+            elif rest and not any(map(_is_parameter, (first, *rest))):
+                self._known[result] = "scores"
+            return
+        known = next((self._known[one] for one in tensors if one in self._known), None)
+        if known is None or result in self._known:
+            return
+        if name in ("softmax", "_safe_softmax") and known == "scores":
+            dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+            if dim in (-1, result.dim() - 1):
+                self._known[result] = [result.detach()]  # until it meets values
+        elif result.dim() and any(one.shape[-1:] == result.shape[-1:] and one.numel() == result.numel() for one in tensors):
+            self._known[result] = known
+
+    def _keep_by_hand(self, weights: Tensor) -> None:
+        """Keep weights that multiply values; those of a softmax once, before dropout."""
+        found = self._known[weights]
+        if not found:
+            return
+        weights = found.pop()
+        texts = len(self._ids[0]) if self._ids else 1
+        if weights.dim() == 3 and len(weights) % texts == 0:  # heads of all texts, one after another
+            weights = weights.reshape(texts, -1, *weights.shape[1:])
+        weights = weights.reshape(-1, *weights.shape[-3:]) if weights.dim() > 3 else weights[(None,) * (4 - weights.dim())]
+        layer, name = self._begin()
+        if self._wants(layer):
+            chosen = self._heads(weights.shape[1])
+            self._keep(layer, name, chosen, weights[:, chosen], None, False)
+
+    def _offer(self, block: Block, run: Callable[[], Any] | None, other_keys: bool = False) -> Any:
+        """Keep a block's weights. Return what the network computes itself, or with taps what they make of it."""
+        layer, name = self._begin()
+        chosen = self._heads(len(block.numbers)) if self._wants(layer) else []
+        block = block._replace(layer=layer)
+        shown = None if block.mask is None else as_numpy(block.mask.shown).any(axis=1)
+        if self._taps:
+            keep = _Keep(chosen)
+            output = meet(block, [*self._taps, keep], weigh)
+        else:
+            assert run is not None
+            output, keep = run(), _Keep(range(len(chosen)))
+            if chosen:
+                with torch.no_grad():
+                    meet(block.only(chosen).bare, [keep], weigh)
+        if keep.kept is not None:
+            allowed = np.ones((1, 1, 1), bool) if shown is None else shown
+            self._keep(layer, name, chosen, keep.kept, allowed, other_keys)
+        return output
+
+    def _begin(self) -> tuple[int, str]:
+        """Return the layer and the name of the attention that runs."""
+        name = next((self._paths[id(one)] for one in reversed(self._running) if id(one) in self._paths), "")
+        return self._layer_of.setdefault(name, len(self._layer_of)), name
+
+    def _wants(self, layer: int) -> bool:
+        return self._wanted_layers is None or layer in self._wanted_layers
+
+    def _heads(self, count: int) -> list[int]:
+        return [head for head in range(count) if self._wanted_heads is None or head in self._wanted_heads]
+
+    def _keep(
+        self, layer: int, name: str, heads: list[int], weights: Tensor, allowed: Bools | None, other_keys: bool
+    ) -> None:
+        queries, keys = weights.shape[2:]
+        parts = name.split(".")
+        joins = [call for call in self.calls if call.name == name][-1:]
+        grows = bool(joins) and joins[0].weights.shape[3] + queries == keys
+        if other_keys or _CROSS & {*parts} or (queries != keys and not grows):
+            kind = "cross"
+        elif any(part.startswith("encoder") for part in parts):
+            kind = "encoder"
+        elif any(part.startswith("decoder") for part in parts):
+            kind = "decoder"
+        else:
+            later = weights.triu(keys - queries + 1)
+            kind = "encoder" if bool(later.any()) else "decoder"
+        found = as_numpy(weights.float() if weights.dtype.itemsize < 4 else weights)
+        if allowed is not None:
+            allowed = np.broadcast_to(allowed, (len(found), queries, keys))
+        self.calls.append(Call(name, layer, self._count_of[name], kind, heads, found, allowed))
+        self._count_of[name] += 1
+
+    # --- afterwards ---------------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str | int) -> Call:
+        """Return the first call of a module, by its path or the number of its layer."""
+        found = next((call for call in self.calls if name in (call.name, call.layer)), None)
+        if found is None:
+            names = ", ".join({repr(call.name): None for call in self.calls})
+            raise RequestError(f"no attention ran in {name!r}: it did in {names or 'no module'}")
+        return found
+
+    def __repr__(self) -> str:
+        if not self.calls:
+            return "<no attention was seen>"
+        parts = []
+        for kind in dict.fromkeys(call.kind for call in self.calls):
+            of_kind = [call for call in self.calls if call.kind == kind]
+            sizes = {(len(call.heads), *call.weights.shape[2:]) for call in of_kind}
+            layers = len({call.layer for call in of_kind})
+            size = "several sizes" if len(sizes) > 1 else "{} heads, {} x {}".format(*sizes.pop())
+            parts.append(f"{kind}: {layers} layers, {size}")
+        return f"<{len(self.calls)} attentions · {' · '.join(parts)}>"
+
+    def records(self, kind: str | None = None, *, layers: Sequence[int] | None = None, call: int | None = None) -> list[AttentionRecord]:
+        """Return a record of each text: its maps `[layer, head, query, key]`, of layers in the order of their calls.
+
+        kind: "encoder", "decoder" or "cross", where there are several. layers: some of them. call: which of a module's
+        calls; without it, calls whose keys grow by their queries, as with a cache, are joined to one causal map.
+        Raises RequestError if nothing was seen, or if layers have different shapes.
+        """
+        if not self.calls:
+            raise RequestError(
+                "no attention was seen: call the network inside of the block, in this thread and not compiled; kernels "
+                "of other packages are not seen"
+            )
+        kinds = list(dict.fromkeys(one.kind for one in self.calls))
+        if kind is None and len(kinds) > 1:
+            raise RequestError(f"there are {' and '.join(kinds)} attentions: choose one, as in record({kinds[0]!r})")
+        chosen: dict[int, list[Call]] = {}
+        for one in self.calls:
+            if one.kind == (kind or kinds[0]) and (layers is None or one.layer in layers):
+                if call is None or one.number == call:
+                    chosen.setdefault(one.layer, []).append(one)
+        if not chosen:
+            raise RequestError(f"no such attention: there are {' and '.join(kinds)} of layers 0 to {len(self._layer_of) - 1}")
+        joined = [_joined(calls) for calls in chosen.values()]
+        shapes = {one.weights.shape for one in joined}
+        if len(shapes) > 1:
+            sizes = "; ".join(f"layer {one.layer} {list(one.weights.shape)}" for one in joined)
+            raise RequestError(f"layers have different shapes [text, head, query, key]: {sizes}: choose some, as layers=[{joined[0].layer}]")
+        return [self._record(joined, text) for text in range(len(joined[0].weights))]
+
+    def record(self, kind: str | None = None, *, text: int = 0, **options: Any) -> AttentionRecord:
+        """Return the record of one text, the first by default. Options and errors are those of `records`."""
+        found = self.records(kind, **options)
+        if not 0 <= text < len(found):
+            raise RequestError(f"no text {text}: there are {len(found)}, from 0")
+        return found[text]
+
+    def _record(self, calls: list[Call], text: int) -> AttentionRecord:
+        weights = np.stack([call.weights[text] for call in calls])
+        queries, keys = weights.shape[2:]
+        kind = calls[0].kind
+        mask = None
+        if all(call.allowed is not None for call in calls):
+            mask = np.stack([call.allowed[text] for call in calls])  # type: ignore[index]
+        tokens = self._name(self._tokens, text, queries, kind == "cross")
+        key_tokens = None
+        if kind == "cross":
+            key_tokens = self._name(self._key_tokens if self._key_tokens is not None else self._tokens, text, keys, False)
+        return record_of(
+            weights,
+            tokens,
+            key_tokens,
+            mask=mask,
+            layers=[call.layer for call in calls],
+            heads=list(calls[0].heads),
+            kind=kind,
+            model=ModelInfo(type(self._network).__name__ if self._network is not None else "network", "", "", len(self._layer_of), max(calls[0].heads) + 1, 0),
+        )
+
+    def _name(self, given: Any, text: int, count: int, decoder: bool) -> Any:
+        """Return the tokens of a text: those given, or of the ids that an embedding looked up, or their places."""
+        if given is not None:
+            if isinstance(given, Sequence) and given and not isinstance(given[0], str):
+                given = given[text]
+            found = as_tokens(given, "tokens", batch=None if isinstance(given, list) else text)
+            if len(found) == count:
+                return found
+        if self._tokenizer is not None:
+            joined = [ids for ids in self._ids if ids.shape[0] > text]
+            of_count = [ids for ids in joined if ids.shape[1] == count]
+            if not of_count and joined:  # with a cache, one step after another
+                together = torch.cat(joined, dim=1)[:, :count]
+                of_count = [together] if together.shape[1] == count else []
+            if of_count:
+                ids = of_count[-1 if decoder else 0][text].tolist()
+                of_id = getattr(self._tokenizer, "convert_ids_to_tokens", None) or (
+                    lambda ids: [self._tokenizer.id_to_token(one) for one in ids]
+                )
+                return [str(one) for one in of_id(ids)]
+        return [str(place) for place in range(count)]
+
+
+def _joined(calls: list[Call]) -> Call:
+    """Join the calls of one module whose keys grow by their queries. Raises RequestError if they don't."""
+    if len(calls) == 1:
+        return calls[0]
+    past = 0
+    for call in calls:
+        queries, keys = call.weights.shape[2:]
+        if keys != past + queries or call.weights.shape[:2] != calls[0].weights.shape[:2]:
+            raise RequestError(f"{calls[0].name} ran {len(calls)} times: choose one, as in record(call=0)")
+        past = keys
+    weights = np.zeros((*calls[0].weights.shape[:2], past, past), calls[0].weights.dtype)
+    allowed = np.zeros((len(weights), past, past), bool)
+    start = 0
+    for call in calls:
+        queries, keys = call.weights.shape[2:]
+        weights[:, :, start:keys, :keys] = call.weights
+        allowed[:, start:keys, :keys] = call.weights.any(axis=1) if call.allowed is None else call.allowed
+        start = keys
+    return replace(calls[0], kind="decoder", weights=weights, allowed=allowed)
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        yield from (one for one in value if isinstance(one, Tensor))
+
+
+def _is_parameter(x: Tensor) -> bool:
+    """Return True for a parameter, or a view of one."""
+    return isinstance(x, nn.Parameter) or isinstance(x._base, nn.Parameter)
