@@ -29,7 +29,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
-from attncli.base.arrays import Array, Bools, Floats, as_numpy
+from attncli.base.arrays import Bools, Floats, as_numpy
 from attncli.base.errors import RequestError
 from attncli.models.block import Block, Tap, meet
 from attncli.models.transformers_place import block_of
@@ -37,12 +37,18 @@ from attncli.models.weighing import weigh
 from attncli.record import AttentionRecord
 from attncli.record.making import as_tokens, record_of
 from attncli.record.parts import ModelInfo
-from attncli.text.tokens import Tokens
 
 _PRODUCTS = {"matmul", "__matmul__", "bmm", "baddbmm", "einsum"}
-_CROSS = {"cross_attn", "crossattention", "cross_attention", "encoder_attn", "EncDecAttention", "multihead_attn", "attn2"}
+_CROSS = {
+    "cross_attn",
+    "crossattention",
+    "cross_attention",
+    "encoder_attn",
+    "EncDecAttention",
+    "multihead_attn",
+    "attn2",
+}
 _FUSED = nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention  # have a kernel for a whole module
-_HAND = "attention written by hand"
 
 
 @dataclass(eq=False)
@@ -127,7 +133,8 @@ class Capture(TorchFunctionMode):
         self.calls: list[Call] = []
         self._network, self._tokens, self._key_tokens, self._tokenizer = network, tokens, key_tokens, tokenizer
         self._wanted_layers, self._wanted_heads, self._taps = layers, heads, taps
-        self._ids: list[Tensor] = []  # that embeddings looked up, `[text, token]`
+        # Ids `[text, token]` that embeddings looked up, with the table, and True in a decoder.
+        self._lookups: list[tuple[Tensor, Tensor, bool]] = []
         self._paths: dict[int, str] = {}  # of modules, by id
         self._running: list[nn.Module] = []  # modules, the innermost last
         self._layer_of: dict[str, int] = {}
@@ -172,11 +179,11 @@ class Capture(TorchFunctionMode):
             return None
         while self._running.pop() is not module:  # modules that raised, and whose caller went on
             pass
-        if isinstance(module, _FUSED) and output is not None and not module.training and not self._taps:
-            if not any(isinstance(one, _FUSED) for one in self._running):
-                with torch._C.DisableTorchFunction():
-                    return module.forward(*inputs, **options)
-        return None
+        outermost = isinstance(module, _FUSED) and not any(isinstance(one, _FUSED) for one in self._running)
+        if not outermost or output is None or module.training or self._taps:
+            return None
+        with torch._C.DisableTorchFunction():
+            return module.forward(*inputs, **options)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -190,8 +197,9 @@ class Capture(TorchFunctionMode):
             return self._multi_head(func, *args, **kwargs)
         result = func(*args, **kwargs)
         if isinstance(result, Tensor):
-            if func is F.embedding and not args[0].is_floating_point() and args[0].dim() <= 2:
-                self._ids.append(args[0].detach().reshape(-1, args[0].shape[-1] if args[0].dim() else 1))
+            if func is F.embedding and args[0].dim() in (1, 2):
+                inside = any(self._paths.get(id(one), "").startswith("decoder") for one in self._running)
+                self._lookups.append((torch.atleast_2d(args[0].detach()), args[1], inside))
             self._follow(getattr(func, "__name__", ""), args, kwargs, result)
         return result
 
@@ -242,7 +250,7 @@ class Capture(TorchFunctionMode):
         a = given.arguments
         one_text = a["query"].dim() == 2
         inputs = [x[:, None] if one_text else x for x in (a["query"], a["key"], a["value"])]
-        tokens, texts, width = inputs[0].shape
+        _, texts, width = inputs[0].shape
         if a["use_separate_proj_weight"]:
             matrices = [a[f"{name}_proj_weight"] for name in "qkv"]
         else:
@@ -306,7 +314,9 @@ class Capture(TorchFunctionMode):
             dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
             if dim in (-1, result.dim() - 1):
                 self._known[result] = [result.detach()]  # until it meets values
-        elif result.dim() and any(one.shape[-1:] == result.shape[-1:] and one.numel() == result.numel() for one in tensors):
+        elif result.dim() and any(
+            one.shape[-1:] == result.shape[-1:] and one.numel() == result.numel() for one in tensors
+        ):
             self._known[result] = known
 
     def _keep_by_hand(self, weights: Tensor) -> None:
@@ -315,10 +325,12 @@ class Capture(TorchFunctionMode):
         if not found:
             return
         weights = found.pop()
-        texts = len(self._ids[0]) if self._ids else 1
+        texts = len(self._lookups[0][0]) if self._lookups else 1
         if weights.dim() == 3 and len(weights) % texts == 0:  # heads of all texts, one after another
             weights = weights.reshape(texts, -1, *weights.shape[1:])
-        weights = weights.reshape(-1, *weights.shape[-3:]) if weights.dim() > 3 else weights[(None,) * (4 - weights.dim())]
+        weights = (
+            weights.reshape(-1, *weights.shape[-3:]) if weights.dim() > 3 else weights[(None,) * (4 - weights.dim())]
+        )
         layer, name = self._begin()
         if self._wants(layer):
             chosen = self._heads(weights.shape[1])
@@ -329,7 +341,8 @@ class Capture(TorchFunctionMode):
         layer, name = self._begin()
         chosen = self._heads(len(block.numbers)) if self._wants(layer) else []
         block = block._replace(layer=layer)
-        shown = None if block.mask is None else as_numpy(block.mask.shown).any(axis=1)
+        shown = None if block.mask is None else block.mask.shown
+        allowed = np.ones((1, 1, 1), bool) if shown is None else as_numpy(shown).any(axis=1)
         if self._taps:
             keep = _Keep(chosen)
             output = meet(block, [*self._taps, keep], weigh)
@@ -340,7 +353,6 @@ class Capture(TorchFunctionMode):
                 with torch.no_grad():
                     meet(block.only(chosen).bare, [keep], weigh)
         if keep.kept is not None:
-            allowed = np.ones((1, 1, 1), bool) if shown is None else shown
             self._keep(layer, name, chosen, keep.kept, allowed, other_keys)
         return output
 
@@ -399,7 +411,9 @@ class Capture(TorchFunctionMode):
             parts.append(f"{kind}: {layers} layers, {size}")
         return f"<{len(self.calls)} attentions · {' · '.join(parts)}>"
 
-    def records(self, kind: str | None = None, *, layers: Sequence[int] | None = None, call: int | None = None) -> list[AttentionRecord]:
+    def records(
+        self, kind: str | None = None, *, layers: Sequence[int] | None = None, call: int | None = None
+    ) -> list[AttentionRecord]:
         """Return a record of each text: its maps `[layer, head, query, key]`, of layers in the order of their calls.
 
         kind: "encoder", "decoder" or "cross", where there are several. layers: some of them. call: which of a module's
@@ -416,16 +430,20 @@ class Capture(TorchFunctionMode):
             raise RequestError(f"there are {' and '.join(kinds)} attentions: choose one, as in record({kinds[0]!r})")
         chosen: dict[int, list[Call]] = {}
         for one in self.calls:
-            if one.kind == (kind or kinds[0]) and (layers is None or one.layer in layers):
-                if call is None or one.number == call:
-                    chosen.setdefault(one.layer, []).append(one)
+            wanted = (layers is None or one.layer in layers) and call in (None, one.number)
+            if one.kind == (kind or kinds[0]) and wanted:
+                chosen.setdefault(one.layer, []).append(one)
         if not chosen:
-            raise RequestError(f"no such attention: there are {' and '.join(kinds)} of layers 0 to {len(self._layer_of) - 1}")
+            raise RequestError(
+                f"no such attention: there are {' and '.join(kinds)} of layers 0 to {len(self._layer_of) - 1}"
+            )
         joined = [_joined(calls) for calls in chosen.values()]
         shapes = {one.weights.shape for one in joined}
         if len(shapes) > 1:
             sizes = "; ".join(f"layer {one.layer} {list(one.weights.shape)}" for one in joined)
-            raise RequestError(f"layers have different shapes [text, head, query, key]: {sizes}: choose some, as layers=[{joined[0].layer}]")
+            raise RequestError(
+                f"layers have different shapes [text, head, query, key]: {sizes}: choose some with layers=[...]"
+            )
         return [self._record(joined, text) for text in range(len(joined[0].weights))]
 
     def record(self, kind: str | None = None, *, text: int = 0, **options: Any) -> AttentionRecord:
@@ -445,7 +463,9 @@ class Capture(TorchFunctionMode):
         tokens = self._name(self._tokens, text, queries, kind == "cross")
         key_tokens = None
         if kind == "cross":
-            key_tokens = self._name(self._key_tokens if self._key_tokens is not None else self._tokens, text, keys, False)
+            key_tokens = self._name(
+                self._key_tokens if self._key_tokens is not None else self._tokens, text, keys, False
+            )
         return record_of(
             weights,
             tokens,
@@ -454,7 +474,14 @@ class Capture(TorchFunctionMode):
             layers=[call.layer for call in calls],
             heads=list(calls[0].heads),
             kind=kind,
-            model=ModelInfo(type(self._network).__name__ if self._network is not None else "network", "", "", len(self._layer_of), max(calls[0].heads) + 1, 0),
+            model=ModelInfo(
+                type(self._network).__name__ if self._network is not None else "network",
+                "",
+                "",
+                len(self._layer_of),
+                max(calls[0].heads) + 1,
+                0,
+            ),
         )
 
     def _name(self, given: Any, text: int, count: int, decoder: bool) -> Any:
@@ -465,18 +492,19 @@ class Capture(TorchFunctionMode):
             found = as_tokens(given, "tokens", batch=None if isinstance(given, list) else text)
             if len(found) == count:
                 return found
-        if self._tokenizer is not None:
-            joined = [ids for ids in self._ids if ids.shape[0] > text]
-            of_count = [ids for ids in joined if ids.shape[1] == count]
-            if not of_count and joined:  # with a cache, one step after another
-                together = torch.cat(joined, dim=1)[:, :count]
-                of_count = [together] if together.shape[1] == count else []
-            if of_count:
-                ids = of_count[-1 if decoder else 0][text].tolist()
-                of_id = getattr(self._tokenizer, "convert_ids_to_tokens", None) or (
-                    lambda ids: [self._tokenizer.id_to_token(one) for one in ids]
-                )
-                return [str(one) for one in of_id(ids)]
+        if self._tokenizer is not None and self._lookups:
+            looked_up = [one for one in self._lookups if one[2]] if decoder else self._lookups
+            looked_up = looked_up or self._lookups
+            words = [
+                ids for ids, table, _ in looked_up if table is looked_up[0][1]
+            ]  # the first table is that of tokens
+            whole = next((ids for ids in words if ids.shape[1] == count), None)
+            if whole is None:  # one step after another, with a cache
+                whole = torch.cat([ids for ids in words if len(ids) == len(words[0])], dim=1)[:, :count]
+            if whole.shape[1] == count and text < len(whole):
+                of_ids = getattr(self._tokenizer, "convert_ids_to_tokens", None)
+                ids = whole[text].tolist()
+                return of_ids(ids) if of_ids else [self._tokenizer.id_to_token(one) for one in ids]
         return [str(place) for place in range(count)]
 
 
