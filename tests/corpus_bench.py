@@ -19,7 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-from attncli.checks.machine import processor
+from measuring import processor
 
 ENGINES = {
     "this process": (),
@@ -76,9 +76,7 @@ def engines(lines: int, longest: int, shard_mb: float, model: str, names: list[s
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "corpus.txt"
         corpus(path, lines, longest)
-        print(
-            f"{lines:,} lines, {path.stat().st_size / 2**20:.1f} MB, shards of {shard_mb:g} MB, {model}", processor()[0]
-        )
+        print(f"{lines:,} lines, {path.stat().st_size / 2**20:.1f} MB, shards of {shard_mb:g} MB, {model}", processor())
         print(f"{'':16} {'seconds':>8} {'tokens/s':>9} {'driver MB':>10} {'worker MB':>10}  printed")
         for name in names:
             command = [
@@ -111,7 +109,7 @@ def empty(shards: int) -> None:
         path = Path(folder) / "corpus.txt"
         path.write_text("one\n" * shards)
         wheres = {"this process": {}, "2 workers": {"workers": 2}, "Ray, 2 workers": {"on": "ray", "workers": 2}}
-        print(f"{shards:,} shards of a word; {processor()[0]}")
+        print(f"{shards:,} shards of a word; {processor()}")
         for name, where in wheres.items():
             times: list[float] = []
             began = time.perf_counter()
@@ -173,9 +171,7 @@ def driver(shards: int, model: str) -> None:
     found = run(work, plan, nobody, Simulated())
     merged = time.process_time() - began
     assert found.total.texts == count == shards // each * each
-    print(
-        f"{count:,} shards of {len(inputs):,} inputs, sums of {len(content):,} bytes each ({model}); {processor()[0]}"
-    )
+    print(f"{count:,} shards of {len(inputs):,} inputs, sums of {len(content):,} bytes each ({model}); {processor()}")
     print(f"plan: {planned:.1f} s; sums listed, opened, added up: {merged:.1f} s, {merged / count * 1e6:.0f} us each")
     print(f"memory: {before:,} MB before (torch and the model), {peak():,} MB at the most")
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 from checkpoints import make_checkpoint
+from measuring import processor
 
-from attncli.checks.machine import processor
 from attncli.live import Session
 from attncli.live.explorer.app import Explorer
 from attncli.live.explorer.panes import ScreenState
@@ -129,7 +129,7 @@ async def large(folder):
 
 
 def main():
-    print(f"{processor()[0]}, {torch.get_num_threads()} threads, torch {torch.__version__}")
+    print(f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}")
     asyncio.run(small())
     if len(sys.argv) > 1:
         asyncio.run(large(Path(sys.argv[1])))

@@ -6,7 +6,7 @@
 
 The cases are in same_outputs.txt. Each leaves a folder FOLDER/NAME with stdout, stderr, code and the files that the
 command wrote. Every version gets the inputs, small checkpoints and cases of the working tree that this script is in.
-Not among the cases: `bench`, whose output is timings, and --help, whose words change on purpose.
+Not among the cases: --help, whose words change on purpose.
 """
 
 import argparse

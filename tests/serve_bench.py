@@ -12,9 +12,9 @@ import statistics
 import time
 
 import torch
+from measuring import processor
 from serving import LOOK, TEXT, Served, serving
 
-from attncli.checks.machine import processor
 from attncli.live import Session
 from attncli.live.server import app as answers
 from attncli.live.server.app import Site, Wish
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
-    print(f"{processor()[0]}, {asked.threads} threads, median and worst of {asked.rounds}, ms")
+    print(f"{processor()}, {asked.threads} threads, median and worst of {asked.rounds}, ms")
     print(f"{'tokens':>6} {'q and k':>7} {'answer':>15} {'model':>15} {'described':>15} {'bytes':>10}")
     for tokens in TOKENS:
         for head in (None, (3, 1)):

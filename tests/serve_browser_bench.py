@@ -11,10 +11,9 @@ import subprocess
 import sys
 
 from browsers import SETTLE, browser_path
+from measuring import processor
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 from shell import environment
-
-from attncli.checks.machine import processor
 
 VIEWS = ("heads", "model", "matrix", "neuron")
 TEXT = "The trophy does not fit in the suitcase because it is very big "  # and a letter
@@ -51,7 +50,7 @@ def main() -> None:
     if not asked.threads:
         env.pop("OMP_NUM_THREADS", None)
     command = [sys.executable, "-m", "attncli", "serve", "-q", "-m", "minilm", "The cat sat on the mat."]
-    print(f"{processor()[0]}, {asked.threads or 'usual'} threads, median and worst of {asked.rounds}, ms")
+    print(f"{processor()}, {asked.threads or 'usual'} threads, median and worst of {asked.rounds}, ms")
     print(f"{'view':>8} {'key to drawn':>15} {'answer came':>15}")
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as server,

@@ -28,7 +28,6 @@ from cli.test_every_model import (
     on_a_model,
     plain_call,
     read_once,
-    small_bench,
     without_terminal,
 )
 from foreign_checkpoints import NO_TEXT, make_foreign, write_foreign_tokenizer
@@ -201,7 +200,6 @@ def prepared(folder: Path) -> Iterator[None]:
         patch.setattr(sys, "stdin", io.StringIO())
         read_once({}, patch)
         without_terminal(patch)
-        small_bench(patch)
         yield
 
 

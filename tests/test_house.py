@@ -22,7 +22,17 @@ def test_no_room_imports_what_it_may_not():
 
 
 @pytest.mark.parametrize(
-    "script", ["bench.corpus", "bench.long_texts", "page_bench", "plant_mistakes", "readme", "same_outputs", "startup"]
+    "script",
+    [
+        "bench.corpus",
+        "bench.long_texts",
+        "bench.maps",
+        "page_bench",
+        "plant_mistakes",
+        "readme",
+        "same_outputs",
+        "startup",
+    ],
 )
 def test_scripts_beside_the_tests_find_what_they_import(script):
     importlib.import_module(script)

@@ -4,20 +4,34 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date as day
 
 import torch
 
 from attncli.align.characters import END, NONE, SOURCE, SPECIAL, START, TARGET, UNKNOWN, sources
-from attncli.align.dates import FIRST, LAST, is_date, is_day
 from attncli.align.networks import Network
 from attncli.base.arrays import Floats
 from attncli.base.errors import Notice, RequestError
 
+FIRST, LAST = day(1950, 1, 1), day(2049, 12, 31)
 LONGEST = 64  # characters of a text; the longest that training draws has 48
 LIMIT = 16  # characters written at most, with the end token: a date takes 11
 # The probability below which the model is unsure. In the validation part about 1 in 50 right dates are below it, and
 # half of the dates that were written for texts that are none.
 LOW = 0.7
+
+
+def is_day(output: str) -> bool:
+    """Return whether a text is YYYY-MM-DD, a day that exists, in any year."""
+    try:
+        return day.fromisoformat(output).isoformat() == output
+    except ValueError:
+        return False
+
+
+def is_date(output: str) -> bool:
+    """Return whether a text is YYYY-MM-DD, a day from FIRST to LAST."""
+    return is_day(output) and FIRST <= day.fromisoformat(output) <= LAST
 
 
 @dataclass(frozen=True)

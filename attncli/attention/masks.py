@@ -15,18 +15,20 @@ import torch
 from torch import Tensor
 
 
-def causal_mask(query_len: int, key_len: int | None = None, device: torch.device | None = None) -> Tensor:
-    """Hide keys after the query: True where key <= query + (key_len - query_len).
+def causal_mask(
+    query_len: int, key_len: int | None = None, device: torch.device | None = None, first: int | None = None
+) -> Tensor:
+    """Hide keys after the query: True where key <= query + first.
 
-    With fewer queries than keys, the queries are the *last* tokens of the sequence, as when a decoder
-    continues from cached keys: the last query sees every key. With more queries than keys, the first
-    queries see nothing.
+    first: the place of the first query, counted from the first key. By default it is key_len - query_len. With fewer
+    queries than keys, the queries are then the *last* tokens of the sequence, as when a decoder continues from cached
+    keys: the last query sees every key. With more queries than keys, the first queries see nothing.
 
     Returns bool `[query, key]`. Source: Vaswani et al. 2017, section 3.2.3.
     """
     key_len = query_len if key_len is None else key_len
     everything = torch.ones(query_len, key_len, dtype=torch.bool, device=device)
-    return everything.tril_(diagonal=key_len - query_len)
+    return everything.tril_(diagonal=key_len - query_len if first is None else first)
 
 
 def window_mask(

@@ -106,8 +106,7 @@ def keep_folder(folder: Path, make: Callable[[Path], object], is_whole: Callable
                 raise
 
 
-LATEX = (".pgf", ".tex")  # deprecated: they go in 0.4
-PICTURES = (".png", ".svg", ".pdf", *LATEX)  # how pictures are saved
+PICTURES = (".png", ".svg", ".pdf")  # how pictures are saved
 PAGE = ".html"
 
 
@@ -193,7 +192,7 @@ def check_suffix(path: Path, known: Collection[str], what: str) -> str:
     suffix = Path(path).suffix.lower()
     if suffix not in known:
         found = f"not {quoted(suffix)}" if suffix else "and this name has no suffix"
-        named = ", ".join(one for one in known if one not in LATEX)
+        named = ", ".join(known)
         raise RequestError(f"{path}: {what} is saved as {named}, {found}")
     return suffix
 

@@ -13,7 +13,7 @@ import typer
 from typer import Context
 
 from attncli.base.errors import RequestError
-from attncli.base.files import LATEX, PICTURES, check_place, check_suffix
+from attncli.base.files import PICTURES, check_place, check_suffix
 from attncli.base.printable import printable
 from attncli.cli import output
 from attncli.features.feature import Feature, default_of, options_of
@@ -86,8 +86,6 @@ def check_printed(values: dict[str, Any], paths: Sequence[Path]) -> dict[str, An
         option_name = PRINTED[name][1].names[0]
         if suffixes.isdisjoint(PICTURES):
             raise RequestError(f"{option_name} has no effect without a picture: add -o FILE.pdf")
-        if name in ("dpi", "font") and not suffixes.isdisjoint(LATEX):
-            raise RequestError(f"{option_name} has no effect on a picture for LaTeX: leave it out")
     if printed:
         from attncli.report.paper import paper
 
@@ -178,7 +176,7 @@ def adapted(complete: Callable[..., Any] | None) -> Callable[..., Any] | None:
 
 def saves(feature: type[Feature]) -> str:
     """Return the help of -o."""
-    *some, last = [one for one in feature.saves if one not in LATEX]
+    *some, last = feature.saves
     text = f"Save as {', '.join(some)} or {last}" if some else f"Save as {last}"
     return f"{text}; or several -o." if feature.several else f"{text}."
 

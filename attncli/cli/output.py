@@ -4,7 +4,6 @@ import os
 import shutil
 import sys
 import textwrap
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -71,7 +70,7 @@ def fold_line(line: str, columns: int) -> str:
     return textwrap.fill(line, columns, subsequent_indent=f"{indent}  ", break_long_words=False, break_on_hyphens=False)
 
 
-PATIENCE = 1.0  # seconds until the user sees a bar
+PATIENCE = 2.0  # seconds until the user sees a bar
 
 
 def progress() -> Progress:
@@ -83,17 +82,17 @@ def progress() -> Progress:
 
 @contextmanager
 def show_bar(total: int | None, what: str) -> Iterator[Advance]:
-    """Show a bar once the work takes PATIENCE seconds. Without a total it moves to and fro."""
-    from rich.console import Console
-    from rich.progress import Progress as Bar
+    """Show a bar once the work takes PATIENCE seconds; the words and the time alone where no total is known."""
+    from tqdm import tqdm
 
-    begun = time.monotonic()
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total, visible=False)
+    with tqdm(total=total, desc=what, delay=PATIENCE, miniters=0, leave=False, dynamic_ncols=True) as bar:
 
         def advance(steps: int = 1, of: int | None = None, text: str | None = None) -> None:
-            visible = time.monotonic() - begun > PATIENCE
-            bar.update(task, advance=steps, total=of, description=text, visible=visible)
+            bar.total = of or bar.total
+            bar.bar_format = None if bar.total else "{desc} [{elapsed}]"
+            if text is not None:
+                bar.set_description_str(text, refresh=False)
+            bar.update(steps)
 
         yield advance
 

@@ -6,13 +6,11 @@ During an import Ctrl-C ends the program too.
 import os
 import signal
 import sys
-from contextlib import suppress
 from types import FrameType
 
 from attncli.base import files as making
 
 ENDING = ("SIGTERM", "SIGHUP")
-SHOW_CURSOR = b"\x1b[?25h"  # a bar of progress hides it
 SOON = 0.05  # seconds
 IMPORTING = "<frozen importlib._bootstrap>"  # the file of whatever imports, as Python names it
 
@@ -33,9 +31,6 @@ def end(number: int, _: object) -> None:
     An exception would not do: libraries in other languages turn it into one of theirs, or into an abort.
     """
     making.remove_all()
-    if sys.stderr.isatty():
-        with suppress(OSError):
-            os.write(sys.stderr.fileno(), SHOW_CURSOR)
     os._exit(128 + number)
 
 

@@ -1,6 +1,6 @@
 """The features, a file each: a dataclass of its options, what it computes, and its report.
 
-A feature is the class in its file that is named as the command is: `attncli train-align` is `train_align.TrainAlign`.
+A feature is the class in its file that is named as the command is: `attncli align` is `align.Align`.
 The command line, its help, its completion and the Python functions of `attncli` are made of these classes. The list of
 commands is read from the text of the files, because importing them all takes a second.
 """

@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attncli.base import choices
@@ -66,20 +65,16 @@ class Align(Feature):
             MODEL, "--attention", metavar="NAME", help="Bahdanau's additive; Luong's dot, general, concat; transformer."
         ),
     ] = "additive"
-    weights: Annotated[
-        Path | None,
-        option(MODEL, "--weights", metavar="DIR", help="Weights made by train-align.", show_default="the package's"),
-    ] = None
 
     def report(self, progress: Progress = silent) -> Report:
         texts = [one.text for one in read_inputs(self.text, None, self.file, sample=SAMPLE)]
         if self.path is not None and self.path.suffix.lower() in PICTURES:
             check_one(len(texts), "give the one to draw as TEXT", lines=False)
-        from attncli.align.checkpoint import WEIGHTS, load
+        from attncli.align.checkpoint import load
         from attncli.align.translate import translate
         from attncli.page import page, save_page
 
-        checkpoint = load(self.weights or WEIGHTS, self.attention)
+        checkpoint = load(self.attention)
         alignments = list(counted(translate(checkpoint.network, texts), len(texts), "texts", progress))
         for one in alignments:
             if one.doubt is not None:

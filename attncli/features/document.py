@@ -18,7 +18,7 @@ from attncli.base import choices
 PARTS = """
 ### model
 
-The model of a document: under `model`, in `diff` on each side, in `bench` under `models`.
+The model of a document: under `model`, and in `diff` on each side.
 
 name | str | | as in `--model`, or made up for random weights
 path | str or null | | where its files are; null for random weights

@@ -31,6 +31,7 @@ from attncli.features.options import OUTPUT, SELECTION, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_shown
+from attncli.record.formula import softmax
 from attncli.record.selection import choose_head, name_layers, select_token
 from attncli.report import Cell, Column, NextCommand, Part, Report, Sentence, Table
 
@@ -165,17 +166,14 @@ def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = No
     score = keys.astype(np.float64) @ queries[query].astype(np.float64)
     scaled = score * scale
     added = scaled + sum(terms.values())
-    largest = float(max([*added[allowed], *([] if sink is None else [sink])], default=0.0))
-    raised = np.where(allowed, np.exp(np.where(allowed, added - largest, 0.0)), 0.0)
-    sink_raised = 0.0 if sink is None else float(np.exp(sink - largest))
-    total = float(raised.sum()) + sink_raised
+    steps = softmax(added, allowed, None if sink is None else np.array([sink]))
     columns: dict[str, NDArray[Any]] = {
         "allowed": allowed,
         "score": score,
         "scaled": scaled,
-        "raised": raised,
+        "raised": steps.raised,
         "weight": weights,
-        "computed": raised / total if total else raised,
+        "computed": steps.weights,
     }
     own: dict[str, Any] = {}
     more: dict[str, Any] = {}
@@ -224,9 +222,9 @@ def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = No
             }
             for key, token in enumerate(record.keys.text)
         ],
-        "largest": largest,
-        **({} if sink is None else {"sink": {"score": sink, "raised": sink_raised}}),
-        "total": total,
+        "largest": float(steps.largest[0]),
+        **({} if sink is None else {"sink": {"score": sink, "raised": float(steps.sink[0])}}),
+        "total": float(steps.total[0]),
         **more,
     }
 

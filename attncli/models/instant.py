@@ -2,7 +2,7 @@
 
 Importing torch takes longer than everything else that a short text needs. The walk through the layers
 (`attncli.models.walk.walk`), the place where queries meet keys (`attncli.models.block.meet`) and the taps are the
-same as in torch. This file has what they call: embeddings, a layer's parts, the softmax. The weights are mapped from
+same as in torch. This file has what they call: embeddings and a layer's parts. The weights are mapped from
 the checkpoint, by the same names (`attncli.models.families`).
 
 Networks with learned or rotary positions have one, in float32. For everything else `Instant` opens the model in torch:
@@ -30,6 +30,7 @@ from attncli.models.own_model import OwnModel, find_heads, pairs, rates
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
 from attncli.models.weights import Checkpoint, read_parameters
 from attncli.record import AttentionRecord, Request
+from attncli.record.formula import MASKS, near, no_padding, self_mask, softmax
 from attncli.record.parts import PredictionSummary
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens, masked
@@ -81,14 +82,6 @@ FUNCTIONS: dict[str, Callable[[Floats], Floats]] = {
 }  # by their names in config.json
 
 
-def softmax(scores: Floats) -> Floats:
-    """exp(s) / Σ exp(s) over the last axis. A row of -inf has weights 0."""
-    most = scores.max(axis=-1, keepdims=True)
-    powers = np.exp(scores - np.where(np.isneginf(most), 0, most))
-    total = powers.sum(axis=-1, keepdims=True)
-    return np.divide(powers, total, out=powers, where=total != 0)
-
-
 def weigh(
     part: Block, room: Floats | None = None, formula: bool = False, seen: bool = True
 ) -> tuple[Floats, Floats | None]:
@@ -99,8 +92,7 @@ def weigh(
     scores = (np.float32(part.scale) * part.query) @ part.key.swapaxes(-2, -1)  # [text, head, query, key]
     if part.softcap is not None:
         scores = np.float32(part.softcap) * np.tanh(scores / np.float32(part.softcap))
-    allowed = part.allowed()
-    weights = softmax(scores if allowed is None else np.where(allowed, scores, np.float32(-np.inf)))
+    weights = softmax(scores, part.allowed()).weights
     if room is not None:
         room[...] = weights
         weights = room
@@ -110,38 +102,15 @@ def weigh(
 # --- masks and positions --------------------------------------------------------------------------------
 
 
-# What named masks hide, as `attncli.attention.MASKS`, which needs torch, has them. Others are made there.
-HIDES_PADDING = {"padding": True, "causal": True, "none": False}
-HIDES_FUTURE = {"padding": False, "causal": True, "none": False}
-
-
-def named_mask(real: Bools, name: str) -> Bools:
-    """Return the mask of this name, as `attncli.attention.self_mask`. real: bool `[text, token]`, False at [PAD]."""
-    if name not in HIDES_PADDING:
-        import torch
-
-        from attncli.attention import MASKS, self_mask
-
-        return self_mask(torch.from_numpy(real), *MASKS[name]).numpy()
-    shown = real[:, None, None, :] if HIDES_PADDING[name] else np.ones_like(real[:1, None, None, :])
-    return shown & np.tri(real.shape[1], dtype=bool) if HIDES_FUTURE[name] else shown
-
-
-def hides_padding(name: str) -> bool:
-    """Return True if the mask of this name hides [PAD] from all queries."""
-    return not named_mask(np.array([[True, False]]), name)[..., 1].any()
-
-
 def layer_masks(real: Bools, config: ModelConfig, name: str) -> list[LayerMask | None]:
     """Return for each layer the mask of this name combined with the layer's window; None if everything is allowed.
 
     real: False at [PAD], bool `[text, token]`.
     """
-    every = np.arange(real.shape[1])
-    after = every - every[:, None]  # of the key after the query
-    shown = named_mask(real, name)
-    near = {reach: shown if reach is None else shown & (abs(after) <= reach) for reach in set(config.reach)}
-    masks = {reach: None if mask.all() else LayerMask(mask, None) for reach, mask in near.items()}
+    masks: dict[int | None, LayerMask | None] = {}
+    for reach in set(config.reach):
+        mask = self_mask(real, *MASKS[name], *([] if reach is None else [near(reach)]))
+        masks[reach] = None if mask.all() else LayerMask(mask, None)
     return [masks[reach] for reach in config.reach]
 
 
@@ -447,7 +416,7 @@ class Instant(OwnModel):
     ) -> OwnRows:
         name = self.usual_mask(mask)
         masks = partial(layer_masks, config=self.config, name=name)
-        return arrange(batch, self.config, masks, lambda array: array, hides_padding(name), positions, together)
+        return arrange(batch, self.config, masks, lambda array: array, no_padding in MASKS[name], positions, together)
 
     # --- what is left to torch
 
@@ -514,7 +483,7 @@ class Instant(OwnModel):
                 f"the output next of {self.place.name} is too large for float32: use another --dtype, or check whether "
                 "the weights are damaged"
             )
-        made = Prediction("next", "next", self.vocabulary(), values, softmax(values))
+        made = Prediction("next", "next", self.vocabulary(), values, softmax(values).weights)
         return PredictionSummary("next", "next", True, answers_of(made, rows, tokens, self.tokenizer.notation))
 
     def may_predict(self, texts: Iterable[Tokens]) -> bool:

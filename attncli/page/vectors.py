@@ -16,6 +16,7 @@ from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.base.printable import printable
 from attncli.page.packing import map_layers, packed
 from attncli.record import AttentionRecord, Vectors
+from attncli.record.formula import softmax
 
 FINEST, COARSEST = 32767, 63  # levels on either side of 0
 LEAST = 1.05  # characters for a number in the coarsest, about
@@ -152,17 +153,8 @@ def weights(parts: Sequence[Doubles], scale: Doubles, mask: Bools, sinks: Double
     sinks: the heads' sink scores, which take part too; empty if none has one.
     """
     query, key, *terms = parts
-    scores = np.where(mask, scale * (query @ key.swapaxes(-1, -2)) + sum(terms), -np.inf)
-    largest = scores.max(axis=-1, keepdims=True)
-    if len(sinks):
-        largest = np.maximum(largest, sinks[:, None, None])
-    largest = np.where(np.isfinite(largest), largest, 0)
-    raised = np.exp(scores - largest)
-    sums = raised.sum(axis=-1, keepdims=True)
-    if len(sinks):
-        sums = sums + np.exp(sinks[:, None, None] - largest)
-    made: Doubles = np.divide(raised, sums, out=np.zeros_like(raised), where=sums > 0)
-    return made
+    scores = scale * (query @ key.swapaxes(-1, -2)) + sum(terms)
+    return softmax(scores, mask, sinks[:, None, None] if len(sinks) else None).weights
 
 
 def turning_entry(vectors: Vectors) -> dict[str, Any] | None:

@@ -79,30 +79,19 @@ def _answers(prediction: PredictionSummary, record: AttentionRecord) -> Iterator
         case "next":
             yield "next " + ", ".join(map(_with_probability, prediction.answers))
         case "tokens":
-            yield _token_labels(prediction, record)
+            ends = {group[0]: group[-1] + 1 for group in word_groups(record.tokens)}
+            found = [  # a word has the label of its first piece
+                f"{printable(text_between(record.tokens, one.start, ends[one.start]))} {_with_probability(one)}"
+                for one in prediction.answers
+                if one.start in ends and (one.label != NOTHING if prediction.single else _is_likely(one))
+            ]
+            yield _first_of(found, MOST_WORDS) if found else "no token has a label"
         case "span":
             yield from (f'"{printable(one.label)}"{_percent(one)}' for one in prediction.answers[:1])
         case _:
-            yield _text_labels(prediction)
-
-
-def _text_labels(prediction: PredictionSummary) -> str:
-    """Return the labels of a text: "entailment 97.1%, neutral 2.0%"; of independent labels only the likely ones."""
-    chosen = prediction.answers if prediction.single else [one for one in prediction.answers if _is_likely(one)]
-    if not chosen:
-        return f"none of {len(prediction.answers)} labels has {LIKELY:.0%}"
-    return _first_of([_with_probability(one) for one in chosen], MOST_LABELS)
-
-
-def _token_labels(prediction: PredictionSummary, record: AttentionRecord) -> str:
-    """Return the words with a label: "Berlin B-LOC 99.1%". A word has the label of its first piece."""
-    ends = {group[0]: group[-1] + 1 for group in word_groups(record.tokens)}
-    found = [
-        f"{printable(text_between(record.tokens, one.start, ends[one.start]))} {_with_probability(one)}"
-        for one in prediction.answers
-        if one.start in ends and (one.label != NOTHING if prediction.single else _is_likely(one))
-    ]
-    return _first_of(found, MOST_WORDS) if found else "no token has a label"
+            chosen = prediction.answers if prediction.single else [one for one in prediction.answers if _is_likely(one)]
+            nothing = f"none of {len(prediction.answers)} labels has {LIKELY:.0%}"
+            yield _first_of(list(map(_with_probability, chosen)), MOST_LABELS) if chosen else nothing
 
 
 def _is_likely(answer: Answer) -> bool:
@@ -137,44 +126,26 @@ def in_stretches(record: AttentionRecord) -> bool:
 
 def notes(record: AttentionRecord) -> list[str]:
     """Return a sentence each on sinks, on the tokens that were chosen, and on stretches, where a record has them."""
-    part, note = record.part, _sinks_note(record)
-    sinks = [] if note is None else [note]
-    if part is None:
-        return sinks
-    chosen = f"tokens {part.chosen} of {part.tokens}, counted from 0 anew{_share_within(record)}"
-    found = [*sinks, *([chosen] if part.chosen else [])]
-    if part.stretched:
+    part, found = record.part, list[str]()
+    if record.sinks and record.measure == "weight":
+        sums: Doubles = record.weights.sum(axis=-1, dtype=np.float64)  # [layer, head, query]
+        may: Bools = np.asarray(record.masks.any(axis=2))  # [layer, query]
+        attending = may[:, None] & ~record.unchosen[..., None]
+        complete = part is None or not part.chosen  # the rows of some tokens don't tell how much goes to sinks
+        known = complete and attending.any()
+        found.append(f"{SINKS}: {1 - np.mean(sums, where=attending):.0%} of it, on average" if known else SINKS)
+    if part is not None and part.chosen:
+        share = ""
+        if record.key_tokens is None and record.measure == "weight":
+            sums = record.weights.sum(axis=-1, dtype=np.float64)
+            share = f": they give each other {sums.sum() / max(int((sums > 0).sum()), 1):.0%} of their weight"
+        found.append(f"tokens {part.chosen} of {part.tokens}, counted from 0 anew{share}")
+    if part is not None and part.stretched:
         found.append(
             f"{part.units} {part.unit} are shown as {len(record.tokens)} stretches of {part.size}: weights to a "
             f"stretch are summed, weights from it are averaged; {ZOOM}"
         )
     return found
-
-
-def _share_within(record: AttentionRecord) -> str:
-    """Return the share of their weight that chosen tokens give each other; norms have no such share."""
-    if record.key_tokens is not None or record.measure != "weight":
-        return ""
-    rows = record.weights.sum(axis=-1, dtype=np.float64)
-    attending = max(int((rows > 0).sum()), 1)
-    return f": they give each other {rows.sum() / attending:.0%} of their weight"
-
-
-def _sinks_note(record: AttentionRecord) -> str | None:
-    """Return a sentence on the weight that goes to sinks; None where heads have none, or a norm is shown.
-
-    The rows of some tokens of a text don't tell how much it is.
-    """
-    if not record.sinks or record.measure != "weight":
-        return None
-    if record.part is not None and record.part.chosen:
-        return SINKS
-    sums: Doubles = record.weights.sum(axis=-1, dtype=np.float64)  # [layer, head, query]
-    may: Bools = np.asarray(record.masks.any(axis=2))  # [layer, query]
-    attending = may[:, None] & ~record.unchosen[..., None]
-    if not attending.any():
-        return SINKS
-    return f"{SINKS}: {1 - np.mean(sums, where=attending):.0%} of it, on average"
 
 
 # --- hidden cells -------------------------------------------------------------------------------------

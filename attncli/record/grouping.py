@@ -38,11 +38,6 @@ class Axis:
     starts: Ints | None = None
     shares: Doubles | None = None
 
-    @classmethod
-    def per_token(cls, tokens: Tokens) -> "Axis":
-        """Return the axis on which each token is a unit."""
-        return cls(tokens, np.arange(len(tokens)), tokens.positions)
-
     def __len__(self) -> int:
         return len(self.tokens)
 
@@ -111,7 +106,7 @@ def axes_of(grouping: Grouping, tokens: Tokens, key_tokens: Tokens | None = None
     If a side has more than LONG units, they are merged into at most MOST stretches of neighbours. Raises RequestError
     for tokens that do not exist.
     """
-    sides = [Axis.per_token(one) for one in (tokens, key_tokens) if one is not None]
+    sides = [Axis(one, np.arange(len(one)), one.positions) for one in (tokens, key_tokens) if one is not None]
     chosen = ""
     if grouping.tokens is not None:
         places = sorted(select(grouping.tokens, len(tokens), "token"))
@@ -205,7 +200,9 @@ def to_units(axis: Axis, tokens: slice, rows: Any, along: int, shares: Doubles |
     """
     start, stop = np.searchsorted(axis.places, [tokens.start, tokens.stop])
     units = axis.units[start:stop]
-    taken = counted_from(tokens.start, axis.places[start:stop])
+    here = axis.places[start:stop] - tokens.start
+    neighbours = len(here) > 0 and here[-1] - here[0] == len(here) - 1
+    taken = slice(int(here[0]), int(here[-1]) + 1) if neighbours else here.tolist()  # a slice copies nothing
     rows = rows[..., taken] if along == -1 else rows[..., taken, :]
     if shares is not None:
         factors = shares[start:stop, None]
@@ -220,13 +217,6 @@ def to_units(axis: Axis, tokens: slice, rows: Any, along: int, shares: Doubles |
     shape[along] = last - first
     targets = rows.new_empty(0).long().new_tensor(units - first)  # a torch tensor, made without importing torch
     return slice(first, last), rows.new_zeros(shape).index_add_(along, targets, rows)
-
-
-def counted_from(first: int, places: Ints) -> list[int] | slice:
-    """Count places from `first` on; neighbours become a slice, which copies nothing."""
-    if len(places) and places[-1] - places[0] == len(places) - 1:
-        return slice(int(places[0]) - first, int(places[-1]) + 1 - first)
-    return [int(place) - first for place in places]
 
 
 def merge_words(record: AttentionRecord) -> AttentionRecord:

@@ -78,18 +78,17 @@ def load_records(path: str | Path) -> list[AttentionRecord]:
 
 def read_records(path: Path, suffix: str) -> Iterator[AttentionRecord]:
     """Yield the records of a file. Raises RequestError and ValueError if it is not a record."""
-    for record in of_document(read_json(path)) if suffix == ".json" else of_contents(path, suffix):
+    if suffix == ".json":
+        records = of_document(read_json(path))
+    else:
+        every = [read_npz(path)] if suffix == ".npz" else read_safetensors(path)
+        records = (build(*one) if isinstance(one, Contents) else of_arrays(one) for one in every)
+    for record in records:
         if (record.kind == "cross") != (record.key_tokens is not None):
             raise ValueError(
                 f"its kind is {record.kind}, but it has {'no' if record.kind == 'cross' else 'separate'} key tokens"
             )
         yield record
-
-
-def of_contents(path: Path, suffix: str) -> Iterator[AttentionRecord]:
-    """Yield the records of a .npz or .safetensors. Raises RequestError and ValueError as `read_records` does."""
-    for contents in [read_npz(path)] if suffix == ".npz" else read_safetensors(path):
-        yield build(*contents) if isinstance(contents, Contents) else of_arrays(contents)
 
 
 def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
@@ -114,7 +113,12 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         raise ValueError("its segments differ from those of its tokens")
     if "tokens" in numbers and not np.array_equal(numbers["tokens"], np.array(tokens.text)):
         raise ValueError("its tokens differ from those in its labels")
-    pairs = None if "pairs" not in labels else check_pairs(labels["pairs"], layers, heads)
+    pairs = None
+    if "pairs" in labels:
+        pairs = [(layer, head) for layer, head in labels["pairs"]]
+        rows, columns = ({pair[side] for pair in pairs} for side in (0, 1))
+        if len(set(pairs)) < len(pairs) or rows != set(layers) or columns != set(heads):
+            raise ValueError("its pairs are not distinct heads in each of its layers and heads")
     sinks = labels.get("sinks", False)
     precision = precision_of(weights, measure, labels.get("dtype"), sinks)
     check_maps(weights, measure, precision.room, sinks)
@@ -219,7 +223,10 @@ def of_document(document: Any) -> Iterator[AttentionRecord]:
         )
         dtype, room = precision_of(weights, known.measure, entry.get("dtype"), known.sinks)
         if "masks" in entry:
-            record = with_masks(assembled(weights, tokens, keys, None, known, room), entry)
+            record = assembled(weights, tokens, keys, None, known, room)
+            masks = masks_of(entry["masks"], layers, *weights.shape[-2:])
+            check_hidden((weights.max(axis=1) > 0) & ~masks, record.tokens)
+            record = replace(record, masks=compact(masks), mask_name=entry["mask"])
         else:
             try:
                 record = assembled(weights, tokens, keys, entry["mask"], known, room)
@@ -227,13 +234,6 @@ def of_document(document: Any) -> Iterator[AttentionRecord]:
                 record = replace(assembled(weights, tokens, keys, None, known, room), mask_name=entry["mask"])
         prediction, written = read_prediction(entry, tokens), read_written(entry, tokens)
         yield replace(record, prediction=prediction, dtype=dtype, written=written, pairs=pairs)
-
-
-def with_masks(record: AttentionRecord, text: dict[str, Any]) -> AttentionRecord:
-    """Return a record with the masks of its document. Raises RequestError and ValueError if they do not fit."""
-    masks = masks_of(text["masks"], record.layers, *record.weights.shape[-2:])
-    check_hidden((record.weights.max(axis=1) > 0) & ~masks, record.tokens)
-    return replace(record, masks=compact(masks), mask_name=text["mask"])
 
 
 def read_written(document: dict[str, Any], tokens: Tokens) -> int | None:
@@ -246,8 +246,11 @@ def read_written(document: dict[str, Any], tokens: Tokens) -> int | None:
 
 def read_prediction(document: dict[str, Any], tokens: Tokens) -> PredictionSummary | None:
     """Read the prediction from a text's labels or document. Raises ValueError if it refers to other tokens."""
-    if "prediction" in document:
-        check_answers(document["prediction"], len(tokens))
+    prediction = document.get("prediction") or {"answers": []}
+    for place, answer in enumerate(prediction["answers"]):
+        start, end = answer["start"], answer["end"]
+        if (start is None) != (end is None) or (end is not None and not start < end <= len(tokens)):
+            refuse([start, end], f"prediction: answers {place}", "tokens of the text")
     return prediction_from_document(document.get("prediction"))
 
 
@@ -270,15 +273,6 @@ def check_numbers(what: str, numbers: Any, count: int) -> list[int]:
     if len(set(numbers)) < len(numbers):
         raise ValueError(f"{what} {number_list(sorted(numbers))} contain duplicates")
     return list(numbers)
-
-
-def check_pairs(pairs: list[list[int]], layers: list[int], heads: list[int]) -> list[tuple[int, int]]:
-    """Raises ValueError unless these are distinct heads, (layer, head), that need just these layers and heads."""
-    found = [(layer, head) for layer, head in pairs]
-    rows, columns = ({pair[side] for pair in found} for side in (0, 1))
-    if len(set(found)) < len(found) or rows != set(layers) or columns != set(heads):
-        raise ValueError("its pairs are not distinct heads in each of its layers and heads")
-    return found
 
 
 # --- formats -----------------------------------------------------------------------------------------
@@ -384,14 +378,6 @@ ANSWER = fields(
 SAID = fields(
     {"output": text(), "kind": one_of(choices.names(choices.Output)), "single": flag(), "answers": list_of(ANSWER)}
 )
-
-
-def check_answers(value: Any, count: int) -> None:
-    """Check that the answers refer to tokens of a text with `count` tokens."""
-    for place, answer in enumerate(value["answers"]):
-        start, end = answer["start"], answer["end"]
-        if (start is None) != (end is None) or (end is not None and not start < end <= count):
-            refuse([start, end], f"prediction: answers {place}", "tokens of the text")
 
 
 WHICH = {"kind": one_of(choices.names(choices.Kind)), "measure": one_of(MEASURES)}  # missing in older files

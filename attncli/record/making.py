@@ -49,7 +49,7 @@ def as_maps(weights: Any, batch: int | None = None) -> Maps:
         for number, one in enumerate(arrays):
             if one.shape != arrays[0].shape:
                 raise RequestError(
-                    f"layer {number} has {describe_shape(one)} and layer 0 {describe_shape(arrays[0])} "
+                    f"layer {number} has {list(one.shape)} and layer 0 {list(arrays[0].shape)} "
                     "for [head, query, key]: all layers of a record need the same shape"
                 )
         return Maps(np.stack([as_floats(one) for one in arrays]), max(map(dtype_of, weights), key=room))
@@ -57,9 +57,9 @@ def as_maps(weights: Any, batch: int | None = None) -> Maps:
     if array.ndim == 5:  # [layer, batch, head, query, key]
         array = array[:, select_text(array.shape[1], batch)]
     elif batch:
-        raise RequestError(f"{describe_shape(array)} has no batch axis: omit batch")
+        raise RequestError(f"{list(array.shape)} has no batch axis: omit batch")
     if not 2 <= array.ndim <= 4:
-        raise RequestError(f"weights are {describe_shape(array)}, not {SHAPES}")
+        raise RequestError(f"weights are {list(array.shape)}, not {SHAPES}")
     return Maps(as_floats(array[(None,) * (4 - array.ndim)]), dtype_of(weights))
 
 
@@ -85,7 +85,7 @@ def layer_array(number: int, layer: Any, batch: int | None) -> npt.NDArray[Any]:
         return array[select_text(array.shape[0], batch)]
     if array.ndim == 3:
         return array
-    raise RequestError(f"layer {number} is {describe_shape(array)}, not {SHAPES}")
+    raise RequestError(f"layer {number} is {list(array.shape)}, not {SHAPES}")
 
 
 def is_numbers(values: Any) -> bool:
@@ -129,10 +129,6 @@ def dtype_of(values: Any) -> str:
     """Name the half-precision dtype of an array of any library; "float32" for every other dtype."""
     name = str(getattr(values, "dtype", "")).rpartition(".")[2]
     return name if name in HALVES else "float32"
-
-
-def describe_shape(array: npt.NDArray[Any]) -> str:
-    return str(list(array.shape))
 
 
 def as_tokens(tokens: Any, what: str, segments: Sequence[int] | int | None = None, batch: int | None = None) -> Tokens:
@@ -245,9 +241,20 @@ def assembled(
 
     tolerance: the tolerance of a row's sum. Raises as `record_of` does.
     """
-    check_lengths(weights, tokens, key_tokens)
+    queries, keys = weights.shape[2:]
+    wanted = len(tokens), len(tokens if key_tokens is None else key_tokens)
+    if 0 in weights.shape:
+        raise RequestError(f"weights are {list(weights.shape)} for [layer, head, query, key]: they are empty")
+    if (queries, keys) != wanted:
+        cross = "" if key_tokens is not None or queries == keys else "; for keys of another text, also give key_tokens"
+        raise RequestError(
+            f"weights have {queries} queries and {keys} keys, but the tokens are {wanted[0]} and {wanted[1]}: "
+            f"include every token, also [CLS], [SEP] and [PAD]{cross}"
+        )
     check_maps(weights, known.measure, tolerance, known.sinks)
-    tokens = with_start(weights, tokens, key_tokens)
+    if tokens.padding[:2] == [True, False] and (key_tokens is not None or weights[:, :, 1:, 0].any()):
+        # One [PAD] before a text that has weight is real: T5 and Marian start their decoder with it.
+        tokens = replace(tokens, padding=[False, *tokens.padding[1:]])
     masks, mask_name = find_masks(weights, tokens, key_tokens, mask)
     layers = numbers("layer", known.layers, weights.shape[0])
     heads = numbers("head", known.heads, weights.shape[1])
@@ -293,27 +300,6 @@ def records_of(outputs: Any, tokens: Any, decoder_tokens: Any = None, **options:
     }
     found = [made[name](maps) for name, maps in there.items()]
     return found or [record_of(None, tokens)]  # raises an error that says how to get attentions
-
-
-def check_lengths(weights: Floats, tokens: Tokens, key_tokens: Tokens | None) -> None:
-    """Raises RequestError unless the numbers of queries and keys match the tokens."""
-    queries, keys = weights.shape[2:]
-    wanted = len(tokens), len(tokens if key_tokens is None else key_tokens)
-    if 0 in weights.shape:
-        raise RequestError(f"weights are {list(weights.shape)} for [layer, head, query, key]: they are empty")
-    if (queries, keys) != wanted:
-        cross = "" if key_tokens is not None or queries == keys else "; for keys of another text, also give key_tokens"
-        raise RequestError(
-            f"weights have {queries} queries and {keys} keys, but the tokens are {wanted[0]} and {wanted[1]}: "
-            f"include every token, also [CLS], [SEP] and [PAD]{cross}"
-        )
-
-
-def with_start(weights: Floats, tokens: Tokens, key_tokens: Tokens | None) -> Tokens:
-    """Treat one padding token before a text as real if it has weight: T5 and Marian start their decoder with it."""
-    if tokens.padding[:2] != [True, False] or (key_tokens is None and not weights[:, :, 1:, 0].any()):
-        return tokens
-    return replace(tokens, padding=[False, *tokens.padding[1:]])
 
 
 def numbers(what: str, given: Sequence[int] | None, count: int) -> list[int]:

@@ -12,6 +12,7 @@ from attncli.base import choices
 from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable
+from attncli.record.formula import MASKS, no_future, self_mask
 from attncli.text.tokens import Tokens
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -192,12 +193,13 @@ def named_masks(tokens: Tokens, key_tokens: Tokens | None) -> dict[str, Bools]:
     Between two texts, and for a single token, there is no future to hide.
     """
     keys = tokens if key_tokens is None else key_tokens
-    everything = np.ones((len(tokens), len(keys)), dtype=bool)
-    padding = everything & ~np.array(keys.padding)
-    masks = {"causal": np.tril(padding), "padding": padding, "none": everything}
-    if key_tokens is not None or len(tokens) == 1:
-        del masks["causal"]
-    return masks
+    everything, real = np.ones((len(tokens), len(keys)), dtype=bool), ~np.array([keys.padding])
+    no_order = key_tokens is not None or len(tokens) == 1
+    return {
+        name: everything & self_mask(real, *rules)[0, 0]
+        for name, rules in MASKS.items()
+        if not (no_order and no_future in rules)
+    }
 
 
 Runs = list[list[list[int]]]  # for each query, [start, end) of each run

@@ -357,7 +357,10 @@ def select_heads(selection: NamedHeads, kept: Choice, model_layers: int, model_h
         if layer is None:
             raise RequestError(f"heads {quoted(str(head))} is not LAYER.HEAD: write {HEAD_EXAMPLES}")
         sides = (layer, model_layers, "layer"), (head, model_heads, "head")
-        layers, heads = (None if _is_all(side) else select(side, count, what) for side, count, what in sides)
+        layers, heads = (
+            None if isinstance(side, str) and side.strip().lower() == "all" else select(side, count, what)
+            for side, count, what in sides
+        )
         named += [
             pair
             for pair in product(kept.layers if layers is None else layers, kept.heads if heads is None else heads)
@@ -367,10 +370,6 @@ def select_heads(selection: NamedHeads, kept: Choice, model_layers: int, model_h
         if (layer, head) not in kept.each:
             raise RequestError(f"head {layer}.{head} is not kept ({kept}): include it in -l and -H")
     return list(dict.fromkeys(named))
-
-
-def _is_all(side: Any) -> bool:
-    return isinstance(side, str) and side.strip().lower() == "all"
 
 
 def heads_list(heads: Sequence[tuple[int, int]]) -> str:

@@ -52,7 +52,7 @@ Cut = Callable[[str], Tokens]
 
 
 @dataclass(frozen=True)
-class Piece:
+class _Piece:
     """A piece of a text, tokenized on its own.
 
     start: its first character. tokens: including the special tokens at both ends. Places number these tokens.
@@ -64,17 +64,12 @@ class Piece:
     tokens: Tokens
 
     @classmethod
-    def of(cls, text: str, start: int, size: int, cut: Cut) -> "Piece":
+    def of(cls, text: str, start: int, size: int, cut: Cut) -> "_Piece":
         return cls(text, start, size, cut(text[start : start + size]))
 
     @property
     def stop(self) -> int:
         return min(self.start + self.size, len(self.text))
-
-    @property
-    def is_last(self) -> bool:
-        """Return True if the text ends with this piece."""
-        return self.stop == len(self.text)
 
     @cached_property
     def places(self) -> range:
@@ -118,11 +113,17 @@ def stretches(text: str, cut: Cut) -> Iterator[Tokens]:
 
     Raises Unreadable if LONGEST characters can't be cut.
     """
-    piece, begin, word = Piece.of(text, 0, PIECE, cut), 0, 0
-    while not piece.is_last:
+    piece, begin, word = _Piece.of(text, 0, PIECE, cut), 0, 0
+    while piece.stop < len(text):
         seam = find_seam(piece, cut)
         if seam is None:
-            piece = longer(piece, cut)
+            size = piece.size * GROWTH
+            if size > LONGEST:
+                raise Unreadable(
+                    f"from character {piece.start:,} on the text has no place within {LONGEST:,} characters where it "
+                    "can be cut: put spaces between its words"
+                )
+            piece = _Piece.of(text, piece.start, size, cut)
             continue
         following, before, after = seam
         yield shift_tokens(piece, begin, before, word)
@@ -150,7 +151,7 @@ def beginning(text: str, tokens: int, cut: Cut) -> str:
     return text
 
 
-def find_seam(piece: Piece, cut: Cut) -> tuple[Piece, int, int] | None:
+def find_seam(piece: _Piece, cut: Cut) -> tuple[_Piece, int, int] | None:
     """Return the next piece, and the places of one shared token in this piece and the next; None if there is none."""
     start = piece.tail()
     if start is None:
@@ -160,9 +161,17 @@ def find_seam(piece: Piece, cut: Cut) -> tuple[Piece, int, int] | None:
     ours = piece.within(low, high)
     if len(ours) < 2:
         return None
-    following = Piece.of(piece.text, start, PIECE, cut)
+    following = _Piece.of(piece.text, start, PIECE, cut)
     theirs = following.within(low, high)
-    if not are_identical(piece, ours, following, theirs):
+    mine, its = piece.tokens.take(ours), following.tokens.take(theirs)
+    identical = (
+        mine.ids == its.ids
+        and mine.shown == its.shown
+        and list(map(piece.begin, ours)) == list(map(following.begin, theirs))
+        and list(map(piece.end, ours)) == list(map(following.end, theirs))
+        and numbered_from_0(mine.words) == numbered_from_0(its.words)
+    )
+    if not identical:
         return None
     words = piece.tokens.words
     same = list(zip(ours, theirs, strict=True))[1:]
@@ -171,35 +180,12 @@ def find_seam(piece: Piece, cut: Cut) -> tuple[Piece, int, int] | None:
     return next(((following, *both) for both in begins or apart), None)
 
 
-def are_identical(one: Piece, ours: range, other: Piece, theirs: range) -> bool:
-    """Return True if these tokens of two pieces are identical."""
-    mine, its = one.tokens.take(ours), other.tokens.take(theirs)
-    if mine.ids != its.ids or mine.shown != its.shown:
-        return False
-    if [one.begin(place) for place in ours] != [other.begin(place) for place in theirs]:
-        return False
-    if [one.end(place) for place in ours] != [other.end(place) for place in theirs]:
-        return False
-    return numbered_from_0(mine.words) == numbered_from_0(its.words)
-
-
 def numbered_from_0(words: list[int | None]) -> list[int | None]:
     first = next((word for word in words if word is not None), 0)
     return [None if word is None else word - first for word in words]
 
 
-def longer(piece: Piece, cut: Cut) -> Piece:
-    """Return the piece extended from the same start. Raises Unreadable if it becomes too long."""
-    size = piece.size * GROWTH
-    if size > LONGEST:
-        raise Unreadable(
-            f"from character {piece.start:,} on the text has no place within {LONGEST:,} characters where it can "
-            "be cut: put spaces between its words"
-        )
-    return Piece.of(piece.text, piece.start, size, cut)
-
-
-def shift_tokens(piece: Piece, first: int, last: int, word: int) -> Tokens:
+def shift_tokens(piece: _Piece, first: int, last: int, word: int) -> Tokens:
     """Return some of a piece's tokens with their positions in the whole text, and the special tokens at their ends."""
     places = piece.places
     first = max(first, places.start)
@@ -459,7 +445,11 @@ class Tokenizer:
         try:
             with quiet_panics():
                 kind = tokenizer_class(directory) or kind
-                check_words(directory, kind)
+                if kind in CUTTERS:
+                    raise RequestError(
+                        f"{name} splits words with {CUTTERS[kind]}, which attncli does not support: "
+                        "add --engine transformers"
+                    )
                 backend = read_backend(directory, kind) or last_resort(directory)
                 places = padding_places(directory, backend, kind)
                 padding, note = choose_padding([*places, ("the model's configuration", pad_id)], backend, vocab_size)
@@ -577,19 +567,6 @@ def byte_tokenizer(pad_id: int | None) -> "Backend":
     backend.decoder = decoders.ByteLevel()
     backend.post_processor = processors.BertProcessing(("[SEP]", vocab["[SEP]"]), ("[CLS]", vocab["[CLS]"]))
     return backend
-
-
-def check_words(directory: Path, kind: str | None) -> None:
-    """Raises RequestError if the tokenizer needs a dictionary that none of the checkpoint's files contains.
-
-    kind: its class.
-    """
-    cutter = CUTTERS.get(str(kind))
-    if cutter is not None:
-        raise RequestError(
-            f"the tokenizer in {directory} splits words with {cutter}, which attncli does not support: "
-            "add --engine transformers"
-        )
 
 
 def tokenizer_class(directory: Path) -> str | None:

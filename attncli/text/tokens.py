@@ -411,15 +411,14 @@ def word_groups(tokens: Tokens) -> list[list[int]]:
 def word_texts(tokens: Tokens, groups: Sequence[list[int]]) -> list[str]:
     """Return words as a reader knows them: the text of their pieces, without the marks of the vocabulary."""
     spaced = any(token.startswith(" ") for token in tokens.shown)  # such a vocabulary does not mark continued words
-    return [word_text([tokens.shown[place] for place in group], tokens.special[group[0]], spaced) for group in groups]
-
-
-def word_text(pieces: Sequence[str], special: bool, spaced: bool) -> str:
-    """Join the displayed pieces of one word."""
-    if not special and not spaced:
-        pieces = [pieces[0], *(piece.removeprefix(CONTINUED) for piece in pieces[1:])]
-    text = joined(pieces)
-    return text if special else text.strip() or text
+    texts = []
+    for group in groups:
+        pieces, special = [tokens.shown[place] for place in group], tokens.special[group[0]]
+        if not special and not spaced:
+            pieces[1:] = [piece.removeprefix(CONTINUED) for piece in pieces[1:]]
+        text = joined(pieces)
+        texts.append(text if special else text.strip() or text)
+    return texts
 
 
 def text_between(tokens: Tokens, start: int, end: int) -> str:

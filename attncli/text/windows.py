@@ -53,7 +53,7 @@ class Window:
     @cached_property
     def starts(self) -> npt.NDArray[np.int64]:
         """Return the places where words begin."""
-        return word_starts(self.place)
+        return np.flatnonzero(np.diff(self.place, prepend=NO_WORD))
 
     @cached_property
     def in_words(self) -> "Window":
@@ -164,11 +164,6 @@ class Body:
         end = len(inside) if of is not None else counted[1] - start + len(self.head)
         word, place, marks = word_numbers(tokens)
         return Window(text, of, (begin, end), tokens.take(inside), word[inside], place[inside], marks[inside])
-
-
-def word_starts(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the places where words begin, from each token's word number."""
-    return np.flatnonzero(np.diff(places, prepend=NO_WORD))
 
 
 def word_numbers(

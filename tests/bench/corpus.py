@@ -26,14 +26,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.checks.machine import STATUS, Run, median_seconds, processor, status_bytes
+from attncli.checks.machine import median_seconds
 from attncli.corpus.files import whole_files
 from attncli.corpus.finding import find_inputs
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.sums import FIGURES, Sums, plain_part
 from attncli.corpus.texts import TextFormat
-from attncli.features.bench import megabytes
-from attncli.features.bench.measuring import BATCH, padded, run_peer
 from attncli.models.config import ModelConfig
 from attncli.models.hub import CONFIG_FILE, NotOnThisMachine, locate
 from attncli.models.loading import load_model
@@ -41,6 +39,11 @@ from attncli.models.model import Model
 from attncli.models.random import architecture, peaked_tensors, random_tokenizer
 from attncli.models.transformers_peer import Reference, load_reference, tensor_shapes
 from attncli.text.windows import Window
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.maps import BATCH, padded, run_peer
+from measuring import STATUS, Run, processor, status_bytes
 
 SHORTEST, LONGEST = 5, 200  # tokens of a text
 HALF = "bfloat16"
@@ -107,7 +110,7 @@ def print_speed(model: Model, path: Path, rounds: int) -> None:
         HALF: lambda: halved.reduce(read(model, path)),
     }
     found, expected, rough = (run() for run in runs.values())
-    seconds = median_seconds(runs, rounds, model.device, lambda: None)
+    seconds = median_seconds(runs, rounds, model.device)
     apart = np.abs(found.figures - expected.figures) / np.maximum(1, np.abs(expected.figures))
     moved = np.abs(rough.figures - found.figures).max(axis=(0, 1))
     print(
@@ -164,7 +167,7 @@ def print_peak(name: str, directory: Path, path: Path, device: str) -> None:
     """Count a file in a process of its own, and print what that took."""
     command = [sys.executable, __file__, "-m", str(directory), "--device", device, "--count", str(path)]
     taken = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-    peak = megabytes(taken["peak_bytes"])
+    peak = "?" if taken["peak_bytes"] is None else f"{taken['peak_bytes'] / 1e6:.0f}"
     print(f"  {name}, {taken['tokens']:,} tokens: {taken['seconds']:.1f} s, peak of the process {peak} MB")
 
 
@@ -197,7 +200,7 @@ def main() -> None:
         except NotOnThisMachine:
             directory, weights = write_random_checkpoint(options.model, folder / "random"), "random"
         model = load_model(str(directory), options.device)
-        print(f"{options.model}, {weights} weights, float32 unless said; {processor()[0]}, {model.device}")
+        print(f"{options.model}, {weights} weights, float32 unless said; {processor()}, {model.device}")
         print(", ".join(f"{name} {version(name)}" for name in ("attncli", "torch", "transformers", "numpy")))
         print_speed(model, make_corpus(model, folder / "speed.txt", few), rounds)
         for lines in (100, 1000) if options.quick else (1000, 10_000):

@@ -8,20 +8,24 @@ the seconds are those of the processor, on one thread, so that what else a machi
 
 import argparse
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from attncli.checks.machine import Run, finish, one_thread, peak_added, processor
-from attncli.features.bench import megabytes
-from attncli.features.bench.measuring import EAGER, Contestants, Shape, padded, random_texts, run_peer
+from attncli.checks.machine import finish, one_thread
 from attncli.models.block import Block, Tap
 from attncli.models.engine import available
-from attncli.models.random import architecture
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.maps import EAGER, Contestants, Shape, padded, random_texts, run_peer
+from measuring import Run, peak_added, processor
 
 SCORES = 3  # copies of a layer's scores that eager attention has room for: it needs two, and some more for masks
 
@@ -52,7 +56,7 @@ def clock(device: torch.device) -> float:
 def print_length(contestants: Contestants, length: int) -> None:
     """Run one text of so many tokens through all programs, and print a line each."""
     model, config = contestants.model, contestants.config
-    timed, texts = Timed(model.device), random_texts(config, Shape(1, length, 1, 1))
+    timed, texts = Timed(model.device), random_texts(config, Shape(1, length))
 
     def ours() -> None:
         with torch.inference_mode():
@@ -68,7 +72,8 @@ def print_length(contestants: Contestants, length: int) -> None:
         seconds, peak = seconds_and_peak(run, model.device)
         layers = [f"{statistics.median(one) * 1e3:9.1f}" if one else f"{'-':>9}" for one in timed.taken.values()]
         timed.taken = {True: [], False: []}
-        print(f"{length:6}  {name:8}{seconds:8.2f}{megabytes(peak):>8} {' '.join(layers)}", flush=True)
+        added = "?" if peak is None else f"{peak / 1e6:.0f}"
+        print(f"{length:6}  {name:8}{seconds:8.2f}{added:>8} {' '.join(layers)}", flush=True)
 
 
 def seconds_and_peak(run: Callable[[], object], device: torch.device) -> tuple[float, int | None]:
@@ -92,8 +97,8 @@ def main() -> None:
     asked.add_argument("--tokens", default="2048,8192", help="lengths, with commas between them")
     asked.add_argument("--device", default="auto")
     options = asked.parse_args()
-    contestants = Contestants(options.model, architecture(options.model)[1], options.device)
-    print(f"{options.model}, random weights, float32, {contestants.model.device}, 1 thread; {processor()[0]}")
+    contestants = Contestants(options.model, options.device)
+    print(f"{options.model}, random weights, float32, {contestants.model.device}, 1 thread; {processor()}")
     print(", ".join(f"{name} {version(name)}" for name in ("attncli", "torch", "transformers")))
     print("tokens  program        s      MB  local ms global ms")
     with one_thread():

@@ -52,7 +52,7 @@ OFFERED = [
     (("run", "-m", "./"), FILES),
     *((line, FILES) for line in [
         ("stats", ""), ("stats", "--state", ""), ("run", "-f", ""), ("run", "-o", "ma"), ("heatmap", "--from", "ma"),
-        ("probe", ""), ("probe", "--test", ""), ("align", "--weights", ""), ("diff", ""),
+        ("probe", ""), ("probe", "--test", ""), ("diff", ""),
     ]),
 ]  # fmt: skip
 

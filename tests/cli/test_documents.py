@@ -6,7 +6,6 @@ A command that prints a document has ways here that between them have every fiel
 import csv
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,6 @@ from written_documents import paths, problems, unseen
 
 from attncli import load_record
 from attncli.base.files import flat
-from attncli.features.bench import measuring
-from attncli.features.bench.measuring import Shape
 from attncli.features.compare import ways
 from attncli.features.document import PLAIN, schema_of, sections
 from attncli.models.families import FAMILIES
@@ -107,7 +104,6 @@ CALLS = {
         "models show tiny", "models show tiny --verify", "models show ./modernbert", "models show ./gte",
         "models show gpt2", "models show t5", "models show odd", "models show small.gguf",
     ],
-    "bench": ["bench -m tiny --device cpu --quick"],
 }  # fmt: skip
 # A config.json with all that other families' have, some of it of other types.
 ODD: dict[str, Any] = {
@@ -116,10 +112,8 @@ ODD: dict[str, Any] = {
     **{name: {"num_layers": 1} for name in ("encoder", "decoder", "text_config", "vision_config", "audio_config")},
 }
 APART = {"check"}  # starts a process
-SLOW = {"bench", "compare", "kinds", "mechanisms", "similar", "stats", "trust", *APART}
-# Measured is something small: modules, names in them, and what they have here.
-SMALL = ((measuring.__name__, "SHAPES", (Shape(1, 8, 2, 1),)),)
-NEVER_SAVED = {"check", "models", "samples", "models show", "bench"}
+SLOW = {"compare", "kinds", "mechanisms", "similar", "stats", "trust", *APART}
+NEVER_SAVED = {"check", "models", "samples", "models show"}
 RECORDS = {"run", "align", "flow"}  # their .csv is that of records
 # The list that is in a command's .csv, as its feature states it.
 TABLES = {
@@ -179,8 +173,6 @@ def call(attncli, place, monkeypatch):
     monkeypatch.chdir(place)
     monkeypatch.setitem(FAMILIES, "made-up", FAMILY)
     monkeypatch.setattr(ways, "WAYS", {name: ways.WAYS[name] for name in ("one layer", "pair") if name in ways.WAYS})
-    for module, name, value in SMALL:
-        monkeypatch.setattr(sys.modules[module], name, value)
 
     def run(line: str, *more: str) -> str:
         result = attncli(*words(line), *more)
@@ -265,7 +257,7 @@ def test_no_part_has_a_field_that_is_nowhere(printed):
         name: {path for line in CALLS[name] for path in paths(printed(line))}
         for name in ("run", "explain", "diff", "probe", "stats", "models show", "trust")
     }
-    for part in set(sections()) - set(CALLS) - {"machine", "program"}:  # of bench, which is slow
+    for part in set(sections()) - set(CALLS):
         assert unseen(part, found) == set(), part
 
 
@@ -336,7 +328,7 @@ def test_maps_have_a_row_a_cell(call, printed, name, tmp_path):
 
 # --- in a pipe ------------------------------------------------------------------------------------------
 
-DRAWN = ["heatmap -m tiny -o a.svg @", "view -m tiny -o a.html @", "train-align --attention dot --steps 1 -o trained"]
+DRAWN = ["heatmap -m tiny -o a.svg @", "view -m tiny -o a.html @"]
 QUICK = ["samples", "stats --from stats.npz"]  # which import no torch
 PIPED = [lines[0] for lines in CALLS.values()] + [line for line in QUICK if line not in CALLS["samples"]]
 
@@ -357,7 +349,7 @@ def started(place):
     def start(line: str) -> Process:
         if line.startswith(tuple(QUICK)):
             return Process(words(line), place, how=STARTING, ATTNCLI_QUIET="1")
-        return Process(words(line), place, places=SMALL, how=FORKING, ATTNCLI_QUIET="1")
+        return Process(words(line), place, how=FORKING, ATTNCLI_QUIET="1")
 
     return start
 

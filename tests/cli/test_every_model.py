@@ -19,7 +19,6 @@ from cli.test_every_option import GENERAL, VALUES
 from foreign_checkpoints import NO_TEXT, TEXT, make_foreign
 from own_attention import MINE
 
-from attncli.features.bench import measuring
 from attncli.models import loading
 from attncli.models.engine import NEEDS_OWN
 
@@ -78,7 +77,7 @@ REFUSED_ALL_THE_SAME = {
     "probe": ("in no sentence that the model can read",),
     "check": ("depend on positions",),
 }
-ABOUT_OUR_OWN = ("check", "bench")  # and not about whatever network there is
+ABOUT_OUR_OWN = ("check",)  # and not about whatever network there is
 NOT_TRIED = {"model", "device", "open_it", "on", "workers", "worker_gpus"}  # who computes, and where; a browser
 
 
@@ -133,7 +132,7 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture
-def ends_well(attncli, monkeypatch, place, opened, at_no_terminal, short_bench):
+def ends_well(attncli, monkeypatch, place, opened, at_no_terminal):
     """`ends_well(kind, [words])` -> the exit code and what was printed, which is at most one line of error."""
 
     def run(kind: str, words: list[str]) -> Any:
@@ -212,16 +211,6 @@ def without_terminal(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("uvicorn.Server.serve", end)
 
 
-@pytest.fixture
-def short_bench(monkeypatch):
-    small_bench(monkeypatch)
-
-
-def small_bench(patch: pytest.MonkeyPatch) -> None:
-    """Let `bench` take no time."""
-    patch.setattr(measuring, "SHAPES", (measuring.SHAPES[0]._replace(texts=1, tokens=8),))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", MAKE)
 @pytest.mark.parametrize("name", on_a_model())
@@ -241,7 +230,7 @@ def test_a_command_works_or_says_why_not(ends_well, kind, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", WITH_OPTIONS)
-@pytest.mark.parametrize("name", [name for name in on_a_model() if name not in {*LIVE, "bench"}])
+@pytest.mark.parametrize("name", [name for name in on_a_model() if name not in LIVE])
 def test_so_does_each_of_its_options(ends_well, kind, name):
     for words in calls(name):
         ends_well(kind, words)

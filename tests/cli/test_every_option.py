@@ -17,7 +17,6 @@ from pictures import check_nothing_overlaps
 from sentences import NORMALIZE, pooling, write_modules
 
 from attncli import load_model, save_records
-from attncli.base.files import LATEX
 from attncli.cli.help import long_name
 from attncli.features import find_feature
 from attncli.features.compare import ways
@@ -141,7 +140,6 @@ WAYS = {
     "view": [f"view {M} -o a.html @", "view --from maps.npz -o a.html", "view --from masks.safetensors -o a.html"],
     "heatmap": [
         f"heatmap {M} -o a.svg @", f"heatmap {M} -o a.png -H 1 @", f"heatmap {M} --style lines -o a.svg @",
-        f"heatmap {M} -H 1 -o a.pgf @",
         "heatmap --from maps.npz -o a.svg", "heatmap --from maps.npz --style lines --mean -l 0,1 -o a.svg",
         "heatmap --from terms.safetensors -l 1 -H 2 -o a.svg",
     ],
@@ -267,12 +265,10 @@ SILENT_HERE = {
     (f"kinds {M} lines.txt", "dtype"): "rounding does not show in two decimals",
     (f"run {M} --words @", "top_k"): "under a small map there is room for one long word",
 }
-# These take minutes, and are tried small in tests of their own.
-ELSEWHERE = {"bench", "train-align"}
 
 
 def test_every_command_has_its_ways():
-    assert set(commands()) - ELSEWHERE - LIVE == set(WAYS)
+    assert set(commands()) - LIVE == set(WAYS)
 
 
 def test_every_option_has_something_to_try():
@@ -396,7 +392,6 @@ OFFERED = [
     for line in lines
     if "-o" not in line and "--json" not in line and line.split()[0] not in ("samples", "models")
     for suffix in find_feature(line.split()[0]).saves
-    if suffix not in LATEX
 ]
 
 

@@ -26,7 +26,6 @@ IN_DOCUMENTS = {
     for line in commands(block[1])
 }
 COMMANDS = [(name,) for name in every_command()]
-MINUTES = ("bench", "train-align")  # what takes them; tests of their own run it small
 HEAVY = ("torch", "transformers", "matplotlib", "rich")
 
 
@@ -46,7 +45,7 @@ def test_examples_work_when_pasted(command, tmp_path, attncli):
     assert lines
     for line in lines:
         assert "attncli" in shlex.split(line.replace("|", " ").replace("&&", " "))
-        if not (command and command[0] in {*MINUTES, *LIVE}) and line not in IN_DOCUMENTS:
+        if not (command and command[0] in LIVE) and line not in IN_DOCUMENTS:
             done = run_line(line, tmp_path)
             assert done.code == 0, (line, done.text)
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from attncli.align.checkpoint import WEIGHTS, load
+from attncli.align.checkpoint import load
 from attncli.align.translate import translate
 from attncli.base import choices
 from attncli.features.align import _describe_model, records_of_alignment
@@ -18,7 +18,7 @@ every_kind = pytest.mark.parametrize("attention", choices.names(choices.Attentio
 
 
 def align(attention, text):
-    return next(translate(load(WEIGHTS, attention).network, [text]))
+    return next(translate(load(attention).network, [text]))
 
 
 @every_kind
@@ -91,10 +91,7 @@ def test_bad_requests_are_refused_in_one_line(refused, tmp_path):
     )
     assert "1 to 64 characters, and not 0" in refused("align", "  ")
     assert "1 to 64 characters, and not 65" in refused("align", "1" * 65)
-    assert "train-align" in refused("align", "--weights", tmp_path, TEXT)
     assert "--file" in refused("align", "-f", tmp_path / "dates.txt", TEXT)
-    (tmp_path / "additive.safetensors").write_bytes(b"\x80\x04hostile")
-    assert "can't read" in refused("align", "--weights", tmp_path, TEXT)
 
 
 # --- saving ---------------------------------------------------------------------------------------------
@@ -143,7 +140,7 @@ def test_what_can_not_be_saved(refused, tmp_path):
 
 @pytest.mark.parametrize("attention", choices.names(choices.Attention))
 def test_records_hold_the_weights_of_the_alignment(attention, tmp_path):
-    checkpoint, alignment = load(WEIGHTS, attention), align(attention, SHORT)
+    checkpoint, alignment = load(attention), align(attention, SHORT)
     found = records_of_alignment(alignment, _describe_model(checkpoint))
     kinds = ["cross", "encoder", "decoder"] if attention == "transformer" else ["cross"]
     assert [record.kind for record in found] == kinds
@@ -158,7 +155,7 @@ def test_records_hold_the_weights_of_the_alignment(attention, tmp_path):
 
 
 def test_tokens_are_the_characters():
-    checkpoint = load(WEIGHTS, "transformer")
+    checkpoint = load("transformer")
     cross, encoder, decoder = records_of_alignment(align("transformer", SHORT), _describe_model(checkpoint))
     assert "".join(cross.keys.text) == "Wed␣3␣Mar␣21[END]"
     assert "".join(cross.tokens.text) == "2021-03-03[END]"

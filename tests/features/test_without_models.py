@@ -75,7 +75,7 @@ def test_every_use_of_a_saved_result_needs_no_model(place):
             shown = [] if feature.output else [line]
             suffixes = () if "--terms" in line else feature.saves
             lines += [*shown, [*line, "--json"]] if feature.json and "--terms" not in line else shown
-            lines += [[*line, "-o", f"out{suffix}"] for suffix in suffixes if suffix not in (".pgf", ".tex")]
+            lines += [[*line, "-o", f"out{suffix}"] for suffix in suffixes]
     done = subprocess.run(
         [sys.executable, "-c", BLOCKED], input=json.dumps([*lines, ["run", "-m", "tiny", TEXT]]), cwd=place, text=True,
         capture_output=True, check=True, env=environment(PYTHONPATH=":".join(sys.path)),

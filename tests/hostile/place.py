@@ -4,7 +4,6 @@ import gzip
 import json
 import multiprocessing
 import re
-import shutil
 from functools import cache
 from pathlib import Path
 
@@ -41,7 +40,6 @@ CORPORA = {
     "lines.txt.gz": "a.txt.gz",
     "lines.txt.zst": "a.txt.zst",
 }
-ALIGN = Path(__file__).parents[2] / "attncli" / "align" / "weights" / "dot.safetensors"
 FORMS = {"sharded": "sharded", "bin": "bin"}  # of the weights, beside one whole .safetensors
 
 
@@ -82,8 +80,6 @@ def make_files(folder: Path) -> None:
     trees = TREES.read_text(encoding="utf-8").split("\n\n")
     (folder / "trees.conllu").write_text("\n\n".join(trees[:4]) + "\n\n", encoding="utf-8")
     (folder / "other.conllu").write_text("\n\n".join(trees[4:7]) + "\n\n", encoding="utf-8")
-    (folder / "weights").mkdir()
-    shutil.copy(ALIGN, folder / "weights")
     for line in MADE:
         result = in_process(words(line), folder)
         assert result.code == 0, (line, result)

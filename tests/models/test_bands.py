@@ -10,10 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from made_up_family import FAMILY, made_up_tensors
+from measuring import peak_added
 from walks import CPU, loaded, made_up
 
 from attncli.attention import MASKS, Window
-from attncli.checks.machine import peak_added
 from attncli.corpus.batch_sums import BlockSums, Memory, Units
 from attncli.corpus.sums import Counting
 from attncli.models import block

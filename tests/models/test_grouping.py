@@ -9,10 +9,10 @@ import torch
 from checkpoints import PECULIAR
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from measuring import peak_added
 
 from attncli import load_model
 from attncli.base.choices import MaskName, names
-from attncli.checks.machine import peak_added
 from attncli.models import taps as blocks
 from attncli.record import Request, grouping
 from attncli.record.grouping import grouped

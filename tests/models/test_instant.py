@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from slow import slow_except
 from walks import made_up, network_of, walked
 
-from attncli.attention import MASKS, self_mask
-from attncli.attention.masks import no_future
+from attncli.attention import MASKS
 from attncli.models import instant
 from attncli.models.config import ModelConfig
 from attncli.models.rows import arrange
 from attncli.models.taps import Maps, QueriesAndKeys
 from attncli.models.walk import walk
 from attncli.models.weights import Checkpoint, StateDict, check_shapes
+from attncli.record import formula
 
 PLAIN = [family for family in FAMILIES if instant.why_not(ModelConfig.from_dict(make_config(family).to_dict())) is None]
 NEAR = 1e-4  # of the largest number: gated products of large random weights amplify the rounding of float32
@@ -44,7 +44,7 @@ def walked_in_numpy(network, texts, mask, heads=(), positions=True):
         config,
         lambda real: instant.layer_masks(real, config, mask),
         lambda array: array,
-        instant.hides_padding(mask),
+        formula.no_padding in formula.MASKS[mask],
         positions,
     )
     new = lambda shape: np.empty(shape, np.float32)  # noqa: E731
@@ -53,16 +53,6 @@ def walked_in_numpy(network, texts, mask, heads=(), positions=True):
     states = [rows.texts(x) for x in walk(network, rows, [maps, vectors])]
     kept = rows.in_order(np.stack(one).swapaxes(0, 1) for one in vectors.kept)
     return rows.in_order(maps.kept), [np.stack(one) for one in zip(*states, strict=True)], kept
-
-
-@pytest.mark.parametrize("name", [*MASKS, "new"])
-def test_named_masks_are_those_of_torch(monkeypatch, name):
-    monkeypatch.setitem(MASKS, "new", (no_future,))
-    real = torch.tensor([[False, True, True, True], [True, True, False, False]])
-    expected = self_mask(real, *MASKS[name])
-    found = instant.named_mask(real.numpy(), name)
-    assert np.array_equal(np.broadcast_to(found, (2, 1, 4, 4)), expected.expand(2, 1, 4, 4))
-    assert instant.hides_padding(name) == (name in ("padding", "causal"))
 
 
 @pytest.mark.parametrize("family", slow_except(PLAIN, PECULIAR))
@@ -103,11 +93,6 @@ def test_activations_are_torchs(name):
     x = np.concatenate([np.linspace(-12, 12, 4001), [-300.0, 300.0]]).astype(np.float32)
     np.testing.assert_allclose(instant.FUNCTIONS[name](x), _FUNCTIONS[name](torch.tensor(x)), rtol=2e-6, atol=1e-6)
     assert {*instant.FUNCTIONS} == {*_FUNCTIONS} - {"none"}
-
-
-def test_a_row_without_keys_has_weights_of_0():
-    weights = instant.softmax(np.array([[-np.inf, -np.inf], [0.0, -np.inf], [1e30, -1e30]], np.float32))
-    assert weights.tolist() == [[0, 0], [1, 0], [1, 0]]
 
 
 def test_without_heads_torch_has_none_of_them_either(instant):

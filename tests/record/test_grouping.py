@@ -10,12 +10,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from measuring import peak_added
 from records import record_of, tokens, tokens_of
 
 from attncli import load_model
 from attncli.analysis.patterns import summarise
 from attncli.base.errors import RequestError
-from attncli.checks.machine import peak_added
 from attncli.record import grouping
 from attncli.record.grouping import grouped, stretches
 from attncli.record.parts import Part

@@ -4,7 +4,8 @@ The steps in their order:
 
     projections ─ split ─ norm ─ place ─ share ─ score · scale ─ add ─ hide ─ normalise ─ forbid ─ weigh ─ join ─ output
 
-The defaults are right: they give the same numbers as `MultiHeadAttention` and `attend`, which are written to be read.
+The defaults are right: they give the same numbers as `MultiHeadAttention` and `attend`, which are written to be read,
+and call what these call.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.attention.masks import combine_masks, padding_mask
+from attncli.attention.masks import causal_mask, combine_masks, padding_mask
+from attncli.attention.normalisers import masked_softmax
+from attncli.attention.scores import dot
 
 
 class Linear(NamedTuple):
@@ -96,8 +99,7 @@ def first(queries: int, keys: int) -> int:
 
 
 def causal(queries: int, keys: int, first: int) -> Tensor:
-    """Return bool `[query, key]`: no query sees a later key."""
-    return torch.ones(queries, keys, dtype=torch.bool).tril(first)
+    return causal_mask(queries, keys, first=first)
 
 
 def memory(query: Tensor, memory: Tensor) -> Tensor:
@@ -130,10 +132,6 @@ def share(x: Tensor, heads: int) -> Tensor:
     return x.repeat_interleave(heads // x.shape[1], dim=1)
 
 
-def score(query: Tensor, key: Tensor) -> Tensor:
-    return query @ key.mT
-
-
 def scale(scores: Tensor, sizes: Sizes) -> Tensor:
     return scores / sizes.d_k**0.5
 
@@ -143,8 +141,7 @@ def hide(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def normalise(scores: Tensor, sizes: Sizes) -> Tensor:
-    wide = torch.float32 if scores.dtype in (torch.float16, torch.bfloat16) else scores.dtype
-    return torch.softmax(scores, dim=-1, dtype=wide).to(scores.dtype)
+    return masked_softmax(scores)
 
 
 def forbid(weights: Tensor, mask: Tensor) -> Tensor:
@@ -174,7 +171,7 @@ class Formula:
     norm: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = unnormed
     place: Callable[[Tensor, int], Tensor] = unplaced
     share: Callable[[Tensor, int], Tensor] = share
-    score: Callable[[Tensor, Tensor], Tensor] = score
+    score: Callable[[Tensor, Tensor], Tensor] = dot
     scale: Callable[[Tensor, Sizes], Tensor] = scale
     add: Callable[[Tensor], Tensor] = identity
     hide: Callable[[Tensor, Tensor], Tensor] = hide

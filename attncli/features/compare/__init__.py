@@ -193,7 +193,7 @@ def _report(found: "Agreement", document: dict[str, Any], with_torch: bool) -> R
     parts: list[Part] = [_Line(heading), _Line(about), _layers(document)]
     parts += [_ways(document)] if found.ways else []
     parts += [_Line(words) for words in (found.unseen, found.verdict) if words]
-    following = NextCommand("bench", {"quick": True}) if with_torch else NextCommand("compare", {"against": "torch"})
+    following = None if with_torch else NextCommand("compare", {"against": "torch"})
     return Report(
         [],
         parts,

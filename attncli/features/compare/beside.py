@@ -29,6 +29,7 @@ from attncli.models.model import Model
 from attncli.models.taken import TextResult
 from attncli.models.transformers_peer import Reference
 from attncli.record import Input, Request
+from attncli.record.formula import MASKS, near, self_mask
 from attncli.record.selection import Selection
 from attncli.text.tokens import Fed, Read, Tokens
 
@@ -317,7 +318,7 @@ class Both(Sides):
 
     def hidden(self, tokens: Tokens, mask: str) -> Tensor:
         reach = [self.model.config.reach[layer] for layer in self.layers]
-        return torch.from_numpy(~allowed_by_hand(tokens, mask, reach))
+        return torch.from_numpy(~allowed_keys(tokens, mask, reach))
 
     def expected_norms(self, tokens: Tokens) -> Tensor:
         return self.their_norms(tokens)[self.layers]
@@ -470,10 +471,8 @@ def beginning(text: str) -> str:
     return " ".join(text.split()[: TOKENS // 2])[: 4 * TOKENS]
 
 
-def allowed_by_hand(tokens: Tokens, mask: str, reach: Sequence[int | None]) -> npt.NDArray[np.bool_]:
-    """Write out once more what a mask of this name allows in layers that see so far, bool `[layer, query, key]`."""
-    place = np.arange(len(tokens))
-    behind = place - place[:, None]  # how far behind the query a key stands
-    shown = (behind <= 0) | (mask != "causal")
-    shown &= ~np.array(tokens.padding) | (mask == "none")
-    return np.stack([shown & (np.abs(behind) <= (len(tokens) if far is None else far)) for far in reach])
+def allowed_keys(tokens: Tokens, mask: str, reach: Sequence[int | None]) -> npt.NDArray[np.bool_]:
+    """Return what a mask of this name allows in layers that see so far, bool `[layer, query, key]`, without torch."""
+    real, everything = ~np.array([tokens.padding]), np.ones((len(tokens), len(tokens)), dtype=bool)
+    windows = [() if far is None else (near(far),) for far in reach]
+    return np.stack([everything & self_mask(real, *MASKS[mask], *window)[0, 0] for window in windows])

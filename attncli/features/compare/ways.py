@@ -34,7 +34,7 @@ from attncli.features.compare.beside import (
     Both,
     NothingToCompare,
     Sides,
-    allowed_by_hand,
+    allowed_keys,
     beginning,
     plain_tokens,
 )
@@ -381,7 +381,7 @@ def their_sums(both: Both, texts: list[list[Window]], counting: Counting) -> Sum
         if counting.measure == "norm":
             norms = both.their_norms(window.tokens)
             weights = norms / norms.sum(dim=-1, keepdim=True)
-        allowed = allowed_by_hand(window.tokens, both.mask, both.model.config.reach)
+        allowed = allowed_keys(window.tokens, both.mask, both.model.config.reach)
         expected = expected + plain_part(window, weights.cpu().numpy(), allowed, counting.distances).of_text()
     return expected
 

@@ -652,7 +652,7 @@ def measure_cost(tokens: int, size: int) -> Cost:
         runs = {"dot": lambda: dot(to_query(x), to_key(x)), "additive": lambda: additive(x, x)}
         for run in runs.values():
             run()  # the first one takes longer
-        seconds = median_seconds(runs, ROUNDS, x.device, lambda: None)
+        seconds = median_seconds(runs, ROUNDS, x.device)
     return Cost(tokens, size, *count_operations(tokens, size), seconds["dot"], seconds["additive"])
 
 

@@ -24,11 +24,12 @@ from textual import on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
-from textual.events import Paste
+from textual.events import Paste, Resize
+from textual.geometry import Size
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.timer import Timer
-from textual.widgets import Footer, Input, Label, Static
+from textual.widgets import Footer, Input, Static
 
 from attncli.analysis.patterns import row_shares
 from attncli.base import choices
@@ -142,8 +143,9 @@ class Field(Input):
         super().__init__(value, compact=True, highlighter=Harmless(), **more)
 
     def _on_paste(self, event: Paste) -> None:
-        """Cut a pasted text to what the model reads. Textual then pastes it."""
-        event.text = self.app.cut_text(event.text)  # type: ignore[attr-defined]
+        """Cut the first line of a pasted text to what the model reads. Textual then pastes it."""
+        line = next(iter(event.text.splitlines()), "").rstrip()
+        event.text = self.app.cut_text(line)  # type: ignore[attr-defined]
 
 
 class TextField(Field):
@@ -198,7 +200,7 @@ background: $panel; }"
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Label(self.question, markup=False)
+            yield Static(self.question, markup=False)
             yield Field(self.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -354,9 +356,17 @@ NOTHING_WRITTEN = "nothing is written yet: g writes on"
 MIDDLE, WIDE = 72, 132  # columns: minimum widths for panes beside each other, and for all four of them
 LOW, HIGH = 14, 44  # lines: below LOW a narrow screen has one pane; from HIGH on tokens have room below the map
 PANES = ("findings", "heads", "map", "tokens")
+LINES = 3  # lines of the text, the status and the keys
 CELL = 2  # lines of the selected cell's numbers
 FRAME = 2  # lines of a pane's border
 LEGEND = 3  # lines below the grid of heads, at most
+
+
+class MainScreen(Screen[None]):
+    """The screen with the panes. They are arranged before Textual lays it out, so that each is drawn once."""
+
+    def on_resize(self, event: Resize) -> None:
+        cast(Explorer, self.app).arrange(event.size)
 
 
 class Explorer(App[None]):
@@ -378,14 +388,16 @@ class Explorer(App[None]):
         super().__init__()
         self.begin = begin
         self.session = session
-        self.look = look
+        self.given = look.text.text
+        self.look = look = replace(look, text=look.text._replace(text=look.text.text[:LONGEST]))
         self.pad_to = pad_to
         self.answer: ScreenContent | None = None
         self.before: Texts | None = None
         self.baseline = look
         self.undone: deque[ScreenState] = deque(maxlen=UNDONE)
         self.notices: list[str] = []
-        self.pasted = ""  # what to say of a text that was cut when it was pasted
+        self.was_cut = ""  # what to say of a text that has just been cut
+        self.about_text = ""  # that of the text in the field
         self.alone = 0
         self.pane = PANES[0]  # the focused one
         self.other = "map"  # the last focused one except the findings
@@ -399,6 +411,9 @@ class Explorer(App[None]):
         self.newest = Newest("attncli-explore")
         self.keeping = ThreadPoolExecutor(1, "attncli-keep")
         self.idle: Timer | None = None
+
+    def get_default_screen(self) -> MainScreen:
+        return MainScreen(id="_default")
 
     def on_mount(self) -> None:
         self.shown_before, warnings.showwarning = warnings.showwarning, self.show_warning
@@ -425,7 +440,7 @@ class Explorer(App[None]):
         """Request an answer for the current state and cancel earlier requests. Do nothing after closing."""
         if self.newest.closed:
             return
-        self.notices.clear()
+        self.notices = [self.about_text] if self.about_text else []
         look, before, over = self.look, self.before, self.session.usuals.get(self.usual_of(self.look))
         opened = (look.model, "") in self.session.engines
         self.work = Work(f"{'running' if opened else 'opening'} {look.model}", self.tell_share)
@@ -545,6 +560,8 @@ class Explorer(App[None]):
             self.arrange()
         if before is None or before.record.kind != answer.record.kind:
             self.refresh_bindings()
+        if first:
+            self.cut_given()
         self.redraw(keep=known and not self.named)
         self.named = False
         if first:
@@ -553,6 +570,18 @@ class Explorer(App[None]):
             self.set_timer(IDLE, lambda: self.wake(answer.look.model))
         elif self.work is None:
             self.idle = self.set_timer(IDLE, self.ask_usual)
+
+    def cut_given(self) -> None:
+        """Cut the text of the command line, now that the model is open, unless another one is typed already."""
+        if self.answer is None or self.look.text != self.answer.look.text:
+            return
+        text = self.look.text._replace(text=self.cut_text(self.given))
+        if self.was_cut:
+            self.look = self.look.with_text(text)
+            self.answer = replace(self.answer, look=self.answer.look.with_text(text))
+            self.about_text, self.was_cut = self.was_cut, ""
+            self.notices = [self.about_text]
+            self.show_text()
 
     @property
     def missing_actions(self) -> tuple[str, ...]:
@@ -815,7 +844,7 @@ class Explorer(App[None]):
         if not self.undone:
             self.say("there is nothing to undo")
             return
-        self.look = self.undone.pop()
+        self.look, self.about_text = self.undone.pop(), ""
         self.show_text()
         self.ask()
 
@@ -954,35 +983,33 @@ class Explorer(App[None]):
         if text != self.baseline.text:
             self.before = self.baseline.text
         self.look = self.look.with_text(text)
+        self.about_text, self.was_cut = self.was_cut, ""
         self.ask()
-        if self.pasted:
-            self.notices.append(self.pasted)
-            self.pasted = ""
 
     def cut_text(self, text: str) -> str:
-        """Return the part of a pasted text that the model reads, and at most LONGEST characters."""
-        line = next(iter(text.splitlines()), "").rstrip()
-        kept, engine = line[:LONGEST], self.session.engines.get((self.look.model, ""))
+        """Return the part of a text that the model reads, as far as it is open, and at most LONGEST characters."""
+        kept, engine = text[:LONGEST], self.session.engines.get((self.look.model, ""))
         if engine is not None:
             with no_notices(), suppress(RequestError):
                 tokens = engine.tokenizer.encode(kept)
                 if len(tokens) == engine.tokenizer.max_tokens:
                     kept = kept[: max(end for _, end in tokens.offsets)] or kept  # no offsets are known
-        if len(kept) < len(line):
+        if len(kept) < len(text):
             reader = "the field" if len(kept) == LONGEST else self.look.model
-            self.pasted = f"pasted the first {len(kept):,} of {len(line):,} characters: {reader} takes no more"
+            self.was_cut = f"the first {len(kept):,} of {len(text):,} characters: {reader} takes no more"
         return kept
 
     @on(Input.Submitted, "#text")
     def leave_field(self) -> None:
         self.panes[self.pane].focus()
 
-    def on_resize(self) -> None:
-        self.arrange()
+    def arrange(self, size: Size | None = None) -> None:
+        """Show the panes that have room: all of them, or the findings with others, or the focused one alone.
 
-    def arrange(self) -> None:
-        """Show the panes that have room: all of them, or the findings with others, or the focused one alone."""
-        width, height = self.size.width, self.screen_stack[0].query_one("#main").size.height
+        size: that of the screen, if it is only about to be.
+        """
+        width, height = size or self.size
+        height -= LINES + sum(self.room)
         wide, narrow, tall = width >= WIDE, width < MIDDLE, height >= HIGH
         if self.alone:
             shown = {PANES[self.alone - 1]}

@@ -25,8 +25,8 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from attncli.base.arrays import Bools, Doubles, Floats
-from attncli.base.errors import Notice, RequestError
-from attncli.base.files import LATEX, PICTURES, check_suffix, write_whole
+from attncli.base.errors import RequestError
+from attncli.base.files import PICTURES, check_suffix, write_whole
 from attncli.record.display import HIDDEN, dashes
 from attncli.report.figure import fonts
 from attncli.report.figure.layout import CLOSE, LABEL_GAP, LINE, TICK, Layout, Wording, tick_places
@@ -280,30 +280,23 @@ def draw_legend(
 
 # --- files -------------------------------------------------------------------------------------------
 
-DEPRECATED = "{} is deprecated and goes in attncli 0.4: save the picture as .svg or .pdf"
 MOST_PIXELS = 200_000_000
 NO_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
 def save_figure(figure: Figure, path: str | Path, dpi: int = SCREEN_DPI) -> None:
-    """Save by suffix: .png, .svg or .pdf; and, deprecated, .pgf or .tex. A file appears whole or not at all.
+    """Save by suffix: .png, .svg or .pdf. A file appears whole or not at all.
 
     The same picture gives the same bytes. dpi: dots an inch, of a PNG and of the maps in an SVG or PDF.
 
-    Raises RequestError for another suffix, an unwritable place, or more dots than fit into memory or lines into TeX.
+    Raises RequestError for another suffix, an unwritable place, or more dots than fit into memory.
     """
     path = Path(path)
     suffix = check_suffix(path, PICTURES, "a picture")
+    check_dots(figure, path, dpi)
     drawn = io.BytesIO()  # matplotlib does not end well on a full disk
     with drawing([fonts.DEFAULT]):
-        if suffix in LATEX:
-            from attncli.report.figure import latex
-
-            warnings.warn(DEPRECATED.format(suffix), Notice, stacklevel=2)
-            figure.savefig(drawn, format=suffix[1:], dpi=latex.POINTS, backend=f"module://{latex.__name__}")
-        else:
-            check_dots(figure, path, dpi)
-            figure.savefig(drawn, format=suffix[1:], dpi=dpi, metadata=NO_DATE[suffix])
+        figure.savefig(drawn, format=suffix[1:], dpi=dpi, metadata=NO_DATE[suffix])
     write_whole(path, lambda file: file.write_bytes(drawn.getvalue()))
 
 

@@ -44,7 +44,6 @@ CHECKPOINTS = (
     ("bin", "pytorch_model.bin", 2),
 )  # fmt: skip
 IRREGULAR = (PIPE, FOLDER, f"{LINK}/dev/zero", f"{LINK}/dev/full", f"{LINK}/dev/null", f"{LINK}.")
-ALIGN = ("align --attention dot --weights broken --json", "align --attention dot --weights broken -o a.npz")
 
 
 def make(random: Random, place: Place) -> Case:
@@ -56,9 +55,6 @@ def make(random: Random, place: Place) -> Case:
         line = random.choice(READ_BY[name]).format(target)
         content = damaged(name, place.original(name), random)
         return Case("files", tuple(words(line)), {target: content}, note=f"of {name}")
-    if random.random() < 0.15:
-        content = damaged("dot.safetensors", place.original("weights/dot.safetensors"), random)
-        return Case("files", tuple(words(random.choice(ALIGN))), {"broken/dot.safetensors": content}, note="of weights")
     folder, name, _ = random.choices(CHECKPOINTS, [weight for *_, weight in CHECKPOINTS])[0]
     content = damaged(name, place.original(f"{folder}/{name}"), random)
     line = random.choice(MODEL)

@@ -248,13 +248,38 @@ def test_a_paste_is_cut_to_what_the_model_reads(session, minilm, text, reader):
         await it.settled()
         kept = it.app.field.value.removeprefix("a")
         assert text.startswith(kept) and len(kept) <= LONGEST
-        assert f"pasted the first {len(kept):,} of {len(text):,} characters: {reader} takes no more" in it.said
+        assert f"the first {len(kept):,} of {len(text):,} characters: {reader} takes no more" in it.said
         if reader == "minilm":
             assert minilm.attend(kept).tokens.ids == minilm.attend(text).tokens.ids
         await it.press("b")
-        assert "pasted" not in it.said
+        assert "takes no more" not in it.said
 
     explore(session, script, size=(200, 30))
+
+
+def test_a_text_of_the_command_line_is_cut_too(session, minilm):
+    text = "the cat\n" * 10_000
+
+    async def script(it):
+        kept = it.app.field.value
+        assert text.startswith(kept) and len(kept) < LONGEST
+        assert it.look.text.text == it.answer.look.text.text == kept
+        assert f"the first {len(kept):,} of {len(text):,} characters: minilm takes no more" in it.said
+        assert minilm.attend(kept).tokens.ids == minilm.attend(text).tokens.ids
+        await it.press("s", "w")
+        assert "takes no more" in it.said
+
+    explore(session, script, ScreenState("minilm", Input(text)), size=(200, 30))
+
+
+def test_the_panes_are_arranged_for_the_new_size(session):
+    async def script(it):
+        for height, shown in ((60, ["findings", "heads", "map", "tokens"]), (20, ["findings", "heads", "map"])):
+            await it.pilot.resize_terminal(100, height)
+            await it.pilot.pause()
+            assert [name for name, pane in it.app.panes.items() if pane.display] == shown
+
+    explore(session, script)
 
 
 def test_a_short_paste_is_whole(session):

@@ -1,0 +1,66 @@
+"""Measure on this machine: its processor, and the memory that a call takes on it."""
+
+import ctypes
+import gc
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from attncli.models.devices import STORAGE
+
+Run = Callable[[], object]
+STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def processor() -> str:
+    """Return the processor's name, or the kind of machine on a system that doesn't tell."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines() if cpuinfo.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def peak_added(run: Run, device: torch.device) -> int | None:
+    """Bytes in use at the call's peak, less those in use before it; what the call returns is among them.
+
+    On a CUDA device, of that device's memory as torch allocates it. On Linux, of the process's resident
+    memory, to about a megabyte. None elsewhere: nothing there tells a peak that begins with the call.
+    """
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        run()
+        return torch.cuda.max_memory_allocated(device) - before
+    if device.type != "cpu" or not forget_peak():
+        return None
+    resident = status_bytes("VmRSS")
+    run()
+    return max(0, status_bytes("VmHWM") - resident)
+
+
+def forget_peak() -> bool:
+    """Make the resident memory of now the peak so far (man 5 proc: 5 in clear_refs), where that works.
+
+    Freed memory is first given back to the system; a call that reuses it would seem to need less.
+    """
+    gc.collect()
+    STORAGE.forget()
+    if sys.platform != "linux":
+        return False
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+        CLEAR_REFS.write_text("5")
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+def status_bytes(name: str) -> int:
+    """Return a field of /proc/self/status, which gives it in kB."""
+    for line in STATUS.read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"{STATUS} has no {name}")
