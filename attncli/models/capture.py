@@ -103,13 +103,19 @@ def capture(
 
     network: whose attention; None for all that runs in this thread. tokens: of its texts, as for `record_of`, or the
     tokenizer's output for a batch. key_tokens: of the keys of cross-attention. tokenizer: names the tokens whose ids
-    the network looks up first; with neither, tokens are named by their places. layers, heads: what is kept, by number;
-    layers are counted in the order in which they run. taps: read or change each block (`attncli.models.block.Tap`).
+    the network looks up first; or the name of a model that has it. With neither, tokens are named by their places.
+    layers, heads: what is kept, by number; layers are counted in the order in which they run. taps: read or change each
+    block (`attncli.models.block.Tap`).
 
     Seen are `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, and attention written by hand whose weights are
     a softmax over the keys of a product of queries and keys. Not seen: compiled networks (torch.compile), other
     threads, and kernels of other packages.
     """
+    if isinstance(tokenizer, str):
+        from attncli.models.hub import locate
+        from attncli.text.tokenizer import read_backend
+
+        tokenizer = read_backend(locate(tokenizer).path)
     return Capture(network, tokens, key_tokens, tokenizer, layers, heads, list(taps))
 
 
