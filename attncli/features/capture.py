@@ -83,7 +83,7 @@ class Capture(Feature):
         from attncli.models.capture import capture
 
         seen = capture(tokenizer=self.tokenizer)
-        with _output_to_stderr(self.for_program), seen:
+        with _output_of_program(to_stderr=self.for_program), seen:
             code = _run(self.program, self.module)
         chosen = self.layer is not None or self.head is not None or self.call is not None or self.which is not None
         name = Path(self.program[0]).name
@@ -165,9 +165,10 @@ def _run(program: list[str], module: bool) -> int:
 
 
 @contextmanager
-def _output_to_stderr(wanted: bool) -> Iterator[None]:
-    """Send what the program prints to stderr, also what it prints past Python."""
-    if not wanted:
+def _output_of_program(to_stderr: bool) -> Iterator[None]:
+    """Give a program stdout and stderr, also for what it writes past Python. to_stderr: stdout goes there."""
+    os.dup2(sys.stderr.fileno(), 2)
+    if not to_stderr:
         yield
         return
     sys.stdout.flush()

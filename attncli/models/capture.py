@@ -348,7 +348,7 @@ class Capture(TorchFunctionMode):
         chosen = self._heads(len(block.numbers)) if self._wants(layer) else []
         block = block._replace(layer=layer)
         shown = None if block.mask is None else block.mask.shown
-        allowed = np.ones((1, 1, 1), bool) if shown is None else as_numpy(shown).any(axis=1)
+        allowed: Bools = np.ones((1, 1, 1), bool) if shown is None else np.any(as_numpy(shown), axis=1)
         if self._taps:
             keep = _Keep(chosen)
             output = meet(block, [*self._taps, keep], weigh)
