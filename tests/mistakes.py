@@ -82,7 +82,7 @@ def put_in_place(patch: pytest.MonkeyPatch, mistake: Mistake) -> None:
     exec(compile(ast.Module([function], []), str(path), "exec"), vars(module), namespace)
     right, wrong = vars(owner)[name], namespace[name]
     patch.setattr(owner, name, wrong)
-    for other in [one for known, one in sys.modules.items() if known.startswith("attncli.")]:
+    for other in [one for known, one in sys.modules.items() if known.startswith("attncli.") or known == "ways"]:
         if owner is module and vars(other).get(name) is right:
             patch.setattr(other, name, wrong)
         for kept in [one for one in vars(other).values() if isinstance(one, type)]:  # as a method of its networks

@@ -3,7 +3,7 @@
     python tests/plant_mistakes.py                             all of them, in copies of this checkout
     python tests/plant_mistakes.py --commit c9f3e11            in copies of a commit
     python tests/plant_mistakes.py --tests "-n 2" --only NAME  one of them, with arguments for pytest
-    python tests/plant_mistakes.py --compare                   those that `attncli compare` is to find by itself
+    python tests/plant_mistakes.py --compare                   those that ways.py is to find by itself
 
 The mistakes are in mistakes.txt.
 """
@@ -114,10 +114,10 @@ def checkpoint(family: str) -> str:
 
 
 def differing(folder: Path, options: dict[str, str]) -> str | None:
-    """Return what `attncli compare` of a copy finds to be different, or None. Ends the program when it can't be run."""
+    """Return what `attncli compare` of a copy finds to be different in all ways of `ways.py`, or None."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     words = [word for pair in {**options, "-m": checkpoint(options.get("-m", "minilm"))}.items() for word in pair]
-    done = python(folder, environment, "-m", "attncli", "compare", "--json", *words, SENTENCE)
+    done = python(folder, environment, "tests/ways.py", "--json", *words, SENTENCE)
     if done.returncode not in (0, 1):
         return done.stderr.strip().splitlines()[-1]
     document = json.loads(done.stdout)

@@ -157,7 +157,7 @@ def page_of_two(found: Difference) -> str:
 
 def ablation_page(found: Ablation) -> str:
     """Return the page of silenced heads."""
-    report = ablation_report(found, 5, [])
+    report = ablation_report(found, 5, None)
     return page_of(report.title, report.parts)
 
 

@@ -39,32 +39,6 @@ def test_a_request_is_made_of_keywords_with_its_own_defaults(name):
     assert all(getattr(Request(), field) == parameters[field].default for field in vars(Request()))
 
 
-@pytest.mark.slow
-def test_keywords_ask_what_an_asking_does(minilm):
-    where = {"layers": "5", "heads": "0,3"}
-    by_name = attncli.ablate(minilm, A, similar_to=B, mask="causal", **where)
-    assert (
-        by_name.document() == attncli.ablate(minilm, A, asking=Asking(similar_to=B, mask="causal"), **where).document()
-    )
-    assert by_name.answer.kind == "cosine"
-    by_name = attncli.cut(minilm, A, EDGES, similar_to=B, **where)
-    assert by_name.document() == attncli.cut(minilm, A, EDGES, asking=Asking(similar_to=B), **where).document()
-    by_name = attncli.cut_each(minilm, A, ("cat", "*"), similar_to=B, **where)
-    assert (
-        by_name.document() == attncli.cut_each(minilm, A, ("cat", "*"), asking=Asking(similar_to=B), **where).document()
-    )
-    dog = A.replace("cat", "dog")
-    by_name = attncli.patch(minilm, A, dog, kind="distance", **where)
-    assert by_name.document() == attncli.patch(minilm, A, dog, asking=Asking(kind="distance"), **where).document()
-
-
-@pytest.mark.slow
-def test_trust_takes_its_controls_by_name(minilm):
-    by_name = attncli.trust(minilm, "The cat sat.", permutations=2, rankings=120, seed=3)
-    assert by_name.document()["permutations"] == 2 and by_name.random == 120
-    assert repr(by_name).startswith("<TrustResult of minilm: ")
-
-
 def test_ways_are_names_too(minilm):
     texts, where = ["A dog ran.", "It rains."], {"layers": "5", "heads": "0"}
     for ways in ("zero,mean", ["zero", "mean"], ("zero", "mean")):

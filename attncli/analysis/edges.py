@@ -23,7 +23,7 @@ from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
 from attncli.record.parts import UsualWeights
-from attncli.record.selection import Choice, is_number, places_of, select, select_heads, select_token
+from attncli.record.selection import is_number, places_of, select, select_heads, select_token
 from attncli.text.tokens import Tokens
 from attncli.text.windows import NO_WORD, word_places
 
@@ -299,9 +299,8 @@ def silenced_heads(record: AttentionRecord) -> list[tuple[int, int]]:
     named = model.changes.removeprefix("without ")
     if named == model.changes:
         return []
-    every = Choice(list(range(model.layers)), list(range(model.heads)))
     try:
-        return select_heads(named, every, model.layers, model.heads)
+        return select_heads(named, None, model.layers, model.heads)
     except RequestError:  # a file of another program
         return []
 

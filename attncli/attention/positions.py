@@ -65,7 +65,7 @@ class SinusoidalPositions(nn.Module):
 # --- scores that depend on positions -------------------------------------------------------------------
 
 
-Turning = Callable[[Tensor], Tensor]
+_Turning = Callable[[Tensor], Tensor]
 
 
 class Where(NamedTuple):
@@ -105,7 +105,7 @@ class PositionalScore(nn.Module):
         """Return the factor of the dot product: 1 / sqrt(d_k), or the network's own."""
         return float(d_k**-0.5) if self.factor is None else self.factor
 
-    def turning(self, positions: Tensor, dtype: torch.dtype) -> Turning:
+    def turning(self, positions: Tensor, dtype: torch.dtype) -> _Turning:
         """Return the function that rotates `[..., head, token, head_dim]` vectors at these positions `[token]`."""
         return lambda x: x
 
@@ -215,7 +215,7 @@ class RotaryScore(PositionalScore):
         if rotary.values:
             self.turned = (*self.turned, "value")
 
-    def turning(self, positions: Tensor, dtype: torch.dtype) -> Turning:
+    def turning(self, positions: Tensor, dtype: torch.dtype) -> _Turning:
         return partial(self.rotary.turn, angles=self.rotary.angles(positions, dtype))
 
 

@@ -77,8 +77,16 @@ def attncli(
 def main(arguments: list[str] | None = None) -> None:
     """Run the program. Exit codes: 0 done, 1 a check said no, 2 the request can't be met, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    wait_briefly()
-    hear_libraries()
+    # torch's threads sleep where other programs need the cores: it reads this when it is imported. On two cores with
+    # two other busy programs a text of 60 tokens takes 70 ms and not 450 to 950 ms; on free cores it takes the same
+    # (AMD EPYC, minilm).
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", SPIN)
+    # Warnings of libraries go to `show_warning`, whatever PYTHONWARNINGS says. What they log is dropped.
+    warnings.showwarning = show_warning
+    warnings.simplefilter("default")
+    warnings.simplefilter("always", Notice)
+    logging.basicConfig(handlers=[logging.NullHandler()])
     try:
         check_folder()
         code = app(arguments or ["--help"], prog_name="attncli", standalone_mode=False)
@@ -97,24 +105,6 @@ def was_interrupted(error: BaseException | None) -> bool:
             return True
         error = error.__context__
     return False
-
-
-def hear_libraries() -> None:
-    """Send the warnings of libraries to `show_warning`, whatever PYTHONWARNINGS says, and drop what they log."""
-    warnings.showwarning = show_warning
-    warnings.simplefilter("default")
-    warnings.simplefilter("always", Notice)
-    logging.basicConfig(handlers=[logging.NullHandler()])
-
-
-def wait_briefly() -> None:
-    """Let torch's threads sleep where other programs need the cores. It reads this when it is imported.
-
-    On two cores with two other busy programs a text of 60 tokens takes 70 ms and not 450 to 950 ms; on free cores the
-    same as by default (AMD EPYC, minilm).
-    """
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", SPIN)
 
 
 def check_folder() -> None:
@@ -139,11 +129,8 @@ def line_of(error: Exception) -> str:
         return "not enough memory: ask for fewer layers or heads (-l, -H), or a shorter text"
     if isinstance(error, (RequestError, OSError)):
         return str(error)
-    return usage_line(error) if hasattr(error, "format_message") else mistake(error)
-
-
-def mistake(error: Exception) -> str:
-    """Return the line about an unforeseen error."""
+    if hasattr(error, "format_message"):
+        return usage_line(error)
     return f"{type(error).__name__}: {error} (a mistake in attncli: --debug shows where)"
 
 

@@ -37,7 +37,7 @@ class InGroups:
         ctx.meta[EVERYTHING] = HELP_NAMES[-1] in args
         for one in self.get_params(ctx):  # type: ignore[attr-defined]
             if ctx.resilient_parsing:  # a shell completes
-                one.process_value = as_written
+                one.process_value = lambda ctx, value: value
             elif not one.multiple and one.nargs == 1 and "get_runtime_param" not in vars(one):  # once a process
                 converter = Converter(one.default, one.type_descriptor.annotation, one.get_runtime_param)
                 one.get_runtime_param = converter.itself
@@ -58,7 +58,11 @@ class InGroups:
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
         for one in self.params:
             if everything or one not in self.rare:
-                groups[getattr(one, "rich_help_panel", None) or MORE].append((option_signature(one), meaning(one)))
+                # "-l, --layer N", "    --pair TEXT", "TEXT"
+                signature = one.metavar
+                if one.param_type_name != "argument":
+                    signature = name(one.opts) + (f" {one.metavar}" if one.metavar else "")
+                groups[getattr(one, "rich_help_panel", None) or MORE].append((str(signature), meaning(one)))
         if everything or not self.rare:
             groups[MORE].append((name(HELP_NAMES[:2]), "Show the usual options." if self.rare else "Show this page."))
         if everything:
@@ -102,11 +106,6 @@ class Converter:
         return self.made().coerce(value, param, ctx)
 
 
-def as_written(ctx: Any, value: Any) -> Any:
-    """Return an option's value unchanged, while a shell completes."""
-    return value
-
-
 class Command(InGroups, TyperCommand):
     """A command."""
 
@@ -126,13 +125,6 @@ def long_name(one: Any) -> str:
     return str(max(one.opts, key=lambda option: option.startswith("--")))
 
 
-def option_signature(one: Any) -> str:
-    """ "-l, --layer N", "    --pair TEXT", "TEXT" """
-    if one.param_type_name == "argument":
-        return str(one.metavar)
-    return name(one.opts) + (f" {one.metavar}" if one.metavar else "")
-
-
 def name(opts: list[str]) -> str:
     """Return the short name and the first long one; further ones are former names."""
     short = next((f"{opt}, " for opt in opts if not opt.startswith("--")), "    ")
@@ -143,9 +135,7 @@ def meaning(one: Any) -> str:
     """Return an option's help, and its default if it has one."""
     default = one.show_default if isinstance(one.show_default, str) else one.default if one.show_default else None
     shown = default is not None and not getattr(one, "is_flag", False)
-    return f"{one.help}  {unbroken(f'[default: {default}]')}" if shown else str(one.help)
-
-
-def unbroken(text: str) -> str:
-    """Replace spaces by ones at which no line breaks; `InGroups.get_help` turns them back."""
-    return text.replace(" ", NO_BREAK)
+    if not shown:
+        return str(one.help)
+    unbroken = f"[default: {default}]".replace(" ", NO_BREAK)  # `InGroups.get_help` turns them back
+    return f"{one.help}  {unbroken}"

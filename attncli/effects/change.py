@@ -17,17 +17,21 @@ from torch import Tensor
 
 from attncli.base.errors import no_notices
 from attncli.corpus.usual import lines
-from attncli.models.block import Block, Tap
+from attncli.models.block import Block, Tap, meet
 from attncli.models.engine import Engine
 from attncli.models.rows import LayerMask, batches
+from attncli.models.taken import RequestTaps, as_record, read_by
 from attncli.models.taps import Outputs
 from attncli.models.walk import Beginning
+from attncli.models.weighing import weigh
+from attncli.record import AttentionRecord, Request
+from attncli.record.grouping import axes_of
 from attncli.record.selection import Input
 from attncli.text.tokens import Tokens
 
 Head = tuple[int, int]  # (layer, head)
 Edge = tuple[int, int]  # (query, key), places in the text
-Rule = Callable[[Block, Tensor], Tensor]
+_Rule = Callable[[Block, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Reweigh:
     """Replaces the weights of heads: rule(block, weights) -> weights, both `[1, head, query, key]`."""
 
     heads: Sequence[Head]
-    rule: Rule
+    rule: _Rule
 
 
 @dataclass(frozen=True)
@@ -171,12 +175,27 @@ def _queries_of(block: Block) -> int:
 # --- copies of a text -----------------------------------------------------------------------------------
 
 
+class Apart(Tap):
+    """Computes the weights of a block for other taps, apart from the outputs of the walk.
+
+    So the outputs are those of a walk that keeps no weights, to the last bit.
+    """
+
+    def __init__(self, taps: Sequence[Tap]) -> None:
+        self.taps = taps
+
+    def begin(self, block: Block) -> Block:
+        meet(block.bare, self.taps, weigh)
+        return block
+
+
 @dataclass(frozen=True)
 class Unchanged:
     """A text in the network without a change.
 
     states: the input of each layer, and the output of the last, `[token, hidden_size]` each. A network whose walk can't
     begin at a later layer has only the first and the last of these. masks: the keys that each layer may attend to.
+    record: its maps, if they were requested.
     """
 
     model: Engine
@@ -184,16 +203,34 @@ class Unchanged:
     mask: str
     states: list[Tensor]
     masks: Sequence[LayerMask | None] = ()
+    record: AttentionRecord | None = None
 
     @classmethod
-    def of(cls, model: Engine, tokens: Tokens, mask: str | None = None, taps: Sequence[Tap] = ()) -> "Unchanged":
-        """Raises RequestError for an unknown mask."""
+    def of(
+        cls,
+        model: Engine,
+        tokens: Tokens,
+        mask: str | None = None,
+        taps: Sequence[Tap] = (),
+        request: Request | None = None,
+    ) -> "Unchanged":
+        """request: the weights to keep from the same walk (`Apart`).
+
+        Raises RequestError for an unknown mask, layer or head.
+        """
         with torch.inference_mode():
             model.need(model.layers)
             mask, rows = model.usual_mask(mask), model.rows([tokens], mask)
-            *states, last = model.walk(rows, taps)
+            record = None
+            if request is None:
+                *states, last = model.walk(rows, taps)
+            else:
+                axes = [axes_of(request.grouping, tokens.plain, read_by(tokens, model.part))]
+                maps = RequestTaps(model, rows, axes, model.resolve_selection(request), norms=False)
+                *states, last = model.walk(rows, [*taps, Apart(maps.taps)])
+                record = as_record(model, maps.text_results(rows.runs[0], [None])[0], request)
             made = [state[: rows.runs[0].length] for state in states]
-            return cls(model, tokens, mask, [*made, *rows.last(last)], rows.runs[0].masks)
+            return cls(model, tokens, mask, [*made, *rows.last(last)], rows.runs[0].masks, record)
 
     @property
     def last(self) -> Tensor:

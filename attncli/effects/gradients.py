@@ -29,7 +29,7 @@ class ByFormula(Tap):
     by_formula = True
 
 
-class Weights(ByFormula):
+class _Weights(ByFormula):
     """Keeps the weights of all heads with their gradients.
 
     kept: `[text, head, query, key]` per block, in the order of the walk.
@@ -69,7 +69,7 @@ class Slopes(NamedTuple):
 def slopes(question: Question) -> Slopes:
     """Compute both gradients of a number for its first text. A divergence and a distance have none."""
     text, *others = question.texts
-    keep = Weights()
+    keep = _Weights()
     with torch.enable_grad():
         x = text.states[0].clone().requires_grad_()
         rows = text.model.rows([text.tokens], text.mask)

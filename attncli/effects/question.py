@@ -34,6 +34,7 @@ from attncli.effects.change import Change, Unchanged, run_changes
 from attncli.models.engine import Engine
 from attncli.models.output import SIGMOID, Output
 from attncli.models.outputs import manner_of, output_of
+from attncli.record import Request
 from attncli.record.selection import select_token
 from attncli.text.tokens import CONTINUED, Fed, Read, Tokens, masked, unknown_name
 
@@ -352,11 +353,14 @@ _WORD_BEGINS = ("Ġ", "▁")  # how vocabularies write a word after a space
 _NAMED = 5  # labels in an error
 
 
-def make_question(model: Engine, text: str, asking: Asking = Asking(), quiet: bool = False) -> Question:
+def make_question(
+    model: Engine, text: str, asking: Asking = Asking(), quiet: bool = False, request: Request | None = None
+) -> Question:
     """Choose the output to measure.
 
     It is the cosine if there is another text, the probability of the target if one is named, the divergence if the
     checkpoint predicts something, and the distance otherwise. quiet: give no Notice of the token that a target is.
+    request: the maps of the text to keep (`Unchanged.record`).
 
     Raises RequestError for an output that the checkpoint does not have, and as `Tokenizer.encode` does.
     """
@@ -369,9 +373,10 @@ def make_question(model: Engine, text: str, asking: Asking = Asking(), quiet: bo
     _check_fields(kind, asking)
     if kind == "cosine" and output is not None and asking.similar_to is not None:
         manner = manner_of(model.place.path, model.tokenizer.max_tokens)
-        both = (manner.tokens(model.tokenizer, one) for one in (text, asking.similar_to))
-        return Cosine([Unchanged.of(model, one, asking.mask) for one in both], output)
-    one = Unchanged.of(model, tokens, asking.mask)
+        first, second = (manner.tokens(model.tokenizer, one) for one in (text, asking.similar_to))
+        asked = Unchanged.of(model, first, asking.mask, request=request)
+        return Cosine([asked, Unchanged.of(model, second, asking.mask)], output)
+    one = Unchanged.of(model, tokens, asking.mask, request=request)
     if output is None:
         return Distance([one])
     if output.function is None and kind != "logit":
@@ -379,18 +384,15 @@ def make_question(model: Engine, text: str, asking: Asking = Asking(), quiet: bo
     if kind == "divergence":
         return Divergence(one, output, _select_places(model, output, tokens, asking.at))
     if isinstance(tokens, Read | Fed):
-        return _written_question(one, output, kind, tokens.goal, asking.at)
+        if asking.at is None and len(tokens.goal) > 1:
+            if kind == "logit":
+                raise RequestError(
+                    f"a logit is of one token, and {len(tokens.goal)} are written: name one with --at TOKEN"
+                )
+            return TextProbability(one, output, kind, tokens.goal)
+        place = 0 if asking.at is None else select_token(asking.at, tokens.spoken)
+        return Target(one, output, kind, tokens.goal[place], place)
     return _label_question(one, output, kind, asking, quiet)
-
-
-def _written_question(text: Unchanged, output: Output, kind: str, goal: Sequence[int], at: str | None) -> Question:
-    """Ask for all tokens that a decoder is made to write, or for one. Raises RequestError for a logit of several."""
-    if at is None and len(goal) > 1:
-        if kind == "logit":
-            raise RequestError(f"a logit is of one token, and {len(goal)} are written: name one with --at TOKEN")
-        return TextProbability(text, output, kind, goal)
-    place = 0 if at is None else select_token(at, text.tokens.spoken)
-    return Target(text, output, kind, goal[place], place)
 
 
 def _select_output(model: Engine, tokens: Tokens, asking: Asking) -> Output | None:

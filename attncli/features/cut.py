@@ -388,8 +388,9 @@ class Scissors:
         from attncli.models.engine import require_tapped
 
         model = require_tapped(model, asking.which)
-        question = make_question(model, text, asking)
-        [record] = model.attend_tokens([question.texts[0].tokens], Request(layers, heads, asking.mask))
+        question = make_question(model, text, asking, request=Request(layers, heads, asking.mask))
+        record = question.texts[0].record
+        assert record is not None
         return cls(question, record, keep_rest)
 
     @property

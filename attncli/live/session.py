@@ -53,7 +53,7 @@ class Watch:
 
 
 @dataclass
-class Task:
+class _Task:
     """A task. whose: identifies the requester, whose newer task cancels the older one."""
 
     work: Callable[[Watch], Any]
@@ -71,15 +71,15 @@ class Newest:
 
     def __init__(self, name: str = "attncli-live") -> None:
         self.changed = threading.Condition()
-        self.waiting: Task | None = None
-        self.doing: Task | None = None
+        self.waiting: _Task | None = None
+        self.doing: _Task | None = None
         self.closed = False
         self.thread = threading.Thread(target=self.run, name=name, daemon=True)
         self.thread.start()
 
     def ask(self, work: Callable[[Watch], Any], whose: Hashable = None, watch: Watch | None = None) -> Future[Any]:
         """Run `work(watch)` next, and return its future."""
-        task = Task(work, watch or Watch(), whose)
+        task = _Task(work, watch or Watch(), whose)
         with self.changed:
             if self.closed:
                 raise RuntimeError("it is closed")
@@ -118,7 +118,7 @@ class Newest:
             else:
                 task.future.set_result(result)
 
-    def next(self) -> Task | None:
+    def next(self) -> _Task | None:
         """Return the next task; None after closing."""
         with self.changed:
             self.doing = None
@@ -127,7 +127,7 @@ class Newest:
             return self.doing
 
 
-def drop(task: Task) -> None:
+def drop(task: _Task) -> None:
     task.watch.dropped.set()
     if task.future.set_running_or_notify_cancel():
         task.future.set_exception(SupersededError())
@@ -135,7 +135,8 @@ def drop(task: Task) -> None:
 
 EVERYTHING = Request()
 KEPT = 256 * 2**20  # bytes of records
-MOST_KEPT = 64  # texts whose records are kept, and models with silenced heads whose usual weights are
+MOST_KEPT = 64  # texts whose records are kept
+MOST_USUALS = 16  # settings of models, such as silenced heads, whose usual weights are
 WRITES = 20  # tokens that a decoder writes on one key or button, at most
 LONG = 128  # tokens: longer texts report progress and can be cancelled
 
@@ -237,7 +238,9 @@ class Session:
     def compute_records(self, asked: SessionRequest, watch: Watch | None) -> list[AttentionRecord]:
         from attncli.models.engine import under_masks
 
-        request = asked.request if asked.vectors else no_vectors(asked.request)
+        request = asked.request
+        if not asked.vectors and request.vectors is None:
+            request = replace(request, vectors="none")
         if asked.written:
             return self.written_records(asked, request, watch)
         engine = self.engine(asked.model, asked.without)
@@ -341,7 +344,7 @@ class Session:
             if kind not in self.usuals:
                 engine = self.engine(asked.model, asked.without)
                 self.usuals[kind] = usual_of(engine, request, request.grouping.words, watch or Watch())
-                if len(self.usuals) > MOST_KEPT:
+                if len(self.usuals) > MOST_USUALS:
                     del self.usuals[next(iter(self.usuals))]
             return self.usuals[kind]
 
@@ -372,36 +375,23 @@ def check_models(models: Iterable[str]) -> None:
         locate(model)
 
 
-def no_vectors(request: Request) -> Request:
-    return request if request.vectors is not None else replace(request, vectors="none")
-
-
 def watching(engine: "Engine", asked: SessionRequest, watch: Watch | None) -> list["Tap"]:
     """Return the taps that report the progress on a long text; none if the network can't be tapped."""
     from attncli.models.engine import tapped
     from attncli.models.taps import Progress
 
     part = tapped(engine, asked.request.which)
-    if watch is None or part is None or tokens_at_least(asked.text) < LONG:
+    tokens_at_least = (len(asked.text.text) + len(asked.text.pair or "")) // 4  # a guess, without tokenizing
+    if watch is None or part is None or tokens_at_least < LONG:
         return []
-    return [Progress(share_of(watch, part.layers, len(asked.masks)))]
-
-
-def tokens_at_least(text: Input) -> int:
-    """Estimate the number of tokens from the number of characters, to recognize short texts without tokenizing."""
-    return sum(len(one) for one in (text.text, text.pair or "")) // 4
-
-
-def share_of(watch: Watch, layers: int, masks: int) -> Callable[[int], None]:
-    """Return a function that reports the completed share of all layers for all masks to the watch."""
     done: list[int] = []
 
     def tell(layer: int) -> None:
         if done[-1:] != [layer]:
             done.append(layer)
-        watch((len(done) - 1) / (layers * masks))
+        watch((len(done) - 1) / (part.layers * len(asked.masks)))
 
-    return tell
+    return [Progress(tell)]
 
 
 def size_of(records: Iterable[AttentionRecord]) -> int:

@@ -24,7 +24,6 @@ from attncli.record.parts import ModelInfo, PredictionSummary
 from attncli.record.record import AttentionRecord
 from attncli.record.selection import (
     TOKENS,
-    Choice,
     Grouping,
     Heads,
     Input,
@@ -247,8 +246,7 @@ class Engine(Walker):
         Raises RequestError for a missing head, and for an empty selection.
         """
         part = self.of_part(None)
-        every = Choice(list(range(part.layers)), list(range(part.heads)))
-        named = select_heads(heads, every, part.layers, part.heads)
+        named = select_heads(heads, None, part.layers, part.heads)
         if not named:
             raise RequestError("--without selects no head: omit it, or write 3.1")
         return self.silencing(sorted({*self.silenced_heads, *named}))

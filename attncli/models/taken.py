@@ -71,7 +71,7 @@ def take_batch(
     if not all(one.apart for one in axes):  # merged tokens have no common q and k
         asked = asked._replace(vectors=[])
     rows = model.rows(batch, request.mask)
-    own = _RequestTaps(model, rows, axes, asked, request.measure == "norm")
+    own = RequestTaps(model, rows, axes, asked, request.measure == "norm")
     every = [*taps, *own.taps]
     needs_values = any(tap.needs_values for tap in every)
     ending = None if speaks else Ending(max(asked.layers), asked.heads, needs_values)
@@ -83,7 +83,7 @@ def take_batch(
         return rows.in_order([own.text_results(run, predictions) for run in rows.runs])
 
 
-class _RequestTaps:
+class RequestTaps:
     """The taps that a request needs: maps of tokens or of units, norms, vectors and terms."""
 
     def __init__(self, model: Walker, rows: Rows, axes: Sequence[Axes], asked: Selected, norms: bool) -> None:

@@ -207,7 +207,7 @@ function hide(weights, hides, ids, layer) {
   return weights;
 }
 
-/** The block, of `count` of them, that a place along a length is in: number i begins at floor(i * length / count), as pooling.py has it. */
+/** The block, of `count` of them, that a place along a length is in: number i begins at floor(i * length / count), as in record/display.py. */
 export function blockOf(place, count, length) {
   return Math.floor(((place + 1) * count - 1) / length);
 }

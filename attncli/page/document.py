@@ -111,20 +111,16 @@ def script(main: str = MAIN) -> str:
 
 
 def add(name: str, done: dict[str, str]) -> None:
-    """Append module `name` to `done`, after what it imports."""
+    """Append module `name` to `done`, after what it imports. Imports become constants."""
     source = (FOLDER / f"{name}.js").read_text(encoding="utf-8")
     for match in IMPORT.finditer(source):
         if match["module"] not in done:
             add(match["module"], done)
-    exported = EXPORT.sub("", source), [match["name"] for match in EXPORT.finditer(source)]
-    body, names = IMPORT.sub(bind, exported[0]), ", ".join(exported[1])
+    names = ", ".join(match["name"] for match in EXPORT.finditer(source))
+    body = IMPORT.sub(
+        lambda match: f"const {match['names'].removeprefix('* as ')} = ${match['module']};", EXPORT.sub("", source)
+    )
     done[name] = f"const ${name} = (() => {{\n{body}\nreturn {{ {names} }};\n}})();"
-
-
-def bind(match: re.Match[str]) -> str:
-    """Return an import as a constant: `{ page }` of a module, or all of it."""
-    names = match["names"].removeprefix("* as ")
-    return f"const {names} = ${match['module']};"
 
 
 # --- the document -------------------------------------------------------------------------------------
@@ -190,6 +186,7 @@ def assembled(
     allowed: the policy, where that is not `policy`. more: an element beside the chunks.
     """
     style = style_of(styles)
+    template = (FOLDER / "frame.html").read_text(encoding="utf-8")
     places = {
         "policy": policy(style, code) if allowed is None else allowed,
         "title": html.escape(printable(title)),
@@ -202,18 +199,12 @@ def assembled(
             f'<script type="application/octet-stream" id="{name}">{text}</script>' for name, text in chunks.items()
         ),
     }
-    return filled("frame.html", places)
+    return PLACE.sub(lambda place: places[place[1]], template)
 
 
 def style_of(names: Sequence[str]) -> str:
     """Return these style sheets, one after the other."""
     return "".join((FOLDER / name).read_text(encoding="utf-8") for name in names)
-
-
-def filled(name: str, places: Mapping[str, str]) -> str:
-    """Fill the template of this name."""
-    template = (FOLDER / name).read_text(encoding="utf-8")
-    return PLACE.sub(lambda place: places[place[1]], template)
 
 
 def save_page(document: str, path: str | Path) -> None:
@@ -273,20 +264,18 @@ def expected_size(records: Sequence[AttentionRecord]) -> int:
         len((FOLDER / name).read_text("utf-8")) for name in ("style.css", "frame.html", "template.html")
     )
     weights = share * sum(one.size for one in maps)
-    return round(frame + weights + sum(map(without_weights, records)) + expected_vectors_size(records, weights))
+    others = 0.0  # tokens, and each head's pattern
+    for record in records:
+        layers, count = record.weights.shape[:2]
+        tokens = len(record.tokens) + (0 if record.key_tokens is None else len(record.key_tokens))
+        others += TOKEN * tokens + KIND * layers * count + CHUNK * (layers + 2)
+    return round(frame + weights + others + expected_vectors_size(records, weights))
 
 
 def expected_vectors_size(records: Sequence[AttentionRecord], weights: float) -> float:
     """Estimate the characters of q and k in a page whose weights take so many (`attncli.page.vectors.store`)."""
     numbers = sum(record.vectors.size for record in records if record.vectors is not None)
     return max(LEAST * numbers, min(MOST * numbers, max(weights, ROOM)))
-
-
-def without_weights(record: AttentionRecord) -> float:
-    """Return the characters of a record beside its weights, q and k: its tokens, and each head's pattern."""
-    layers, heads = record.weights.shape[:2]
-    tokens = len(record.tokens) + (0 if record.key_tokens is None else len(record.key_tokens))
-    return TOKEN * tokens + KIND * layers * heads + CHUNK * (layers + 2)
 
 
 # --- the live page ------------------------------------------------------------------------------------

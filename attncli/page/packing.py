@@ -23,11 +23,11 @@ from attncli.base.arrays import Floats
 
 LARGE = 2**17  # numbers of a layer from which threads are worth it
 
-Layer = TypeVar("Layer")
-Result = TypeVar("Result")
+L = TypeVar("L")
+R = TypeVar("R")
 
 
-def map_layers(make: Callable[[Layer], Result], layers: Sequence[Layer], size: int) -> list[Result]:
+def map_layers(make: Callable[[L], R], layers: Sequence[L], size: int) -> list[R]:
     """Return `make(layer)` for each layer, in several threads if layers are large. size: the numbers of a layer."""
     if size < LARGE:
         return list(map(make, layers))
@@ -112,7 +112,7 @@ Packed = TypeVar("Packed", str, bytes)
 
 
 @dataclass(frozen=True)
-class Form(Generic[Packed]):
+class ChunkForm(Generic[Packed]):
     """The form in which numbers are written.
 
     layers: writes the weights `[head, query, key]` of each layer. one: writes anything else. small: whether room is
@@ -129,15 +129,15 @@ def plain_layers(layers: Sequence[Floats], levels: int) -> list[bytes]:
     return map_layers(lambda layer: b"".join(layer_bytes(layer, levels)), layers, _largest(layers))
 
 
-TEXTS: Form[str] = Form(pack_layers, packed, small=True)
-PLAIN: Form[bytes] = Form(plain_layers, bytes, small=False)
+TEXTS: ChunkForm[str] = ChunkForm(pack_layers, packed, small=True)
+PLAIN: ChunkForm[bytes] = ChunkForm(plain_layers, bytes, small=False)
 
 
 class Chunks(Generic[Packed]):
     """Chunks of numbers by name, which in a page is the id of their element. prefix: how the names begin."""
 
-    def __init__(self, form: Form[Packed], prefix: str = "") -> None:
-        self.form: Form[Packed] = form
+    def __init__(self, form: ChunkForm[Packed], prefix: str = "") -> None:
+        self.form: ChunkForm[Packed] = form
         self.prefix = prefix
         self.there: dict[str, Packed] = {}
 

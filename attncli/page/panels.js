@@ -66,7 +66,7 @@ function extent(values) {
   return { most, hidden };
 }
 
-/** How much weight moved between A and B in a head: compare.py has it counted from the whole numbers. */
+/** How much weight moved between A and B in a head, as Python counts it from the whole numbers. */
 export function movedOf(layer, head) {
   return page.moved[page.layers.indexOf(layer)][page.heads.indexOf(head)];
 }

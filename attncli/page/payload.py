@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attncli.analysis.edges import Edge, Usual, WrittenToken, edges, written_tokens
+from attncli.analysis.edges import Edge, Usual, edges, written_tokens
 from attncli.analysis.kinds import kinds_of
 from attncli.analysis.patterns import summarise
 from attncli.base import __version__
@@ -70,15 +70,6 @@ def small_maps(record: AttentionRecord, side: int) -> list[Floats]:
     return [np.stack([pool(one, side, side) for one in layer]) for layer in record.weights]
 
 
-def small_masks(record: AttentionRecord, side: int) -> Bools:
-    """Return the masks of the small maps, one for all layers where they have one mask, else one for each.
-
-    A cell may be attended to where any cell that falls into it may.
-    """
-    masks = record.compact_masks.astype(np.float32)
-    return (pool(masks, side, side) if masks.ndim == 2 else np.stack([pool(one, side, side) for one in masks])) > 0
-
-
 # --- the description ----------------------------------------------------------------------------------
 
 LONGEST_TITLE = 60
@@ -125,8 +116,13 @@ def fill(
     groups = by_text(records)
     texts = [text_entry(group, levels, chunks, kept) for group in groups]
     masks = (mask for text in texts for mask in text["masks"])
-    for mask, vectors in zip(masks, vectors_entries([one for group in groups for one in group], chunks), strict=True):
-        mask["vectors"] = vectors
+    # q and k of every head that has them, as finely as the weights leave room for.
+    fine, every = store([one for group in groups for one in group], chunks.room, chunks.form.one)
+    for mask, stored in zip(masks, every, strict=True):
+        mask["vectors"] = NO_VECTORS
+        if stored is not None:
+            names = {layer: chunks.add(one, VECTORS) for layer, one in stored.of_layers.items()}
+            mask["vectors"] = stored.entry(names, fine)
     description = describe(first, texts, start)
     if kept is not None:
         description["whole"] = [kept.of_layer(layer) for layer in first.layers]
@@ -282,29 +278,29 @@ def findings_entry(record: AttentionRecord, kept: FullHeads | None = None) -> di
 
     heads: `[layer, head, query, key, weight, usual]`, the farthest above first; of a small page those that it has in
     full. count: the number of heads with such an edge. texts: the number of texts that the usual weight is a mean over.
-    steps: of a text that a model wrote, what each written token was made of.
+    steps: of a text that a model wrote, each written token's row, probability, the most likely ones, and the farthest
+    edge of its row.
     """
     over = Usual.of_text(record)
     of_heads = edges(record, over)
     found = [edge for edge, *_ in of_heads]
     shown = [edge for edge in found if kept is None or (edge.layer, edge.head) in kept.heads]
-    steps = {} if record.written is None else {"steps": [_step_entry(one) for one in written_tokens(record, of_heads)]}
+    steps = [] if record.written is None else written_tokens(record, of_heads)
+    written = [
+        {
+            "query": token.query,
+            "token": token.place,
+            "probability": None if token.probability is None else round(token.probability, 4),
+            "likely": [[visible(label), round(probability, 4)] for label, probability in token.likely.items()],
+            "edge": _edge_entry(token.edges[0]) if token.edges else None,
+        }
+        for token in steps
+    ]
     return {
-        **steps,
+        **({} if record.written is None else {"steps": written}),
         "heads": list(map(_edge_entry, shown[:MOST_FINDINGS])),
         "count": len(found),
         "texts": over.texts,
-    }
-
-
-def _step_entry(token: WrittenToken) -> dict[str, Any]:
-    """Describe a written token: its row, its probability, the most likely ones, and the farthest edge of its row."""
-    return {
-        "query": token.query,
-        "token": token.place,
-        "probability": None if token.probability is None else round(token.probability, 4),
-        "likely": [[visible(label), round(probability, 4)] for label, probability in token.likely.items()],
-        "edge": _edge_entry(token.edges[0]) if token.edges else None,
     }
 
 
@@ -323,20 +319,18 @@ def maps_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: 
         ]
     entry: dict[str, Any] = {"maps": chunks.add_layers(whole, levels)}
     if kept is not None or max(record.weights.shape[2:]) > LONG:
-        entry["small"] = small_entry(record, THUMBNAIL if kept is None else kept.side, chunks)
+        side = THUMBNAIL if kept is None else kept.side
+        maps, masks = small_maps(record, side), record.compact_masks.astype(np.float32)
+        # A cell may be attended to where any cell that falls into it may.
+        allowed = pool(masks, side, side) if masks.ndim == 2 else np.stack([pool(one, side, side) for one in masks])
+        entry["small"] = {
+            "maps": chunks.add_layers(maps, SMALL),
+            "levels": SMALL,
+            "rows": maps[0].shape[1],
+            "columns": maps[0].shape[2],
+            "allowed": allowed_entry(allowed > 0, chunks),
+        }
     return entry
-
-
-def small_entry(record: AttentionRecord, side: int, chunks: Chunks[Any]) -> dict[str, Any]:
-    """Store the small maps of every layer, and their masks."""
-    maps = small_maps(record, side)
-    return {
-        "maps": chunks.add_layers(maps, SMALL),
-        "levels": SMALL,
-        "rows": maps[0].shape[1],
-        "columns": maps[0].shape[2],
-        "allowed": allowed_entry(small_masks(record, side), chunks),
-    }
 
 
 def allowed_entry(masks: Bools, chunks: Chunks[Any]) -> str | list[str]:
@@ -344,14 +338,3 @@ def allowed_entry(masks: Bools, chunks: Chunks[Any]) -> str | list[str]:
     if masks.ndim == 3:
         return [chunks.add(chunks.form.one(np.packbits(mask).tobytes())) for mask in masks]
     return chunks.add(chunks.form.one(np.packbits(masks).tobytes()))
-
-
-def vectors_entries(records: Sequence[AttentionRecord], chunks: Chunks[Any]) -> list[dict[str, Any]]:
-    """Store q and k of every head that has them, as finely as the weights leave room for."""
-    levels, every = store(records, chunks.room, chunks.form.one)
-    return [
-        NO_VECTORS
-        if stored is None
-        else stored.entry({layer: chunks.add(one, VECTORS) for layer, one in stored.of_layers.items()}, levels)
-        for stored in every
-    ]

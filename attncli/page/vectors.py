@@ -38,7 +38,16 @@ class Stored:
 
     def entry(self, names: dict[int, str], levels: int) -> dict[str, Any]:
         """Describe the vectors for a page. names: of each layer's chunk."""
-        vectors = self.vectors
+        vectors, turning, turned = self.vectors, self.vectors.turning, None
+        if turning is not None:  # each list of rates once, and which head has which
+            rates, whose = np.unique(turning.rates, axis=0, return_inverse=True)
+            turned = {
+                "rates": rates.tolist(),
+                "whose": whose.ravel().tolist(),
+                "pairs": turning.pairs.tolist(),
+                "queries": turning.queries.tolist(),
+                "keys": turning.keys.tolist(),
+            }
         return {
             "heads": vectors.heads,
             "size": vectors.query.shape[-1],
@@ -47,7 +56,7 @@ class Stored:
             "steps": self.steps,
             "errors": self.errors,
             "terms": [printable(name) for name in vectors.terms],
-            "turning": turning_entry(vectors),
+            "turning": turned,
             **({"sinks": [vectors.sink(*head) for head in vectors.heads]} if len(vectors.sinks) else {}),
             "chunks": {str(layer): name for layer, name in names.items()},
         }
@@ -72,7 +81,7 @@ def pick_levels(every: Sequence[Vectors], room: float) -> int:
     """Return the finest levels in which these vectors take so many characters, estimated from some heads."""
     if math.isinf(room):
         return FINEST
-    some = [(one, places_of_some(one)) for one in every]
+    some = [(one, range(0, len(one.heads), -(-len(one.heads) // TRIED))) for one in every]
     share = sum(len(places) for _, places in some) / max(1, sum(len(one.heads) for one in every))
     count = sum(array.size for one, places in some for place in places for array in parts_of(one, place))
     levels = FINEST
@@ -82,11 +91,6 @@ def pick_levels(every: Sequence[Vectors], room: float) -> int:
             break
         levels = max(COARSEST, min(levels - 1, int(levels / 2 ** ((taken - room * share) / count / A_BIT))))
     return levels
-
-
-def places_of_some(vectors: Vectors) -> range:
-    """Return the heads that are packed to estimate the size of all."""
-    return range(0, len(vectors.heads), -(-len(vectors.heads) // TRIED))
 
 
 def stored(record: AttentionRecord, vectors: Vectors, levels: int, pack: Callable[[bytes], Any] = packed) -> Stored:
@@ -108,7 +112,11 @@ def level_bytes(vectors: Vectors, places: Sequence[int], levels: int) -> bytes:
 
     The q, k and terms of a head follow each other; the lowest level is 0.
     """
-    numbers = [levels_of(array, levels).ravel() for place in places for array in parts_of(vectors, place)]
+    numbers = [
+        np.rint(array.astype(np.float64) / step_of(array, levels)).ravel()
+        for place in places
+        for array in parts_of(vectors, place)
+    ]
     whole: npt.NDArray[np.uint16] = (np.concatenate(numbers) + levels).astype("<u2")
     return whole.view(np.uint8).reshape(-1, 2).T.tobytes()
 
@@ -116,11 +124,6 @@ def level_bytes(vectors: Vectors, places: Sequence[int], levels: int) -> bytes:
 def step_of(array: Floats, levels: int) -> float:
     """Return the distance between levels."""
     return float(np.abs(array).max()) / levels or 1.0
-
-
-def levels_of(array: Floats, levels: int) -> Doubles:
-    found: Doubles = np.rint(array.astype(np.float64) / step_of(array, levels))
-    return found
 
 
 def errors(record: AttentionRecord, vectors: Vectors, levels: int) -> list[float]:
@@ -155,18 +158,3 @@ def weights(parts: Sequence[Doubles], scale: Doubles, mask: Bools, sinks: Double
     query, key, *terms = parts
     scores = scale * (query @ key.swapaxes(-1, -2)) + sum(terms)
     return softmax(scores, mask, sinks[:, None, None] if len(sinks) else None).weights
-
-
-def turning_entry(vectors: Vectors) -> dict[str, Any] | None:
-    """Describe how positions turned the vectors: each list of rates once, and which head has which."""
-    turning = vectors.turning
-    if turning is None:
-        return None
-    rates, whose = np.unique(turning.rates, axis=0, return_inverse=True)
-    return {
-        "rates": rates.tolist(),
-        "whose": whose.ravel().tolist(),
-        "pairs": turning.pairs.tolist(),
-        "queries": turning.queries.tolist(),
-        "keys": turning.keys.tolist(),
-    }

@@ -13,7 +13,7 @@ from attncli.base.arrays import Bools
 
 # For texts of one length: from bool `[text, token]`, False at [PAD], to bool that broadcasts to `[text, 1, query,
 # key]`, True where a query may attend.
-Rule = Callable[[Bools], Bools]
+_Rule = Callable[[Bools], Bools]
 
 
 def no_padding(real: Bools) -> Bools:
@@ -26,7 +26,7 @@ def no_future(real: Bools) -> Bools:
     return np.tri(real.shape[1], dtype=bool)
 
 
-def near(reach: int) -> Rule:
+def near(reach: int) -> _Rule:
     """Hide tokens further than `reach` to either side."""
 
     def rule(real: Bools) -> Bools:
@@ -37,7 +37,7 @@ def near(reach: int) -> Rule:
     return rule
 
 
-def self_mask(real: Bools, *rules: Rule) -> Bools:
+def self_mask(real: Bools, *rules: _Rule) -> Bools:
     """Return the self-attention mask of texts of one length, bool `[1 or text, 1, 1 or query, key]`."""
     allowed = np.ones((1, 1, 1, real.shape[1]), dtype=bool)
     for rule in rules:
@@ -46,7 +46,7 @@ def self_mask(real: Bools, *rules: Rule) -> Bools:
 
 
 # The rules of named masks, the strictest first.
-MASKS: dict[str, tuple[Rule, ...]] = {"causal": (no_padding, no_future), "padding": (no_padding,), "none": ()}
+MASKS: dict[str, tuple[_Rule, ...]] = {"causal": (no_padding, no_future), "padding": (no_padding,), "none": ()}
 
 
 class Softmax(NamedTuple):

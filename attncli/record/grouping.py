@@ -13,7 +13,7 @@ import numpy as np
 
 from attncli.base.arrays import Doubles, Ints
 from attncli.base.printable import shorten
-from attncli.record.parts import Part
+from attncli.record.parts import AxisUnits
 from attncli.record.record import AttentionRecord
 from attncli.record.selection import Grouping, number_list, select
 from attncli.text.tokens import Tokens, joined, word_groups, word_tokens
@@ -88,7 +88,7 @@ class Axes(NamedTuple):
 
     queries: Axis
     keys: Axis
-    part: Part | None
+    part: AxisUnits | None
 
     @property
     def are_complete(self) -> bool:
@@ -117,7 +117,7 @@ def axes_of(grouping: Grouping, tokens: Tokens, key_tokens: Tokens | None = None
     if grouping.stretches and longest > LONG:
         size = -(-longest // MOST)
         sides = [side.merged(groups := stretches(len(side)), stretch_tokens(side.tokens, groups)) for side in sides]
-    part = Part(len(tokens), chosen, "words" if grouping.words else "tokens", count, size)
+    part = AxisUnits(len(tokens), chosen, "words" if grouping.words else "tokens", count, size)
     return Axes(sides[0], sides[-1], part if chosen or size > 1 else None)
 
 

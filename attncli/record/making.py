@@ -26,14 +26,14 @@ NO_ATTENTIONS = (
 )
 
 
-class Maps(NamedTuple):
+class _Maps(NamedTuple):
     """weights: float32 `[layer, head, query, key]`; dtype: their original dtype."""
 
     weights: Floats
     dtype: str
 
 
-def as_maps(weights: Any, batch: int | None = None) -> Maps:
+def as_maps(weights: Any, batch: int | None = None) -> _Maps:
     """Return the maps of one text.
 
     weights: a sequence of layers, each `[batch, head, query, key]` or `[head, query, key]`; or one array `[layer,
@@ -54,7 +54,7 @@ def as_maps(weights: Any, batch: int | None = None) -> Maps:
                     f"layer {number} has {list(one.shape)} and layer 0 {list(arrays[0].shape)} "
                     "for [head, query, key]: all layers of a record need the same shape"
                 )
-        return Maps(np.stack([as_floats(one) for one in arrays]), max(map(dtype_of, weights), key=room))
+        return _Maps(np.stack([as_floats(one) for one in arrays]), max(map(dtype_of, weights), key=room))
     array = as_array(weights, "weights")
     if array.ndim == 5:  # [layer, batch, head, query, key]
         array = array[:, select_text(array.shape[1], batch)]
@@ -62,7 +62,7 @@ def as_maps(weights: Any, batch: int | None = None) -> Maps:
         raise RequestError(f"{list(array.shape)} has no batch axis: omit batch")
     if not 2 <= array.ndim <= 4:
         raise RequestError(f"weights are {list(array.shape)}, not {SHAPES}")
-    return Maps(as_floats(array[(None,) * (4 - array.ndim)]), dtype_of(weights))
+    return _Maps(as_floats(array[(None,) * (4 - array.ndim)]), dtype_of(weights))
 
 
 def joined_steps(steps: Sequence[Sequence[Any]]) -> list[npt.NDArray[Any]]:

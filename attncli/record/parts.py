@@ -27,7 +27,7 @@ def decimals(numbers: Floats) -> str:
 VECTOR_ARRAYS = ("neurons", "query", "key")  # names of the vectors in files
 TURNING_ARRAYS = ("rates", "pairs", "query_places", "key_places")  # rotary positions, if any
 SCORE_ARRAYS = ("scale", "terms", "sinks", *TURNING_ARRAYS)  # the other parts of the scores; older files lack them
-Places = slice | Ints
+_Places = slice | Ints
 CONTENT = "content"  # the part of a score computed from q and k
 
 
@@ -84,7 +84,7 @@ class UsualWeights(Brief):
         return dict(zip(USUAL_ARRAYS, (self.sums, self.counts), strict=True))
 
 
-class Part(NamedTuple):
+class AxisUnits(NamedTuple):
     """Describes the units on a record's axes if they are not all tokens of the text (`attncli.record.grouping`).
 
     tokens: the number of tokens in the text. chosen: the numbers of the selected ones, "" for all. unit: "tokens" or
@@ -193,7 +193,7 @@ class Vectors(Brief):
         terms = {name: term[place].astype(np.float64) for name, term in self.terms.items()}
         return {CONTENT: self.scale[place] * query @ key.T, **terms}
 
-    def between(self, queries: Places, keys: Places) -> "Vectors":
+    def between(self, queries: _Places, keys: _Places) -> "Vectors":
         """Return the vectors of some queries and some keys, by their places."""
         terms = {name: term[:, queries][..., keys] for name, term in self.terms.items()}
         turning = self.turning

@@ -14,7 +14,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import as_dataframe, check_suffix, write_table, write_whole
 from attncli.base.printable import first_line, printable
 from attncli.record.masks import HALVES, agree, compact, entries, masks_of_layers
-from attncli.record.parts import ModelInfo, Part, PredictionSummary, UsualWeights, Vectors, decimals
+from attncli.record.parts import AxisUnits, ModelInfo, PredictionSummary, UsualWeights, Vectors, decimals
 from attncli.record.selection import Choice, Heads, Selection, choose_heads, name_layers, number_list, select
 from attncli.text.tokens import Tokens
 
@@ -88,7 +88,7 @@ class AttentionRecord:
     measure: str = "weight"
     prediction: PredictionSummary | None = None
     dtype: str = "float32"
-    part: Part | None = None
+    part: AxisUnits | None = None
     sinks: bool = False
     usual: UsualWeights | None = None
     written: int | None = None

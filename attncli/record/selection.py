@@ -213,7 +213,7 @@ def number_list(numbers: Sequence[int]) -> str:
 
 NamedHeads = str | Sequence[str | tuple[int, int]] | None
 Heads = str | int | Sequence[int | str | tuple[int, int]]
-Numbers = Callable[[Selection], list[int]]  # selects numbers of layers, or of heads in a layer
+_Numbers = Callable[[Selection], list[int]]  # selects numbers of layers, or of heads in a layer
 
 HEAD_EXAMPLES = '"4.7" (layer 4, head 7), "4.0-3", "4.all", "-1.0,2.5", "all" or "none"'
 
@@ -261,7 +261,7 @@ class Choice(NamedTuple):
         return cls(sorted(layers), sorted(heads), each)
 
 
-def choose_heads(layers: Selection, heads: Heads, select_layers: Numbers, select_numbers: Numbers) -> Choice:
+def choose_heads(layers: Selection, heads: Heads, select_layers: _Numbers, select_numbers: _Numbers) -> Choice:
     """Return the chosen heads: those of `heads` that name their layer ("3.1"), and each other one in each of `layers`.
 
     So layers 2 and heads "0,3.1" are 2.0 and 3.1. select_layers, select_numbers: return the numbers of layers, and of
@@ -335,18 +335,21 @@ def _is_number(value: Any) -> bool:
     return False
 
 
-def select_heads(selection: NamedHeads, kept: Choice, model_layers: int, model_heads: int) -> list[tuple[int, int]]:
+def select_heads(
+    selection: NamedHeads, kept: Choice | None, model_layers: int, model_heads: int
+) -> list[tuple[int, int]]:
     """Return the selected heads as (layer, head), counted from 0, in the order given, without duplicates.
 
     selection: LAYERS.HEADS, separated by commas; each side is a number, a range or "all" as in
     `attncli.record.selection`, so that "4.0-3" is four heads of layer 4, and a negative number counts from the model's
     end. Or pairs of such numbers. "all" means all that are kept: "4.all" is every kept head of layer 4. None and
     "none" are no head.
-    kept: the heads whose weights are kept. The selected heads must be among them.
+    kept: the heads whose weights are kept. The selected heads must be among them. None for all of the model.
     model_layers, model_heads: the numbers of layers and heads in the model.
 
     Raises RequestError for an invalid notation, or for heads that are out of range or not kept.
     """
+    kept = kept or Choice(list(range(model_layers)), list(range(model_heads)))
     word = selection.strip().lower() if isinstance(selection, str) else ""
     if selection is None or word == "none":
         return []
@@ -509,7 +512,7 @@ class Request:
         if self.pad_to is not None and not hasattr(self.pad_to, "__index__"):
             raise TypeError(f"pad_to is a number of tokens, not {describe(self.pad_to)}: give an int, or None")
 
-    def choose(self, select_layers: Numbers, count: int) -> Choice:
+    def choose(self, select_layers: _Numbers, count: int) -> Choice:
         """Return the chosen heads of a model with `count` heads in a layer, as `choose_heads` does."""
         return choose_heads(self.layers, self.heads, select_layers, partial(select, count=count, what="head"))
 

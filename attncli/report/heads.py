@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 
 import numpy as np
 from rich.cells import cell_len
@@ -144,13 +143,14 @@ def first_look(
     """
     wide = canvas.height is not None and canvas.width >= WIDE and bool(found)
     part = replace(canvas, width=LIST_WIDTH) if wide else canvas
-    clear = _clear_patterns(record, part)
+    named = [f"{layer}.{head} {pattern} {share:.2f}" for layer, head, pattern, share in clear_patterns(record)[:EDGES]]
+    clear = _folded(f"clear patterns:  {'  '.join(named)}", part) if named else []
     rest = [*(clear if part.height is None else clear[:1]), *_how_chosen(record, over, part)]
     next_line = "" if command is None else f"Next: {command}"
     available, most = None, MOST_NAMED
     if part.height is not None:
         room = part.height - len(rest) - len(_count_line(record, found, MOST_NAMED, part)) - PROMPT
-        room -= _height(next_line, canvas)
+        room -= -(-cell_len(next_line) // canvas.width)
         available = room - min(LEAST_NAMED, len(found))
         room -= len(glyph_table(record, part, available, _heads_of(found[:MOST_NAMED])))
         most = min(max(room, 1), MOST_NAMED)
@@ -163,7 +163,12 @@ def first_look(
         *rest,
     ]
     if wide:
-        lines = _beside(lines, _map_beside(record, heads[0][0], canvas), LIST_WIDTH)
+        beside = _map_beside(record, heads[0][0], canvas)
+        lines += [Text() for _ in beside[len(lines) :]]
+        for line, other in zip(lines, beside, strict=False):
+            if other.cell_len:
+                line.pad_right(LIST_WIDTH + GAP - line.cell_len)
+                line.append_text(other)
     if next_line:  # the terminal folds it, so that it can be pasted
         lines.append(Text(next_line, canvas.faint, no_wrap=True, overflow="ignore"))
     return lines
@@ -184,26 +189,9 @@ def _map_beside(record: AttentionRecord, edge: Edge, canvas: Canvas) -> list[Tex
     return [*panel_lines(name, view.weights, size, canvas, canvas.strong), *pooled]
 
 
-def _beside(left: Sequence[Text], right: Sequence[Text], width: int) -> list[Text]:
-    """Return lines of `width` columns with others to their right."""
-    lines = []
-    for one, other in zip_longest(left, right):
-        line = Text() if one is None else one.copy()
-        if other is not None and other.cell_len:
-            line.pad_right(width + GAP - line.cell_len)
-            line.append_text(other)
-        lines.append(line)
-    return lines
-
-
 def _heads_of(found: Sequence[Sequence[Edge]]) -> list[tuple[int, int]]:
     """Return the heads of these edges."""
     return [(edges[0].layer, edges[0].head) for edges in found]
-
-
-def _height(text: str, canvas: Canvas) -> int:
-    """Return the number of lines that a terminal folds a text into."""
-    return -(-cell_len(text) // canvas.width)
 
 
 def _count_line(record: AttentionRecord, found: Sequence[Sequence[Edge]], listed: int, canvas: Canvas) -> list[Text]:
@@ -230,12 +218,6 @@ def edge_lines(record: AttentionRecord, heads: Sequence[Sequence[Edge]], canvas:
             line += shown
         lines.append(Text(line))
     return lines
-
-
-def _clear_patterns(record: AttentionRecord, canvas: Canvas) -> list[Text]:
-    """Name the heads that look at the token itself, the previous or the next one, with their share of the weight."""
-    clear = [f"{layer}.{head} {pattern} {share:.2f}" for layer, head, pattern, share in clear_patterns(record)[:EDGES]]
-    return _folded(f"clear patterns:  {'  '.join(clear)}", canvas) if clear else []
 
 
 def _how_chosen(record: AttentionRecord, over: Usual, canvas: Canvas) -> list[Text]:
@@ -277,19 +259,14 @@ def small_maps(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[
         lines += [Text(), *([Text(f"layer {layer}", canvas.strong)] if len(record.layers) > 1 else [])]
         panels = []
         for head in record.heads_of(layer):
-            caption = f"head {head}  {_pattern(summaries[layer, head])}"
+            summary = summaries[layer, head]
+            share = "" if summary.label == BROAD else f" {two_digits(summary.strength)}"
+            caption = f"head {head}  {summary.label.replace('_', ' ')}{share}"
             drawn = panel_lines(caption, every[layer, head], size, canvas, canvas.strong)
             below = to_width(_most_keys(record, layer, head, top_k, size.width), size.width, canvas)
             panels.append([*drawn, Text(below, style=canvas.faint)])
         lines += in_rows(panels, size.width, canvas)[:-1]
     return lines
-
-
-def _pattern(summary: HeadSummary) -> str:
-    """Return a head's pattern with its share: "previous .78"."""
-    if summary.label == BROAD:
-        return BROAD
-    return f"{summary.label.replace('_', ' ')} {two_digits(summary.strength)}"
 
 
 def _most_keys(record: AttentionRecord, layer: int, head: int, top_k: int, width: int) -> str:
@@ -368,7 +345,9 @@ class _LargeMap:
         some_keys = [cell for cell in cells if cell and self.room(cell) >= LEAST_KEYS]
         full = self.map(cells[0], beside=cells[0] in all_keys)
         if cells[0] not in all_keys:
-            full = [*full, Text(), *self.list_of_keys()]
+            room = max(self.canvas.width - self.left - 1, LEAST_KEYS)
+            below = (keys_within(keys, room, self.canvas.ellipsis) for keys in self.keys)
+            full += [Text(), *(Text(f"{label}  {keys}") for label, keys in zip(self.labels, below, strict=True))]
         yield [*self.above(), Text(), *full]
         for cell in dict.fromkeys([*all_keys[:1], *some_keys[:1]]):
             gone = ["the numbers in the cells"] if cell < cells[0] == VALUE_WIDTH else []
@@ -419,14 +398,6 @@ class _LargeMap:
             return legend
         numbers = column_numbers(range(len(tokens)), cell)
         return [*legend, Text(" " * self.left + numbers, style=self.canvas.faint)]
-
-    def list_of_keys(self) -> list[Text]:
-        """Return a line per query with its strongest keys."""
-        room = max(self.canvas.width - self.left - 1, LEAST_KEYS)
-        return [
-            Text(f"{label}  {keys_within(keys, room, self.canvas.ellipsis)}")
-            for label, keys in zip(self.labels, self.keys, strict=True)
-        ]
 
     def left_out(self, names: Sequence[str]) -> list[Text]:
         return self.note(f"no room for {' and '.join(names)}: | less -S") if names else []

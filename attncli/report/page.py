@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from attncli.base import __version__
-from attncli.base.arrays import Doubles, Floats
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, visible
 from attncli.page.document import assembled, script
@@ -75,10 +74,16 @@ def panels_page(
             "name": one.name,
             "about": one.about,
             "signed": signed and not one.weights,
-            "chunk": chunks.add(floats(one.values)),
+            "chunk": chunks.add(packed(one.values.astype("<f4").tobytes())),  # as data.js reads it
         }
         for one in panels
     ]
+    # It opens with the largest number; where signed with the largest change; with scales of their own with the first's.
+    changes = [one for one in panels if signed and not one.weights]
+    ranked = changes[:1] or (panels[:1] if apart else panels)
+    sizes = np.max([np.abs(np.nan_to_num(one.values)) for one in ranked], axis=0)
+    row, column = np.unravel_index(int(sizes.argmax()), sizes.shape)
+    opening = {"token": int(row), "partner": int(column)} if sizes.max() > 0 else {}
     text = {"keys": axis_entry(columns), "title": "", "attention": "encoder", "note": "", "masks": [{"name": ""}]}
     description: dict[str, Any] = {
         "version": __version__,
@@ -89,7 +94,7 @@ def panels_page(
         "colours": list(HEAD_COLOURS),
         "ramp": list(WEIGHTS),
         "texts": [axis_entry(rows) | text],
-        "start": {"view": "matrix", "opening": largest_cell(panels, signed, apart)},
+        "start": {"view": "matrix", "opening": opening},
         "panels": shown,
         "apart": apart,
         "heading": heading,
@@ -97,18 +102,6 @@ def panels_page(
         "between": BETWEEN[between],
     }
     return compared_page(heading, description, captions[1:], chunks)
-
-
-def largest_cell(panels: Sequence[Panel], signed: bool, apart: bool) -> dict[str, int]:
-    """Return the query and key that the page opens with: of the largest number, where signed of the largest change.
-
-    apart: panels have scales of their own, and only the first counts.
-    """
-    changes = [one for one in panels if signed and not one.weights]
-    ranked = changes[:1] or (panels[:1] if apart else panels)
-    sizes = np.max([np.abs(np.nan_to_num(one.values)) for one in ranked], axis=0)
-    row, column = np.unravel_index(int(sizes.argmax()), sizes.shape)
-    return {"token": int(row), "partner": int(column)} if sizes.max() > 0 else {}
 
 
 def compared_page(heading: str, description: dict[str, Any], about: Sequence[str], chunks: Chunks[str]) -> str:
@@ -129,8 +122,3 @@ def axis_entry(axis: Axis) -> dict[str, Any]:
         "special": list(axis.special) or [False] * len(labels),
         "words": [[label, [place]] for place, label in enumerate(labels)],
     }
-
-
-def floats(values: Doubles | Floats) -> str:
-    """Return a map as data.js reads it: float32, NaN where there is nothing."""
-    return packed(values.astype("<f4").tobytes())

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from attncli.report.paper import Paper
 
 
-Style = Literal["", "strong", "faint", "wrong"]
-Kind = Literal["number", "name", "prose"]
+TextStyle = Literal["", "strong", "faint", "wrong"]
+ColumnKind = Literal["number", "name", "prose"]
 
 
 class Part:
@@ -46,7 +46,7 @@ class Sentence(Part):
     """
 
     text: str
-    style: Style = ""
+    style: TextStyle = ""
     caption: bool = False
 
 
@@ -58,7 +58,7 @@ class Column(NamedTuple):
     """
 
     name: str
-    kind: Kind = "number"
+    kind: ColumnKind = "number"
     leaves: int = 0
 
 
@@ -70,7 +70,7 @@ class Cell(NamedTuple):
     """
 
     text: str
-    style: Style = ""
+    style: TextStyle = ""
     share: float | None = None
     signed: bool = False
 

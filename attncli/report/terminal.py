@@ -23,12 +23,11 @@ from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
 from attncli.record.display import ABOVE, BELOW, HIDDEN, hides, pool
 from attncli.report.canvas import Canvas, cut, to_width
-from attncli.report.parts import Axis, Cell, HeadGrid, Maps, Part, Sentence, Style, in_cell
+from attncli.report.parts import Axis, Cell, HeadGrid, Maps, Part, Sentence, TextStyle, in_cell
 from attncli.report.parts import Table as ReportTable
 from attncli.text.tokens import Tokens, characters, unknown_name
 
 WRONG = "bold red"
-RICH_STYLES: dict[Style, str] = {"": "", "strong": "bold", "faint": "dim", "wrong": WRONG}
 
 # --- tables and sentences -----------------------------------------------------------------------------
 
@@ -403,7 +402,11 @@ def head_grid(
     for start in range(0, len(heads), layout.heads):
         places = range(start, min(start + layout.heads, len(heads)))
         title = "head" if layout.named else ""
-        numbers = title.ljust(layout.label) + head_numbers([heads[place] for place in places], layout.cell)
+        numbers = title.ljust(layout.label)
+        if layout.cell > len(str(max(heads[place] for place in places))):
+            numbers += "".join(f"{heads[place]:>{layout.cell}}" for place in places)
+        else:  # no room for all
+            numbers += "".join(f"{heads[place]:<{2 * layout.cell}}" for place in places[::2])
         grid.append(Text("".join(numbers.ljust(layout.width) for _ in range(layout.across)).rstrip(), canvas.faint))
         for row in range(rows):
             line = Text()
@@ -432,13 +435,6 @@ def layout_of(layers: Sequence[int], heads: int, columns: int, widths: Sequence[
         return narrow._replace(heads=max(1, (columns - narrow.label) // narrow.cell))
     low = [layout for layout in fitting if lines is None or -(-len(layers) // layout.across) <= lines]
     return low[0] if low else max(fitting, key=lambda layout: layout.across)
-
-
-def head_numbers(heads: Sequence[int], width: int) -> str:
-    """Return the numbers above the heads; every second one if there is no room for all."""
-    if width > len(str(max(heads))):
-        return "".join(f"{head:>{width}}" for head in heads)
-    return "".join(f"{head:<{2 * width}}" for head in heads[::2])
 
 
 # --- above maps ---------------------------------------------------------------------------------------
@@ -566,34 +562,30 @@ def picture(weights: Floats, canvas: Canvas, columns: int, lines: int) -> list[T
 
 
 def half_blocks(upper: Sequence[float], lower: Sequence[float] | None) -> Text:
-    """Return a line of two queries. The last line may have only one."""
+    """Return a line of two queries, hatched where both are hidden. The last line may have only one."""
     if lower is None:
         return Text.assemble(*(("▀", colour(top)) for top in upper))
-    return Text.assemble(*(half_block(top, bottom) for top, bottom in zip(upper, lower, strict=True)))
-
-
-def half_block(top: float, bottom: float) -> tuple[str, str]:
-    """Return a character that shows two weights above each other, and its style; hatched if both are hidden."""
-    if math.isnan(top) and math.isnan(bottom):
-        return HATCH, f"{ink(top)} on {colour(top)}"
-    return "▀", f"{colour(top)} on {colour(bottom)}"
+    line = Text()
+    for top, bottom in zip(upper, lower, strict=True):
+        hidden = math.isnan(top) and math.isnan(bottom)
+        line.append(HATCH if hidden else "▀", f"{ink(top) if hidden else colour(top)} on {colour(bottom)}")
+    return line
 
 
 def in_rows(panels: Sequence[list[Text]], width: int, canvas: Canvas) -> list[Text]:
-    """Return panels of `width` columns in rows that fit the canvas, with an empty line after each row."""
+    """Return panels of `width` columns in rows that fit the canvas, with an empty line after each row.
+
+    rich's `Columns` would leave spaces at the ends of lines.
+    """
     across = max(1, (canvas.width + APART) // (width + APART))
-    rows = [panels[start : start + across] for start in range(0, len(panels), across)]
-    return [line for row in rows for line in (*join_panels(row, width), Text())]
-
-
-def join_panels(panels: Sequence[list[Text]], width: int) -> list[Text]:
-    """Return panels of equal height side by side. (rich's `Columns` would leave spaces at the ends of lines.)"""
     lines = []
-    for parts in zip(*panels, strict=True):
-        for part in parts:
-            part.pad_right(width - part.cell_len)
-        lines.append(Text(" " * APART).join(parts))
-        lines[-1].rstrip()
+    for start in range(0, len(panels), across):
+        for parts in zip(*panels[start : start + across], strict=True):
+            for part in parts:
+                part.pad_right(width - part.cell_len)
+            lines.append(Text(" " * APART).join(parts))
+            lines[-1].rstrip()
+        lines.append(Text())
     return lines
 
 
@@ -607,25 +599,21 @@ def lines_of(heading: Sequence[str], parts: Sequence[Part], canvas: Canvas) -> l
     """Return a report as lines and tables: its title, then every part."""
     shown: list[RenderableType] = [title([printable(one) for one in heading], canvas)] if heading else []
     for part in parts:
-        shown += part_lines(part, canvas)
+        if isinstance(part, Sentence):
+            shown.append(Prose(printable(part.text), style_of(part.style, canvas)) if part.text else Text())
+        elif isinstance(part, ReportTable):
+            shown += [Text(part.title, style=canvas.strong)] if part.title else []
+            shown.append(table_of(part, canvas))
+        elif isinstance(part, Maps):
+            shown += numbered_maps(part, canvas) if part.signed or part.numbered else weight_maps(part, canvas)
+        elif isinstance(part, HeadGrid):
+            shown += head_grids(part, canvas)
+        else:
+            shown += part.terminal(canvas)
     return shown
 
 
-def part_lines(part: Part, canvas: Canvas) -> list[RenderableType]:
-    """Return one part as lines and tables."""
-    if isinstance(part, Sentence):
-        return [Prose(printable(part.text), style_of(part.style, canvas)) if part.text else Text()]
-    if isinstance(part, ReportTable):
-        heading = [Text(part.title, style=canvas.strong)] if part.title else []
-        return [*heading, table_of(part, canvas)]
-    if isinstance(part, Maps):
-        return [*(numbered_maps(part, canvas) if part.signed or part.numbered else weight_maps(part, canvas))]
-    if isinstance(part, HeadGrid):
-        return [*head_grids(part, canvas)]
-    return part.terminal(canvas)
-
-
-def style_of(style: Style, canvas: Canvas) -> str:
+def style_of(style: TextStyle, canvas: Canvas) -> str:
     """Return rich's name of a style."""
     return {"": "", "strong": canvas.strong, "faint": canvas.faint, "wrong": WRONG if canvas.colour else ""}[style]
 
@@ -645,21 +633,15 @@ def table_of(table: ReportTable, canvas: Canvas) -> FittedTable:
         if row is None:
             made.add_section()
             continue
-        cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
-        made.add_row(*(Text(printable_lines(cell.text), cell_style(cell, canvas)) for cell in cells))
+        shown = []
+        for cell in row:
+            text, style, share, signed = cell if isinstance(cell, Cell) else Cell(cell)
+            on = style_of(style, canvas)
+            if share is not None:
+                on = signed_ground(share, canvas) if signed else ground(share, canvas)
+            shown.append(Text("\n".join(map(printable, text.split("\n"))), on))
+        made.add_row(*shown)
     return made
-
-
-def cell_style(cell: Cell, canvas: Canvas) -> str:
-    """Return the style of a table's cell; its colour comes from its share."""
-    if cell.share is None:
-        return RICH_STYLES[cell.style]
-    return signed_ground(cell.share, canvas) if cell.signed else ground(cell.share, canvas)
-
-
-def printable_lines(text: str) -> str:
-    """Return text made harmless, with its line ends kept."""
-    return "\n".join(map(printable, text.split("\n")))
 
 
 def row_labels(axis: Axis, canvas: Canvas) -> list[str]:

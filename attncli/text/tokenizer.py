@@ -48,7 +48,7 @@ LONGEST = 2**22  # characters: the maximum length of a piece
 
 REPLACING = re.compile("mask|unk|extra_id|unused", re.IGNORECASE)  # in the names of special tokens that stand for words
 
-Cut = Callable[[str], Tokens]
+_Cut = Callable[[str], Tokens]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class _Piece:
     tokens: Tokens
 
     @classmethod
-    def of(cls, text: str, start: int, size: int, cut: Cut) -> "_Piece":
+    def of(cls, text: str, start: int, size: int, cut: _Cut) -> "_Piece":
         return cls(text, start, size, cut(text[start : start + size]))
 
     @property
@@ -105,7 +105,7 @@ def between(tokens: Tokens) -> range:
     return range(tokens.special.index(False), len(tokens) - tokens.special[::-1].index(False))
 
 
-def stretches(text: str, cut: Cut) -> Iterator[Tokens]:
+def stretches(text: str, cut: _Cut) -> Iterator[Tokens]:
     """Yield the tokens of a text in stretches, each with the special tokens of the whole text at its ends. Offsets and
     words are those of the whole text.
 
@@ -132,7 +132,7 @@ def stretches(text: str, cut: Cut) -> Iterator[Tokens]:
     yield piece.tokens if piece.start == 0 else shift_tokens(piece, begin, piece.places.stop, word)
 
 
-def beginning(text: str, tokens: int, cut: Cut) -> str:
+def beginning(text: str, tokens: int, cut: _Cut) -> str:
     """Return enough of a text to keep its first `tokens` tokens exactly.
 
     A text of up to PIECE characters is returned unchanged. Raises Unreadable as `stretches` does, and if more than
@@ -151,7 +151,7 @@ def beginning(text: str, tokens: int, cut: Cut) -> str:
     return text
 
 
-def find_seam(piece: _Piece, cut: Cut) -> tuple[_Piece, int, int] | None:
+def find_seam(piece: _Piece, cut: _Cut) -> tuple[_Piece, int, int] | None:
     """Return the next piece, and the places of one shared token in this piece and the next; None if there is none."""
     start = piece.tail()
     if start is None:

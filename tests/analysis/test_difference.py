@@ -53,17 +53,6 @@ def test_no_cell_differs_more_than_the_largest_and_none_is_a_paddings(both, coun
         assert cell.second == both[1].map(cell.layer, cell.head)[cell.query, cell.key]
 
 
-def test_a_case_computed_by_hand():
-    first, second = record_of([[1, 0, 0]] * 3), record_of([[1, 0, 0], [0, 1, 0], [0.5, 0, 0.5]])
-    found = difference(first, second)
-    assert found.of(0, 0) == pytest.approx((0 + 1 + 0.5) / 3)
-    assert [(cell.query, cell.key, cell.change) for cell in largest_cells(found, 3)] == [
-        (1, 0, -1),
-        (1, 1, 1),
-        (2, 0, -0.5),
-    ]
-
-
 @given(layered_records(padding=1))
 def test_a_query_counts_in_the_layers_whose_masks_let_it_attend_to_something(first):
     second = replace(first, weights=first.weights[::-1], masks=first.masks[::-1])

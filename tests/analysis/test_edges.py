@@ -161,21 +161,6 @@ def test_a_text_that_is_among_the_others_counts_once(minilm):
     )
 
 
-def test_what_is_usual_of_a_text_among_the_others_leaves_out_its_own_edge(minilm):
-    """The mean of the other weights at that distance, one by one."""
-    texts = ["The cat sat on the mat.", "The film was not good.", "It was a good film."]
-    records = list(minilm.attend_many(texts))
-    over = Usual.with_text(records[1], Usual.of(records))
-    usual = usual_at(records[1], 3, over)[1]
-    every = {number: list(pairs_one_by_one(record, 3)) for number, record in enumerate(records)}
-    for query, key, group in every[1]:
-        there = [(n, q, k) for n, pairs in every.items() for q, k, its in pairs if its == group]
-        there = there if len(there) > FEW else [(n, q, k) for n, pairs in every.items() for q, k, _ in pairs]
-        at_distance = [records[n].map(3, 1)[q, k] for n, q, k in there if (n, q, k) != (1, query, key)]
-        to_key = [records[1].map(3, 1)[q, k] for q, k, _ in every[1] if k == key and q != query]
-        assert usual[query, key] == pytest.approx(max(np.mean(at_distance), np.mean(to_key or [0])), abs=1e-6)
-
-
 @pytest.mark.parametrize("family", ["gpt2", "llama-no-bos"])
 def test_the_first_token_of_a_decoder_is_no_word(foreign, family):
     """Treat it like [CLS]. In a bidirectional network a first token is an ordinary word."""
@@ -248,8 +233,6 @@ def test_heads_are_ranked_by_content():
 
 
 TEXT = "the cat sat on the mat"
-BACK_ONLY = ["gpt2", "llama-no-bos", "gpt_neo"]  # without a special first token; the last has windows
-BOTH_WAYS = ["t5", "marian"]  # encoders that begin with the text itself
 
 
 def plain(mask, padding: int = 0):
@@ -262,25 +245,18 @@ def plain(mask, padding: int = 0):
     return replace(record_of(weights[None] if mask.ndim == 2 else weights[:, None], mask), tokens=made)
 
 
-@pytest.mark.parametrize("family", BACK_ONLY)
-def test_the_first_token_of_a_network_that_looks_back_only_is_one(foreign, family):
-    record = foreign(family).attend(TEXT)
-    assert not record.tokens.special[0]
-    assert sinks(record).tolist() == [True, *record.tokens.special[1:]]
-
-
-@pytest.mark.parametrize("family", ["llama", "mistral"])
-def test_a_first_token_that_is_special_is_one_for_that(foreign, family):
-    record = foreign(family).attend(TEXT)
-    assert record.tokens.special[0] and not first_is_sink(record)
-    assert sinks(record).tolist() == record.tokens.special
-
-
-@pytest.mark.parametrize("family", BOTH_WAYS)
-def test_that_of_a_network_that_looks_both_ways_is_none(foreign, family):
-    record = foreign(family).attend(TEXT, which="encoder")
-    assert not record.tokens.special[0] and not first_is_sink(record)
-    assert sinks(record).tolist() == record.tokens.special
+@pytest.mark.parametrize(
+    ("family", "options", "special", "sink"),
+    [
+        *((family, {}, False, True) for family in ("gpt2", "llama-no-bos", "gpt_neo")),  # the last has windows
+        *((family, {}, True, False) for family in ("llama", "mistral")),  # the special token is a sink by itself
+        *((family, {"which": "encoder"}, False, False) for family in ("t5", "marian")),  # sees later tokens too
+    ],
+)
+def test_the_first_token_of_a_network(foreign, family, options, special, sink):
+    record = foreign(family).attend(TEXT, **options)
+    assert (record.tokens.special[0], first_is_sink(record)) == (special, sink)
+    assert sinks(record).tolist() == [special or sink, *record.tokens.special[1:]]
 
 
 @given(st.integers(1, 4), st.integers(1, 8), st.integers(0, 3), st.integers(0, 2**32 - 1))

@@ -11,14 +11,6 @@ from attncli.analysis.rollout import mean_maps, residual_steps, rollout
 from attncli.base.errors import RequestError
 
 
-def test_a_case_computed_by_hand():
-    """Two tokens, two layers; W_0 looks at token 0 alone, W_1 at both alike."""
-    record = record_of([[[[1, 0], [1, 0]]], [[[0.5, 0.5], [0.5, 0.5]]]])
-    steps = residual_steps(record)
-    np.testing.assert_allclose(steps, [[[1, 0], [0.5, 0.5]], [[0.75, 0.25], [0.25, 0.75]]])
-    np.testing.assert_allclose(rollout(steps), [[[1, 0], [0.5, 0.5]], [[0.875, 0.125], [0.625, 0.375]]])
-
-
 @given(attention_records())
 def test_it_is_the_product_of_half_the_mean_map_and_half_the_identity(record):
     steps = residual_steps(record)

@@ -28,14 +28,6 @@ def cut_records(draw):
     return with_words(record, words)
 
 
-def test_weights_to_pieces_add_up_and_weights_from_them_are_averaged():
-    weights = [[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.4, 0.4, 0.2]]
-    record = with_words(record_of(weights), [0, 1, 1])
-    merged = merge_words(replace(record, tokens=tokens(["a", "b", "##c"], [0, 1, 1])))
-    assert merged.tokens.text == ["a", "bc"]
-    np.testing.assert_allclose(merged.weights[0, 0], [[0.5, 0.5], [0.25, 0.75]], atol=1e-6)
-
-
 @given(cut_records())
 def test_merged_maps_are_those_of_a_plain_loop(record):
     groups = word_groups(record.tokens)

@@ -9,13 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from attncli.attention import (
-    MASKS,
-    Window,
     causal_mask,
     combine_masks,
     memory_mask,
     padding_mask,
-    self_mask,
     window_mask,
 )
 
@@ -87,18 +84,6 @@ def test_a_window_hides_exactly_what_is_further_than_it_reaches(queries, keys, r
     first = keys - queries
     for query, key in itertools.product(range(queries), range(keys)):
         assert mask[query, key] == (abs(first + query - key) <= reach)
-
-
-@given(length=st.integers(1, 12), reach=reaches, padding=st.integers(0, 3), name=st.sampled_from(sorted(MASKS)))
-def test_a_window_as_a_rule_beside_others(length, reach, padding, name):
-    real = (torch.arange(length + padding) < length)[None]
-    mask = self_mask(real, *MASKS[name], Window(reach)).expand(1, 1, len(real[0]), -1)[0, 0]
-    expected = window_mask(reach, length + padding)
-    if name != "none":
-        expected = expected & real
-    if name == "causal":
-        expected = expected & causal_mask(length + padding)
-    assert torch.equal(mask, expected)
 
 
 def test_a_window_that_does_not_reach_its_own_token_is_refused():

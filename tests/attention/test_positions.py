@@ -114,31 +114,6 @@ def test_each_pair_is_turned_by_the_papers_matrix(rotation, seed, position):
     torch.testing.assert_close(turned(rotary, x, [position])[0], torch.tensor(expected, dtype=F64), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("rotated", [16, 4])
-def test_halves_are_transformers(rotated):
-    """GPT-NeoX's, whose part of a vector is turned; ModernBERT's is the same of a whole one, in float32."""
-    from transformers.models.gpt_neox.modeling_gpt_neox import apply_rotary_pos_emb
-
-    rotary, positions = Rotary(rotated, 160_000.0), torch.tensor([0, 3, 8191])
-    query, key = randn(0, 2, 4, 3, 16), randn(1, 2, 4, 3, 16)
-    cos, sin = (torch.cat([part, part], dim=-1)[None] for part in rotary.angles(positions, F64))
-    for ours, theirs in zip((query, key), apply_rotary_pos_emb(query, key, cos, sin), strict=True):
-        torch.testing.assert_close(turned(rotary, ours, positions), theirs, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("rotated", [16, 6])
-def test_interleaved_is_transformers(rotated):
-    """GPT-J's, in float32."""
-    from transformers.models.gptj import modeling_gptj as gptj
-
-    x, positions = randn(0, 2, 9, 4, 16, dtype=torch.float32), torch.arange(9)  # [batch, token, head, head_dim]
-    sin, cos = gptj.create_sinusoidal_positions(9, rotated)[None].chunk(2, dim=-1)
-    part = gptj.apply_rotary_pos_emb(x[..., :rotated], sin, cos)
-    theirs = torch.cat([part, x[..., rotated:]], dim=-1).transpose(1, 2)
-    found = turned(Rotary(rotated, interleaved=True), x.transpose(1, 2), positions)
-    torch.testing.assert_close(found, theirs, rtol=0, atol=1e-6)
-
-
 # --- as a score -----------------------------------------------------------------------------------------
 
 
@@ -158,16 +133,6 @@ def test_the_score_is_the_scaled_dot_product_of_turned_vectors(rotation, seed, t
 def test_elements_are_turned_in_pairs(rotated):
     with pytest.raises(ValueError, match=f"{rotated} is odd"):
         Rotary(rotated)
-
-
-@pytest.mark.parametrize("factor", [1.0, 8 ** (1 / 32), 4.0])
-def test_linear_scaling_is_transformers(factor):
-    from transformers import GteConfig
-    from transformers.models.gte.modeling_gte import GteRotaryEmbedding
-
-    config = GteConfig(rope_parameters={"rope_type": "linear", "rope_theta": 160000.0, "factor": factor})
-    theirs = GteRotaryEmbedding(config).inv_freq
-    torch.testing.assert_close(Rotary(64, 160000.0, stretch=factor).rates(torch.float32), theirs, rtol=1e-6, atol=0)
 
 
 OFFSETS = torch.arange(-9000, 9001)  # as far as texts go, and further
@@ -311,19 +276,6 @@ def test_without_positions_it_is_the_scaled_dot_product():
 
 
 # --- relative biases ------------------------------------------------------------------------------------
-
-
-@given(st.integers(1, 4), st.integers(1, 300), seeds)
-def test_a_relative_bias_is_t5s(heads, tokens, seed):
-    from transformers import T5Config
-    from transformers.models.t5.modeling_t5 import T5Attention
-
-    ours = biased(heads, seed)
-    config = T5Config(d_model=4 * heads, d_kv=4, num_heads=heads, dropout_rate=0.0)
-    theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0).double()
-    theirs.relative_attention_bias.load_state_dict(ours.table.state_dict())
-    zero = torch.zeros(heads, tokens, 4, dtype=F64)
-    torch.testing.assert_close(ours(zero, zero), theirs.compute_bias(tokens, tokens)[0])
 
 
 # --- disentangled attention -----------------------------------------------------------------------------

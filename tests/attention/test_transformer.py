@@ -187,17 +187,6 @@ def test_a_decoder_layer_is_torchs(heads, d_hidden, norm_first, seed, batch, len
         torch.testing.assert_close(one, two)
 
 
-def test_the_weights_of_a_decoder_layer_are_those_that_torch_tells():
-    mine, other, d_model = pair(TransformerDecoderLayer, nn.TransformerDecoderLayer, 2, 8, False, 0)
-    x, memory = torch.randn(1, 3, d_model).double(), torch.randn(1, 5, d_model).double()
-    found = mine(x, memory, causal_mask(3))
-    _, weights = other.self_attn(x, x, x, attn_mask=~causal_mask(3), average_attn_weights=False)
-    torch.testing.assert_close(found.attention.weights, weights)
-    between = other.norm1(x + other.self_attn(x, x, x, attn_mask=~causal_mask(3))[0])
-    _, weights = other.multihead_attn(between, memory, memory, average_attn_weights=False)
-    torch.testing.assert_close(found.cross.weights, weights)
-
-
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_a_memory_may_have_vectors_of_another_size(norm_first):
     layer = TransformerDecoderLayer(8, 2, norm_first=norm_first, d_memory=5)

@@ -189,11 +189,11 @@ WAYS = {
     "trust": [
         f"trust {M} --permutations 3 --rankings 120 the,big,cat",
         "trust -m classes --permutations 3 --rankings 120 --json the,big,cat",
-        "trust -m classes --target LABEL_1 --permutations 3 --rankings 120 --beam 1 -o a.csv the,big,cat",
+        "trust -m classes --target LABEL_1 --permutations 3 --rankings 120 -o a.csv the,big,cat",
         f"trust {M} -o a.svg the,big,cat",
     ],
     "similar": [
-        "similar -m sentences @ @@", "similar -m sentences --inputs --steps 4 --json @ @@",
+        "similar -m sentences @ @@", "similar -m sentences --words --json @ @@",
         "similar -m sentences -o a.csv @ @@", "similar -m sentences -f lines.txt", "similar -m sentences -o a.svg @ @@",
         "similar -m sentences -f lines.txt --apart 0,1", "similar -m sentences -o a.html @ @@",
     ],
@@ -367,7 +367,7 @@ def content_of(path: Path) -> Any:
 @pytest.mark.parametrize("base, option", cases())
 def test_an_option_changes_something_or_is_refused(base, option, attncli, place, known, monkeypatch):
     monkeypatch.chdir(place)
-    monkeypatch.setattr(ways, "WAYS", {name: ways.WAYS[name] for name in ("one layer", "pair") if name in ways.WAYS})
+    monkeypatch.setattr(ways, "WAYS", {"tokens": ways.WAYS["tokens"]})
     if base not in known:
         known[base] = outcome(attncli, place, base)
     value = () if is_flag(option) else VALUES[option.name]
@@ -400,7 +400,7 @@ OFFERED = [
 def test_what_the_help_offers_is_saved(line, suffix, attncli, place, monkeypatch):
     """Every command saves what it does as every kind of file that its help names; some options have no effect there."""
     monkeypatch.chdir(place)
-    monkeypatch.setattr(ways, "WAYS", {name: ways.WAYS[name] for name in ("one layer", "pair") if name in ways.WAYS})
+    monkeypatch.setattr(ways, "WAYS", {"tokens": ways.WAYS["tokens"]})
     result, made = outcome(attncli, place, (*way(line), "-o", f"a{suffix}"))
     if "has no effect" not in result.err and attncli(*way(line)).code == 0:
         assert result.code == 0 and made[f"a{suffix}"], result.err

@@ -34,7 +34,7 @@ NEXT = {
     "ablate -m tiny -f lines.txt": "attncli run -f lines.txt -m tiny -l ",
     f"cut -m tiny -l 0 '{TEXT}'": "attncli find -m tiny -l 0 ",
     f"patch -m tiny '{TEXT}' 'the cat sat on the'": "attncli diff -m tiny ",
-    f"similar -m tiny --pool mean '{TEXT}' 'the cat sat'": "attncli similar ",
+    f"similar '{TEXT}' 'the cat sat'": "attncli ablate --similar-to 'the cat sat' ",
     f"trust -m tiny --permutations 5 --rankings 120 '{TEXT}'": "attncli ablate -m tiny ",
     "samples": "attncli samples coreference.txt",
     "models": "attncli models show minilm",

@@ -87,11 +87,9 @@ def test_a_whole_file_is_one_text(attncli, prompt, command):
     assert whole.code == 0 and whole.out == attncli(*command, text).out
 
 
-def test_ablate_takes_whole_files(attncli, prompt, tmp_path):
+def test_ablate_takes_a_whole_file(attncli, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("A cat sat.\nIt sat.\n", encoding="utf-8")
-    both = json.loads(attncli("ablate", "--json", "-l", "0", "-H", "0", "--whole", "-f", prompt, "-f", other).out)
-    assert both["texts"] == 2
     one = json.loads(attncli("ablate", "--json", "-l", "0", "-H", "0", "--whole", "-f", other).out)
     assert (
         one["effects"]

@@ -139,7 +139,7 @@ A, B = "the cat sat", "the big sat"
 CAUSAL = Asking(mask="causal")
 CALLS = {
     "ablate": (lambda model, progress: ablate(model, [A, B], ("zero", "resample"), progress=progress), 252, "changes"),
-    "similar": (lambda model, progress: similar(model, A, B, True, 4, progress=progress), 10, "steps"),
+    "similar": (lambda model, progress: similar(model, A, B, progress=progress), 21, "changes"),
     "cut": (lambda model, progress: cut_each(model, A, asking=CAUSAL, progress=progress), 15, "edges"),
     "patch": (lambda model, progress: patch(model, A, B, "layer", "0,1", progress=progress), 18, "patches"),
     "trust": (lambda model, progress: trust(model, A, Asking(), progress, permutations=2, rankings=120), None, "steps"),

@@ -105,6 +105,13 @@ def test_several_texts_have_means_intervals_and_curves(minilm):
         np.testing.assert_allclose(curve.effects[:, -1], found.together[1::2].mean(), atol=1e-6)
 
 
+def test_more_lines_than_it_takes_are_refused(refused, tmp_path, monkeypatch):
+    monkeypatch.setattr("attncli.features.ablate.MOST_TEXTS", 2)
+    (tmp_path / "lines.txt").write_text("a\nb\nc\n", encoding="utf-8")
+    said = refused("ablate", "-f", tmp_path / "lines.txt")
+    assert "has 3 texts, and ablate takes at most 2: give some of its lines (head -n 2)" in said
+
+
 def test_two_texts_have_no_interval(minilm):
     found = ablate(minilm, ["The cat sat.", "It rained."], layers="5", heads="0")
     assert found.interval() is None and "interval" not in found.document()["effects"][0]

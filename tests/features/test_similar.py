@@ -16,7 +16,8 @@ from sentences import NORMALIZE, dense, pooling, write_modules
 from transformers import AutoModel
 
 from attncli import RequestError, load_model
-from attncli.features.similar import Cosines, References, _cosines_report, _report, cosines, similar
+from attncli.features.similar import Cosines, _cosines_report, _report, cosines, similar
+from attncli.features.similar.credit import has_bias, in_float64, parts_of
 from attncli.report.canvas import Canvas
 from attncli.report.figure import figure_of
 from attncli.report.page import page_of
@@ -76,19 +77,6 @@ def test_it_sums_to_the_cosine_of_the_embeddings(minilm):
     np.testing.assert_allclose(other_way.contributions, found.contributions.T, atol=1e-6)
 
 
-@pytest.mark.slow
-def test_input_tokens_and_references_sum_to_the_cosine(minilm):
-    """The terms of the references are cosines of their embeddings; what is left over is as small as is said."""
-    found = similar(minilm, A, B, inputs=True)
-    references = found.references
-    assert abs(found.difference) < 1e-5 < abs(references.half_difference) < 1e-2
-    assert found.sum == pytest.approx(
-        found.contributions.sum() + references.first + references.second - references.both
-    )
-    assert not found.contributions[[0, -1]].any() and not found.contributions[:, [0, -1]].any()
-    assert np.unravel_index(found.contributions.argmax(), found.contributions.shape) == (2, 2)  # cat and cat
-
-
 def test_cosines_of_several_texts(minilm):
     texts = [A, B, "It rains."]
     found = cosines(minilm, texts)
@@ -130,6 +118,75 @@ def test_a_pooling_that_files_name_is_the_one(minilm):
         similar(minilm, A, B, pool="max")
 
 
+# --- the credit of tokens --------------------------------------------------------------------------------
+
+POOLED = ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
+CREDITED = {
+    **{name: [pooling(name), NORMALIZE] for name in POOLED},
+    **{f"{name}, dense": [pooling(name), dense(32, 20, LINEAR)] for name in POOLED if name != "max_tokens"},
+    "max, dense without a bias": [pooling("max_tokens"), dense(32, 20, LINEAR, bias=False), NORMALIZE],
+    "two": [pooling("cls_token", "max_tokens", "mean_tokens"), NORMALIZE],
+    "two that weigh alike": [pooling("mean_tokens", "mean_sqrt_len_tokens"), dense(64, 20, LINEAR)],
+    "after Normalize": [pooling("mean_tokens"), NORMALIZE, dense(32, 20, LINEAR), dense(20, 9, LINEAR), NORMALIZE],
+}
+REFUSED = {
+    "with tanh": [pooling("mean_tokens"), dense(32, 20)],
+    "of which tokens have no share": [pooling("max_tokens"), dense(32, 20, LINEAR)],
+    "cls and mean pooling comes a Dense": [pooling("cls_token", "mean_tokens"), dense(64, 20, LINEAR)],
+}
+LONG = "the unbelievable cat sat on the big cat"
+
+
+@pytest.fixture
+def embedding(tiny, tmp_path):
+    """`embedding(modules)` -> a model, and its output in float64."""
+
+    def make(modules):
+        folder = tmp_path / "made"
+        folder.mkdir()
+        for file in tiny("bert").iterdir():
+            (folder / file.name).symlink_to(file)
+        model = load_model(str(write_modules(folder, *modules)), "cpu")
+        return model, in_float64(model.outputs()["embedding"])
+
+    return make
+
+
+@pytest.mark.parametrize("modules", CREDITED.values(), ids=CREDITED)
+def test_parts_sum_to_the_embedding_and_padding_has_none(modules, embedding):
+    model, output = embedding(modules)
+    tokens = model.tokenizer.encode(LONG, pad_to=20)
+    [last] = model.last_hidden([tokens])
+    last = last.double()
+    parts, [whole] = parts_of(output, last, tokens), output([last], [tokens])
+    assert parts.shape == (20, len(whole)) and parts.dtype == torch.float64
+    torch.testing.assert_close(parts.sum(dim=0), whole, rtol=0, atol=1e-12)
+    assert not parts[tokens.padding].any()
+
+
+@pytest.mark.parametrize(("why", "modules"), REFUSED.items())
+def test_what_is_no_sum_is_refused_with_what_to_ask_instead(why, modules, embedding):
+    model, output = embedding(modules)
+    tokens = model.tokenizer.encode(LONG)
+    [last] = model.last_hidden([tokens])
+    with pytest.raises(RequestError, match=f"{why}.*attncli ablate --similar-to") as caught:
+        parts_of(output, last.double(), tokens)
+    assert len(str(caught.value)) <= 300
+
+
+def test_a_bias_is_shared_out_as_the_pooling_weighs_tokens(embedding):
+    """A Dense of nothing but a bias: what a token has of it is its share."""
+    model, output = embedding(CREDITED["weightedmean_tokens, dense"])
+    output.network[0].weight.zero_()
+    tokens = model.tokenizer.encode("the cat")  # [CLS] the cat [SEP]
+    parts = parts_of(output, torch.ones(4, 32, dtype=torch.float64), tokens)
+    expected = torch.tensor([1, 2, 3, 4]).double()[:, None] / 10 * output.network[0].bias
+    torch.testing.assert_close(parts, expected)
+    assert has_bias(output)
+    output.network = torch.nn.Sequential()
+    assert not has_bias(output)
+
+
 # --- results ----------------------------------------------------------------------------------------------
 
 CELLS = np.array([[0.1, 0.02, 0.0], [0.2, -0.3, 0.05]])
@@ -138,12 +195,6 @@ FIRST, SECOND = tokens(["un", "##able"], [0, 0]), tokens(["the", "cat", "##s"], 
 
 def made(**changes):
     return similarity_of(CELLS, FIRST, SECOND, **changes)
-
-
-def test_terms_of_references_belong_to_the_sum():
-    """cos(a, b) = Σ + cos(r_a, b) + cos(a, r_b) - cos(r_a, r_b)"""
-    found = made(cosine=0.5, references=References(first=0.4, second=0.3, both=0.25, steps=8, half_difference=0.1))
-    assert (found.sum, found.difference) == pytest.approx((0.07 + 0.45, 0.02))
 
 
 def test_words_add_up_what_their_pieces_contribute():
@@ -185,19 +236,11 @@ def test_the_pairs_and_heads_that_do_most_come_first():
         ({"pooling": ["cls"]}, "one term"),
         ({"pooling": ["max"]}, "where it is largest"),
         ({"biased": True}, "a convention"),
-        ({"references": References(0.4, -0.3, 0.25, 8, 0.125)}, "[PAD]'s vector in place"),
     ],
 )
 def test_the_meaning_of_a_cell_is_explained(changes, expected):
     text = " ".join(printed(_report(made(**changes), 1, None)).split())
-    assert expected in text and ("contextual" in text) == ("references" not in changes)
-
-
-def test_references_and_the_difference_are_printed():
-    references = References(0.4, -0.3, 0.25, 8, 0.125)
-    text = " ".join(printed(_report(made(references=references, cosine=0.0), 1, None)).split())
-    assert "cos(reference of A, B) +0.400000, cos(A, reference of B) -0.300000, cos(both references) +0.250000" in text
-    assert "cells +0.070000" in text and "-0.080000, cosine 0.000000, difference -8.0e-02 with 8 steps, 1.2e-01" in text
+    assert expected in text and "contextual" in text
 
 
 def test_the_picture_has_contributions_around_zero():
@@ -254,7 +297,6 @@ def test_the_sum_the_cosine_and_what_is_credited_stand_there(attncli):
     result = attncli("similar", A, B)
     assert "sum of all cells 0.729630, cosine 0.729630, difference " in result.out
     assert "contextual" in result.out and "2 cat   2 cat            +0.0409" in result.out
-    assert "similar --inputs" in result.err or not result.err  # what to type next is for a terminal
 
 
 def test_without_texts_two_samples(attncli):
@@ -296,9 +338,7 @@ def test_tables_have_a_row_a_pair(attncli, lines, tmp_path):
         ([A, B, "--apart", "0,1"], "--apart has no effect without -f"),
         (["-f", "lines.txt", "--apart", "0,3"], "text 3"),
         (["-f", "lines.txt", "--apart", "1"], "two texts are taken apart"),
-        (["-f", "lines.txt", "--inputs"], "--inputs has no effect on a matrix of cosines"),
-        ([A, B, "--steps", "8"], "--steps has no effect without --inputs"),
-        ([A, B, "--inputs", "--steps", "10"], "a multiple of 4"),
+        (["-f", "lines.txt", "--words"], "--words has no effect on a matrix of cosines"),
         ([A, " "], "empty"),
     ],
 )

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -59,25 +58,20 @@ def test_where_an_output_reads_one_token_through_one_head_the_maps_beat_random_r
     for name in MAPS:
         assert (order(found.importances[name]) == order(right)).all(), name
     assert set(found.better) >= MAPS
-    assert found.as_good.min() == 1 / 5040  # itself, of 10 · 9 · C(8, 3) orders of 1, 2 and 5 tokens
-    for erased in found.erased:
-        for name, score in (("comprehensiveness", 1.0), ("sufficiency", 0.0)):
-            normalised = erased.scores.get(f"normalised_{name}")
-            assert normalised is not None and normalised[found.methods.index("attention")] == pytest.approx(
-                score, abs=0.01
-            )
+    assert found.random == 441 and found.as_good.min() == 1 / 442  # more were drawn: (1 - 0.05 / 6)^441 < 0.025
     verdict = found.document()["verdict"]
-    assert "attention (0.02%), norms (0.02%), rollout (0.02%), ALTI (0.02%)" in verdict
+    assert "attention (0.2%), norms (0.2%), rollout (0.2%), ALTI (0.2%)" in verdict
     assert "at most 0.8% of them are as good (5% over all 6)" in verdict
 
 
 def test_no_more_is_said_than_the_figures_do(found):
     """Give random rankings, and then too few tokens."""
     two = {name: found.importances[name] for name in ("attention", "norms")}
-    nothing = replace(found, importances=two, exact=None)
     backwards = [{name: scores[::-1] for name, scores in one.aopc.items()} for one in found.erased]
     mixed = replace(
-        nothing, erased=[replace(one, aopc=scores) for one, scores in zip(found.erased, backwards, strict=True)]
+        found,
+        importances=two,
+        erased=[replace(one, aopc=scores) for one, scores in zip(found.erased, backwards, strict=True)],
     )
     assert not mixed.better and "None does." in mixed.document()["verdict"]
     few = replace(found, erasable=found.erasable[:4], sizes=[1, 2])
@@ -98,7 +92,7 @@ def test_a_random_ranking_beats_random_ones_no_more_often_than_its_level(reader,
             replace(one, aopc={name: score[some] for name, score in zip(names, scores[one.way], strict=True)})
             for one in found.erased
         ]
-        one = replace(found, importances={"random": np.zeros(0)}, erased=erased, taus={}, exact=None)
+        one = replace(found, importances={"random": np.zeros(0)}, erased=erased, taus={})
         verdicts += bool(one.better)
     assert verdicts <= 9  # of 80 at 5%: more come by chance in 1 of 100 (a binomial's tail)
 
@@ -108,7 +102,7 @@ def test_a_random_ranking_beats_random_ones_no_more_often_than_its_level(reader,
 
 def test_words_stand_first_with_their_weight_and_what_erasing_them_does(attncli, minilm):
     text, other = "The unbelievably cat saw the dog.", "A cat is sitting on a rug."
-    line = ("trust", "--permutations", "2", "--beam", "1", "--similar-to", other, text)
+    line = ("trust", "--permutations", "2", "--rankings", "120", "--similar-to", other, text)
     document, shown = json.loads(attncli(*line, "--json").out), attncli(*line).out
     names = ["the", "unbelievably", "cat", "saw", "the", "dog", "."]
     assert [one["word"] for one in document["words"]] == names
@@ -185,48 +179,36 @@ def test_the_verdict_on_weights_turns_with_its_figures(found):
 # --- the share of random rankings -----------------------------------------------------------------------------
 
 
-def test_shares_are_those_of_all_orders_of_the_tokens(tmp_path):
-    """Score each of the 5,040 orders of 7 tokens by itself."""
-    text = "the big cat sat on it ,"
+def test_a_share_counts_random_rankings_with_as_large_a_gap(tmp_path):
     model, asking = embedding_model(tmp_path), Asking(similar_to=OTHER)
-    found = trust(model, text, asking, permutations=2)
-    assert len(found.erasable) == 7 and found.sizes == [1, 2, 4] and found.exact is not None and found.beam == 0
-    question = make_question(model, text, asking)
-    orders = list(permutations(range(7)))
-    scores = [np.subtract(*aopc(Erasing(question, way), orders)) for way in ("mask", "deletion")]
-    every = np.mean(scores, axis=0)
-    for name, share in zip(found.methods, found.as_good, strict=True):
-        own = every[orders.index(tuple(order(found.importances[name])))]
-        assert share == pytest.approx(np.mean(every >= own - 1e-9)), name
+    found = trust(model, "the big cat sat on it ,", asking, permutations=2)
+    assert found.sizes == [1, 2, 4] and found.chains == 7 * 6 * 10
+    question = make_question(model, "the big cat sat on it ,", asking)
+    rankings = [order(one) for one in (*found.importances.values(), *draw_rankings(7, found.random, 0))]
+    gaps = np.mean([np.subtract(*aopc(Erasing(question, way), rankings)) for way in ("mask", "deletion")], axis=0)
+    count = len(found.methods)
+    for name, own, share in zip(found.methods, gaps[:count], found.as_good, strict=True):
+        assert share == pytest.approx((1 + np.count_nonzero(gaps[count:] >= own - 1e-9)) / (1 + found.random)), name
     assert len(set(found.as_good.round(6))) > 1  # not all first, not all last
 
 
-def test_no_seed_changes_a_verdict_on_few_tokens(reader):
-    for seed in range(4):
-        told = trust(reader, "c k a z e p b", permutations=2, rankings=120, seed=seed)
-        if seed == 0:
-            first = told
-        assert told.beats == first.beats and told.as_good.tolist() == first.as_good.tolist()
-    assert True in first.beats
-
-
-def test_the_best_of_six_tokens_beats_random_rankings(reader):
+def test_six_tokens_have_too_few_orders(reader):
     """There are 120 orders of 1, 2 and 3 of 6 tokens, and the level of six rankings is 1 in 120."""
     found = trust(reader, "c k a z e p", permutations=2)
-    assert found.chains == 120 and len(found.methods) == 6 and found.tellable
-    assert found.exact.min() == 1 / 120 and "attention" in found.better
+    assert found.chains == 120 and len(found.methods) == 6 and not found.tellable
+    assert "6 tokens are too few to tell" in found.document()["verdict"]
 
 
-@pytest.mark.slow
-def test_more_rankings_are_drawn_until_a_verdict_is_settled(reader, found):
-    drawn_ones = trust(reader, TEXT, permutations=2, rankings=120, beam=1)
-    assert drawn_ones.exact is None and drawn_ones.random == 441  # (1 - 0.05 / 6)^441 < 0.025
-    assert set(drawn_ones.better) >= MAPS and not drawn_ones.document()["random"]["exact"]
-    fewer = replace(found, exact=None)  # of the 200 that were drawn none is as good, which settles nothing yet
+def test_drawn_rankings_may_leave_a_verdict_open(found):
+    some = slice(0, len(found.methods) + 200)
+    erased = [replace(one, aopc={name: scores[some] for name, scores in one.aopc.items()}) for one in found.erased]
+    fewer = replace(found, erased=erased)  # none of these 200 is as good, which settles nothing yet
     assert fewer.random == 200 and set(fewer.open) >= MAPS and not set(fewer.better) & MAPS
-    verdict = fewer.document()["verdict"]
-    assert "200 random rankings leave it open for" in verdict and "More --rankings may settle it" in verdict
-    assert {entry["by"]: entry["beats"] for entry in fewer.document()["rankings"]}["attention"] is None
+    taus = {name: taus[some] for name, taus in found.taus.items()}
+    document = replace(fewer, taus=taus).document()
+    assert "200 random rankings leave it open for" in document["verdict"]
+    assert "More --rankings may settle it" in document["verdict"]
+    assert {entry["by"]: entry["beats"] for entry in document["rankings"]}["attention"] is None
 
 
 # --- Kendall's tau ----------------------------------------------------------------------------------------
@@ -290,17 +272,15 @@ def test_every_ranking_stands_in_the_table_beside_random_ones(attncli, library):
         [row] = [line for line in lines if line.strip().startswith(f"{entry['by']} ") and "%" in line]
         assert f"{entry['as_good']:.1%}" in row and f"{entry['deletion']['sufficiency']:.3g}"[:5] in row
     assert " ".join(document["verdict"].split()) in " ".join(result.out.split())
-    assert "first 1, 2, 3 of 6 tokens" in " ".join(result.out.split()) and "highest score of all orders" in " ".join(
-        result.out.split()
-    )
-    assert "share of all 120 orders whose" in " ".join(result.out.split())
+    assert "first 1, 2, 3 of 6 tokens" in " ".join(result.out.split())
+    assert f"share of {library.random} random rankings whose" in " ".join(result.out.split())
 
 
 @pytest.mark.slow
 def test_of_a_distance_there_is_no_gradient_by_weights(attncli):
-    result = attncli("trust", *QUICK, "--json", "--beam", "2", SENTENCE)
+    result = attncli("trust", *QUICK, "--json", SENTENCE)
     document = json.loads(result.out)
-    assert document["output"]["kind"] == "distance" and document["beam"] == 2
+    assert document["output"]["kind"] == "distance"
     methods = [entry["by"] for entry in document["rankings"]]
     assert "gradient x attention" not in methods and "gradient x input" in methods
 

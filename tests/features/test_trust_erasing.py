@@ -1,31 +1,22 @@
 """Erased tokens: the text is the one that is left, held against transformers, for every question."""
 
-from itertools import permutations
-
 import numpy as np
 import pytest
 import torch
 import transformers
-from hypothesis import given
-from hypothesis import strategies as st
 from invented import embedding_model
 
 from attncli import load_model
-from attncli.base.errors import RequestError
 from attncli.effects.question import Asking, make_question
 from attncli.features.trust.erasing import (
     DELETED,
     MASKED,
     Erasing,
-    _chain,
     leave_one_out,
     leave_word_out,
-    limits,
     order,
     sizes,
-    steps,
     ways,
-    width,
     words,
 )
 
@@ -127,48 +118,7 @@ def test_without_a_mask_token_tokens_are_only_deleted(tiny, monkeypatch):
     assert ways(model) == [DELETED]
 
 
-# --- limits -----------------------------------------------------------------------------------------------
-
-
-def drawn(seed):
-    """A change for every set, drawn once."""
-    known, generator = {}, np.random.default_rng(seed)
-    return lambda sets: np.array([known.setdefault(one, generator.normal()) for one in sets])
-
-
-@pytest.mark.parametrize("counts", [[1], [1, 2], [1, 2, 3], [2, 4], [1, 3, 6]])
-def test_the_limits_are_those_of_all_orders(counts):
-    tokens, changes = [3, 4, 6, 7, 8, 9], drawn(len(counts))
-    means = [changes(_chain(ranked, counts)).mean() for ranked in permutations(tokens)]
-    told = []
-    found = limits(changes, tokens, counts, 0, lambda: told.append(1))
-    assert found == pytest.approx((min(means), max(means))) and len(told) == steps(counts, 0)
-    wide = limits(changes, tokens, counts, 100, lambda: told.append(1))
-    assert wide == pytest.approx(found) and len(told) == steps(counts, 0) + steps(counts, 100)
-
-
-@given(st.lists(st.floats(-1, 1), min_size=4, max_size=9), st.integers(1, 4))
-def test_where_tokens_add_up_a_beam_finds_the_limits_and_none_goes_past_them(values, beam):
-    tokens, counts = range(len(values)), sizes(len(values))
-    found = limits(
-        lambda sets: np.array([sum(values[one] for one in some) for some in sets]), tokens, counts, beam, int
-    )
-    ranked = [sorted(values), sorted(values, reverse=True)]
-    ends = [np.mean([sum(some[:count]) for count in counts]) for some in ranked]
-    assert found == pytest.approx(tuple(ends))
-
-
-def test_a_beam_stays_within_the_limits():
-    changes, tokens = drawn(4), range(8)
-    exact, beam = (limits(changes, tokens, [1, 2, 4], kept, int) for kept in (0, 2))
-    assert exact[0] <= beam[0] <= beam[1] <= exact[1]
-
-
-def test_few_tokens_are_tried_all_and_many_are_not_searched_unasked():
-    assert [width(count, sizes(count), None) for count in (2, 12, 13, 24, 25, 200)] == [0, 0, 5, 5, None, None]
-    assert width(200, sizes(200), 3) == 3 and width(14, sizes(14), 0) == 0
-    with pytest.raises(RequestError, match=r"would try .* sets of 40 tokens: give a width, such as --beam 5"):
-        width(40, sizes(40), 0)
+# --- rankings ---------------------------------------------------------------------------------------------
 
 
 def test_shares_of_the_tokens_are_rounded_up_and_count_once():

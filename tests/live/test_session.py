@@ -10,7 +10,7 @@ from checkpoints import make_checkpoint
 from attncli import load_model
 from attncli.base.errors import RequestError
 from attncli.live import Session, SessionRequest
-from attncli.live.session import MOST_KEPT, SupersededError, Watch, size_of
+from attncli.live.session import MOST_KEPT, MOST_USUALS, SupersededError, Watch, size_of
 from attncli.models.generation import Manner, prompt_tokens, write
 from attncli.models.model import Model
 from attncli.models.opening import Opening
@@ -88,9 +88,9 @@ def test_so_many_records_and_usual_weights_are_kept_and_no_more(session, monkeyp
     kept = [asked.text.text for asked in session.records_of]
     assert kept == [f"Text {number}." for number in range(6, MOST_KEPT + 6)]
     monkeypatch.setattr("attncli.corpus.usual.usual_of", lambda *_: None)
-    for number in range(MOST_KEPT + 6):
+    for number in range(MOST_USUALS + 6):
         session.usual(replace(ASKED, without=f"{number // 12}.{number % 12}"))
-    assert len(session.usuals) == MOST_KEPT
+    assert len(session.usuals) == MOST_USUALS
 
 
 def test_threads_that_ask_for_one_thing_have_it_made_once(session, monkeypatch):

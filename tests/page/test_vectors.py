@@ -100,7 +100,8 @@ def test_rates_that_heads_share_are_told_once():
     turning = record.vectors.turning
     rates = turning.rates[[0, 1, 0]]
     record = replace(record, vectors=replace(record.vectors, turning=replace(turning, rates=rates)))
-    entry = storing.turning_entry(record.vectors)
+    entry = storing.stored(record, record.vectors, FINEST).entry({}, FINEST)["turning"]
     assert len(entry["rates"]) == 2 and [entry["rates"][whose] for whose in entry["whose"]] == rates.tolist()
     assert entry["pairs"] == [[1, 0], [3, 2]] and entry["keys"] == [0, 2, 4]
-    assert storing.turning_entry(replace(record.vectors, turning=None)) is None
+    plain = replace(record.vectors, turning=None)
+    assert storing.stored(record, plain, FINEST).entry({}, FINEST)["turning"] is None

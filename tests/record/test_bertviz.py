@@ -11,7 +11,6 @@ import torch
 from packed import page_data
 
 import attncli
-from attncli.page import page
 
 A, B = "The cat sat on the mat", "the cat on a mat"
 
@@ -51,47 +50,6 @@ def test_head_view_and_model_view_of_two_sentences(bert, view):
     assert opens == view and text["tokens"] == tokens
     assert text["segments"] == [0] * sentence_b_start + [1] * (len(tokens) - sentence_b_start)
     assert (len(found["layers"]), len(found["heads"])) == (len(attention), attention[0].shape[1])
-
-
-@pytest.mark.parametrize("view", ["heads", "model"])
-def test_head_view_and_model_view_of_a_decoder(view, tmp_path):
-    """head_view(attention, tokens) of GPT-2"""
-    import transformers
-    from foreign_checkpoints import make_foreign
-
-    make_foreign(tmp_path, "gpt2")
-    network = transformers.GPT2Model.from_pretrained(tmp_path, attn_implementation="eager", output_attentions=True)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    inputs = tokenizer(A, return_tensors="pt")["input_ids"]
-    attention, tokens = network(inputs).attentions, tokenizer.convert_ids_to_tokens(inputs[0])
-    record = attncli.record_of(attention, tokens)
-    assert (record.kind, record.mask_name) == ("decoder", "causal")
-    assert content_of(record.page(view=view))[1] == view
-
-
-@pytest.mark.parametrize("view", ["heads", "model"])
-def test_head_view_and_model_view_of_an_encoder_decoder(view, tmp_path):
-    """head_view(encoder_attention=, decoder_attention=, cross_attention=, encoder_tokens=, decoder_tokens=)"""
-    import transformers
-    from foreign_checkpoints import make_foreign
-
-    make_foreign(tmp_path, "t5")
-    network = transformers.AutoModel.from_pretrained(tmp_path, attn_implementation="eager", output_attentions=True)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    read = tokenizer(A.lower(), return_tensors="pt", add_special_tokens=True).input_ids
-    written = tokenizer(B, return_tensors="pt", add_special_tokens=True).input_ids
-    outputs = network(input_ids=read, decoder_input_ids=written)
-    encoder_tokens = tokenizer.convert_ids_to_tokens(read[0])
-    decoder_tokens = tokenizer.convert_ids_to_tokens(written[0])
-
-    cross = attncli.record_of(outputs.cross_attentions, decoder_tokens, encoder_tokens)
-    encoder, decoder, same_cross = attncli.records_of(outputs, encoder_tokens, decoder_tokens)
-    np.testing.assert_array_equal(cross.weights, same_cross.weights)
-    assert [one.kind for one in (encoder, decoder, cross)] == ["encoder", "decoder", "cross"]
-    for record in (encoder, decoder, cross):
-        found, opens = content_of(record.page(view=view))
-        assert opens == view and found["texts"][0]["attention"] == record.kind
-    assert len(content_of(page([decoder, cross]))[0]["texts"]) == 2  # in one page, with a menu
 
 
 def test_neuron_view(bert):

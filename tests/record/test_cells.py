@@ -19,7 +19,6 @@ from attncli.report.heads import one_head
 from attncli.report.paper import Paper
 from attncli.report.terminal import ASCII_HATCH, GREY, HATCH, cell_text, colour, picture
 
-WIDE = Canvas(200, colour=False, unicode=True)
 CANVASES = [Canvas(200, coloured, unicode) for coloured in (False, True) for unicode in (False, True)]
 
 

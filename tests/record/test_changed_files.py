@@ -77,16 +77,6 @@ def test_changed_documents(document, folder):
     loaded(folder / "changed.json")
 
 
-@pytest.mark.slow
-@given(document=mutated(DOCUMENT), labels=mutated(LABELS))
-@settings(max_examples=1000)
-def test_many_changed_files(document, labels, folder):
-    (folder / "changed.json").write_text(json.dumps(document))
-    loaded(folder / "changed.json")
-    write_npz(folder / "labels.npz", labels)
-    loaded(folder / "labels.npz")
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -102,14 +92,3 @@ def test_what_no_run_gives_is_refused_in_words(change, said, folder):
     with pytest.raises(RequestError) as caught:
         load_record(folder / "said.npz")
     assert said in str(caught.value)
-
-
-def test_heads_in_any_order_are_those_of_their_numbers(folder):
-    """A file says of every map which it is; the order that was asked for is kept."""
-    turned = GOOD.select([1, 0], [2, 0, 1])
-    turned.save(folder / "turned.json")
-    found = load_record(folder / "turned.json")
-    assert (found.layers, found.heads) == ([1, 0], [2, 0, 1])
-    for layer in range(2):
-        for head in range(3):
-            np.testing.assert_array_equal(found.map(layer, head), GOOD.map(layer, head))

@@ -70,13 +70,6 @@ def test_a_mask_is_written_once_where_the_layers_agree(suffix, folder):
         assert file["mask"].dtype == bool and np.array_equal(file["mask"], expected)
 
 
-def test_a_record_of_a_model_comes_back(minilm, folder):
-    for number, record in enumerate(minilm.attend_many(["The cat sat.", "它很大"], ["It is big.", None], pad_to=20)):
-        for suffix in NATIVE:
-            record.save(folder / f"model{number}{suffix}")
-            same(load_record(folder / f"model{number}{suffix}"), record)
-
-
 # --- for other programs ---------------------------------------------------------------------------------
 
 
@@ -191,12 +184,6 @@ def test_a_row_a_cell_as_in_csv(record, folder):
     assert tuple(frame) == CSV_HEADER
     expected = zip(*csv_rows(record, folder / "frame.csv"), strict=True)
     assert [list(map(str, frame[name].to_numpy())) for name in frame] == list(map(list, expected))
-
-
-def test_weights_of_a_row_sum_to_one(minilm):
-    record = minilm.attend("The cat sat.", layers="0-1", heads="3")
-    sums = record.to_dataframe().groupby(["layer", "head", "query"]).weight.sum()
-    assert len(sums) == 2 * len(record.tokens) and sums.to_numpy() == pytest.approx(1, abs=1e-5)
 
 
 def test_without_pandas_it_says_what_to_install(minilm, monkeypatch):

@@ -18,7 +18,7 @@ from attncli.analysis.patterns import summarise
 from attncli.base.errors import RequestError
 from attncli.record import grouping
 from attncli.record.grouping import grouped, stretches
-from attncli.record.parts import Part
+from attncli.record.parts import AxisUnits
 from attncli.record.selection import Grouping
 
 IN_STRETCHES = Grouping(stretches=True)
@@ -78,11 +78,7 @@ def test_stretches_of_words_are_means_of_words(monkeypatch):
     for row, column in product(range(2), repeat=2):
         part = between.weights[:, :, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2]
         np.testing.assert_allclose(shown.weights[:, :, row, column], part.sum(-1).mean(-1), rtol=1e-5)
-    assert shown.part == Part(5, "", "words", 4, 2)
-
-
-def named(count):
-    return tokens("a" * count, range(count))
+    assert shown.part == AxisUnits(5, "", "words", 4, 2)
 
 
 def test_of_cross_attention_all_keys_are_kept():

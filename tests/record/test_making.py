@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from nearness import eager, same_weights
-from records import attention_records, cross_records, layered_records, tokens_of
+from records import attention_records, layered_records, tokens_of
 from saved_records import same
 
 from attncli import RequestError, record_of, records_of
@@ -245,18 +245,3 @@ def test_an_encoder_decoder_without_its_second_text():
         records_of({"cross_attentions": EVEN}, TOKENS)
     with pytest.raises(RequestError, match="output_attentions=True"):
         records_of({"cross_attentions": None}, TOKENS)
-
-
-@given(record=attention_records() | cross_records())
-def test_all_that_takes_records_takes_them(record, tmp_path_factory):
-    from attncli.analysis.patterns import summarise
-    from attncli.record.grouping import merge_words
-
-    own = record_of(record.weights, record.tokens.text, None if record.key_tokens is None else record.key_tokens.text)
-    assert len(summarise(own)) == own.weights.shape[0] * own.weights.shape[1]
-    np.testing.assert_allclose(merge_words(own).weights.sum(axis=-1), 1, atol=1e-5)
-    path = tmp_path_factory.mktemp("own") / "own.safetensors"
-    own.save(path)
-    from attncli import load_record
-
-    same(load_record(path), own)

@@ -8,12 +8,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from records import attention_records, cross_records, layered_records, record_of
+from records import record_of
 from saved_records import same
 
 from attncli import RequestError, load_model, load_record
 from attncli import record_of as record_of_maps
-from attncli.record.grouping import merge_words
 from attncli.record.masks import LEAST, mask_of, runs_of
 from attncli.record.selection import Grouping, Input, Request
 
@@ -29,15 +28,6 @@ def test_runs_are_the_mask(mask):
 def test_what_is_no_mask_of_so_many_is_refused(runs):
     with pytest.raises(ValueError, match="a mask"):
         mask_of(runs, 2, 3)
-
-
-@given(st.one_of(layered_records(padding=1), attention_records(), cross_records()), st.booleans())
-def test_a_json_read_back_has_its_masks(tmp_path_factory, record, words):
-    record = merge_words(record) if words else record
-    path = tmp_path_factory.getbasetemp() / "masks.json"
-    record.save(path)
-    again = load_record(path)
-    assert np.array_equal(again.masks, record.masks) and again.mask_name == record.mask_name
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
+import torch
+
 from attncli.attention.mistakes import steps
-from attncli.attention.mistakes.formula import RIGHT, Formula, Projections, identity
+from attncli.attention.mistakes.formula import RIGHT, Formula, Projections, causal, identity, join, normalise
 
 Change = Mapping[str, Callable[..., Any]]
 DROPOUT, TEMPERATURE = "dropout left on", "temperature"
@@ -109,7 +111,7 @@ MISTAKES: tuple[Mistake, ...] = (
         "softmax(Q Kᵀ) / √d_k: the division stands outside of softmax",
         "divide the scores by √d_k before softmax",
         "scale",
-        ({"scale": steps.keep_scores, "normalise": steps.scaled_after},),
+        ({"scale": steps.keep_scores, "normalise": lambda scores, sizes: normalise(scores, sizes) / sizes.d_k**0.5},),
     ),
     Mistake(
         "softmax over queries",
@@ -154,7 +156,7 @@ MISTAKES: tuple[Mistake, ...] = (
         "weights are multiplied by a mask of 0 and 1",
         "set the scores of forbidden keys to -inf before softmax",
         "hide",
-        ({"hide": steps.keep, "forbid": steps.masked},),
+        ({"hide": steps.keep, "forbid": lambda weights, mask: weights * mask},),
         needs="keys that a mask hides",
     ),
     Mistake(
@@ -238,7 +240,7 @@ MISTAKES: tuple[Mistake, ...] = (
             {"join": steps.join_by_view},
             {"join": steps.join_interleaved},
             {"split": steps.split_interleaved},
-            {"join": steps.join_reversed},
+            {"join": lambda x: join(x.flip(1))},
         ),
         needs="several heads",
     ),
@@ -337,7 +339,10 @@ MISTAKES: tuple[Mistake, ...] = (
         "triu in the place of tril, or a mask of what is forbidden taken for one of what is allowed",
         "a query sees itself and what stands before it: allow tril() of [query, key], or forbid triu(diagonal=1)",
         "direction",
-        ({"causal": steps.backwards}, {"causal": steps.not_causal}),
+        (
+            {"causal": lambda queries, keys, first: torch.ones(queries, keys, dtype=torch.bool).triu(first)},
+            {"causal": lambda queries, keys, first: ~causal(queries, keys, first)},
+        ),
         needs="a causal mask",
     ),
     Mistake(
@@ -375,7 +380,7 @@ MISTAKES: tuple[Mistake, ...] = (
         "repeat in the place of repeat_interleave",
         "repeat_interleave(heads // key_heads) along the axis of the heads",
         "share",
-        ({"share": steps.share_in_turns},),
+        ({"share": lambda x, heads: x.repeat(1, heads // x.shape[1], 1, 1)},),
         needs="several key heads, each of several heads",
     ),
     Mistake(

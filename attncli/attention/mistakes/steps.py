@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from attncli.attention.mistakes.formula import Linear, Projections, Sizes, causal, join, normalise, scale
+from attncli.attention.mistakes.formula import Linear, Projections, Sizes, causal, scale
 
 
 def softmax_over(*dims: int, maximum: bool = True) -> Callable[[Tensor, Sizes], Tensor]:
@@ -17,10 +17,6 @@ def softmax_over(*dims: int, maximum: bool = True) -> Callable[[Tensor, Sizes], 
         return powers / powers.sum(dims, keepdim=True)
 
     return normalise
-
-
-def scaled_after(scores: Tensor, sizes: Sizes) -> Tensor:
-    return normalise(scores, sizes) / sizes.d_k**0.5
 
 
 def with_temperature(scores: Tensor, sizes: Sizes, temperature: float) -> Tensor:
@@ -62,10 +58,6 @@ def join_by_view(x: Tensor) -> Tensor:
     return x.reshape(x.shape[0], x.shape[2], -1)
 
 
-def share_in_turns(x: Tensor, heads: int) -> Tensor:
-    return x.repeat(1, heads // x.shape[1], 1, 1)
-
-
 def filled_with(number: float | None, most: bool = False) -> Callable[[Tensor, Tensor], Tensor]:
     """Fill hidden scores with a number; None: the least of the dtype. most: at least that of the dtype."""
 
@@ -93,10 +85,6 @@ def keep(first: Tensor, mask: Tensor) -> Tensor:
     return first
 
 
-def masked(weights: Tensor, mask: Tensor) -> Tensor:
-    return weights * mask
-
-
 def shifted(tokens: int) -> Callable[[int, int, int], Tensor]:
     return lambda queries, keys, first: causal(queries, keys, first + tokens)
 
@@ -104,15 +92,3 @@ def shifted(tokens: int) -> Callable[[int, int, int], Tensor]:
 def from_the_start(queries: int, keys: int) -> int:
     """Take the queries for the first tokens, as torch's fused kernel does."""
     return 0
-
-
-def backwards(queries: int, keys: int, first: int) -> Tensor:
-    return torch.ones(queries, keys, dtype=torch.bool).triu(first)
-
-
-def not_causal(queries: int, keys: int, first: int) -> Tensor:
-    return ~causal(queries, keys, first)
-
-
-def join_reversed(x: Tensor) -> Tensor:
-    return join(x.flip(1))

@@ -1,8 +1,7 @@
 """Compare what attncli computes with transformers, or with torch.
 
-`agreement` compares layer by layer, `ways` compares every other way in which numbers are made (`WAYS`, as data), on the
-two sides that `beside` has. `eager` does both for a network that transformers runs. They compute with torch and are
-imported when a report is made.
+`agreement` compares layer by layer, `ways` what users see besides (`WAYS`, as data), with the two programs of `beside`,
+or of `eager` for a network that transformers runs. They compute with torch and are imported when a report is made.
 """
 
 from collections.abc import Sequence
@@ -38,10 +37,11 @@ class Compare(Feature):
     """Compare what attncli computes with transformers, or with torch.
 
     For each layer: the largest difference of weights and of hidden states (as a share of the token's largest number, or
-    of 1), and the share of queries whose strongest key is the same. Then, with transformers, on at most 3 texts: single
-    layers, heads, masks, --without, vectors, norms, logits, gradients and more. [PAD]'s own rows count in float64. The
-    exit code is 1 beyond rounding, 32 x eps x layers; in half precision, errors larger than transformers' own. A
-    network of transformers (GPT-2, Llama, T5) is run with attncli's attention in it and with its own eager attention.
+    of 1), and the share of queries whose strongest key is the same. Then, with transformers, on at most 3 texts:
+    tokens, every mask with [PAD], norms, logits of the next token, and the network for short texts. [PAD]'s own rows
+    count in float64. The exit code is 1 beyond rounding, 32 x eps x layers; in half precision, errors larger than
+    transformers' own. A network of transformers (GPT-2, Llama, T5) is run with attncli's attention in it and with its
+    own eager attention.
 
     \b
     Examples:
@@ -76,13 +76,10 @@ class Compare(Feature):
         ),
     ] = "auto"
     engine: options.Engine = "auto"
-    without: options.Without = None
     device: options.Device = "auto"
     dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
-        if self.against == "torch":
-            self.refuse("beside torch's module, which is one attention and no network", "without")
         inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
         model, reference = self._open()
         random = reference is not None
@@ -90,8 +87,6 @@ class Compare(Feature):
         model.check(Request(mask=self.mask, which=self.which))
         if self.target is not None:  # the decoder's output is compared together with the encoder's maps
             model.check(Request(target=self.target, which="decoder" if len(model.parts) > 1 else self.which))
-        if self.without is not None:
-            model = model.without(self.without)
         layers = model.select_layers("all" if self.layer is None else self.layer)
         from attncli.models.model import Model
         from attncli.models.transformers_engine import TransformersModel
@@ -150,7 +145,7 @@ class Compare(Feature):
         """Compare attncli's own network with torch, or with transformers and then in every way."""
         from attncli.checks.passes import merge_lost
         from attncli.features.compare import agreement, ways
-        from attncli.features.compare.beside import Both, fitting_threads
+        from attncli.features.compare.beside import OwnPeers, fitting_threads
         from attncli.models.transformers_peer import load_reference
 
         texts = list(model.tokenize(inputs, self.pad_to))
@@ -158,30 +153,29 @@ class Compare(Feature):
             reference = None
         elif reference is None:
             reference = load_reference(model.place.path, model.device, model.dtype)
-        if reference is not None:
-            reference.silence(model.config, model.network.silenced_heads)
         with fitting_threads(model.config, texts):
             every_text = counted(texts, len(texts), "texts", progress)
             found = agreement.compare(model, every_text, self.mask, layers, reference)
         if reference is None:
             return found
         with progress(len(ways.WAYS), "ways") as advance, fitting_threads(model.config, texts):
-            both = Both(model, reference, inputs, texts, self.pad_to, self.mask, layers)
-            every = tuple(ways.by_every_way(both, advance))
-            return replace(found, ways=every, lost=merge_lost([*found.lost, *both.lost]))
+            peers = OwnPeers(model, reference, inputs, texts, self.pad_to, self.mask, layers)
+            every = tuple(ways.go_every_way(peers, ways.WAYS, advance))
+            return replace(found, ways=every, lost=merge_lost([*found.lost, *peers.lost]))
 
     def _with_eager(
         self, model: "TransformersModel", inputs: Sequence[Input], layers: Sequence[int], progress: Progress
     ) -> "Agreement":
         """Compare our place inside a network of transformers with its own eager attention, and then in every way."""
-        from attncli.features.compare.eager import BesideEager, Eager, compare_eager
-        from attncli.features.compare.ways import WAYS_OF_EAGER, by_every_way
+        from attncli.features.compare.eager import Eager, EagerPeers, compare_eager
+        from attncli.features.compare.ways import WAYS_OF_EAGER, go_every_way
 
         eager = Eager(model)
-        texts = [eager.ready(one, self.target) for one in model.tokenize(inputs, self.pad_to)]
+        texts = [model.with_answer(one, self.target) for one in model.tokenize(inputs, self.pad_to)]
         found = compare_eager(eager, counted(texts, len(texts), "texts", progress), self.mask, layers)
         with progress(len(WAYS_OF_EAGER), "ways") as advance:
-            return replace(found, ways=tuple(by_every_way(BesideEager(eager, texts, self.mask, layers), advance)))
+            peers = EagerPeers(eager, texts, self.mask, layers)
+            return replace(found, ways=tuple(go_every_way(peers, WAYS_OF_EAGER, advance)))
 
 
 # --- the report -----------------------------------------------------------------------------------------

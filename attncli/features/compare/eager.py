@@ -21,10 +21,8 @@ from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
 from attncli.checks.passes import Pass, Passes, is_half, run_finite
-from attncli.checks.tolerance import scaled_tolerance, weight_size
-from attncli.effects.change import Head
-from attncli.features.compare.agreement import Agreement, precision_of, tally_up
-from attncli.features.compare.beside import NothingToCompare, Sides, cut, plain_tokens, real_tokens
+from attncli.features.compare.agreement import Agreement, tally_up
+from attncli.features.compare.beside import NothingToCompare, Peers, cut, plain_tokens, real_tokens
 from attncli.models.taps import Outputs
 from attncli.models.transformers_engine import TransformersModel
 from attncli.models.transformers_network import takes
@@ -51,6 +49,10 @@ class EagerResult(NamedTuple):
     joined: list[Tensor]
     last: Tensor
     made: Any
+
+    @property
+    def states(self) -> list[Tensor]:
+        return [self.last]
 
 
 class Eager(Reference):
@@ -88,43 +90,26 @@ class Eager(Reference):
         return list(theirs.weights), [theirs.outputs[0], *theirs.outputs]
 
     def theirs(
-        self,
-        tokens: Tokens,
-        mask: str,
-        put: Callable[[int, Tensor], Tensor] | None = None,
-        shown: Mapping[int, Tensor] | None = None,
-        head: bool = False,
-        first: Callable[[Tensor], Tensor] | None = None,
+        self, tokens: Tokens, mask: str, shown: Mapping[int, Tensor] | None = None, head: bool = False
     ) -> EagerResult:
         """Run the network on one text.
 
-        put: changes the joined heads of a layer, `[1, token, size]`. shown: by layer what may be attended to, bool
-        `[1, 1 or head, query, key]`, in place of what the mask says. head: with the head upon the network. first:
-        changes the vectors of the tokens.
+        shown: by layer what may be attended to, bool `[1, 1 or head, query, key]`, in place of what the mask says.
+        head: with the head upon the network.
         """
         joined: list[Tensor] = []
         projections = self.joining(tokens)
-
-        def join(call: int, inputs: Tensor) -> Tensor:
-            joined.append(inputs[0])
-            layer = self.layers[call]
-            changed = inputs if put is None else put(layer, inputs)
-            silenced = [head for its, head in self.model.silenced_heads if its == layer]
-            return without(changed, [self.columns(changed, head) for head in silenced])
-
-        asked_for = {} if mask == self.model.usual_mask(None) else dict(enumerate(self.visible_keys(tokens, mask)))
-        asked_for |= {self.layers.index(layer): one for layer, one in (shown or {}).items()}
-        embedding = self.half("encoder" if self.model.part == "encoder" else "decoder").get_input_embeddings()
+        allowed = {} if mask == self.model.usual_mask(None) else dict(enumerate(self.visible_keys(tokens, mask)))
+        allowed |= {self.layers.index(layer): one for layer, one in (shown or {}).items()}
         with ExitStack() as stack:
             stack.enter_context(self.eager())
-            if first is not None:
-                handle = embedding.register_forward_hook(lambda module, inputs, output: first(output))
-                stack.callback(handle.remove)
-            stack.enter_context(self.inputs_changed(projections.values(), join))
-            if asked_for:
-                stack.enter_context(self.masks_put(asked_for))
+            stack.enter_context(self.inputs_changed(projections.values(), lambda _, inputs: joined.append(inputs[0])))
+            if allowed:
+                stack.enter_context(self.masks_put(allowed))
             outputs = stack.enter_context(self.outputs_kept(self.names))
-            last = stack.enter_context(kept_last(self.half("decoder")))
+            last: list[Tensor] = []
+            keep = lambda module, inputs, output: last.append(output[0][0])  # noqa: E731
+            stack.callback(self.half("decoder").register_forward_hook(keep, prepend=True).remove)
             made = self.call(self.inputs_of(tokens, mask), head)
         name = f"{self.model.part}_attentions" if self.model.paired else "attentions"
         weights = list(getattr(made, name))
@@ -255,11 +240,6 @@ class Eager(Reference):
         with self.hooked(self.names, lambda module: module.register_forward_pre_hook(put, with_kwargs=True)):
             yield
 
-    def columns(self, joined: Tensor, head: int) -> slice:
-        """Return the columns of one head among the joined ones."""
-        size = joined.shape[-1] // self.model.heads
-        return slice(head * size, (head + 1) * size)
-
     # --- masks --------------------------------------------------------------------------------------------
 
     def visible_keys(self, tokens: Tokens, mask: str) -> list[Tensor]:
@@ -287,17 +267,7 @@ class Eager(Reference):
             made.append((allowed if mask == "none" else allowed & real)[None, None])
         return made
 
-    # --- our side -----------------------------------------------------------------------------------------
-
-    def ready(self, tokens: Tokens, target: str | None = None) -> Tokens:
-        """Return the tokens of a text with those of the other half of an encoder-decoder."""
-        return self.model.with_answer(tokens, target)
-
-    def ours(self, tokens: Tokens, mask: str) -> tuple[list[Tensor], Tensor]:
-        """Return the output of each layer's attention with our place in the network, and that of the last layer."""
-        with torch.inference_mode(), self.outputs_kept(self.names) as outputs:
-            [last] = self.model.last_hidden([tokens], mask)
-        return outputs, last
+    # --- both sides ---------------------------------------------------------------------------------------
 
     def beside(self, layers: Sequence[int], mask: str) -> Callable[[Tokens], Passes]:
         """Return a function that runs one text with our place in the network, and with its eager attention."""
@@ -305,7 +275,8 @@ class Eager(Reference):
 
         def both(tokens: Tokens) -> Passes:
             [taken] = self.model.take([plain_tokens(tokens)], Request(list(layers), mask=mask))
-            outputs, _ = self.ours(tokens, mask)
+            with torch.inference_mode(), self.outputs_kept(self.names) as outputs:
+                self.model.last_hidden([tokens], mask)
             (weights, states), lost = run_finite(self, tokens, mask)
             theirs = Pass([weights[place] for place in places], [states[place + 1] for place in places])
             exact = None
@@ -317,39 +288,19 @@ class Eager(Reference):
         return both
 
 
-def without(joined: Tensor, columns: Sequence[slice]) -> Tensor:
-    """Return joined heads with 0 in some columns."""
-    if columns:
-        joined = joined.clone()
-    for some in columns:
-        joined[..., some] = 0
-    return joined
-
-
-@contextmanager
-def kept_last(stack: nn.Module) -> Iterator[list[Tensor]]:
-    """Keep what comes out of a stack of layers, `[token, size]`."""
-    kept: list[Tensor] = []
-    handle = stack.register_forward_hook(lambda module, inputs, output: kept.append(output[0][0]), prepend=True)
-    try:
-        yield kept
-    finally:
-        handle.remove()
-
-
 def compare_eager(
     eager: Eager, texts: Iterable[Tokens], mask: str | None = None, layers: Selection = "all"
 ) -> Agreement:
     """Hold our place inside a network of transformers against its own eager attention, layer by layer.
 
-    texts: as `Eager.ready` makes them. Raises RequestError for an unknown mask or a layer out of range, ValueError when
-    there is no text.
+    texts: with the tokens of the other half of an encoder-decoder. Raises RequestError for an unknown mask or a layer
+    out of range, ValueError when there is no text.
     """
     mask, chosen = eager.model.usual_mask(mask), eager.model.select_layers(layers)
     return tally_up(eager.model, eager.beside(chosen, mask), texts, mask, chosen, eager)
 
 
-class BesideEager(Sides):
+class EagerPeers(Peers):
     """A network with our place in it and with its eager attention."""
 
     model: TransformersModel
@@ -368,31 +319,22 @@ class BesideEager(Sides):
     def places(self, layers: Iterable[int]) -> list[int]:
         return [self.reference.layers.index(layer) for layer in layers]
 
-    def their_silenced(self, heads: Sequence[Head], tokens: Tokens) -> EagerResult:
-        self.check_projections()
-
-        def put(layer: int, joined: Tensor) -> Tensor:
-            return without(joined, [self.reference.columns(joined, head) for its, head in heads if its == layer])
-
-        with torch.inference_mode():
-            return self.reference.theirs(tokens, self.mask, put)
-
     def their_vectors(self, theirs: EagerResult) -> list[Tensor]:
-        return [theirs.last]
+        return theirs.states
 
-    def our_vectors(self, model: TransformersModel, tokens: Tokens, mask: str) -> list[Tensor]:
+    def our_vectors(self, tokens: Tokens, mask: str) -> list[Tensor]:
         with torch.inference_mode():
-            return list(model.last_hidden([tokens], mask))
+            return list(self.answering.last_hidden([tokens], mask))
+
+    def norms(self, tokens: Tokens) -> Tensor:
+        self.check_projections()
+        lengths = torch.stack([self.lengths(tokens, one) for one in self.layers])
+        return self.weights(tokens).double() * lengths[:, :, None]
 
     def check_projections(self) -> None:
         """Raises NothingToCompare where the heads go to no projection as they are."""
         if not self.reference.joining(self.plain[0]):
             raise NothingToCompare("something else than an output projection is done to its heads first")
-
-    def expected_norms(self, tokens: Tokens) -> Tensor:
-        self.check_projections()
-        lengths = torch.stack([self.lengths(tokens, one) for one in self.layers])
-        return self.weights(tokens).double() * lengths[:, :, None]
 
     def lengths(self, text: Tokens, layer: int) -> Tensor:
         """Return ‖v W_O‖ of the values in a layer, `[head, key]`: what their own projection makes of each alone.
@@ -418,18 +360,12 @@ class BesideEager(Sides):
         return torch.cat(found, dim=1)
 
     def logits(self, tokens: Tokens) -> Tensor:
-        """Return the output of their head for a text. Raises NothingToCompare if there is none."""
         made = self.theirs(tokens).made
         if getattr(made, "start_logits", None) is not None:
             return torch.stack([made.start_logits[0], made.end_logits[0]], dim=-1)
         if getattr(made, "logits", None) is None:
             raise NothingToCompare("it has no head")
         return made.logits[0]
-
-    def states(self, tokens: Tokens) -> list[Tensor]:
-        """Return their vectors after the embeddings and after every layer of what reads the text."""
-        made = self.theirs(tokens).made
-        return [one[0] for one in (made.encoder_hidden_states if self.model.paired else made.hidden_states)]
 
     def hidden(self, tokens: Tokens, mask: str) -> Tensor:
         with torch.inference_mode():
@@ -448,24 +384,3 @@ class BesideEager(Sides):
             return Fed(**tokens.lists, read=tokenizer.pad(tokens.read, length), goal=tokens.goal)
         made = tokenizer.pad(tokens.plain, length)
         return Read(**made.lists, fed=tokens.fed, goal=tokens.goal) if isinstance(tokens, Read) else made
-
-    @property
-    def mixed(self) -> list[Tokens]:
-        """Texts of two lengths, with two lengths of what a decoder is fed."""
-        lengths = [(one, length) for one in self.plain for length in (real_tokens(one) // 2 or 1, real_tokens(one))]
-        return [cut(one, some, fed) for one, some in lengths for fed in (len(one.spoken), len(one.spoken) // 2 or 1)]
-
-    @property
-    def ends(self) -> list[int]:
-        """The first two layers, and the last one."""
-        return sorted({*self.layers[:2], self.layers[-1]})
-
-    def allowed(self, kind: str, single: bool = False) -> float:
-        """Return the largest difference that rounding explains between numbers of a kind.
-
-        Differences of weights are absolute, and those of vectors shares of the vector's size. kind: "exact", or any.
-        """
-        if kind == "exact" or is_half(self.model.dtype):
-            return 0.0
-        size = max(weight_size(self.theirs(text).weights) for text in self.plain)
-        return scaled_tolerance(precision_of(self.model, self.reference), self.model.depth, size)

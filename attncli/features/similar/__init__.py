@@ -2,13 +2,12 @@
 
     e = Σ_i z_i,  e' = Σ_j z'_j        cos(e, e') = Σ_ij z_i · z'_j / (‖e‖ ‖e'‖)
 
-This is exact where the embedding is a sum over tokens. It credits the last vectors of the tokens, which are contextual:
-the full text has gone into each. Integrated Jacobians credit input tokens, for every network (Moeller, Nikolaev and
-Padó 2023 and 2024). `credit` computes both.
+This is exact where the embedding is a sum over tokens (`credit`). It credits the last vectors of the tokens, which are
+contextual: the full text has gone into each.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from attncli.features import options
 from attncli.features.ablate import Ablation, ablation, heads_table
 from attncli.features.feature import Feature
 from attncli.features.inputs import notify, read_lines
-from attncli.features.options import MODEL, SELECTION, TEXT, argument, option
+from attncli.features.options import MODEL, TEXT, argument, option
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from attncli.models.engine import Engine
 
 SAMPLES = ("The cat sat on the mat.", "A cat is sitting on a rug.")
-STEPS = 64  # with which the integrals of sentences are right within 1e-5
 
 
 @dataclass(eq=False)
@@ -45,13 +43,13 @@ class Similar(Feature):
     """Find out which pairs of tokens make two texts similar.
 
     The cosine of two sentence embeddings is a sum over pairs of their tokens' last vectors, which are contextual; the
-    cells sum to it exactly. --inputs credits input tokens by integrated Jacobians (Moeller et al. 2024), compared with
-    references. The effect of each head is listed too (attncli ablate has all). Several texts (-f): all cosines.
+    cells sum to it exactly. The effect of each head is listed too (attncli ablate has all). Several texts (-f): all
+    cosines.
 
     \b
     Examples:
       attncli similar "The cat sat on the mat." "A cat is sitting on a rug."
-      attncli similar --inputs -o inputs.png "The cat sat." "A cat sits."
+      attncli similar -o pairs.png "The cat sat." "A cat sits."
       attncli similar -f sample_inputs/similarity.txt
       attncli similar -f sample_inputs/similarity.txt --apart 2,3 --words
     """
@@ -65,10 +63,6 @@ class Similar(Feature):
     apart: Annotated[
         str | None, option(TEXT, "--apart", metavar="N,N", help="Take these two texts of a file apart, from 0.")
     ] = None
-    inputs: Annotated[bool, option(SELECTION, "--inputs", help="Credit input tokens, by integrated Jacobians.")] = False
-    steps: Annotated[
-        int, option(MODEL, "--steps", rare=True, metavar="N", min=1, help="Steps of --inputs, a multiple of 4.")
-    ] = STEPS
     words: options.Words = False
     top: Annotated[int, options.top("List N pairs and N heads.")] = 5
     model: options.ModelName = "minilm"
@@ -86,11 +80,9 @@ class Similar(Feature):
     dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
-        if not self.inputs:
-            self.refuse("without --inputs, which integrates", "steps")
         texts = self._texts()
         if self.file is not None and self.apart is None:
-            self.refuse("on a matrix of cosines; --apart takes one apart", "inputs", "steps", "words", "top")
+            self.refuse("on a matrix of cosines; --apart takes one apart", "words", "top")
         opened = Opening(self.model, self.device, self.dtype).open()
         if self.file is not None and self.apart is None:
             return _cosines_report(cosines(opened, texts, self.mask, self.pool))
@@ -99,10 +91,10 @@ class Similar(Feature):
             if len(texts) != 2:
                 raise RequestError(f"--apart {quoted(self.apart)}: two texts are taken apart, as in --apart 0,1")
         first, second = texts
-        found = similar(opened, first, second, self.inputs, self.steps, self.mask, progress, self.pool)
-        again = NextCommand("similar", {"first": first, "second": second, "inputs": True})
-        following = again if self.file is None and not self.inputs else None
-        return _report(found.merged() if self.words else found, self.top, following)
+        found = similar(opened, first, second, self.mask, progress, self.pool)
+        following = NextCommand("ablate", {"text": first, "similar_to": second})
+        alone = self.file is None and self.pool is None  # ablate asks a checkpoint that names its pooling
+        return _report(found.merged() if self.words else found, self.top, following if alone else None)
 
     def _texts(self) -> list[str]:
         """Return the texts, or two samples. Raises RequestError for one text alone, and for texts with --file."""
@@ -123,33 +115,12 @@ class Similar(Feature):
 
 
 @dataclass(frozen=True)
-class References:
-    """The references of input tokens of texts a and b, and the exactness of the integrals.
-
-    first, second, both: cos(r_a, b), cos(a, r_b), cos(r_a, r_b), of their references r.
-    steps: of the integrals; half_difference: `Similarity.difference` with half of the steps.
-    """
-
-    first: float
-    second: float
-    both: float
-    steps: int
-    half_difference: float
-
-    @property
-    def sum(self) -> float:
-        """The cosine minus the sum of the cells."""
-        return self.first + self.second - self.both
-
-
-@dataclass(frozen=True)
 class Similarity:
     """The cosine of two texts as a sum over pairs of a token of one and a token of the other.
 
     cosine: as the checkpoint itself computes it. tokens, key_tokens: of the two texts. contributions: `[token, key
     token]`. pooling: the poolings of a text's vectors; biased: whether a Dense with a bias follows, of which tokens
-    have shares. references: where input tokens are credited; None where last vectors are.
-    effects: of each head on the cosine.
+    have shares. effects: of each head on the cosine.
     """
 
     model: ModelInfo
@@ -160,7 +131,6 @@ class Similarity:
     pooling: Sequence[str]
     biased: bool
     effects: Ablation
-    references: References | None = None
 
     def __repr__(self) -> str:
         tokens = f"{len(self.tokens)} x {len(self.key_tokens)} tokens"
@@ -168,12 +138,12 @@ class Similarity:
 
     @property
     def sum(self) -> float:
-        """The sum of all cells, and of the terms of the references."""
-        return float(self.contributions.sum()) + (0.0 if self.references is None else self.references.sum)
+        """The sum of all cells."""
+        return float(self.contributions.sum())
 
     @property
     def difference(self) -> float:
-        """The sum minus the cosine: rounding, and the error of integrals."""
+        """The sum minus the cosine: rounding."""
         return self.sum - self.cosine
 
     def merged(self) -> "Similarity":
@@ -185,21 +155,17 @@ class Similarity:
 
     def document(self) -> dict[str, Any]:
         """Return the document of --json."""
-        document: dict[str, Any] = {
+        return {
             "model": self.model.document(),
             "cosine": self.cosine,
             "sum": self.sum,
             "difference": self.difference,
-            "credited": "vectors" if self.references is None else "inputs",
             "pooling": list(self.pooling),
             "tokens": self.tokens.text,
             "key_tokens": self.key_tokens.text,
             "contributions": self.contributions.tolist(),
             "effects": self.effects.document()["effects"],
         }
-        if self.references is not None:
-            document["references"] = asdict(self.references)
-        return document
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows of a .csv, one per cell."""
@@ -242,34 +208,21 @@ def similar(
     model: "Engine",
     first: str,
     second: str,
-    inputs: bool = False,
-    steps: int = STEPS,
     mask: str | None = None,
     progress: Progress = silent,
     pool: str | None = None,
 ) -> Similarity:
     """Take the cosine of two texts apart, and measure the effect of each head on it.
 
-    inputs: credit input tokens by integrated Jacobians of `steps` steps, instead of the last vectors. mask: of
-    `choices.MaskName`. progress: advances with each of the 2 * (steps + 1) steps of `inputs`. pool: of `choices.Pool`,
+    mask: of `choices.MaskName`. progress: advances with every set of heads that is silenced. pool: of `choices.Pool`,
     for a checkpoint whose files name no pooling. In an encoder-decoder the encoder makes the vectors.
 
-    Raises RequestError as `pooled_as` does, where the embedding is no sum over tokens (without `inputs`), and where
-    steps are no multiple of 4.
+    Raises RequestError as `pooled_as` does, and where the embedding is no sum over tokens.
     """
     from attncli.effects.question import Cosine, make_question
-    from attncli.features.similar.credit import (
-        check_steps,
-        credit_inputs,
-        credit_vectors,
-        has_bias,
-        in_float64,
-        pooled_as,
-    )
+    from attncli.features.similar.credit import credit_vectors, has_bias, in_float64, pooled_as
 
     check_text("second", second)
-    if inputs:
-        check_steps(steps)
     model = pooled_as(model, pool)
     question = make_question(model, first, Asking(similar_to=second, mask=mask))
     assert isinstance(question, Cosine)
@@ -280,12 +233,7 @@ def similar(
             f"{model.place.name} makes vectors too large for {model.dtype_name}: another --dtype has room"
         )
     one, other = question.texts
-    references = None
-    if inputs:
-        with progress(2 * (steps + 1), "steps") as advance:
-            cells, references = credit_inputs(one, other, output, steps, cosine, advance)
-    else:
-        cells = credit_vectors(one, output) @ credit_vectors(other, output).T
+    cells = credit_vectors(one, output) @ credit_vectors(other, output).T
     return Similarity(
         model=model.info,
         cosine=cosine,
@@ -294,8 +242,7 @@ def similar(
         contributions=cells.cpu().numpy(),
         pooling=output.pooling,
         biased=has_bias(output),
-        effects=ablation(model, [question], mask=mask),
-        references=references,
+        effects=ablation(model, [question], mask=mask, progress=progress),
     )
 
 
@@ -317,11 +264,7 @@ VECTORS = (
     "a cell is the contribution of the last vectors of two tokens to the cosine. Each is contextual: the full text has "
     "gone into it, so the cell says nothing about the two words by themselves"
 )
-INPUTS = (
-    "a cell is the contribution of two input tokens to the cosine, by Jacobians integrated from a reference: the same "
-    "text with [PAD]'s vector in place of every token that is not special (special tokens have 0)"
-)
-ONE_VECTOR = "reads one vector of a text: the sum has one term, and says nothing about other tokens (--inputs does)"
+ONE_VECTOR = "reads one vector of a text: the sum has one term, and says nothing about other tokens"
 POOLINGS = {
     "cls": f"[CLS] pooling {ONE_VECTOR}",
     "lasttoken": f"last-token pooling {ONE_VECTOR}",
@@ -337,12 +280,12 @@ UP = "above 0: the pair makes the texts more similar"
 
 def _report(found: Similarity, top: int, following: NextCommand | None) -> Report:
     """Report the sum of the cells, the map, the `top` pairs that contribute most, and the `top` heads."""
-    credited = "contextual vectors" if found.references is None else "input tokens"
     mask = f"mask {found.effects.answer.mask}"
+    sums = f"sum of all cells {found.sum:.6f}, cosine {found.cosine:.6f}, difference {found.difference:.1e}"
     return Report(
-        [model_name(found.model.full_name), f"cosine {found.cosine:.4f}", credited, mask],
+        [model_name(found.model.full_name), f"cosine {found.cosine:.4f}", "contextual vectors", mask],
         [
-            *(Sentence(text, caption=True) for text in (*_sums(found), *_meaning(found))),
+            *(Sentence(text, caption=True) for text in (sums, *_meaning(found))),
             _map(found, "contribution to the cosine"),
             _pairs_table(found, top),
             Sentence(describe_direction("cosine")),
@@ -387,24 +330,8 @@ def _pairs_table(found: Similarity, top: int) -> Table:
 
 def _meaning(found: Similarity) -> list[str]:
     """Say what a cell means, and what it does not."""
-    if found.references is not None:
-        return [f"{INPUTS}; {UP}"]
     poolings = [POOLINGS[name] for name in found.pooling if name in POOLINGS]
     return [f"{VECTORS}; {UP}", *poolings, *([SHARED] if found.biased else [])]
-
-
-def _sums(found: Similarity) -> list[str]:
-    """Compare the sum of the cells with the cosine."""
-    cells, references = float(found.contributions.sum()), found.references
-    close = f"cosine {found.cosine:.6f}, difference {found.difference:.1e}"
-    if references is None:
-        return [f"sum of all cells {found.sum:.6f}, {close}"]
-    terms = (
-        f"cos(reference of A, B) {references.first:+.6f}, cos(A, reference of B) {references.second:+.6f}, "
-        f"cos(both references) {references.both:+.6f}"
-    )
-    added = f"cells {cells:+.6f}, with the first two terms added and the third taken away {found.sum:.6f}, {close}"
-    return [terms, f"{added} with {references.steps} steps, {references.half_difference:.1e} with half of them"]
 
 
 # The fields of its document (`attncli.features.document`).
@@ -413,9 +340,8 @@ FIELDS = """
 
 model | model
 cosine | float? | | of two texts, A and B, like all fields but the last two
-sum | float? | | sum of all `contributions`, plus the terms of `references` if present
-difference | float? | | `sum` minus `cosine`: the error of rounding and integration
-credited | str? | | vectors: the last, contextual vectors; inputs: the input tokens (`--inputs`)
+sum | float? | | sum of all `contributions`
+difference | float? | | `sum` minus `cosine`: the error of rounding
 pooling | [str]? | `[pooling]` | the steps from a text's vectors to its embedding
 tokens | [str]? | `[token]` | of A; words with `--words`
 key_tokens | [str]? | `[key token]` | of B
@@ -424,12 +350,6 @@ effects | [head]? | | as in `ablate`, for the cosine: without the head minus wit
 effects.way | str | | zero
 effects.effect | float
 effects.importance | float | | the absolute derivative by the head's gate
-references | object? | | for `inputs`: the terms of the reference texts
-references.first | float | | cosine of A's reference and B
-references.second | float | | cosine of A and B's reference
-references.both | float | | cosine of both references, which is subtracted from the sum
-references.steps | int | | number of integration steps
-references.half_difference | float | | `difference` with half the steps
 texts | [str]? | `[text]` | for several texts (`-f`)
 cosines | [[float]]? | `[text][text]`
 

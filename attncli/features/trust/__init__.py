@@ -1,8 +1,7 @@
 """Ask whether attention explains one output of one text.
 
 Other weights are put in, permuted and uniform (`weights`). Tokens are ranked by maps and by gradients (`rankings`).
-They are erased, and rankings are scored by the change of the output, compared with random rankings (`erasing`). The
-definitions and their sources are in `attncli/features/README.md`.
+They are erased, and rankings are scored by the change of the output, compared with random rankings (`erasing`).
 """
 
 import math
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
     from attncli.effects.asking import AskingFields
     from attncli.effects.question import Question
-    from attncli.features.trust.erasing import Erasing, Places
+    from attncli.features.trust.erasing import Erasing
     from attncli.models.engine import Engine
 
 
@@ -72,25 +71,13 @@ class Trust(AskingFeature):
             MODEL, "--rankings", metavar="N", min=120, help="Random rankings as a control. An open verdict draws more."
         ),
     ] = 200
-    beam: Annotated[
-        int | None,
-        option(
-            MODEL,
-            "--beam",
-            rare=True,
-            metavar="N",
-            min=0,
-            help="Beam width of the search for the best and the worst ranking; 0 tries all.",
-            show_default="0 up to 12 tokens, 5 up to 24, else no search",
-        ),
-    ] = None
     seed: Annotated[int, option(MODEL, "--seed", rare=True, metavar="N", min=0, help="The seed of all draws.")] = 0
     which: options.OwnWhich = None
 
     def report(self, progress: Progress = silent) -> Report:
         if self.path is not None and self.path.suffix.lower() in PICTURES:
             why = "on a picture, which shows the rankings and nothing that is drawn at random"
-            self.refuse(why, "permutations", "rankings", "beam", "seed")
+            self.refuse(why, "permutations", "rankings", "seed")
         inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
         check_one(len(inputs), "give the one to ask about as TEXT")
         found = trust(
@@ -100,7 +87,6 @@ class Trust(AskingFeature):
             progress,
             permutations=self.permutations,
             rankings=self.rankings,
-            beam=self.beam,
             seed=self.seed,
         )
         same = {name: getattr(self, name) for name in ("similar_to", "ask", "target", "at", "task")}
@@ -173,8 +159,7 @@ class Erased(Brief):
     """The changes from erasing tokens in one way, and the scores of rankings.
 
     way: "mask" or "deletion". alone: the change from erasing each token by itself, `[token]`. words: each word, others:
-    as many other tokens instead, `[word]`. aopc, by MEASURES: `[ranking]`; limits, by MEASURES: the least and the most
-    of any order of the tokens; empty without a search.
+    as many other tokens instead, `[word]`. aopc, by MEASURES: `[ranking]`.
     """
 
     way: str
@@ -182,16 +167,6 @@ class Erased(Brief):
     words: Doubles
     others: Doubles
     aopc: Mapping[str, Doubles]
-    limits: Mapping[str, tuple[float, float]]
-
-    @property
-    def scores(self) -> dict[str, Doubles]:
-        """The scores of rankings, `[ranking]` each; normalised where limits differ: (AOPC - least) / (most - least)."""
-        scores = dict(self.aopc)
-        for name, (least, most) in self.limits.items():
-            if most > least:
-                scores[f"normalised_{name}"] = (self.aopc[name] - least) / (most - least)
-        return scores
 
 
 @dataclass(frozen=True)
@@ -203,9 +178,7 @@ class TrustResult:
     were erased together.
     importances: by method, `[token]`; the rankings are these in their order, and then random ones, `[ranking]`.
     taus: Kendall's tau of each ranking with the change from erasing one token, by way, and with "gradient".
-    beam: chains that were kept in the search for limits; 0 where all were tried, None without a search.
     sinks: heads have sinks, so that rows of maps were divided by their sums.
-    exact: the share of all orders of the tokens with as large a gap, `[method]`, where all sets were tried.
     """
 
     model: ModelInfo
@@ -219,9 +192,7 @@ class TrustResult:
     importances: Mapping[str, Doubles]
     taus: Mapping[str, Doubles]
     erased: Sequence[Erased]
-    beam: int | None
     sinks: bool = False
-    exact: Doubles | None = None
 
     def __repr__(self) -> str:
         rankings = f"{len(self.importances)} rankings of {len(self.erasable)} tokens"
@@ -242,12 +213,11 @@ class TrustResult:
 
     @property
     def as_good(self) -> Doubles:
-        """The share of all orders, or of random rankings, whose gap is as large, `[method]`.
+        """The share of random rankings whose gap is as large, `[method]`: (1 + hits) / (1 + all).
 
-        With random rankings it is (1 + hits) / (1 + all), with the ranking itself as one. For a ranking that is random
-        itself either share is at most p with a probability of at most p.
+        For a ranking that is random itself it is at most p with a probability of at most p.
         """
-        return (1 + self.hits) / (1 + self.random) if self.exact is None else self.exact
+        return (1 + self.hits) / (1 + self.random)
 
     @property
     def random(self) -> int:
@@ -273,8 +243,6 @@ class TrustResult:
     @property
     def beats(self) -> list[bool | None]:
         """True for each method that beats random rankings; None where the drawn ones leave it open."""
-        if self.exact is not None:
-            return [bool(share <= self.level * (1 + SLACK)) for share in self.exact]
         return [is_at_most(self.level, int(hits), self.random) for hits in self.hits]
 
     @property
@@ -289,8 +257,8 @@ class TrustResult:
 
     @property
     def tellable(self) -> bool:
-        """True if the best ranking would beat random ones: few tokens have few orders, and the best is one of them."""
-        return 1 / self.chains <= self.level * (1 + SLACK)
+        """True if the best ranking could beat random ones: few tokens have few orders, and the best is one of them."""
+        return 1 / self.chains < self.level * (1 - SLACK)
 
     @property
     def chains(self) -> int:
@@ -355,9 +323,7 @@ class TrustResult:
             "words": self.word_entries(),
             "alone": {one.way: one.alone.tolist() for one in self.erased},
             "rankings": rankings,
-            "random": {"rankings": self.random, "exact": self.exact is not None, **random},
-            "limits": {one.way: {name: list(ends) for name, ends in one.limits.items()} for one in self.erased},
-            "beam": self.beam,
+            "random": {"rankings": self.random, **random},
             "level": self.level,
             "verdict": verdict(self),
         }
@@ -372,22 +338,13 @@ class TrustResult:
         return {
             **finite({"gap": self.gaps}),
             "tau": finite(self.taus),
-            **{one.way: finite(one.scores) for one in self.erased},
+            **{one.way: finite(one.aopc) for one in self.erased},
         }
 
 
 def _middle(values: Doubles) -> list[float]:
     """Return the ends of the middle 95 % of some numbers."""
     return [float(end) for end in np.quantile(values, [LEVEL / 2, 1 - LEVEL / 2])]
-
-
-def _widened(erased: Erased) -> Erased:
-    """Widen limits to hold all scores: a search that does not try all sets may miss the ends."""
-    limits = {
-        name: (min(least, float(erased.aopc[name].min())), max(most, float(erased.aopc[name].max())))
-        for name, (least, most) in erased.limits.items()
-    }
-    return replace(erased, limits=limits)
 
 
 # --- the verdict ----------------------------------------------------------------------------------------
@@ -482,7 +439,6 @@ def trust(
     *,
     permutations: int = 100,
     rankings: int = 200,
-    beam: int | None = None,
     seed: int = 0,
     **fields: "Unpack[AskingFields]",
 ) -> TrustResult:
@@ -492,8 +448,7 @@ def trust(
     texts (a cosine) both get other weights, and tokens of the first are ranked and erased.
     asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
     permutations: of the weights, and of the tokens; rankings: random ones, of which more are drawn where they leave a
-    verdict open; beam: chains that the search for limits keeps, 0 for all sets; seed: of all draws.
-    progress: advances with every layer with other weights, every way of erasing, and every step of a search.
+    verdict open; seed: of all draws. progress: advances with every layer with other weights, and every way of erasing.
 
     Raises RequestError as `make_question` does, and for a text with fewer than two tokens that can be erased.
     """
@@ -515,13 +470,11 @@ def trust(
             f"a ranking needs {LEAST_TOKENS} tokens that can be erased, this text has {len(places)}: give a longer one"
         )
     counts = erase.sizes(len(places))
-    width = erase.width(len(places), counts, beam)
-    searches = 0 if width is None else len(MEASURES) * erase.steps(counts, width)
     found = {name: values[places] for name, values in importances(question).items()}
     most = max(rankings, fewest_draws(LEVEL / len(found)))
     random = draw_rankings(len(places), most, seed)
     layers = model.select_layers("all")
-    with progress(3 + len(layers) + len(erasings) * (1 + searches), "steps") as advance:
+    with progress(3 + len(layers) + len(erasings), "steps") as advance:
         shuffles = Shuffles(
             layers,
             *shuffled(question, permutations, seed, advance),
@@ -529,8 +482,11 @@ def trust(
         )
         advance()
         ranked = [*found.values(), *random[:rankings]]
-        left_out = [erase.leave_word_out(one, words, seed) for one in erasings]
-        erased = [_erased(one, left, ranked, width, advance) for one, left in zip(erasings, left_out, strict=True)]
+        erased = []
+        for one in erasings:
+            found_alone, found_words = erase.leave_one_out(one), erase.leave_word_out(one, words, seed)
+            erased.append(Erased(one.way, found_alone, *found_words, _scores(one, ranked)))
+            advance()
         made = TrustResult(
             model=model.info,
             answer=question.answer,
@@ -543,15 +499,11 @@ def trust(
             importances=found,
             taus=_taus(ranked, erased, found),
             erased=erased,
-            beam=width,
             sinks=model.has_sinks,
         )
-        if width == 0:
-            shares = erase.as_good(erasings, [erase.order(importance) for importance in found.values()], made.rounding)
-            made = replace(made, exact=shares)
-        elif made.open:
+        if made.open:
             ranked = [*found.values(), *random]
-            more = [_scored(one, ranked, before) for one, before in zip(erasings, erased, strict=True)]
+            more = [replace(before, aopc=_scores(one, ranked)) for one, before in zip(erasings, erased, strict=True)]
             made = replace(made, taus=_taus(ranked, more, found), erased=more)
         advance()
     return made
@@ -571,36 +523,11 @@ def likeliest(question: "Question", asking: Asking) -> "Question":
     return Target(question.texts[0], question.output, "probability", int(likely.argmax()), place)
 
 
-def _erased(
-    erasing: "Erasing",
-    words: tuple[Doubles, Doubles],
-    ranked: list[Doubles],
-    width: int | None,
-    advance: Callable[[], None],
-) -> Erased:
-    """Score the rankings by one way of erasing."""
-    from attncli.features.trust.erasing import leave_one_out, limits, sizes
-
-    every = frozenset(erasing.erasable)
-    scored = _scored(erasing, ranked, Erased(erasing.way, leave_one_out(erasing), *words, {}, {}))
-    advance()
-
-    def others(kept: "Sequence[Places]") -> Doubles:
-        return erasing.changes([every - places for places in kept])
-
-    ends = {}
-    if width is not None:
-        for measure, changes in zip(MEASURES, (erasing.changes, others), strict=True):
-            ends[measure] = limits(changes, erasing.erasable, sizes(len(every)), width, advance)
-    return _widened(replace(scored, limits=ends))
-
-
-def _scored(erasing: "Erasing", ranked: list[Doubles], erased: Erased) -> Erased:
-    """Return the same with the scores of these rankings."""
+def _scores(erasing: "Erasing", ranked: list[Doubles]) -> dict[str, Doubles]:
+    """Return the scores of these rankings, by MEASURES."""
     from attncli.features.trust.erasing import aopc, order
 
-    found = aopc(erasing, [order(importance) for importance in ranked])
-    return _widened(replace(erased, aopc=dict(zip(MEASURES, found, strict=True))))
+    return dict(zip(MEASURES, aopc(erasing, [order(importance) for importance in ranked]), strict=True))
 
 
 def _taus(ranked: list[Doubles], erased: list[Erased], found: Mapping[str, Doubles]) -> dict[str, Doubles]:
@@ -721,10 +648,7 @@ def _rankings_table(found: TrustResult, document: dict[str, Any]) -> Table:
     ]
 
     def row(name: str, entry: dict[str, Any], *rest: str) -> list[str]:
-        cells = []
-        for way, measure in scores.values():
-            normal = entry[way].get(f"normalised_{measure}")
-            cells.append(three_digits(entry[way][measure]) + ("" if normal is None else f" {normal:4.0%}"))
+        cells = [three_digits(entry[way][measure]) for way, measure in scores.values()]
         cells += [f"{entry['tau'][tau]:.2f}" if tau in entry["tau"] else "" for tau in found.taus]
         return [name, *cells, *rest]
 
@@ -772,26 +696,20 @@ def _weights_note(found: TrustResult) -> str:
 
 
 def _notes(found: TrustResult) -> list[str]:
-    """Explain the table of rankings: the scores and their %, tau, and the column of random rankings."""
+    """Explain the table of rankings: the scores, tau, and the column of random rankings."""
     counts = ", ".join(map(str, found.sizes))
     ways = " or ".join("[MASK]" if one.way == "mask" else one.way for one in found.erased)
     scores = (
         f"compr.: the mean change when the first {counts} of {len(found.erasable)} tokens are erased (by {ways}); "
         "higher is better. suff.: the mean change when all other tokens are erased; lower is better."
     )
-    how = "of all orders" if found.beam == 0 else f"that a beam search of width {found.beam} finds"
-    limits = f" In %: the place between the lowest and the highest score {how}."
-    if found.beam is None:
-        limits = " The lowest and the highest score of all orders were not searched for (--beam)."
     others = "the change from erasing each token alone" + (", and gradient x input" if "gradient" in found.taus else "")
-    orders = f"{found.random} random rankings" if found.exact is None else f"all {found.chains:,} orders"
-    interval = " A verdict requires that the 95% interval of the share lies on one side of that level."
     return [
-        scores + limits,
+        scores,
         f"tau: Kendall's rank correlation with {others}, by size; 1 is the same order, 0 chance, -1 the reverse",
-        f"random as good: the share of {orders} whose compr. minus suff. (mean over the ways of erasing) is at least "
-        f"as large. At most {found.level:.1%} beats random rankings (5% over all rankings here)."
-        + (interval if found.exact is None else ""),
+        f"random as good: the share of {found.random} random rankings whose compr. minus suff. (mean over the ways of "
+        f"erasing) is at least as large. At most {found.level:.1%} beats random rankings (5% over all rankings here). "
+        "A verdict requires that the 95% interval of the share lies on one side of that level.",
     ]
 
 
@@ -828,23 +746,15 @@ alone | {[float]} | `[erasable]` | the change when each token is erased alone, b
 rankings | [scores] | | rankings of the tokens, by what is said to explain the output
 rankings.by | str | | attention, norms, rollout, ALTI, gradient x attention (not for a divergence or a distance),
     gradient x input (not for a divergence)
-rankings.as_good | float | share | share of all orders of the tokens with at least this gap, if `random.exact`;
-    otherwise of the random rankings, (1 + those) / (1 + all)
+rankings.as_good | float | share | share of the random rankings with at least this gap, (1 + those) / (1 + all)
 rankings.beats | bool or null | | true if the share is at most `level`, which beats random rankings; null if the
     drawn rankings leave it open
 rankings.importance | [float] | `[erasable]` | the values that rank the tokens
 random | object | | the random rankings
 random.rankings | int | | how many were drawn
-random.exact | bool | | true if `as_good` counts all orders, since all sets of tokens were tried
 random.low | scores | | 2.5% of them are lower, figure by figure
 random.mean | scores
 random.high | scores | | 2.5% are higher
-limits | object | | the smallest and the largest value that any order of the tokens reaches, by the way of erasing
-limits.mask | {[float]}? | `[2]` | by measure: comprehensiveness, sufficiency; empty if they were not searched;
-    missing if the vocabulary has no [MASK]
-limits.deletion | {[float]} | `[2]`
-beam | int or null | | number of candidates that the search for limits kept; 0 if all were tried, null if limits
-    were not searched
 level | float | share | a ranking with at most this `as_good` beats random: 0.05 divided by the number of rankings
 verdict | str | | in words, from these figures
 
@@ -857,7 +767,6 @@ The scores of a ranking of tokens (`trust`; defined in [features](../features/RE
 gap | float | in the output's unit | comprehensiveness minus sufficiency, mean over the ways of erasing
 tau | {float} | from -1 to 1 | Kendall's tau with the effect of erasing each token alone (mask, deletion) and with
     gradient x input (gradient); an undefined one is missing
-mask | {float}? | in the output's unit | comprehensiveness and sufficiency with [MASK] in place of tokens; also
-    normalised_comprehensiveness and normalised_sufficiency, from 0 to 1, if there are limits
+mask | {float}? | in the output's unit | comprehensiveness and sufficiency with [MASK] in place of tokens
 deletion | {float} | in the output's unit | the same with tokens deleted
 """

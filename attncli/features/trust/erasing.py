@@ -9,29 +9,17 @@ A ranking is scored by erasing the tokens that it puts first, and all others (De
     sufficiency_k       = change when all but the first k are erased     small, where it is
 
 k is 1, 5, 10, 20 and 50 % of the tokens that may be erased, rounded up, without repetitions. AOPC is the mean over k
-(section 4.2 there; Samek et al. 2017, "area over the perturbation curve"). The first k of every ranking are a chain of
-nested sets. Where all sets are known, so is the score of every chain.
-
-Limits normalise AOPC (Edin et al. 2025, "Normalized AOPC: Fixing Misleading Faithfulness Metrics for Feature
-Attributions Explainability"):
-
-    normalised = (AOPC - least) / (most - least)
-
-least and most are over all orders of the tokens, of the AOPC above (theirs is over every k). For few tokens every set
-is tried, and the best chain of nested sets is found size by size. Otherwise their beam search adds a token at a time
-and keeps the best chains.
+(section 4.2 there; Samek et al. 2017, "area over the perturbation curve").
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import torch
 
 from attncli.base.arrays import Doubles, Ints
-from attncli.base.errors import RequestError
 from attncli.effects.asking import FROM_NOTHING
 from attncli.effects.question import Left, Question
 from attncli.models.engine import Engine
@@ -160,11 +148,6 @@ def order(importance: Doubles) -> Ints:
     return np.argsort(-importance, kind="stable")
 
 
-def _chain(ranked: Sequence[int], counts: Sequence[int]) -> list[Places]:
-    """Return the sets of the first tokens of a ranking, one per count."""
-    return [frozenset(ranked[:count]) for count in counts]
-
-
 def aopc(erasing: Erasing, orders: Sequence[Ints]) -> tuple[Doubles, Doubles]:
     """Return comprehensiveness and sufficiency of rankings, `[ranking]` each.
 
@@ -172,146 +155,7 @@ def aopc(erasing: Erasing, orders: Sequence[Ints]) -> tuple[Doubles, Doubles]:
     """
     erasable = erasing.erasable
     every, counts = frozenset(erasable), sizes(len(erasable))
-    chains = [_chain([erasable[place] for place in ranked], counts) for ranked in orders]
-    first = [places for one in chains for places in one]
+    first = [frozenset(erasable[place] for place in ranked[:count]) for ranked in orders for count in counts]
     changes = erasing.changes([*first, *(every - places for places in first)])
     comprehensiveness, sufficiency = changes.reshape(2, len(orders), len(counts)).mean(axis=-1)
     return comprehensiveness, sufficiency
-
-
-def as_good(erasings: Sequence[Erasing], orders: Sequence[Ints], room: float) -> Doubles:
-    """Return the exact share of all orders of the tokens whose gap is at least a ranking's, `[ranking]`.
-
-    The gap is comprehensiveness minus sufficiency, mean over the ways of erasing. room: gaps that are smaller by this
-    count as equal, since numbers are rounded.
-    """
-    erasable = erasings[0].erasable
-    counts = sizes(len(erasable))
-    steps = [_gaps(erasings, size) for size in counts]
-    own = np.zeros(len(orders))
-    for (sets, values), size in zip(steps, counts, strict=True):
-        firsts = [_bits(ranked[:size]) for ranked in orders]
-        own += values[np.searchsorted(sets, firsts)]
-    chains, sums = np.zeros(1, dtype=np.int64), np.zeros(1)  # of all sizes but the last
-    for sets, values in steps[:-1]:
-        inner, outer = np.nonzero((chains[:, None] & sets) == chains[:, None])
-        chains, sums = sets[outer], sums[inner] + values[outer]
-    good, every = np.zeros(len(orders)), 0
-    sets, values = steps[-1]
-    for chain_end in np.unique(chains):
-        last, before = np.sort(values[(sets & chain_end) == chain_end]), sums[chains == chain_end]
-        less = np.searchsorted(last, (own - room * len(counts))[:, None] - before)
-        good += (len(last) - less).sum(axis=1)
-        every += len(last) * len(before)
-    return good / every
-
-
-def _gaps(erasings: Sequence[Erasing], size: int) -> tuple[Ints, Doubles]:
-    """Return all sets of `size` tokens as numbers, ascending, and the part of each in the gap of an order."""
-    erasable = erasings[0].erasable
-    chosen = sorted(combinations(range(len(erasable)), size), key=_bits)
-    every, sets = frozenset(erasable), [frozenset(erasable[place] for place in some) for some in chosen]
-    found = [one.changes(sets) - one.changes([every - places for places in sets]) for one in erasings]
-    return np.array([_bits(some) for some in chosen], dtype=np.int64), np.mean(found, axis=0)
-
-
-def _bits(places: Iterable[int]) -> int:
-    """Return a set of places as a number, with a bit per place."""
-    return sum(1 << int(place) for place in places)
-
-
-# --- limits of AOPC -------------------------------------------------------------------------------------
-
-MOST_SETS = 1300  # sets that are all tried: those of 12 tokens
-MOST_TRIED = 10**5  # sets that --beam 0 tries
-MOST_BEAM_TOKENS = 24  # tokens that are searched without --beam
-BEAM = 5  # chains that are kept (Edin et al.)
-
-Changes = Callable[[Sequence[Places]], Doubles]
-
-
-def width(count: int, counts: Sequence[int], beam: int | None) -> int | None:
-    """Return the number of chains to keep: `beam`, 0 to try all sets, None where a search would take long.
-
-    Raises RequestError where all are asked for and are too many.
-    """
-    sets = sum(math.comb(count, size) for size in counts)
-    if beam == 0 and sets > MOST_TRIED:
-        raise RequestError(f"--beam 0 would try {sets:,} sets of {count} tokens: give a width, such as --beam {BEAM}")
-    if beam is not None:
-        return beam
-    if sets <= MOST_SETS:
-        return 0
-    return BEAM if count <= MOST_BEAM_TOKENS else None
-
-
-def steps(counts: Sequence[int], beam: int) -> int:
-    """Return the number of times that `limits` calls `advance`."""
-    return counts[-1] if beam else len(counts)
-
-
-def limits(
-    changes: Changes, tokens: Sequence[int], counts: Sequence[int], beam: int, advance: Callable[[], None]
-) -> tuple[float, float]:
-    """Return the least and the largest mean change of a chain of nested sets of these tokens.
-
-    beam: chains that are kept; 0 tries all.
-    """
-    found = _searched(changes, tokens, counts, beam, advance) if beam else _tried(changes, tokens, counts, advance)
-    return found[0] / len(counts), found[1] / len(counts)
-
-
-def _tried(
-    changes: Changes, tokens: Sequence[int], counts: Sequence[int], advance: Callable[[], None]
-) -> tuple[float, float]:
-    """Return the least and the largest sum along any chain.
-
-    The best sum that ends in a set is the change of the set plus the best sum of any set within it.
-    """
-    best: list[dict[Places, float]] = []
-    for size in counts:
-        sets = [frozenset(some) for some in combinations(tokens, size)]
-        values = dict(zip(sets, changes(sets).tolist(), strict=True))
-        if best:
-            within = size - len(next(iter(best[0])))
-            best = [
-                {one: values[one] + pick(sums[inner] for inner in _smaller(one, within)) for one in sets}
-                for pick, sums in zip((min, max), best, strict=True)
-            ]
-        else:
-            best = [values, values]
-        advance()
-    return min(best[0].values()), max(best[1].values())
-
-
-def _smaller(places: Places, fewer: int) -> Iterator[Places]:
-    """Yield the sets within a set that have `fewer` tokens less."""
-    return (places - frozenset(some) for some in combinations(sorted(places), fewer))
-
-
-def _searched(
-    changes: Changes, tokens: Sequence[int], counts: Sequence[int], beam: int, advance: Callable[[], None]
-) -> tuple[float, float]:
-    """Return the same by beam search. A set whose size does not count ranks by the change that it would add."""
-    beams: list[dict[Places, float]] = [{frozenset(): 0.0}, {frozenset(): 0.0}]
-    for size in range(1, counts[-1] + 1):
-        longer = [_extended(kept, tokens, pick) for kept, pick in zip(beams, (min, max), strict=True)]
-        sets = list(dict.fromkeys(one for some in longer for one in some))
-        values = dict(zip(sets, changes(sets).tolist(), strict=True))
-        beams = []
-        for sums, sign in zip(longer, (1, -1), strict=True):
-            ranked = sorted(sums, key=lambda one: sign * (sums[one] + values[one]))[:beam]
-            beams.append({one: sums[one] + (values[one] if size in counts else 0.0) for one in ranked})
-        advance()
-    return min(beams[0].values()), max(beams[1].values())
-
-
-def _extended(kept: dict[Places, float], tokens: Sequence[int], pick: Callable[..., float]) -> dict[Places, float]:
-    """Return every set with one token more, and the best sum that leads to it."""
-    found: dict[Places, float] = {}
-    for places, total in kept.items():
-        for token in tokens:
-            if token not in places:
-                longer = places | {token}
-                found[longer] = pick(found.get(longer, total), total)
-    return found

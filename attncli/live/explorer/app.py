@@ -136,7 +136,7 @@ class Harmless(Highlighter):
         text.plain = "\t".join(HARMFUL.sub(HARMLESS, part) for part in text.plain.split("\t"))
 
 
-class Field(Input):
+class HarmlessInput(Input):
     """Textual's input with harmless display, since Textual draws escape sequences unchanged."""
 
     def __init__(self, value: str, **more: Any) -> None:
@@ -148,7 +148,7 @@ class Field(Input):
         event.text = self.app.cut_text(line)  # type: ignore[attr-defined]
 
 
-class TextField(Field):
+class TextField(HarmlessInput):
     """The field to type in."""
 
     BINDINGS = [  # noqa: RUF012
@@ -184,12 +184,10 @@ class KeysLine(Footer):
 # --- dialogs -------------------------------------------------------------------------------------------
 
 
-class Line(ModalScreen[str | None]):
+class LineDialog(ModalScreen[str | None]):
     """A dialog that asks for a line; its result is None if Esc was pressed."""
 
     BINDINGS = [Binding("escape", "dismiss(None)", "leave")]  # noqa: RUF012
-    CSS = "Line { align: center middle; } Line > Vertical { width: 80%; max-width: 90; height: auto; padding: 1 2; \
-background: $panel; }"
 
     AUTO_FOCUS = "Input"
 
@@ -201,18 +199,16 @@ background: $panel; }"
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(self.question, markup=False)
-            yield Field(self.value)
+            yield HarmlessInput(self.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value)
 
 
-class Keys(ModalScreen[None]):
+class KeysDialog(ModalScreen[None]):
     """The page of keys."""
 
     BINDINGS = [Binding("escape,question_mark,q,enter", "dismiss(None)", "leave")]  # noqa: RUF012
-    CSS = "Keys { align: center middle; } Keys > VerticalScroll { width: 92%; max-width: 90; height: auto; \
-max-height: 95%; padding: 0 1; background: $panel; }"
 
     AUTO_FOCUS = "VerticalScroll"
 
@@ -291,19 +287,19 @@ def command(look: ScreenState, opening: Opening, pad_to: int | None, before: Tex
 # --- the screen ----------------------------------------------------------------------------------------
 
 
-class Call(Message):
+class _Call(Message):
     """A call that a thread leaves to the screen. watch: that of the task, if Esc can stop it."""
 
-    def __init__(self, call: Callable[[], None], watch: "Work | None" = None) -> None:
+    def __init__(self, call: Callable[[], None], watch: "Job | None" = None) -> None:
         super().__init__()
         self.call = call
         self.watch = watch
 
 
-class Work(Watch):
+class Job(Watch):
     """The progress of a task that Esc can stop. Its answer is ignored after that, however late it comes."""
 
-    def __init__(self, name: str, show: Callable[["Work"], None]) -> None:
+    def __init__(self, name: str, show: Callable[["Job"], None]) -> None:
         """name: what it does, "running minilm". show: called, by the task's thread, when the share has changed."""
         super().__init__(self.advance)
         self.name = name
@@ -327,10 +323,10 @@ class Work(Watch):
         return f"{self.name}: {share}{time.monotonic() - self.began:.0f} s; Esc stops it"
 
 
-class Writing(Work):
+class WritingJob(Job):
     """The progress of a model that writes on. look: the state from which it began. ids, text: what it wrote so far."""
 
-    def __init__(self, look: ScreenState, show: Callable[[Work], None]) -> None:
+    def __init__(self, look: ScreenState, show: Callable[[Job], None]) -> None:
         super().__init__(f"writing with {look.model}", show)
         self.look = look
         self.ids = look.written
@@ -403,8 +399,8 @@ class Explorer(App[None]):
         self.other = "map"  # the last focused one except the findings
         self.follow = begin == (None, None)  # True if the next answer selects its first finding
         self.effect: tuple[tuple[int, int], tuple[int, int]] | None = None  # the selected head, and the silenced one
-        self.work: Work | None = None
-        self.saving: Work | None = None
+        self.work: Job | None = None
+        self.saving: Job | None = None
         self.named = False  # True if the status line names work
         self.unsettled = False  # True if a model was opened since the last `settle`
         self.arranged = self.room
@@ -416,18 +412,15 @@ class Explorer(App[None]):
         return MainScreen(id="_default")
 
     def on_mount(self) -> None:
+        """Restore the terminal also after TERM and HUP, and open the model."""
         self.shown_before, warnings.showwarning = warnings.showwarning, self.show_warning
-        self.listen_to_signals()
+        for number in (getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)):
+            with suppress(NotImplementedError, RuntimeError, ValueError):  # unsupported here, or not the main thread
+                asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
         self.panes[self.pane].focus()
         self.say(f"opening {self.look.model} ...")
         self.set_interval(LONG, self.show_work)
         self.call_after_refresh(self.ask)  # importing torch, in a thread, would delay the first screen
-
-    def listen_to_signals(self) -> None:
-        """Restore the terminal also after TERM and HUP."""
-        for number in (getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)):
-            with suppress(NotImplementedError, RuntimeError, ValueError):  # unsupported here, or not the main thread
-                asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
 
     def on_unmount(self) -> None:
         warnings.showwarning = self.shown_before
@@ -443,7 +436,7 @@ class Explorer(App[None]):
         self.notices = [self.about_text] if self.about_text else []
         look, before, over = self.look, self.before, self.session.usuals.get(self.usual_of(self.look))
         opened = (look.model, "") in self.session.engines
-        self.work = Work(f"{'running' if opened else 'opening'} {look.model}", self.tell_share)
+        self.work = Job(f"{'running' if opened else 'opening'} {look.model}", self.tell_share)
 
         def answer(watch: Watch) -> Callable[[], None]:
             made = screen_content(self.session, look, before, self.pad_to, over, watch)
@@ -460,9 +453,9 @@ class Explorer(App[None]):
         """Return a function that does the work in a thread. The screen calls what it returns, or shows its failure."""
 
         def done(watch: Watch) -> None:
-            stoppable = watch if isinstance(watch, Work) else None
+            stoppable = watch if isinstance(watch, Job) else None
             try:
-                self.post_message(Call(work(watch), stoppable))
+                self.post_message(_Call(work(watch), stoppable))
             except SupersededError:
                 pass
             except (RequestError, OSError, MemoryError) as error:
@@ -472,23 +465,23 @@ class Explorer(App[None]):
 
         return done
 
-    def fail(self, said: str, look: ScreenState | None, watch: Work | None = None) -> None:
+    def fail(self, said: str, look: ScreenState | None, watch: Job | None = None) -> None:
         """Let the screen show an error. look: the requested state, if any."""
-        self.post_message(Call(lambda: self.show_error(said, look), watch))
+        self.post_message(_Call(lambda: self.show_error(said, look), watch))
 
-    @on(Call)
-    def do(self, message: Call) -> None:
+    @on(_Call)
+    def do(self, message: _Call) -> None:
         has_ended = not self.screen_stack
         if not has_ended and (message.watch is None or not message.watch.stopped):
             message.call()
 
     # --- long work -------------------------------------------------------------------------------
 
-    def tell_share(self, work: Work) -> None:
+    def tell_share(self, work: Job) -> None:
         if work.long:
-            self.post_message(Call(lambda: self.name_work(work), work))
+            self.post_message(_Call(lambda: self.name_work(work), work))
 
-    def name_work(self, work: Work) -> None:
+    def name_work(self, work: Job) -> None:
         self.named = True
         self.say(str(work))
 
@@ -511,7 +504,7 @@ class Explorer(App[None]):
             self.return_to_answer()
         else:
             self.saving = None
-        if isinstance(running, Writing) and running.ids != running.look.written:
+        if isinstance(running, WritingJob) and running.ids != running.look.written:
             self.show_written(running)  # what it wrote so far stays
         self.say(f"stopped {running.name}")
         return True
@@ -536,7 +529,7 @@ class Explorer(App[None]):
             return
         if self.usual_of(self.look) not in self.session.usuals:
             look = self.look
-            work = self.work = Work("computing usual weights", self.tell_share)
+            work = self.work = Job("computing usual weights", self.tell_share)
 
             def usual(watch: Watch) -> Callable[[], None]:
                 self.session.usual(look.session_request(self.pad_to), watch)
@@ -635,7 +628,7 @@ class Explorer(App[None]):
 
     def show_warning(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if issubclass(category, Notice):
-            self.post_message(Call(lambda: self.notices.append(printable(str(message)))))
+            self.post_message(_Call(lambda: self.notices.append(printable(str(message)))))
 
     # --- drawing ------------------------------------------------------------------------------------------
 
@@ -650,7 +643,7 @@ class Explorer(App[None]):
     @property
     def text_so_far(self) -> str | None:
         """Return what the model has written while it writes on."""
-        return self.work.text if isinstance(self.work, Writing) else None
+        return self.work.text if isinstance(self.work, WritingJob) else None
 
     @property
     def room(self) -> tuple[int, int]:
@@ -806,12 +799,12 @@ class Explorer(App[None]):
         """Write on from a state. Esc stops it, and what it wrote so far stays."""
         if self.newest.closed:
             return
-        work = self.work = Writing(look, self.tell_share)
+        work = self.work = WritingJob(look, self.tell_share)
 
         def written(watch: Watch) -> Callable[[], None]:
             def tell(ids: tuple[int, ...], text: str) -> None:
                 work.note(ids, text)
-                self.post_message(Call(self.show_progress, work))
+                self.post_message(_Call(self.show_progress, work))
 
             self.session.write(look.session_request(), WRITES, watch, tell)
             return lambda: self.show_written(work) if self.work is work else None
@@ -825,7 +818,7 @@ class Explorer(App[None]):
             self.arrange()
         self.screen_stack[0].query_one("#written", WrittenPane).redraw()
 
-    def show_written(self, work: Writing) -> None:
+    def show_written(self, work: WritingJob) -> None:
         """Request the maps of the text with what was written."""
         look = work.look
         alike = not look.written or look.written_without == look.without
@@ -870,7 +863,7 @@ class Explorer(App[None]):
             if pair is not None:
                 self.change(self.look.with_text(self.look.text._replace(pair=pair or None)))
 
-        self.push_screen(Line("second text (empty for none)", self.look.text.pair or ""), set_pair)
+        self.push_screen(LineDialog("second text (empty for none)", self.look.text.pair or ""), set_pair)
 
     @property
     def field(self) -> Input:
@@ -895,12 +888,12 @@ class Explorer(App[None]):
                     self.saving = None if self.saving is watch else self.saving
                 return lambda: self.say(f"saved {path}")
 
-            self.saving = Work(f"saving {path}", self.tell_share)
+            self.saving = Job(f"saving {path}", self.tell_share)
             self.say(f"saving {path} ...")
             self.keeping.submit(self.then(keep), self.saving)  # newer requests do not cancel it
 
         question = "save as: .png .svg .pdf (the head), .html (all heads), .safetensors .npz .json .csv (the record)"
-        self.push_screen(Line(question, f"attention-{self.look.layer}.{self.look.head}.png"), save_as)
+        self.push_screen(LineDialog(question, f"attention-{self.look.layer}.{self.look.head}.png"), save_as)
 
     def action_copy(self) -> None:
         if self.look.written and (self.look.written_without != self.look.without or self.look.text.pair):
@@ -950,7 +943,7 @@ class Explorer(App[None]):
         self.theme = LIGHT if self.current_theme.dark else DARK
 
     def action_keys(self) -> None:
-        self.push_screen(Keys())
+        self.push_screen(KeysDialog())
 
     def compose(self) -> ComposeResult:
         yield TextField(self.look.text.text, placeholder="a sentence", id="text")

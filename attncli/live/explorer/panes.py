@@ -19,8 +19,8 @@ from attncli.analysis.patterns import HeadSummary, row_shares, summarise
 from attncli.live.explorer.findings import Finding, change_findings, record_findings
 from attncli.live.explorer.window import (
     FRAMES,
+    MapWindow,
     SelectedCell,
-    Window,
     around,
     cell_lines,
     changes_window,
@@ -210,13 +210,13 @@ def with_written(session: Session, content: ScreenContent) -> ScreenContent:
 # --- panes ---------------------------------------------------------------------------------------------
 
 
-Cell = Callable[[int, int], Text]
+HeadCell = Callable[[int, int], Text]
 HEAD = "head"  # the key of a head in a style's meta
 SILENT = "×"
 CHANGED_WIDTHS = (VALUE_WIDTH, 2, 1)  # columns of a head with its number, or with its colour only
 
 
-class Explorer(Protocol):
+class PaneHost(Protocol):
     """The interface of the app that a pane uses."""
 
     answer: "ScreenContent | None"
@@ -260,8 +260,8 @@ class Pane(Widget):
         raise NotImplementedError
 
     @property
-    def explorer(self) -> Explorer:
-        return cast(Explorer, self.app)
+    def explorer(self) -> PaneHost:
+        return cast(PaneHost, self.app)
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, lambda _: self.redraw())
@@ -349,9 +349,11 @@ class HeadsPane(Pane):
 
     can_focus = True
     BORDER_TITLE = "heads"
-    cells: "tuple[tuple[ScreenContent, int, bool], Cell] | None" = None  # cached: selecting a head does not change them
+    cells: "tuple[tuple[ScreenContent, int, bool], HeadCell] | None" = (
+        None  # cached: selecting a head does not change them
+    )
 
-    def inner(self, answer: "ScreenContent", wide: int, canvas: Canvas) -> Cell:
+    def inner(self, answer: "ScreenContent", wide: int, canvas: Canvas) -> HeadCell:
         """Return the symbol of each head, computed once per answer and width."""
         same = answer, wide, canvas.colour
         if self.cells is None or self.cells[0][0] is not answer or self.cells[0][1:] != same[1:]:
@@ -408,7 +410,7 @@ class HeadsPane(Pane):
             self.explorer.hold(layer=head[0], head=head[1])
 
 
-def moved_cell(found: Difference, wide: int, canvas: Canvas) -> Cell:
+def moved_cell(found: Difference, wide: int, canvas: Canvas) -> HeadCell:
     """Return the cells of a grid of heads: how much weight moved in a head, by the places of its layer and itself."""
     moved, most = found.moved.tolist(), found.moved.max() or 1.0
 
@@ -423,7 +425,7 @@ class WindowPane(Pane):
     """A window of the selected head's map."""
 
     can_focus = True
-    window = Window([], [])
+    window = MapWindow([], [])
 
     def move(self, across: int, down: int) -> None:
         self.explorer.move_cell(across, down)

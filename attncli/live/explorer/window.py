@@ -37,7 +37,7 @@ WIDTHS = (VALUE_WIDTH, 2, 1)
 CHANGE_WIDTH = 4  # columns of a change with its number in it: "+.31"
 CHANGE_WIDTHS = (CHANGE_WIDTH, 2, 1)
 FRAMES = {2: "[]", 1: "□"}  # the selected cell if it has no number
-Cell = Callable[[float, int], tuple[str, str]]
+DrawCell = Callable[[float, int], tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class SelectedCell:
 
 
 @dataclass(frozen=True)
-class Window:
+class MapWindow:
     """Lines, and the places in them: queries by line from `above` on, keys from column `left` on.
 
     wide: the columns of a key.
@@ -78,7 +78,7 @@ class Window:
         return query, self.keys[across] if 0 <= across < len(self.keys) else None
 
 
-def weights_window(record: AttentionRecord, selected: SelectedCell, canvas: Canvas) -> Window:
+def weights_window(record: AttentionRecord, selected: SelectedCell, canvas: Canvas) -> MapWindow:
     """Return the map of the head, in the canvas."""
 
     def cell(weight: float, wide: int) -> tuple[str, str]:
@@ -87,7 +87,7 @@ def weights_window(record: AttentionRecord, selected: SelectedCell, canvas: Canv
     return map_window(drawn_map(record, selected.layer, selected.head), record, selected, canvas, WIDTHS, cell)
 
 
-def changes_window(changes: Doubles, record: AttentionRecord, selected: SelectedCell, canvas: Canvas) -> Window:
+def changes_window(changes: Doubles, record: AttentionRecord, selected: SelectedCell, canvas: Canvas) -> MapWindow:
     """Return the changes of the weights of the head, `[query, key]`: blue is less, red is more.
 
     Without room for all of it, return a picture of the sizes alone, the largest as a weight of 1.
@@ -95,18 +95,14 @@ def changes_window(changes: Doubles, record: AttentionRecord, selected: Selected
     most = largest(changes)
 
     def cell(number: float, wide: int) -> tuple[str, str]:
-        content = change_text(number) if wide == CHANGE_WIDTH else signed_cell(number, most, wide, canvas)
+        content = signed_cell(number, most, wide, canvas)
+        if wide == CHANGE_WIDTH:  # "+.31"; nothing if it is hidden (NaN) or below half a hundredth
+            shown = f"{'+' if number > 0 else '-'}{two_digits(abs(number))}" if abs(number) >= 0.005 else ""
+            content = shown.rjust(CHANGE_WIDTH)
         return content, "" if number != number else signed_ground(number / (most or 1), canvas)
 
     sizes = np.abs(changes) / (most or 1)
     return map_window(changes, record, selected, canvas, CHANGE_WIDTHS, cell, sizes)
-
-
-def change_text(change: float) -> str:
-    """Format a change as "+.31"; spaces if it is hidden (NaN) or below half a hundredth."""
-    if not abs(change) >= 0.005:
-        return " " * CHANGE_WIDTH
-    return f"{'+' if change > 0 else '-'}{two_digits(abs(change))}".rjust(CHANGE_WIDTH)
 
 
 def map_window(
@@ -115,9 +111,9 @@ def map_window(
     selected: SelectedCell,
     canvas: Canvas,
     widths: Sequence[int],
-    cell: Cell,
+    cell: DrawCell,
     pictured: Floats | Doubles | None = None,
-) -> Window:
+) -> MapWindow:
     """Return a line per query after its label, as wide as fits, under the numbers of the keys; mark the selected cell.
 
     cell: returns a number in so many columns, and its style. pictured: drawn where there is no room for all of it.
@@ -128,10 +124,14 @@ def map_window(
     wide = next((one for one in widths if left + one * len(keys) <= canvas.width), 0)
     if (wide == 0 or len(queries) > room) and selected.query is None:
         shown = (numbers if pictured is None else pictured)[np.ix_(queries, keys)]
-        return Window(picture(shown.astype(np.float32), canvas, min(len(keys), canvas.width), room + 1), [])
+        return MapWindow(picture(shown.astype(np.float32), canvas, min(len(keys), canvas.width), room + 1), [])
     wide = wide or widths[-1]
     across, down = around(keys, selected.key, (canvas.width - left) // wide), around(queries, selected.query, room)
-    lines = [key_numbers(across, left, wide, selected, canvas)]
+    numbered = Text(" " * left)  # the keys, by their last digits where there is no room for more
+    for key in across:
+        digits = str(key)[-max(1, wide - 1) :]
+        numbered.append(f"{digits:>{wide}}", mark(canvas) if key == selected.key else canvas.faint)
+    lines = [numbered]
     for query in down:
         line = Text(f"{names[query]} ")
         if query == selected.query:
@@ -143,21 +143,12 @@ def map_window(
                 content, style = FRAMES.get(wide, content), f"{style} bold underline"
             line.append(content, style)
         lines.append(line)
-    return Window(lines, down, across, 1, left, wide)
+    return MapWindow(lines, down, across, 1, left, wide)
 
 
 def mark(canvas: Canvas) -> str:
     """Return the style of the label of a selected row, key, head or finding, readable in dark and light themes."""
     return "bold black on rgb(255,166,43)" if canvas.colour else "bold underline"
-
-
-def key_numbers(keys: Sequence[int], left: int, wide: int, selected: SelectedCell, canvas: Canvas) -> Text:
-    """Return the numbers of the keys above their columns: their last digits where there is no room for more."""
-    line = Text(" " * left)
-    for key in keys:
-        number = str(key)[-max(1, wide - 1) :]
-        line.append(f"{number:>{wide}}", mark(canvas) if key == selected.key else canvas.faint)
-    return line
 
 
 def around(places: Sequence[int], selected: int | None, room: int) -> list[int]:
@@ -174,7 +165,7 @@ def labels(record: AttentionRecord, queries: Sequence[int], canvas: Canvas) -> l
     return [f"{query:>3} {to_width(token, width, canvas)}" for query, token in zip(queries, shown, strict=True)]
 
 
-def tokens_window(record: AttentionRecord, selected: SelectedCell, canvas: Canvas) -> Window:
+def tokens_window(record: AttentionRecord, selected: SelectedCell, canvas: Canvas) -> MapWindow:
     """Return a line per token with its strongest keys of those that are shown, as many as fit."""
     queries, keys = selected.sides(record)
     names = dict(zip(queries, labels(record, queries, canvas), strict=True))
@@ -191,7 +182,7 @@ def tokens_window(record: AttentionRecord, selected: SelectedCell, canvas: Canva
         if query == selected.query:
             line.stylize(mark(canvas), 0, len(names[query]))
         lines.append(line)
-    return Window(lines, down)
+    return MapWindow(lines, down)
 
 
 # --- the numbers of the selected cell --------------------------------------------------------------------

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import chain, count
 from operator import lt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,7 +69,9 @@ class Site:
     def __post_init__(self) -> None:
         shown: dict[str, str] = {}
         for model in self.session.models:
-            shown[unique_name(name_of(model), shown)] = model
+            name = name_of(model)
+            others = (f"{name} ({number})" for number in count(2))
+            shown[next(one for one in chain([name], others) if one not in shown)] = model
         object.__setattr__(self, "names", shown)
         object.__setattr__(self, "workers", {model: Newest() for model in self.session.models})
 
@@ -99,15 +101,6 @@ def name_of(model: str) -> str:
         return printable(parts[-1])
     apart = Path(model).is_absolute() or model.startswith((".", "~")) or model.count("/") > 1 or Path(model).is_dir()
     return printable(Path(model).expanduser().absolute().name or "model") if apart else printable(model)
-
-
-def unique_name(name: str, others: dict[str, str]) -> str:
-    """Return the name, with a number if another model already has it."""
-    number, found = 1, name
-    while found in others:
-        number += 1
-        found = f"{name} ({number})"
-    return found
 
 
 # --- requests ------------------------------------------------------------------------------------------
@@ -216,7 +209,9 @@ def records_of(site: Site, wish: Wish, watch: Watch) -> list[AttentionRecord]:
     Raises RequestError as `answer` does.
     """
     asked = request_of(site, wish)
-    if wish.head is None or not has_vectors(site, wish):
+    # Norms have no vectors, and neither do other engines.
+    has_vectors = site.request.measure == "weight" and can_be_tapped(site.session.engine(wish.model))
+    if wish.head is None or not has_vectors:
         found = site.session.records(asked, watch)
     else:
         found = with_vectors(site, asked, wish.head, watch)
@@ -241,11 +236,6 @@ def with_vectors(site: Site, asked: SessionRequest, head: tuple[int, int], watch
             return found
     of_one = replace(asked.request, vectors=f"{head[0]}.{head[1]}")
     return site.session.records(replace(asked, request=of_one), watch)
-
-
-def has_vectors(site: Site, wish: Wish) -> bool:
-    """Return True if there are vectors. Norms have none, and neither do other engines."""
-    return site.request.measure == "weight" and can_be_tapped(site.session.engine(wish.model))
 
 
 def can_be_tapped(engine: "Engine") -> bool:
@@ -395,10 +385,10 @@ class Handlers:
             return JSONResponse({BUSY: True}, 409)
         self.answered += 1
         working = Working(self.site.workers[wish.model], lambda watch: work(self.site, wish, watch), wish.whose)
-        return Counted(self, working, kind)
+        return CountedResponse(self, working, kind)
 
 
-class Counted(Response):
+class CountedResponse(Response):
     """A response that is sent in pieces while a thread computes it, and counted until it ends."""
 
     def __init__(self, owner: Handlers, working: Working, kind: str) -> None:
@@ -406,26 +396,21 @@ class Counted(Response):
         self.owner, self.working, self.kind = owner, working, kind
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        site, working, streams = self.owner.site, self.working, self.kind == BYTES
         try:
-            await self.made(scope, receive, send)
+            done = await working.wait(PATIENCE if streams else None)
+            error = working.future.exception() if done else None
+            if error is not None:
+                status, body = describe_failure(error, site)
+                response: Response = JSONResponse(body, status)
+            elif not done or (streams and len(working.future.result()) > PIECE):
+                response = StreamingResponse(lines(working, site), media_type=BYTES)
+            else:
+                response = Response(working.future.result(), media_type=self.kind)
+            await response(scope, receive, send)
         finally:
-            self.working.drop()
+            working.drop()
             self.owner.answered -= 1
-
-    async def made(self, scope: Scope, receive: Receive, send: Send) -> None:
-        streams = self.kind == BYTES
-        if not await self.working.wait(PATIENCE if streams else None):
-            await StreamingResponse(lines(self.working, self.owner.site), media_type=BYTES)(scope, receive, send)
-            return
-        error = self.working.future.exception()
-        if error is not None:
-            status, body = describe_failure(error, self.owner.site)
-            await JSONResponse(body, status)(scope, receive, send)
-            return
-        if streams and len(self.working.future.result()) > PIECE:
-            await StreamingResponse(lines(self.working, self.owner.site), media_type=BYTES)(scope, receive, send)
-        else:
-            await Response(self.working.future.result(), media_type=self.kind)(scope, receive, send)
 
 
 async def refused(request: HttpRequest, error: Exception) -> Response:

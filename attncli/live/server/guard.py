@@ -10,10 +10,9 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qsl
 
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse
@@ -34,19 +33,19 @@ async def body_of(request: Request) -> bytes:
     length = request.headers.get("content-length", "")
     if length.isdigit() and (len(length) > 18 or int(length) > LONGEST_BODY):
         raise HTTPException(413, TOO_LONG)
+
+    async def received() -> bytes:
+        found = bytearray()
+        async for piece in request.stream():
+            found += piece
+            if len(found) > LONGEST_BODY:
+                raise HTTPException(413, TOO_LONG)
+        return bytes(found)
+
     try:
-        return await asyncio.wait_for(received(request), BODY)
+        return await asyncio.wait_for(received(), BODY)
     except asyncio.TimeoutError as error:
         raise HTTPException(408, "too slow") from error
-
-
-async def received(request: Request) -> bytes:
-    found = bytearray()
-    async for piece in request.stream():
-        found += piece
-        if len(found) > LONGEST_BODY:
-            raise HTTPException(413, TOO_LONG)
-    return bytes(found)
 
 
 class Connection(H11Protocol):
@@ -179,60 +178,41 @@ class Guard:
             return
         if scope["type"] != "http":
             return
-        inside = self.refusal(scope) or self.app
-        await inside(scope, receive, with_headers(send))
 
-    def refusal(self, scope: Scope) -> App | None:
-        """Return the app that rejects the request, or None to accept it."""
-        hosts = values(scope, b"host")
+        async def send_guarded(message: MutableMapping[str, Any]) -> None:
+            """Add security headers to every response. A page's own policy is kept."""
+            if message["type"] == "http.response.start":
+                message.setdefault("headers", [])
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault(POLICY, NOTHING)
+            await send(message)
+
+        await (self.refusal(Request(scope)) or self.app)(scope, receive, send_guarded)
+
+    def refusal(self, request: Request) -> App | None:
+        """Return the app that rejects the request, or None to accept it.
+
+        The token is exchanged for a cookie that scripts can't read, at the address without it.
+        """
+        hosts = request.headers.getlist("host")
         if len(hosts) != 1 or not self.lock.is_own(hosts[0]):
             return PlainTextResponse("the request is for another host", 421)
-        if scope["path"] == "/" and scope["method"] == "GET" and b"token=" in scope["query_string"]:
-            return self.exchange(scope)
-        if not self.has_key(scope):
+        token = request.query_params.get("token")
+        if request.url.path == "/" and request.method == "GET" and token is not None:
+            if not are_equal(token, self.lock.token):
+                return PlainTextResponse(WITHOUT, 403)
+            answer = RedirectResponse("/", 303)
+            answer.set_cookie(self.lock.cookie, self.lock.key, httponly=True, samesite="strict")
+            return answer
+        if not are_equal(request.cookies.get(self.lock.cookie, ""), self.lock.key):
             return PlainTextResponse(WITHOUT, 403)
-        if scope["method"] not in ("GET", "HEAD") and values(scope, b"origin") != [f"http://{hosts[0]}"]:
+        origins = request.headers.getlist("origin")
+        if request.method not in ("GET", "HEAD") and origins != [f"http://{hosts[0]}"]:
             return PlainTextResponse("the request comes from another site", 403)
         return None
-
-    def exchange(self, scope: Scope) -> App:
-        """Exchange the token for a cookie that scripts can't read, and redirect to the address without it."""
-        given = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")
-        if not are_equal(given, self.lock.token):
-            return PlainTextResponse(WITHOUT, 403)
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(self.lock.cookie, self.lock.key, httponly=True, samesite="strict")
-        return answer
-
-    def has_key(self, scope: Scope) -> bool:
-        for line in values(scope, b"cookie"):
-            try:
-                found = SimpleCookie(line).get(self.lock.cookie)
-            except CookieError:
-                continue
-            if found is not None and are_equal(found.value, self.lock.key):
-                return True
-        return False
 
 
 def are_equal(given: str, expected: str) -> bool:
     """Return whether two secrets are equal, in constant time."""
     return secrets.compare_digest(given.encode("utf-8", "replace"), expected.encode("utf-8"))
-
-
-def values(scope: Scope, name: bytes) -> list[str]:
-    return [value.decode("latin-1") for one, value in scope["headers"] if one == name]
-
-
-def with_headers(send: Send) -> Send:
-    """Add security headers to every response. A page's own policy is kept."""
-
-    async def sent(message: MutableMapping[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            there = {name.lower() for name, _ in message.get("headers", [])}
-            more = HEADERS | ({} if POLICY.lower().encode() in there else {POLICY: NOTHING})
-            encoded = [(name.lower().encode(), value.encode()) for name, value in more.items()]
-            message = {**message, "headers": [*message.get("headers", []), *encoded]}
-        await send(message)
-
-    return sent

@@ -9,10 +9,9 @@ from attncli.base.errors import RequestError
 from attncli.record.display import SIGNED
 from attncli.report.figure.fonts import NO_BREAK
 from attncli.report.figure.layout import Grid, wrap_panels
-from attncli.report.figure.maps import COLOURS, MOST_BARS, panel_grid
-from attncli.report.figure.maps import Panel as DrawnPanel
+from attncli.report.figure.maps import COLOURS, MOST_BARS, DrawnMap, panel_grid
 from attncli.report.paper import Paper
-from attncli.report.parts import HeadGrid, Maps, Panel, Part, Sentence, three_digits
+from attncli.report.parts import HeadGrid, Maps, Part, Sentence, three_digits
 
 UNBROKEN = 24  # characters of a title's piece in which no line breaks
 LONGEST_PIECE = 56  # characters: longer ones are prose, which the document has
@@ -48,11 +47,6 @@ def caption_of(parts: Sequence[Part]) -> str:
     return "; ".join(part.text for part in parts if isinstance(part, Sentence) and part.caption)
 
 
-def caption_lines(panel: Panel) -> str:
-    """Return the words above a map: its name, and below it the sentence about it."""
-    return "\n".join(filter(None, (panel.name, panel.about)))
-
-
 def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part], paper: Paper) -> Figure:
     """Draw maps of weights in their colours, or signed maps in colours around 0.
 
@@ -61,8 +55,10 @@ def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part], paper: 
     many = part.apart and len(part.all_panels) > MOST_BARS
     panels = [
         [
-            DrawnPanel(
-                f"{panel.name}, up to {three_digits(panel.largest)}" if many else caption_lines(panel),
+            DrawnMap(
+                f"{panel.name}, up to {three_digits(panel.largest)}"
+                if many
+                else "\n".join(filter(None, (panel.name, panel.about))),
                 np.float32(panel.values),
                 panel.name if panel.weights else f"{panel.name}, {part.scale}".removeprefix(", "),
                 panel.weights,
@@ -101,6 +97,6 @@ def heads_figure(title: Sequence[str], part: HeadGrid, parts: Sequence[Part], pa
         vmax=part.most,
         paper=paper,
     )
-    rows = [[DrawnPanel(panel.heading, np.float32(panel.values)) for panel in part.panels]]
+    rows = [[DrawnMap(panel.heading, np.float32(panel.values)) for panel in part.panels]]
     rows = rows if paper.width is not None else wrap_panels(rows[0])
     return panel_grid(rows, grid, cmap=SIGNED if part.signed else COLOURS, scale=part.scale, signed=part.signed)

@@ -29,7 +29,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_suffix, write_whole
 from attncli.record.display import HIDDEN, dashes
 from attncli.report.figure import fonts
-from attncli.report.figure.layout import CLOSE, LABEL_GAP, LINE, TICK, Layout, Wording, tick_places
+from attncli.report.figure.layout import CLOSE, LABEL_GAP, LINE, TICK, PictureLayout, Wording, tick_places
 from attncli.report.paper import SCREEN_DPI
 
 SETTINGS = {
@@ -68,7 +68,7 @@ def blank(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, canvas
 
 
-def draw_wording(canvas: Axes, layout: Layout) -> None:
+def draw_wording(canvas: Axes, layout: PictureLayout) -> None:
     """Draw the title and the note above everything, the headings of the rows, and the captions of the panels."""
     y = layout.margin
     for lines, size, colour in ((layout.title, layout.title_size, INK), (layout.note, layout.note_size, FAINT)):
@@ -83,7 +83,7 @@ def draw_wording(canvas: Axes, layout: Layout) -> None:
             write(canvas, left + layout.wide / 2, top - CLOSE, caption, layout.caption_size, va="bottom")
 
 
-def draw_queries(canvas: Axes, layout: Layout, labels: Sequence[str], highlighted: int | None) -> None:
+def draw_queries(canvas: Axes, layout: PictureLayout, labels: Sequence[str], highlighted: int | None) -> None:
     """Draw the queries left of the first column; where one is highlighted, the others are faint."""
     for top in layout.tops:
         for number in named_places(layout, len(labels), highlighted):
@@ -98,7 +98,7 @@ def draw_queries(canvas: Axes, layout: Layout, labels: Sequence[str], highlighte
             )
 
 
-def named_places(layout: Layout, count: int, held: int | None = None) -> list[int]:
+def named_places(layout: PictureLayout, count: int, held: int | None = None) -> list[int]:
     """Return the tokens that have a label; the one that is held in place of its neighbours."""
     step = layout.label_step
     named = range(0, count, step)
@@ -147,7 +147,7 @@ def write(canvas: Axes, x: float, y: float, text: str, size: float, **style: Any
 
 
 def draw_upright(
-    canvas: Axes, layout: Layout, numbers: Sequence[str], x: float, y: float, *, right: bool = False
+    canvas: Axes, layout: PictureLayout, numbers: Sequence[str], x: float, y: float, *, right: bool = False
 ) -> None:
     """Draw numbers from (x, y) down, left of a panel or right of it."""
     half, way = LINE * layout.tick_size / 2, 1 if right else -1
@@ -161,7 +161,9 @@ def draw_upright(
     canvas.add_collection(LineCollection(marks, colors=FAINT, linewidths=0.6), autolim=False)
 
 
-def draw_across(canvas: Axes, layout: Layout, wording: Wording, numbers: Sequence[str], x: float, y: float) -> None:
+def draw_across(
+    canvas: Axes, layout: PictureLayout, wording: Wording, numbers: Sequence[str], x: float, y: float
+) -> None:
     """Draw numbers from (x, y) to the right, under a panel."""
     room = wording.widest(numbers, layout.tick_size)
     marks = []
@@ -188,7 +190,7 @@ SHORTEST_BAR, LONGEST_BAR = 1.2, 4.0
 
 
 def draw_bars(
-    figure: Figure, layout: Layout, wording: Wording, bars: Sequence[tuple[ScalarMappable, str]], more: bool
+    figure: Figure, layout: PictureLayout, wording: Wording, bars: Sequence[tuple[ScalarMappable, str]], more: bool
 ) -> None:
     """Draw colour bars with their names right of the maps, below each other; they end in a point if there is `more`
     weight than they reach to.
@@ -224,7 +226,7 @@ def bar_at(
     return bar
 
 
-def bar_height(layout: Layout, bars: int) -> float:
+def bar_height(layout: PictureLayout, bars: int) -> float:
     """Return the height of the colour bars together: that of the maps, within limits."""
     shortest, longest = SHORTEST_BAR * layout.unit * bars, LONGEST_BAR * layout.unit
     return min(max(layout.bottom - layout.tops[0], shortest), max(shortest, longest))
@@ -238,12 +240,12 @@ APART = 0.12  # entries
 LEGEND_GAP = 0.1  # from the panels
 
 
-def legend_height(layout: Layout, rows: int) -> float:
+def legend_height(layout: PictureLayout, rows: int) -> float:
     """Return the inches that so many rows of the legend take."""
     return LEGEND_GAP * layout.unit + rows * LINE * layout.note_size
 
 
-def legend_rows(wording: Wording, layout: Layout, texts: Sequence[str]) -> list[list[tuple[float, str]]]:
+def legend_rows(wording: Wording, layout: PictureLayout, texts: Sequence[str]) -> list[list[tuple[float, str]]]:
     """Arrange the legend's entries in rows as wide as the picture: the place of each entry, and its words."""
     needed = [(SAMPLE + LABEL_GAP + APART) * layout.unit + wording.widest([text], layout.note_size) for text in texts]
     most = layout.width - 2 * layout.margin + APART * layout.unit
@@ -262,7 +264,7 @@ def legend_rows(wording: Wording, layout: Layout, texts: Sequence[str]) -> list[
 
 
 def draw_legend(
-    canvas: Axes, layout: Layout, rows: Sequence[Sequence[tuple[float, str]]], colours: Mapping[str, str]
+    canvas: Axes, layout: PictureLayout, rows: Sequence[Sequence[tuple[float, str]]], colours: Mapping[str, str]
 ) -> None:
     """Draw a short line of each colour, and of its dashes, with its name, below everything."""
     samples, inks = [], []

@@ -8,7 +8,7 @@ import difflib
 import textwrap
 import unicodedata
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,16 +30,24 @@ def families(texts: Iterable[str], first: str | None = None) -> list[str]:
     """
     first = first if first in (None, DEFAULT) else installed_family(str(first))
     chosen = list(dict.fromkeys([first or DEFAULT, DEFAULT]))
-    shapes = list(dict.fromkeys(character for text in texts for character in text if has_shape(character)))
+    shapes = [one for one in dict.fromkeys("".join(texts)) if has_shape(one)]
     missing = set(shapes) - glyphs(default_file(), shapes)
     if first is not None and missing:
         missing -= glyphs(installed()[first], missing)
     covers = {name: glyphs(path, missing) for name, path in installed().items()} if missing else {}
     while missing:
-        best = best_family(covers, missing)
-        if best is None:
-            warnings.warn(no_font([shape for shape in shapes if shape in missing]), Notice, stacklevel=2)
+        useful = {name: len(covers[name] & missing) for name in covers if covers[name] & missing}
+        if not useful:
+            unknown = [shape for shape in shapes if shape in missing]
+            more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
+            notice = (
+                f"no font on this machine has {', '.join(unknown[:NAMED])}{more}: boxes are drawn instead; "
+                "install a font that has them (Noto covers most scripts)"
+            )
+            warnings.warn(notice, Notice, stacklevel=2)
             break
+        # Among equals a sans like the default, then by name.
+        best = min(useful, key=lambda name: (-useful[name], "sans" not in name.lower(), len(name), name))
         chosen.append(best)
         missing -= covers[best]
     return chosen
@@ -59,21 +67,6 @@ def installed_family(name: str) -> str:
 def has_shape(character: str) -> bool:
     """Return whether a character has a shape. Spaces, joiners and variation selectors have none."""
     return not character.isspace() and unicodedata.category(character) not in ("Cf", "Mn")
-
-
-def best_family(covers: Mapping[str, set[str]], missing: set[str]) -> str | None:
-    """Return the family with most of the missing characters; among equals a sans like the default, then by name."""
-    useful = {name: len(covers[name] & missing) for name in covers if covers[name] & missing}
-    return min(useful, key=lambda name: (-useful[name], "sans" not in name.lower(), len(name), name), default=None)
-
-
-def no_font(missing: Sequence[str]) -> str:
-    some = ", ".join(missing[:NAMED])
-    more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-    return (
-        f"no font on this machine has {some}{more}: boxes are drawn instead; "
-        "install a font that has them (Noto covers most scripts)"
-    )
 
 
 def default_file() -> str:

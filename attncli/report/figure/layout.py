@@ -158,7 +158,7 @@ SHARPNESS = 75  # cells an inch at the most
 
 
 @dataclass(frozen=True)
-class Sides:
+class Margins:
     """Inches that are kept free around the panels, for each style to fill.
 
     outer: left of the headings of rows. left: between those and the panels.
@@ -172,7 +172,7 @@ class Sides:
 
 
 @dataclass(frozen=True)
-class Layout:
+class PictureLayout:
     """Places in inches from the upper left corner, and sizes of text in points.
 
     needed: the width that everything needs. lefts, tops: of the columns and rows of panels. wide, high: of a panel.
@@ -218,8 +218,8 @@ class Layout:
 
 
 def arrange(
-    wording: Wording, sides: Sides, wide: float, high: float, cell: float, scale: float, lowest: float = 0.0
-) -> Layout:
+    wording: Wording, sides: Margins, wide: float, high: float, cell: float, scale: float, lowest: float = 0.0
+) -> PictureLayout:
     """Arrange panels of one size and the words around them, so that nothing lies on anything else.
 
     lowest: inches that are needed below the top of the first panel, whatever the panels take.
@@ -257,7 +257,7 @@ def arrange(
         y += above if tops else max(above, sides.above)
         tops.append(y + (row_height - high) / 2)
         y += row_height + gap
-    return Layout(
+    return PictureLayout(
         width=width,
         needed=needed,
         height=max(y - gap + sides.below, tops[0] + lowest) + margin,
@@ -282,7 +282,9 @@ def arrange(
     )
 
 
-def largest_panels(lay_out: Callable[[float, Paper], Layout], paper: Paper, least: float, most: float) -> Layout:
+def largest_panels(
+    lay_out: Callable[[float, Paper], PictureLayout], paper: Paper, least: float, most: float
+) -> PictureLayout:
     """Return the layout with the largest panels that is at most as wide as the paper.
 
     lay_out: returns the layout for a size from `least` to `most` and a paper. Raises RequestError when even the
@@ -333,18 +335,18 @@ def cell_size(tokens: int, across: int, panels: int, largest: float) -> float:
     return max(cell, SMALLEST_PANEL / tokens)
 
 
-def most_cells(layout: Layout) -> tuple[int, int]:
+def most_cells(layout: PictureLayout) -> tuple[int, int]:
     """Return the number of rows and columns of a map that a reader can distinguish."""
     return round(layout.high * SHARPNESS), round(layout.wide * SHARPNESS)
 
 
-def shortened_note(layout: Layout, wording: Wording) -> str:
+def shortened_note(layout: PictureLayout, wording: Wording) -> str:
     """Name what is numbered above the maps, where there is room for nothing but the numbers."""
     short, full = layout.captions[0][0], wording.captions[0][0]
     return f"above each map: its {full.partition(' ')[0]}" if full.endswith(f" {short}") else ""
 
 
-def pooling_note(layout: Layout, queries: int, keys: int) -> str:
+def pooling_note(layout: PictureLayout, queries: int, keys: int) -> str:
     """Say what a cell stands for where there are more weights than can be told apart; else nothing."""
     rows, columns = most_cells(layout)
     if queries <= rows and keys <= columns:
@@ -380,7 +382,7 @@ def tick_places(count: int, cell: float, room: float) -> list[int]:
     return list(range(0, count, step)) if count > step else []
 
 
-def ticks_note(layout: Layout, queries: Sequence[str], keys: Sequence[str], across: float = 0.0) -> str:
+def ticks_note(layout: PictureLayout, queries: Sequence[str], keys: Sequence[str], across: float = 0.0) -> str:
     """Say what stands in place of labels; nothing where the labels are there.
 
     queries, keys: their numbers. across: the inches of a key's number, where keys go from left to right.

@@ -39,8 +39,8 @@ from attncli.report.figure.layout import (
     SMALLEST_PRINTED,
     TALLEST,
     Grid,
-    Layout,
-    Sides,
+    Margins,
+    PictureLayout,
     Wording,
     arrange,
     cell_size,
@@ -70,7 +70,7 @@ class Strands:
 
 
 def draw_strands(
-    canvas: Axes, layout: Layout, panel: Strands, x: float, y: float, top: float, highlighted: int | None
+    canvas: Axes, layout: PictureLayout, panel: Strands, x: float, y: float, top: float, highlighted: int | None
 ) -> None:
     """Draw the lines of one panel, the strongest above the others, and the two columns that they run between."""
     heads, queries, keys = panel.weights.shape
@@ -158,7 +158,11 @@ def line_grid(
             layout = replace(layout, height=layout.height + legend_height(layout, len(entries)))
         figure, canvas = blank(layout.width, layout.height)
         draw_wording(canvas, layout)
-        draw_axes(canvas, layout)
+        above = layout.tops[0] - CLOSE  # the columns are named above the outermost two
+        write(
+            canvas, layout.lefts[0] - LABEL_GAP, above, "query", layout.note_size, color=FAINT, ha="right", va="bottom"
+        )
+        write(canvas, layout.right + LABEL_GAP, above, "key", layout.note_size, color=FAINT, ha="left", va="bottom")
         for row, y in zip(rows, layout.tops, strict=True):
             for panel, x in zip(row, layout.lefts, strict=False):
                 draw_strands(canvas, layout, panel, x, y, top, highlighted)
@@ -178,7 +182,7 @@ def line_grid(
 # --- planning -------------------------------------------------------------------------------------------
 
 
-def lay_out(wording: Wording, grid: Grid, values: int) -> Layout:
+def lay_out(wording: Wording, grid: Grid, values: int) -> PictureLayout:
     """Columns as high as their tokens need; lines as wide as is aimed at, or as the width that is given leaves.
 
     values: heads whose weights stand right of the keys.
@@ -190,7 +194,7 @@ def lay_out(wording: Wording, grid: Grid, values: int) -> Layout:
     longest = max(len(queries), len(keys))
     line = LINE * wording.paper.label
 
-    def of_size(wide: float, cell: float, paper: Paper) -> Layout:
+    def of_size(wide: float, cell: float, paper: Paper) -> PictureLayout:
         words = replace(wording, paper=paper)
         size, _ = words.label_size(cell)
         scale = words.scale(columns * wide)
@@ -204,7 +208,7 @@ def lay_out(wording: Wording, grid: Grid, values: int) -> Layout:
             + LABEL_GAP
             for labels, numbers, name in zip((queries, keys), grid.ticks(), ("query", "key"), strict=True)
         ]
-        sides = Sides(
+        sides = Margins(
             outer=0.0,
             left=beside[0],
             right=beside[1] + (values * value_room(words, values, size, cell) if size else 0.0),
@@ -213,7 +217,7 @@ def lay_out(wording: Wording, grid: Grid, values: int) -> Layout:
         )
         return arrange(words, sides, wide, cell * longest, cell, scale)
 
-    def of_width(wide: float, paper: Paper) -> Layout:
+    def of_width(wide: float, paper: Paper) -> PictureLayout:
         most = TALLEST / rows if few else wide / SHAPE[1]
         return of_size(wide, min(LINE * paper.label, most / longest), paper)
 
@@ -233,14 +237,7 @@ def value_room(wording: Wording, heads: int, size: float, cell: float) -> float:
 # --- drawing --------------------------------------------------------------------------------------------
 
 
-def draw_axes(canvas: Axes, layout: Layout) -> None:
-    """Name the columns, above the outermost two."""
-    y = layout.tops[0] - CLOSE
-    for x, text, side in ((layout.lefts[0] - LABEL_GAP, "query", "right"), (layout.right + LABEL_GAP, "key", "left")):
-        write(canvas, x, y, text, layout.note_size, color=FAINT, ha=side, va="bottom")
-
-
-def draw_keys(canvas: Axes, layout: Layout, labels: Sequence[str], weights: Floats | None) -> None:
+def draw_keys(canvas: Axes, layout: PictureLayout, labels: Sequence[str], weights: Floats | None) -> None:
     """Draw the keys right of the last column; keys to which the highlighted query gives nothing are faint."""
     for number in named_places(layout, len(labels)):
         ink = INK if weights is None or weights[:, number].max() >= 0.005 else FAINT
@@ -251,7 +248,7 @@ def draw_keys(canvas: Axes, layout: Layout, labels: Sequence[str], weights: Floa
 
 def draw_values(
     canvas: Axes,
-    layout: Layout,
+    layout: PictureLayout,
     wording: Wording,
     labels: Sequence[str],
     weights: Floats,

@@ -4,7 +4,7 @@ import difflib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 import matplotlib
 import numpy as np
@@ -49,8 +49,8 @@ from attncli.report.figure.layout import (
     SMALLEST_PRINTED,
     TALLEST,
     Grid,
-    Layout,
-    Sides,
+    Margins,
+    PictureLayout,
     Wording,
     arrange,
     cell_size,
@@ -105,7 +105,7 @@ FADED = 0.7  # of white over the rows of queries that are not highlighted
 
 
 @dataclass(frozen=True)
-class Panel:
+class DrawnMap:
     """A map `[query, key]` as it is drawn (`attncli.record.display`), and the words above it, in one or more lines.
 
     scale: the name of its values, where each map has a scale of its own. weights: it has weights among signed maps.
@@ -118,7 +118,7 @@ class Panel:
 
 
 def panel_grid(
-    rows: Sequence[Sequence[Panel]],
+    rows: Sequence[Sequence[DrawnMap]],
     grid: Grid,
     *,
     cmap: str = COLOURS,
@@ -147,7 +147,7 @@ def panel_grid(
     largest = largest_weight(*map(np.abs, maps))
     top = grid.vmax or largest or 1.0
 
-    def shades(panel: Panel) -> ScalarMappable:
+    def shades(panel: DrawnMap) -> ScalarMappable:
         most = (largest_weight(np.abs(panel.matrix)) or 1.0) if grid.apart else top
         if root:
             return ScalarMappable(PowerNorm(0.5, 0, most), colours)
@@ -186,7 +186,10 @@ def panel_grid(
             draw_queries(canvas, layout, queries, grid.highlighted)
             draw_keys(canvas, layout, rows, keys, turned)
         else:
-            draw_ticks(canvas, layout, wording, rows, grid)
+            for top in layout.tops:
+                draw_upright(canvas, layout, grid.ticks()[0], layout.lefts[0], top)
+            for left, top in lowest_maps(layout, rows).items():
+                draw_across(canvas, layout, wording, grid.ticks()[1], left, top + layout.high)
         draw_bars(figure, layout, wording, bars, not grid.apart and largest > top * (1 + ROUNDING))
         if hidden:
             left, below = layout.edge + BAR_GAP * layout.unit, layout.tops[0] + bar_height(layout, len(bars))
@@ -199,25 +202,22 @@ def panel_grid(
 # --- planning -------------------------------------------------------------------------------------------
 
 
-def captions_of(rows: Sequence[Sequence[Panel]]) -> list[list[str]]:
+def captions_of(rows: Sequence[Sequence[DrawnMap]]) -> list[list[str]]:
     return [[panel.caption for panel in row] for row in rows]
 
 
 def fold(
-    row: Sequence[Panel], wording: Wording, grid: Grid, hidden: bool, bars: Sequence[str]
-) -> list[Sequence[Panel]]:
+    row: Sequence[DrawnMap], wording: Wording, grid: Grid, hidden: bool, bars: Sequence[str]
+) -> list[Sequence[DrawnMap]]:
     """Return the panels in the longest rows in which every token has its label, if such a picture fits on a page; else
     in the longest that have room.
 
     Raises RequestError where the width has no room for one panel.
     """
 
-    def rows_of(columns: int) -> list[Sequence[Panel]]:
-        return [row[start : start + columns] for start in range(0, len(row), columns)]
-
-    longest: list[Sequence[Panel]] | None = None
+    longest: list[Sequence[DrawnMap]] | None = None
     for columns in range(len(row), 0, -1):
-        rows = rows_of(columns)
+        rows = [row[start : start + columns] for start in range(0, len(row), columns)]
         try:
             layout = lay_out(replace(wording, captions=captions_of(rows)), grid, hidden, bars)
         except RequestError:
@@ -231,7 +231,7 @@ def fold(
     return longest
 
 
-def lay_out(wording: Wording, grid: Grid, hidden: bool, bars: Sequence[str]) -> Layout:
+def lay_out(wording: Wording, grid: Grid, hidden: bool, bars: Sequence[str]) -> PictureLayout:
     """Cells as large as is aimed at, or, where the width is given, as large as there is room for.
 
     hidden: a line under the colour bars says what that looks like. bars: their names.
@@ -241,7 +241,7 @@ def lay_out(wording: Wording, grid: Grid, hidden: bool, bars: Sequence[str]) -> 
     panels = sum(len(row) for row in wording.captions)
     longest, across = max(len(queries), len(keys)), max(rows * len(queries), columns * len(keys))
 
-    def of_cell(cell: float, paper: Paper) -> Layout:
+    def of_cell(cell: float, paper: Paper) -> PictureLayout:
         words = replace(wording, paper=paper)
         size, step = words.label_size(cell)
         wide, high = cell * len(keys), cell * len(queries)
@@ -254,7 +254,7 @@ def lay_out(wording: Wording, grid: Grid, hidden: bool, bars: Sequence[str]) -> 
         shortest = (SHORTEST_BAR - (BAR_GAP if len(bars) > 1 else 0)) * unit * FOLDED
         lines = math.ceil(words.widest(bars, note_size) / shortest)
         level = size and not is_turned(words, keys, size, cell * step)
-        sides = Sides(
+        sides = Margins(
             outer=note,
             left=label_room(words, queries, size) + LABEL_GAP
             if size
@@ -286,17 +286,22 @@ def is_turned(wording: Wording, keys: Sequence[str], size: float, room: float) -
     return wording.widest(keys, size) + LABEL_GAP / 2 > room
 
 
-def panels_of(layout: Layout, rows: Sequence[Sequence[Panel]]) -> Iterator[tuple[Panel, float, float]]:
+def panels_of(layout: PictureLayout, rows: Sequence[Sequence[DrawnMap]]) -> Iterator[tuple[DrawnMap, float, float]]:
     """Yield every panel with its left and top."""
     for row, top in zip(rows, layout.tops, strict=True):
         for panel, left in zip(row, layout.lefts, strict=False):
             yield panel, left, top
 
 
+def lowest_maps(layout: PictureLayout, rows: Sequence[Sequence[DrawnMap]]) -> dict[float, float]:
+    """Return the top of the last map of each column, by its left."""
+    return {left: top for _, left, top in panels_of(layout, rows)}
+
+
 # --- drawing --------------------------------------------------------------------------------------------
 
 
-def draw_axes(canvas: Axes, layout: Layout, wording: Wording, axes: tuple[str, str], below: float) -> None:
+def draw_axes(canvas: Axes, layout: PictureLayout, wording: Wording, axes: tuple[str, str], below: float) -> None:
     """Name the rows and columns of a map, outside everything else on their sides, and never above the maps."""
     size = layout.note_size
     middle = max((layout.tops[0] + layout.bottom) / 2, layout.tops[0] + wording.widest(axes[:1], size) / 2)
@@ -308,10 +313,10 @@ def draw_axes(canvas: Axes, layout: Layout, wording: Wording, axes: tuple[str, s
 
 def draw_maps(
     canvas: Axes,
-    layout: Layout,
+    layout: PictureLayout,
     grid: Grid,
-    rows: Sequence[Sequence[Panel]],
-    shades: Callable[[Panel], ScalarMappable],
+    rows: Sequence[Sequence[DrawnMap]],
+    shades: Callable[[DrawnMap], ScalarMappable],
 ) -> None:
     """Draw every map with a frame, and lines and numbers where there is room."""
     paper = grid.paper
@@ -341,22 +346,17 @@ def draw_maps(
         room = layout.cell * POINTS * len("0.00") / max([len("0.00"), *written])
         if room >= least:
             size = max(min(NUMBER * paper.label, room), paper.smallest)
-            draw_numbers(canvas, layout.cell, size, panel.matrix, x, y, shade.to_rgba(panel.matrix))
+            dark = dark_ink(shade.to_rgba(panel.matrix))
+            for (query, key), value in np.ndenumerate(panel.matrix):
+                if not np.isnan(value):
+                    strong = "black" if dark[query, key] else "white"  # numbers that round to 0 are faint
+                    at = x + (key + 0.5) * layout.cell, y + (query + 0.5) * layout.cell
+                    write(canvas, *at, in_cell(float(value)), size, color=strong if abs(value) >= 0.005 else FAINT)
     canvas.add_collection(LineCollection(lines, colors=RULES, linewidths=0.4), autolim=False)
     canvas.add_collection(LineCollection(frames, colors=FAINT, linewidths=0.6), autolim=False)
 
 
-def draw_numbers(canvas: Axes, cell: float, size: float, matrix: Floats, x: float, y: float, colours: Any) -> None:
-    """Write each number into its cell, black or white; those that round to 0 are faint."""
-    dark = dark_ink(colours)
-    for (query, key), value in np.ndenumerate(matrix):
-        if not np.isnan(value):
-            strong = "black" if dark[query, key] else "white"
-            place = x + (key + 0.5) * cell, y + (query + 0.5) * cell
-            write(canvas, *place, in_cell(float(value)), size, color=strong if abs(value) >= 0.005 else FAINT)
-
-
-def draw_highlighted(canvas: Axes, layout: Layout, rows: Sequence[Sequence[Panel]], highlighted: int) -> None:
+def draw_highlighted(canvas: Axes, layout: PictureLayout, rows: Sequence[Sequence[DrawnMap]], highlighted: int) -> None:
     """Draw a frame around the row of one query, and a veil over all others."""
     above, below = highlighted * layout.cell, (highlighted + 1) * layout.cell
     for _, x, y in panels_of(layout, rows):
@@ -368,12 +368,11 @@ def draw_highlighted(canvas: Axes, layout: Layout, rows: Sequence[Sequence[Panel
 
 
 def draw_keys(
-    canvas: Axes, layout: Layout, rows: Sequence[Sequence[Panel]], labels: Sequence[str], turned: bool
+    canvas: Axes, layout: PictureLayout, rows: Sequence[Sequence[DrawnMap]], labels: Sequence[str], turned: bool
 ) -> None:
     """Draw the keys under the last map of each column."""
-    lowest = {x: y for _, x, y in panels_of(layout, rows)}
     for number in named_places(layout, len(labels)):
-        for left, top in lowest.items():
+        for left, top in lowest_maps(layout, rows).items():
             write(
                 canvas,
                 left + (number + 0.5) * layout.cell,
@@ -383,12 +382,3 @@ def draw_keys(
                 va="top",
                 rotation=90 if turned else 0,
             )
-
-
-def draw_ticks(canvas: Axes, layout: Layout, wording: Wording, rows: Sequence[Sequence[Panel]], grid: Grid) -> None:
-    """Draw numbers in place of labels."""
-    queries, keys = grid.ticks()
-    for top in layout.tops:
-        draw_upright(canvas, layout, queries, layout.lefts[0], top)
-    for left, top in {x: y for _, x, y in panels_of(layout, rows)}.items():
-        draw_across(canvas, layout, wording, keys, left, top + layout.high)

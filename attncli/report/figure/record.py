@@ -19,9 +19,8 @@ from attncli.report.figure.drawing import INK
 from attncli.report.figure.fonts import NO_BREAK, cut
 from attncli.report.figure.layout import Grid, wrap_panels
 from attncli.report.figure.lines import Strands, line_grid
-from attncli.report.figure.maps import COLOURS, Panel, colour_map, panel_grid
+from attncli.report.figure.maps import COLOURS, DrawnMap, colour_map, panel_grid
 from attncli.report.paper import Paper
-from attncli.text.tokens import Tokens
 
 # --- options ------------------------------------------------------------------------------------------
 
@@ -84,8 +83,12 @@ LONGEST_NAME = 40  # characters of a model's name
 def describe(record: AttentionRecord, what: What = What()) -> str:
     """Return the title of a record: model, anything unusual, layer, head, mask. Lines break between these alone."""
     heads = name_numbers("head", record.heads) if record.pairs is None else str(record.choice)
+    name = record.model.full_name  # without the folders that lead to it where it is long
     parts = [
-        short_name(record.model.full_name),
+        cut(
+            name if len(name) <= LONGEST_NAME else name.rstrip("/\\").replace("\\", "/").rpartition("/")[2],
+            LONGEST_NAME,
+        ),
         *record.unusual,
         *([name_numbers("layer", record.layers)] if record.pairs is None else []),
         f"mean of {heads}" if what.mean else heads,
@@ -98,13 +101,6 @@ def describe(record: AttentionRecord, what: What = What()) -> str:
 def name_numbers(what: str, numbers: Sequence[int]) -> str:
     """Return a kind with its numbers: "head 3", "heads 0-11"."""
     return f"{what}{'s' if len(numbers) > 1 else ''} {number_list(numbers)}"
-
-
-def short_name(name: str) -> str:
-    """Return a model's name, without the folders that lead to it where it is long."""
-    if len(name) > LONGEST_NAME:
-        name = name.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
-    return cut(name, LONGEST_NAME)
 
 
 def left_out(record: AttentionRecord, what: What) -> str:
@@ -139,7 +135,15 @@ def heatmap(
     if what.words:
         record = merge_words(record)
     queries, keys = selected_places(record.tokens, what.special, what.segments, record.keys)
-    highlighted = None if what.query is None else highlighted_place(what.query, record.tokens, queries)
+    highlighted = None
+    if what.query is not None:
+        token = select_token(str(what.query), record.tokens)
+        if token not in queries:
+            raise RequestError(
+                f"query {quoted(str(what.query))}: {quoted(record.tokens.shown[token])} is not drawn as a query: "
+                "--segments or --no-special leaves it out"
+            )
+        highlighted = queries.index(token)
     weights = record.weights
     if what.mean:  # the weights of heads that are not chosen are 0
         counts = np.array([len(record.heads_of(layer)) for layer in record.layers], np.float32)
@@ -159,13 +163,13 @@ def heatmap(
     )
     if what.terms:
         parts = {name: np.float32(part[queries][:, keys]) for name, part in score_terms(record).items()}
-        signed = [Panel(printable(name), part) for name, part in parts.items()]
+        signed = [DrawnMap(printable(name), part) for name, part in parts.items()]
         return panel_grid(wrap_panels(signed), grid, cmap=look.cmap, scale=SCORE, signed=True)
     rows = arranged(record, what.mean)
     if look.style == "lines":
         return as_lines(record, weights, rows, grid)
     scale = "attention weight" if record.measure == "weight" else record.measure
-    maps = [[Panel(caption, weights[layer, head]) for caption, layer, head in row] for row in rows]
+    maps = [[DrawnMap(caption, weights[layer, head]) for caption, layer, head in row] for row in rows]
     apart = replace(grid, apart=look.scale == "head")
     return panel_grid(maps, apart, cmap=look.cmap, scale=scale, root=look.scale == "root")
 
@@ -202,14 +206,3 @@ def arranged(record: AttentionRecord, mean: bool) -> list[list[tuple[str, int, i
     if not mean and record.pairs is None and min(len(layers), len(heads)) > 1:
         return [maps[start : start + len(heads)] for start in range(0, len(maps), len(heads))]
     return wrap_panels(maps)
-
-
-def highlighted_place(query: str | int, tokens: Tokens, queries: Sequence[int]) -> int:
-    """Return the place of the highlighted query among those drawn. Raises RequestError when it is not there."""
-    token = select_token(str(query), tokens)
-    if token not in queries:
-        raise RequestError(
-            f"query {quoted(str(query))}: {quoted(tokens.shown[token])} is not drawn as a query: --segments or "
-            "--no-special leaves it out"
-        )
-    return queries.index(token)

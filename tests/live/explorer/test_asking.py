@@ -266,8 +266,6 @@ def test_a_text_of_the_command_line_is_cut_too(session, minilm):
         assert it.look.text.text == it.answer.look.text.text == kept
         assert f"the first {len(kept):,} of {len(text):,} characters: minilm takes no more" in it.said
         assert minilm.attend(kept).tokens.ids == minilm.attend(text).tokens.ids
-        await it.press("s", "w")
-        assert "takes no more" in it.said
 
     explore(session, script, ScreenState("minilm", Input(text)), size=(200, 30))
 

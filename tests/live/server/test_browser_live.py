@@ -323,23 +323,25 @@ def test_hostile_text_is_text(live, text):
 
 def test_a_long_text_shows_how_far_it_is_and_gives_way(live, served, monkeypatch):
     import threading
+    from functools import partial
 
     from attncli.live import session
 
     page, going = live(), threading.Event()
-    slow = session.share_of
+    watching = session.watching
 
-    def slowly(watch, layers, masks):
-        tell = slow(watch, layers, masks)
+    def slowly(engine, asked, watch):
+        taps = watching(engine, asked, watch)
+        for tap in taps:
+            tap.tell = partial(told, tap.tell, watch)
+        return taps
 
-        def told(layer):
-            tell(layer)
-            while layer and not going.wait(0.1):  # until the progress was seen
-                watch(0.5)  # which ends where it is not wanted any more
+    def told(tell, watch, layer):
+        tell(layer)
+        while layer and not going.wait(0.1):  # until the progress was seen
+            watch(0.5)  # which ends where it is not wanted any more
 
-        return told
-
-    monkeypatch.setattr(session, "share_of", slowly)
+    monkeypatch.setattr(session, "watching", slowly)
     page.tab.fill("#typed", "the cat sat on it " * 40)
     page.tab.wait_for_selector("#progress[value]:visible")
     page.tab.wait_for_function("document.getElementById('progress').value > 0.05")

@@ -13,7 +13,7 @@ from records import attention_records
 
 from attncli import RequestError
 from attncli.report.figure.layout import Grid
-from attncli.report.figure.maps import Panel, panel_grid
+from attncli.report.figure.maps import DrawnMap, panel_grid
 from attncli.report.paper import SMALLEST, Paper, inches, paper
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
@@ -74,7 +74,9 @@ def test_tokens_of_any_script_and_number_have_room(tokens, style, width):
 
 def test_long_captions_and_headings_keep_their_distance():
     [maps] = random_record(1, 6, 4).weights
-    rows = [[Panel("causal\n0.31 of the weight had to move", one) for one in three] for three in (maps[:3], maps[3:])]
+    rows = [
+        [DrawnMap("causal\n0.31 of the weight had to move", one) for one in three] for three in (maps[:3], maps[3:])
+    ]
     drawn = panel_grid(rows, Grid(list("abcd"), headings=["layer 5, head 11, a long heading"] * 2, title="masks"))
     check_nothing_overlaps(drawn)
     assert picture_texts(drawn).count("causal\n0.31 of the weight had to move") == 6
@@ -212,7 +214,7 @@ def test_the_word_query_never_meets_a_title(width):
             axes=("a long query", "key"),
             paper=Paper(width),
         )
-        drawn = panel_grid([[Panel("caption", np.ones((rows, 40), np.float32))]], grid)
+        drawn = panel_grid([[DrawnMap("caption", np.ones((rows, 40), np.float32))]], grid)
         check_nothing_overlaps(drawn)
         [box] = [box for text, box in texts_with_places(drawn) if text == "a long query"]
         assert drawn.get_size_inches()[1] - box.y1 / drawn.dpi >= maps(drawn)[0].get_extent()[3] - 0.05

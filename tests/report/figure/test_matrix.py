@@ -7,7 +7,7 @@ from records import record_of
 
 from attncli.report.figure.drawing import dark_ink
 from attncli.report.figure.layout import Grid
-from attncli.report.figure.maps import COLOURS, Panel, colour_map, panel_grid
+from attncli.report.figure.maps import COLOURS, DrawnMap, colour_map, panel_grid
 
 
 def test_one_head_has_its_weights_in_the_cells():
@@ -63,11 +63,11 @@ def test_a_map_with_more_cells_than_can_be_seen_says_what_a_cell_is():
     weights = np.zeros((3000, 3000), dtype=np.float32)
     weights[1234, 2345] = 1
     tokens = [str(number) for number in range(3000)]
-    figure = panel_grid([[Panel("", weights)]], Grid(tokens))
+    figure = panel_grid([[DrawnMap("", weights)]], Grid(tokens))
     drawn = figure.axes[0].images[0].get_array()
     assert drawn.shape == (600, 600) and drawn.max() == 1
     assert any("a cell is the largest weight of up to 5 x 5 tokens" in text.get_text() for text in figure.axes[0].texts)
-    few = panel_grid([[Panel("", weights[:30, :30])]], Grid(tokens[:30]))
+    few = panel_grid([[DrawnMap("", weights[:30, :30])]], Grid(tokens[:30]))
     assert not any("a cell is" in text.get_text() for text in few.axes[0].texts)
 
 

@@ -10,15 +10,12 @@ head, without what it says about this text, and with what it says about another 
 With several texts, more and more heads are silenced too, first those that matter least, by their effects or by their
 importance; as a control in random orders (Michel et al. 2019, section 4). An order measured on the texts that made it
 would overfit. So every second text makes the order, and the others measure the output.
-
-`files` ablates the texts of files, in shards.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -39,10 +36,9 @@ from attncli.effects.asking import (
     merge_asking,
     takes_fields,
 )
-from attncli.features import corpora, options
-from attncli.features.corpora import CorpusFeature
-from attncli.features.inputs import STDIN, AskingFeature, check_either, chosen_layers, read_inputs, read_lines
-from attncli.features.options import MODEL, TEXT, option, some_of
+from attncli.features import options
+from attncli.features.inputs import AskingFeature, chosen_layers, read_inputs, read_lines
+from attncli.features.options import MODEL, option, some_of
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
 from attncli.record.selection import Choice, Heads, Input, Request, Selection
@@ -60,11 +56,12 @@ if TYPE_CHECKING:
 DRAWS = 5  # of a resampled head; the effect is their mean
 STEPS = 8  # numbers of silenced heads at which the output is measured
 RANDOM = 5  # random orders of heads
+MOST_TEXTS = 5000  # of a file: hours for a small model
 ORDERING, MEASURING = slice(0, None, 2), slice(1, None, 2)  # texts that make the orders, and texts that measure them
 
 
 @dataclass(eq=False)
-class Ablate(AskingFeature, CorpusFeature):
+class Ablate(AskingFeature):
     """Measure how an output changes without a head.
 
     Effect: the output without a head minus the output with it, for each head, each layer and all heads. The output is
@@ -83,16 +80,8 @@ class Ablate(AskingFeature, CorpusFeature):
     saved_as = "effects"
 
     text: options.Text = None
-    file: Annotated[
-        list[str] | None,
-        option(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line; or several -f.", use="record"),
-    ] = None
+    file: options.File = None
     whole: options.Whole = False
-    field: corpora.Field = None
-    skip_bad: corpora.SkipBad = False
-    limit: corpora.Limit = None
-    sample: corpora.Sample = None
-    seed: corpora.Seed = 0
     way: Annotated[str, some_of(MODEL, choices.Way, "--way")] = "zero"
     reference: Annotated[
         str | None,
@@ -103,39 +92,21 @@ class Ablate(AskingFeature, CorpusFeature):
     layer: options.Layer = None
     head: options.Head = None
     top: Annotated[int, options.top("List N heads.")] = 5
-    state: Annotated[str | None, corpora.state(rare=True)] = None
-    shard_mb: Annotated[float | None, corpora.shard_mb("1/16")] = None
-    workers: corpora.Workers = None
-    on: corpora.On = "here"
-    worker_gpus: corpora.WorkerGpus = 0.0
 
     def report(self, progress: Progress = silent) -> Report:
         names = choices.several("way", self.way, choices.Way)
         if names == ["zero"]:
             self.refuse("with --way zero, which takes nothing from other texts", "reference")
-        check_either(self.text, self.file)
-        files = [] if self.whole else self.file or []
-        if not files:
-            self.refuse_use("files", "with --whole" if self.whole else "without -f, which names files")
-        where = self.where()
-        texts = []
-        if not files:
-            named: Sequence[str | None] = self.file or [None]
-            texts = [one.text for name in named for one in read_inputs(self.text, self.pair, name, whole=self.whole)]
+        texts = [one.text for one in read_inputs(self.text, self.pair, self.file, whole=self.whole)]
+        if len(texts) > MOST_TEXTS:
+            raise RequestError(
+                f"{self.file} has {len(texts):,} texts, and ablate takes at most {MOST_TEXTS:,}: give some of its "
+                f"lines (head -n {MOST_TEXTS})"
+            )
         ways = Ways(names, None if self.reference is None else read_lines(self.reference))
-        opened = self.open_model()
         layers, heads = chosen_layers(self, "all"), self.head or "all"
-        if not files:
-            return _report(ablate(opened, texts, ways, layers, heads, self.asking, progress), self.top, [])
-        from attncli.corpus.texts import TextFormat
-        from attncli.features.ablate.files import ablate_files
-
-        reading = TextFormat(
-            field=self.field, skip_bad=self.skip_bad, limit=self.limit, sample=self.sample, seed=self.seed
-        )
-        with corpora.show_counts(progress) as show:
-            found = ablate_files(opened, files, reading, ways, layers, heads, self.asking, where, show)
-        return _report(found, self.top, files)
+        found = ablate(self.open_model(), texts, ways, layers, heads, self.asking, progress)
+        return _report(found, self.top, None if self.whole else self.file)
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -203,7 +174,7 @@ class Ablation:
     layer]`, these heads of a layer together; together: `[text, way]`, all of them.
     importance: `[layer, head]`, mean over texts of |∂ output / ∂ gate|; None where it is 0 by definition.
     pairs: the heads, (layer, head), if they are not all `heads` of all `layers`.
-    curves: of several texts. partial: whether it was interrupted, and has only some of the texts.
+    curves: of several texts.
     """
 
     model: ModelInfo
@@ -216,13 +187,11 @@ class Ablation:
     together: Doubles
     importance: Doubles | None
     curves: Sequence[Curve] = ()
-    partial: bool = False
     pairs: list[tuple[int, int]] | None = None
 
     def __repr__(self) -> str:
         texts, ways = f"{self.texts} text{'s' if self.texts > 1 else ''}", f"way {' and '.join(self.ways)}"
-        where, partial = str(self.choice), "partial" if self.partial else ""
-        return titled(self, self.model.full_name, texts, ways, where, str(self.answer), partial)
+        return titled(self, self.model.full_name, texts, ways, str(self.choice), str(self.answer))
 
     @property
     def choice(self) -> Choice:
@@ -284,7 +253,6 @@ class Ablation:
             "model": self.model.document(),
             "output": self.answer.document(),
             "texts": self.texts,
-            **({"partial": True} if self.partial else {}),
             "effects": entries,
             "layers": [
                 {"layer": number, "way": way, "effect": float(self.of_layers[:, place, layer].mean())}
@@ -356,53 +324,21 @@ def ablation(
     """Measure the effects on `count` questions of one kind, asked under this mask. progress: as for `ablate`."""
     silencing, mask = Silencing.of(model, ways, layers, heads), model.usual_mask(mask)
     other = ways.reference(model, mask)
-    measured, rows = [], []
+    measured: list[Question] = []
+    effects, slopes = [], []
     with progress(count * len(silencing.sets) * sum(map(_draws_of, silencing.ways)), "changes") as advance:
         for one in questions:
-            rows.append(silencing.row(one, other, advance))
+            effects.append(silencing.effects(one, other, advance))
+            slopes.append(importance(one, silencing.choice.layers, silencing.choice.heads))
             measured.append(one)
     if not measured:
         raise RequestError("there is no text to ask about")
-    texts = _join_rows(rows)
-    found = silencing.ablation(model.info, mask, texts)
+    found = silencing.ablation(model.info, mask, measured, np.array(effects), mean_slope(slopes))
     if len(measured) == 1:
         return found
-    orders = removal_orders(found, mean_slope(texts["slopes"][ORDERING]))
+    orders = removal_orders(found, mean_slope(slopes[ORDERING]))
     steps = np.array([effects_in_order(one, orders) for one in measured[MEASURING]])
     return replace(found, curves=curves_of(orders, steps))
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The numbers of texts, a row per text: arrays by name, `[text, ...]` each.
-
-    kind, about: the question of the first text, "" where there is none.
-    """
-
-    arrays: dict[str, Any]
-    kind: str = ""
-    about: str = ""
-
-    @classmethod
-    def of(cls, question: "Question", **numbers: Doubles | float) -> "Rows":
-        """Return the row of one text."""
-        return cls({name: np.asarray(number)[None] for name, number in numbers.items()}, question.kind, question.about)
-
-    def __getitem__(self, name: str) -> Any:
-        return self.arrays[name]
-
-    def __len__(self) -> int:
-        return len(next(iter(self.arrays.values())))
-
-    def __add__(self, other: "Rows") -> "Rows":
-        return _join_rows([self, other])
-
-
-def _join_rows(parts: Sequence[Rows]) -> Rows:
-    """Put rows after each other."""
-    first = next((part for part in parts if len(part)), parts[0])
-    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0].arrays}
-    return Rows(arrays, first.kind, first.about)
 
 
 @dataclass(frozen=True)
@@ -424,12 +360,8 @@ class Silencing:
         of_layers = [[head for head in each if head[0] == layer] for layer in layers]
         return [*([head] for head in each), *of_layers, each]
 
-    def row(self, question: "Question", other: "Reference | None", advance: Callable[[], None] = lambda: None) -> Rows:
-        """Measure a text. advance: called after each change.
-
-        effects: of these sets `[way, set]`; slopes: at the gates of heads `[layer, head]`, NaN where there are none;
-        value: without a change.
-        """
+    def effects(self, question: "Question", other: "Reference | None", advance: Callable[[], None]) -> Doubles:
+        """Measure a text without each of these sets, `[way, set]`. advance: called after each change."""
         from attncli.effects.change import put, silence
 
         effects, tokens = [], max(len(text.tokens) for text in question.texts)
@@ -443,25 +375,23 @@ class Silencing:
                 )
                 changes = [put(some, source) for some in self.sets for source in sources]
             effects.append(question.effects(changes, advance=advance).reshape(len(self.sets), -1).mean(axis=1))
-        layers, heads, _ = self.choice
-        slopes = importance(question, layers, heads)
-        if slopes is None:
-            slopes = np.full((len(layers), len(heads)), np.nan)
-        return Rows.of(question, effects=np.array(effects), slopes=slopes, value=question.value)
+        return np.array(effects)
 
-    def ablation(self, info: ModelInfo, mask: str, texts: Rows) -> Ablation:
-        """Return the result of at least one text, without curves."""
-        effects, single = texts["effects"], len(self.choice.each)
+    def ablation(
+        self, info: ModelInfo, mask: str, questions: "Sequence[Question]", effects: Doubles, slopes: Doubles | None
+    ) -> Ablation:
+        """Return the result, without curves. effects: `[text, way, set]`; slopes: mean over texts."""
+        single, about = len(self.choice.each), questions[0]
         return Ablation(
             model=info,
-            answer=MeasuredOutput(texts.kind, texts.about, float(np.mean(texts["value"])), mask),
+            answer=MeasuredOutput(about.kind, about.about, float(np.mean([one.value for one in questions])), mask),
             layers=self.choice.layers,
             heads=self.choice.heads,
             ways=self.ways,
             effects=self.choice.spread(effects[..., :single]),
             of_layers=effects[..., single:-1],
             together=effects[..., -1],
-            importance=mean_slope(texts["slopes"]),
+            importance=slopes,
             pairs=self.choice.pairs,
         )
 
@@ -471,10 +401,10 @@ def _draws_of(way: str) -> int:
     return DRAWS if way == "resample" else 1
 
 
-def mean_slope(slopes: Doubles) -> Doubles | None:
-    """Return the mean over texts of `[text, layer, head]`; None where they have no slopes."""
-    there = slopes[~np.isnan(slopes).all(axis=(1, 2))]
-    return np.mean(there, axis=0) if len(there) else None
+def mean_slope(slopes: Sequence[Doubles | None]) -> Doubles | None:
+    """Return the mean over texts of `[layer, head]`; None where texts have no slopes."""
+    there = [one for one in slopes if one is not None]
+    return np.mean(there, axis=0) if there else None
 
 
 def importance(question: "Question", layers: Sequence[int], heads: Sequence[int]) -> Doubles | None:
@@ -551,11 +481,9 @@ INTERVAL = (
 NO_INTERVAL = "no interval of the mean: it needs at least 3 texts"
 
 
-def _report(found: Ablation, top: int, files: list[str]) -> Report:
+def _report(found: Ablation, top: int, file: str | None) -> Report:
     """Report a number per head and way, the `top` heads with the largest effects, whole layers, and the curves."""
     title = [model_name(found.model.full_name), describe_output(found.answer), f"mask {found.answer.mask}"]
-    if found.partial:
-        title.append("PARTIAL")
     if found.texts > 1:
         title.append(f"mean of {found.texts} texts")
     panels = [Panel(way, effects, REPLACED[way]) for way, effects in zip(found.ways, found.mean, strict=True)]
@@ -574,12 +502,9 @@ def _report(found: Ablation, top: int, files: list[str]) -> Report:
     if found.curves:
         parts.append(_curves_table(found.curves))
     layer, head = found.ranked()[0]
-    next_command = None
-    if not files or _can_run(files):
-        texts = {"file": files[0]} if files else {}
-        next_command = NextCommand("run", {"layer": layer, "head": head, **texts})
+    following = NextCommand("run", {"layer": layer, "head": head, **({} if file is None else {"file": file})})
     rows = itemgetter("effects")
-    return Report(title, parts, found.document, rows, picture=[grid], partial=found.partial, next=next_command)
+    return Report(title, parts, found.document, rows, picture=[grid], next=following)
 
 
 def heads_table(found: Ablation, top: int) -> Table:
@@ -622,15 +547,6 @@ def _curves_table(curves: Sequence[Curve]) -> Table:
     return Table(list(map(Column, columns)), rows)
 
 
-def _can_run(files: list[str]) -> bool:
-    """Return whether `run` takes these files: one file of lines."""
-    from attncli.corpus.files import is_compressed, is_json, is_table
-
-    [one, *others] = files
-    lines = not (is_compressed(one) or is_json(one) or is_table(one))
-    return not others and lines and (one == STDIN or Path(one).is_file())
-
-
 # The fields of its document (`attncli.features.document`).
 FIELDS = """
 ### ablate
@@ -638,7 +554,6 @@ FIELDS = """
 model | model
 output | output
 texts | int | | number of texts
-partial | bool? | | true if it was interrupted and there are more texts; otherwise missing
 effects | [head] | | by way, then by layer
 effects.way | Way | | the replacement of the head's output
 effects.effect | float | in that unit | the output without the head minus the output with it; the mean over several
