@@ -31,6 +31,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from attncli.base.arrays import Bools, Floats, as_numpy
 from attncli.base.errors import RequestError
+from attncli.base.printable import first_line
 from attncli.models.block import Block, Tap, meet
 from attncli.models.transformers_place import block_of
 from attncli.models.weighing import weigh
@@ -122,7 +123,7 @@ def capture(
 class Capture(TorchFunctionMode):
     """What `capture` has seen, and the mode that sees it.
 
-    calls: every attention that ran, in order.
+    calls: every attention that ran, in order. missed: those of which no map could be made, and why.
     """
 
     def __init__(
@@ -137,6 +138,7 @@ class Capture(TorchFunctionMode):
     ) -> None:
         super().__init__()
         self.calls: list[Call] = []
+        self.missed: list[str] = []
         self._network, self._tokens, self._key_tokens, self._tokenizer = network, tokens, key_tokens, tokenizer
         self._wanted_layers, self._wanted_heads, self._taps = layers, heads, taps
         # Ids `[text, token]` that embeddings looked up, with the table, and True in a decoder.
@@ -197,108 +199,44 @@ class Capture(TorchFunctionMode):
         kwargs = kwargs or {}
         if self._network is not None and self._network not in self._running:
             return func(*args, **kwargs)
-        if func is F.scaled_dot_product_attention:
-            return self._dot_product(func, *args, **kwargs)
-        if func is F.multi_head_attention_forward:
-            return self._multi_head(func, *args, **kwargs)
+        if func in _BLOCKS:
+            return self._meet(_BLOCKS[func], func, args, kwargs)
         result = func(*args, **kwargs)
-        if isinstance(result, Tensor):
+        if isinstance(result, Tensor) and not result.is_nested:
             if func is F.embedding and args[0].dim() in (1, 2):
                 inside = any(self._paths.get(id(one), "").startswith("decoder") for one in self._running)
                 self._lookups.append((torch.atleast_2d(args[0].detach()), args[1], inside))
             self._follow(getattr(func, "__name__", ""), args, kwargs, result)
         return result
 
-    def _dot_product(
-        self,
-        func: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Tensor:
-        """Offer the block of torch's fused attention. A causal mask begins at the first query and key, as in torch."""
-
-        def run() -> Tensor:
-            more = {"scale": scale, "enable_gqa": enable_gqa}
-            return func(query, key, value, attn_mask, dropout_p, is_causal, **more)
-
-        if query.is_nested or not query.numel() or not key.numel():
-            return run()
-        lead = query.shape[:-2]
-        if not enable_gqa:
-            lead = torch.broadcast_shapes(*(one.shape[:-2] for one in (query, key, value)))
-            if attn_mask is not None:
-                lead = torch.broadcast_shapes(lead, attn_mask.shape[:-2])
-
-        def heads(x: Tensor) -> Tensor:
-            """Return `[text, head, token, size]`. Without a dimension of heads there is one."""
-            x = x.expand(*lead, *x.shape[-2:]) if not enable_gqa else x
-            return x.reshape(-1, *x.shape[-3:]) if x.dim() > 3 else x.reshape(-1, 1, *x.shape[-2:])
-
-        mask = attn_mask
-        if is_causal:
-            mask = query.new_ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
-        if mask is not None:
-            mask = mask[(None,) * (4 - mask.dim())] if enable_gqa or mask.dim() <= 2 else heads(mask)
-        block = block_of(None, heads(query), heads(key), heads(value), mask, scale, {})  # type: ignore[arg-type]
-        made = self._offer(block, run)
-        return made if made.shape[:-2] == lead else made.reshape(*lead, *made.shape[-2:])
-
-    def _multi_head(self, func: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-        """Offer the block of `nn.MultiheadAttention`, whose projections are computed once more."""
-        given = inspect.signature(func).bind(*args, **kwargs)
-        given.apply_defaults()
-        a = given.arguments
-        one_text = a["query"].dim() == 2
-        inputs = [x[:, None] if one_text else x for x in (a["query"], a["key"], a["value"])]
-        _, texts, width = inputs[0].shape
-        if a["use_separate_proj_weight"]:
-            matrices = [a[f"{name}_proj_weight"] for name in "qkv"]
-        else:
-            matrices = a["in_proj_weight"].chunk(3)
-        biases = (None,) * 3 if a["in_proj_bias"] is None else a["in_proj_bias"].chunk(3)
-        query, key, value = (F.linear(*each) for each in zip(inputs, matrices, biases, strict=True))
-        if a["bias_k"] is not None:
-            key = torch.cat([key, a["bias_k"].expand(1, texts, width)])
-            value = torch.cat([value, a["bias_v"].expand(1, texts, width)])
-
-        def heads(x: Tensor) -> Tensor:
-            return x.reshape(len(x), texts, a["num_heads"], -1).permute(1, 2, 0, 3)
-
-        query, key, value = map(heads, (query, key, value))
-        if a["static_k"] is not None:
-            key = a["static_k"].reshape(*key.shape[:2], -1, key.shape[-1])
-        if a["static_v"] is not None:
-            value = a["static_v"].reshape(*value.shape[:2], -1, value.shape[-1])
-        if a["add_zero_attn"]:
-            key, value = F.pad(key, (0, 0, 0, 1)), F.pad(value, (0, 0, 0, 1))
-        mask = query.new_zeros(texts, 1, 1, key.shape[2])
-        for one, name in ((a["attn_mask"], "attn_mask"), (a["key_padding_mask"], "key_padding_mask")):
-            if one is None:
-                continue
-            if name == "key_padding_mask":
-                one = one.reshape(texts, 1, 1, -1)
+    def _meet(self, found: "_Found", func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Keep the weights of a call. Return what the network computes itself, or with taps what they make of it."""
+        result = None if self._taps else func(*args, **kwargs)
+        layer, name = self._begin()
+        wanted = self._wanted_layers is None or layer in self._wanted_layers
+        if not wanted and not self._taps:
+            return result
+        try:
+            block, other_keys, restore = found(*args, **kwargs)
+            block = block._replace(layer=layer)
+            chosen = self._heads(len(block.numbers)) if wanted else []
+            if self._taps:
+                keep = _Keep(chosen)
+                output = meet(block, [*self._taps, keep], weigh)
+                result = restore(output, keep.kept)
             else:
-                one = one.reshape(texts, -1, *one.shape[-2:]) if one.dim() == 3 else one
-            if one.dtype == torch.bool:  # True = may not attend, unlike in `scaled_dot_product_attention`
-                one = query.new_zeros(one.shape).masked_fill(one, -torch.inf)
-            mask = mask + F.pad(one, (0, key.shape[2] - one.shape[-1]))
-        block = block_of(None, query, key, value, mask, None, {})  # type: ignore[arg-type]
-        if not self._taps:
-            return self._offer(block, lambda: func(*args, **kwargs), a["query"] is not a["key"])
-        made = self._offer(block, None, a["query"] is not a["key"])
-        output = F.linear(made.permute(2, 0, 1, 3).flatten(2), a["out_proj_weight"], a["out_proj_bias"])
-        weights = torch.as_tensor(self.calls[-1].weights) if a["need_weights"] else None
-        if weights is not None and a["average_attn_weights"]:
-            weights = weights.mean(dim=1)
-        if one_text:
-            return output[:, 0], None if weights is None else weights[0]
-        return output, weights
+                keep = _Keep(range(len(chosen)))
+                with torch.no_grad():
+                    meet(block.only(chosen).bare, [keep], weigh)
+            if keep.kept is not None:
+                shown = None if block.mask is None else block.mask.shown
+                allowed: Bools = np.ones((1, 1, 1), bool) if shown is None else np.any(as_numpy(shown), axis=1)
+                self._keep(layer, name, chosen, keep.kept, allowed, other_keys)
+        except Exception as error:  # the network goes on where no map can be made
+            if self._taps:
+                raise
+            self.missed.append(f"{name or 'attention'}: {first_line(error)}")
+        return result
 
     def _follow(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Tensor) -> None:
         """Find attention written by hand: a softmax over keys of a product of two activations, that multiplies values.
@@ -338,37 +276,14 @@ class Capture(TorchFunctionMode):
             weights.reshape(-1, *weights.shape[-3:]) if weights.dim() > 3 else weights[(None,) * (4 - weights.dim())]
         )
         layer, name = self._begin()
-        if self._wants(layer):
+        if self._wanted_layers is None or layer in self._wanted_layers:
             chosen = self._heads(weights.shape[1])
             self._keep(layer, name, chosen, weights[:, chosen], None, False)
-
-    def _offer(self, block: Block, run: Callable[[], Any] | None, other_keys: bool = False) -> Any:
-        """Keep a block's weights. Return what the network computes itself, or with taps what they make of it."""
-        layer, name = self._begin()
-        chosen = self._heads(len(block.numbers)) if self._wants(layer) else []
-        block = block._replace(layer=layer)
-        shown = None if block.mask is None else block.mask.shown
-        allowed: Bools = np.ones((1, 1, 1), bool) if shown is None else np.any(as_numpy(shown), axis=1)
-        if self._taps:
-            keep = _Keep(chosen)
-            output = meet(block, [*self._taps, keep], weigh)
-        else:
-            assert run is not None
-            output, keep = run(), _Keep(range(len(chosen)))
-            if chosen:
-                with torch.no_grad():
-                    meet(block.only(chosen).bare, [keep], weigh)
-        if keep.kept is not None:
-            self._keep(layer, name, chosen, keep.kept, allowed, other_keys)
-        return output
 
     def _begin(self) -> tuple[int, str]:
         """Return the layer and the name of the attention that runs."""
         name = next((self._paths[id(one)] for one in reversed(self._running) if id(one) in self._paths), "")
         return self._layer_of.setdefault(name, len(self._layer_of)), name
-
-    def _wants(self, layer: int) -> bool:
-        return self._wanted_layers is None or layer in self._wanted_layers
 
     def _heads(self, count: int) -> list[int]:
         return [head for head in range(count) if self._wanted_heads is None or head in self._wanted_heads]
@@ -407,7 +322,7 @@ class Capture(TorchFunctionMode):
 
     def __repr__(self) -> str:
         if not self.calls:
-            return "<no attention was seen>"
+            return f"<no map could be made of {self.missed[0]}>" if self.missed else "<no attention was seen>"
         parts = []
         for kind in dict.fromkeys(call.kind for call in self.calls):
             of_kind = [call for call in self.calls if call.kind == kind]
@@ -428,8 +343,10 @@ class Capture(TorchFunctionMode):
         """
         if not self.calls:
             raise RequestError(
-                "no attention was seen: call the network inside of the block, in this thread and not compiled; kernels "
-                "of other packages are not seen"
+                f"no map could be made of {self.missed[0]}"
+                if self.missed
+                else "no attention was seen: call the network inside of the block, in this thread and not compiled; "
+                "kernels of other packages are not seen"
             )
         kinds = list(dict.fromkeys(one.kind for one in self.calls))
         if kind is None and len(kinds) > 1:
@@ -512,6 +429,92 @@ class Capture(TorchFunctionMode):
                 ids = whole[text].tolist()
                 return of_ids(ids) if of_ids else [self._tokenizer.id_to_token(one) for one in ids]
         return [str(place) for place in range(count)]
+
+
+# A block, whether its keys are of other tokens than its queries, and what makes the result of the call from the
+# outputs `[text, head, query, head_dim]` and weights of all heads.
+_Found = Callable[..., tuple[Block, bool, Callable[[Tensor, Tensor | None], Any]]]
+
+
+def _fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Block, bool, Callable[[Tensor, Tensor | None], Tensor]]:
+    """Return the block of `F.scaled_dot_product_attention`, without dropout.
+
+    A causal mask begins at the first query and key, as torch documents. Without a dimension of heads there is one head.
+    """
+    lead = query.shape[:-2]
+    if not enable_gqa:
+        masks = [] if attn_mask is None else [attn_mask]
+        lead = torch.broadcast_shapes(*(one.shape[:-2] for one in (query, key, value, *masks)))
+
+    def heads(x: Tensor) -> Tensor:
+        """Return `[text, head, token, size]`."""
+        x = x if enable_gqa else x.expand(*lead, *x.shape[-2:])
+        return x.reshape(-1, *x.shape[-3:]) if x.dim() > 3 else x.reshape(-1, 1, *x.shape[-2:])
+
+    mask = attn_mask
+    if is_causal:
+        mask = query.new_ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
+    if mask is not None:
+        mask = mask[(None,) * (4 - mask.dim())] if enable_gqa or mask.dim() <= 2 else heads(mask)
+    block = block_of(None, heads(query), heads(key), heads(value), mask, scale, {})
+    return block, False, lambda output, _: output.reshape(*lead, *output.shape[-2:])
+
+
+def _multi_head(*args: Any, **kwargs: Any) -> tuple[Block, bool, Callable[[Tensor, Tensor | None], Any]]:
+    """Return the block of `nn.MultiheadAttention`, without dropout. Its projections are computed once more."""
+    given = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs)
+    given.apply_defaults()
+    a = given.arguments
+    one_text = a["query"].dim() == 2
+    inputs = [x[:, None] if one_text else x for x in (a["query"], a["key"], a["value"])]
+    _, texts, width = inputs[0].shape
+    separate = a["use_separate_proj_weight"]
+    matrices = [a[f"{name}_proj_weight"] for name in "qkv"] if separate else a["in_proj_weight"].chunk(3)
+    biases = (None,) * 3 if a["in_proj_bias"] is None else a["in_proj_bias"].chunk(3)
+    query, key, value = (F.linear(*each) for each in zip(inputs, matrices, biases, strict=True))
+    if a["bias_k"] is not None:
+        key = torch.cat([key, a["bias_k"].expand(1, texts, width)])
+        value = torch.cat([value, a["bias_v"].expand(1, texts, width)])
+    query, key, value = (
+        one.reshape(len(one), texts, a["num_heads"], -1).permute(1, 2, 0, 3) for one in (query, key, value)
+    )
+    if a["static_k"] is not None:
+        key = a["static_k"].reshape(*key.shape[:2], -1, key.shape[-1])
+    if a["static_v"] is not None:
+        value = a["static_v"].reshape(*value.shape[:2], -1, value.shape[-1])
+    if a["add_zero_attn"]:
+        key, value = F.pad(key, (0, 0, 0, 1)), F.pad(value, (0, 0, 0, 1))
+    padding, mask = a["key_padding_mask"], a["attn_mask"]
+    padding = None if padding is None else padding.reshape(texts, 1, 1, -1)
+    mask = mask.reshape(texts, -1, *mask.shape[-2:]) if mask is not None and mask.dim() == 3 else mask
+    added = query.new_zeros(texts, 1, 1, key.shape[2])
+    for one in (padding, mask):
+        if one is not None:
+            if one.dtype == torch.bool:  # True = may not attend, unlike in `scaled_dot_product_attention`
+                one = query.new_zeros(one.shape).masked_fill(one, -torch.inf)
+            added = added + F.pad(one, (0, key.shape[2] - one.shape[-1]))
+
+    def restore(output: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        joined = output.permute(2, 0, 1, 3).flatten(2)
+        made = F.linear(joined, a["out_proj_weight"], a["out_proj_bias"])
+        weights = weights if a["need_weights"] else None
+        if weights is not None and a["average_attn_weights"]:
+            weights = weights.mean(dim=1)
+        return (made[:, 0], None if weights is None else weights[0]) if one_text else (made, weights)
+
+    return block_of(None, query, key, value, added, None, {}), a["query"] is not a["key"], restore
+
+
+_BLOCKS: dict[Any, _Found] = {F.scaled_dot_product_attention: _fused, F.multi_head_attention_forward: _multi_head}
 
 
 def _joined(calls: list[Call]) -> Call:

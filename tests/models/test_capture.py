@@ -1,6 +1,7 @@
 """`attncli.capture`: the attention of networks that are not ours, against what they compute themselves."""
 
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -264,3 +265,63 @@ def test_nothing_seen_is_one_clear_line() -> None:
     assert repr(seen) == "<no attention was seen>"
     with pytest.raises(RequestError, match="call the network inside of the block"):
         seen.record()
+
+
+def odd_calls() -> dict[str, list[Tensor]]:
+    """Return queries, keys and values that nobody should pass, and some that people do."""
+    x = torch.randn(2, 3, 4, 8)
+    jagged = torch.nested.nested_tensor([torch.randn(3, 4, 8), torch.randn(3, 2, 8)])
+    return {
+        "no heads": [x[:, :0]] * 3,
+        "no tokens": [x[:, :, :0]] * 3,
+        "no keys": [x, x[:, :, :0], x[:, :, :0]],
+        "no texts": [x[:0]] * 3,
+        "NaN": [x * math.nan] * 3,
+        "infinite": [x * math.inf] * 3,
+        "one text": [x[0]] * 3,
+        "no heads but texts": [x[0, 0]] * 3,
+        "five dimensions": [x[None].expand(2, -1, -1, -1, -1)] * 3,
+        "broadcast": [x, x[:1], x[:1]],
+        "wide values": [x, x, torch.randn(2, 3, 4, 5)],
+        "half": [x.bfloat16()] * 3,
+        "nested": [jagged] * 3,
+        "meta": [x.to("meta")] * 3,
+    }
+
+
+@pytest.mark.parametrize("case", odd_calls())
+def test_odd_calls_give_what_they_gave(case: str) -> None:
+    tensors = odd_calls()[case]
+    try:
+        expected: Tensor | None = F.scaled_dot_product_attention(*tensors)
+    except RuntimeError:
+        expected = None
+    with attncli.capture() as seen:
+        if expected is None:
+            with pytest.raises(RuntimeError):
+                F.scaled_dot_product_attention(*tensors)
+        else:
+            found = F.scaled_dot_product_attention(*tensors)
+            if not (found.is_nested or found.is_meta):
+                assert torch.equal(found.nan_to_num(), expected.nan_to_num())
+    assert len(seen.calls) + len(seen.missed) == (expected is not None)
+    assert "\n" not in repr(seen)
+
+
+def test_other_threads_are_not_seen_and_run_on() -> None:
+    module = nn.MultiheadAttention(WIDTH, HEADS)
+    x = torch.randn(LENGTH, 1, WIDTH)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(module(x, x, x)))
+    with attncli.capture() as seen:
+        thread.start()
+        thread.join()
+    assert len(found) == 1 and not seen.calls
+
+
+def test_captures_stand_in_each_other() -> None:
+    module = nn.MultiheadAttention(WIDTH, HEADS)
+    x = torch.randn(LENGTH, 1, WIDTH)
+    with attncli.capture() as outer, attncli.capture(module) as inner:
+        module(x, x, x)
+    assert len(outer.calls) == len(inner.calls) == 1
