@@ -38,6 +38,7 @@ from attncli.models.weighing import weigh
 from attncli.record import AttentionRecord
 from attncli.record.making import as_tokens, record_of
 from attncli.record.parts import ModelInfo
+from attncli.text.tokens import Tokens
 
 _PRODUCTS = {"matmul", "__matmul__", "bmm", "baddbmm", "einsum"}
 _CROSS = {
@@ -57,7 +58,7 @@ class Call:
     """One attention that ran.
 
     name: the path of its module. layer: the number of that name, in the order of their first calls. number: of the
-    call among those of the name. kind: "encoder", "decoder" or "cross". heads: the numbers of those kept.
+    call among those of the name. kind: "encoder", "decoder" or "cross". heads, queries: the numbers of those kept.
     weights: `[text, head, query, key]`. allowed: the cells that its mask allows, bool `[text, query, key]`; None if
     that is not known, as of attention written by hand.
     """
@@ -67,6 +68,7 @@ class Call:
     number: int
     kind: str
     heads: Sequence[int]
+    queries: range
     weights: Floats
     allowed: Bools | None
 
@@ -98,6 +100,7 @@ def capture(
     tokenizer: Any = None,
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
+    queries: slice = slice(None),
     taps: Sequence[Tap] = (),
 ) -> "Capture":
     """Return a context in which the attention of a PyTorch network is recorded as it runs.
@@ -105,8 +108,8 @@ def capture(
     network: whose attention; None for all that runs in this thread. tokens: of its texts, as for `record_of`, or the
     tokenizer's output for a batch. key_tokens: of the keys of cross-attention. tokenizer: names the tokens whose ids
     the network looks up first; or the name of a model that has it. With neither, tokens are named by their places.
-    layers, heads: what is kept, by number; layers are counted in the order in which they run. taps: read or change each
-    block (`attncli.models.block.Tap`).
+    layers, heads, queries: what is kept, by number; layers are counted in the order in which they run. The rows of
+    slice(-1, None) take no square of all tokens. taps: read or change each block (`attncli.models.block.Tap`).
 
     Seen are `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, and attention written by hand whose weights are
     a softmax over the keys of a product of queries and keys. Not seen: compiled networks (torch.compile), other
@@ -117,7 +120,7 @@ def capture(
         from attncli.text.tokenizer import read_backend
 
         tokenizer = read_backend(locate(tokenizer).path)
-    return Capture(network, tokens, key_tokens, tokenizer, layers, heads, list(taps))
+    return Capture(network, tokens, key_tokens, tokenizer, layers, heads, queries, list(taps))
 
 
 class Capture(TorchFunctionMode):
@@ -134,13 +137,14 @@ class Capture(TorchFunctionMode):
         tokenizer: Any,
         layers: Sequence[int] | None,
         heads: Sequence[int] | None,
+        queries: slice,
         taps: list[Tap],
     ) -> None:
         super().__init__()
         self.calls: list[Call] = []
         self.missed: list[str] = []
         self._network, self._tokens, self._key_tokens, self._tokenizer = network, tokens, key_tokens, tokenizer
-        self._wanted_layers, self._wanted_heads, self._taps = layers, heads, taps
+        self._wanted_layers, self._wanted_heads, self._queries, self._taps = layers, heads, queries, taps
         # Ids `[text, token]` that embeddings looked up, with the table, and True in a decoder.
         self._lookups: list[tuple[Tensor, Tensor, bool]] = []
         self._paths: dict[int, str] = {}  # of modules, by id
@@ -227,11 +231,12 @@ class Capture(TorchFunctionMode):
             else:
                 keep = _Keep(range(len(chosen)))
                 with torch.no_grad():
-                    meet(block.only(chosen).bare, [keep], weigh)
+                    meet(block.only(chosen).bare.some_queries(self._queries), [keep], weigh)
             if keep.kept is not None:
-                shown = None if block.mask is None else block.mask.shown
+                weights = keep.kept[:, :, self._queries] if self._taps else keep.kept
+                shown = block.allowed()
                 allowed: Bools = np.ones((1, 1, 1), bool) if shown is None else np.any(as_numpy(shown), axis=1)
-                self._keep(layer, name, chosen, keep.kept, allowed, other_keys)
+                self._keep(layer, name, chosen, weights, allowed, block.query.shape[2], other_keys)
         except Exception as error:  # the network goes on where no map can be made
             if self._taps:
                 raise
@@ -278,7 +283,7 @@ class Capture(TorchFunctionMode):
         layer, name = self._begin()
         if self._wanted_layers is None or layer in self._wanted_layers:
             chosen = self._heads(weights.shape[1])
-            self._keep(layer, name, chosen, weights[:, chosen], None, False)
+            self._keep(layer, name, chosen, weights[:, chosen, self._queries], None, weights.shape[2], False)
 
     def _begin(self) -> tuple[int, str]:
         """Return the layer and the name of the attention that runs."""
@@ -289,12 +294,20 @@ class Capture(TorchFunctionMode):
         return [head for head in range(count) if self._wanted_heads is None or head in self._wanted_heads]
 
     def _keep(
-        self, layer: int, name: str, heads: list[int], weights: Tensor, allowed: Bools | None, other_keys: bool
+        self,
+        layer: int,
+        name: str,
+        heads: list[int],
+        weights: Tensor,
+        allowed: Bools | None,
+        queries: int,
+        other_keys: bool,
     ) -> None:
-        queries, keys = weights.shape[2:]
+        """Keep a call. weights: the wanted rows of its `queries`. allowed: of all rows, or of one for all."""
+        keys = weights.shape[3]
         parts = name.split(".")
-        joins = [call for call in self.calls if call.name == name][-1:]
-        grows = bool(joins) and joins[0].weights.shape[3] + queries == keys
+        before = next((call for call in reversed(self.calls) if call.name == name), None)
+        grows = before is not None and before.weights.shape[3] + queries == keys
         if other_keys or _CROSS & {*parts} or (queries != keys and not grows):
             kind = "cross"
         elif any(part.startswith("encoder") for part in parts):
@@ -302,12 +315,14 @@ class Capture(TorchFunctionMode):
         elif any(part.startswith("decoder") for part in parts):
             kind = "decoder"
         else:
-            later = weights.triu(keys - queries + 1)
+            first = range(keys - queries, keys)[self._queries].start
+            later = weights.triu(first + 1)
             kind = "encoder" if bool(later.any()) else "decoder"
+        rows = range(queries) if kind == "cross" else range(keys - queries, keys)
         found = as_numpy(weights.float() if weights.dtype.itemsize < 4 else weights)
         if allowed is not None:
-            allowed = np.broadcast_to(allowed, (len(found), queries, keys))
-        self.calls.append(Call(name, layer, self._count_of[name], kind, heads, found, allowed))
+            allowed = np.broadcast_to(allowed, (len(found), queries, keys))[:, self._queries]
+        self.calls.append(Call(name, layer, self._count_of[name], kind, heads, rows[self._queries], found, allowed))
         self._count_of[name] += 1
 
     # --- afterwards ---------------------------------------------------------------------------------------
@@ -383,12 +398,14 @@ class Capture(TorchFunctionMode):
         mask = None
         if all(call.allowed is not None for call in calls):
             mask = np.stack([call.allowed[text] for call in calls])  # type: ignore[index]
-        tokens = self._name(self._tokens, text, queries, kind == "cross")
-        key_tokens = None
         if kind == "cross":
-            key_tokens = self._name(
-                self._key_tokens if self._key_tokens is not None else self._tokens, text, keys, False
-            )
+            given = self._tokens if self._key_tokens is None else self._key_tokens
+            key_tokens = self._name(given, text, keys, False)
+            tokens = self._name(self._tokens, text, queries, True)
+        else:
+            tokens, key_tokens = self._name(self._tokens, text, keys, False), None
+            if queries < keys:
+                tokens, key_tokens = tokens.take(calls[0].queries), tokens
         return record_of(
             weights,
             tokens,
@@ -407,28 +424,27 @@ class Capture(TorchFunctionMode):
             ),
         )
 
-    def _name(self, given: Any, text: int, count: int, decoder: bool) -> Any:
-        """Return the tokens of a text: those given, or of the ids that an embedding looked up, or their places."""
+    def _name(self, given: Any, text: int, count: int, decoder: bool) -> Tokens:
+        """Name the tokens of a text: as given, by the ids that an embedding looked up, or by their places."""
         if given is not None:
             if isinstance(given, Sequence) and given and not isinstance(given[0], str):
                 given = given[text]
             found = as_tokens(given, "tokens", batch=None if isinstance(given, list) else text)
             if len(found) == count:
                 return found
-        if self._tokenizer is not None and self._lookups:
-            looked_up = [one for one in self._lookups if one[2]] if decoder else self._lookups
-            looked_up = looked_up or self._lookups
-            words = [
-                ids for ids, table, _ in looked_up if table is looked_up[0][1]
-            ]  # the first table is that of tokens
+        looked_up = [one for one in self._lookups if one[2]] if decoder else self._lookups
+        looked_up = looked_up or self._lookups
+        if self._tokenizer is not None and looked_up:
+            words = [ids for ids, table, _ in looked_up if table is looked_up[0][1]]  # the first table: the tokens'
             whole = next((ids for ids in words if ids.shape[1] == count), None)
             if whole is None:  # one step after another, with a cache
                 whole = torch.cat([ids for ids in words if len(ids) == len(words[0])], dim=1)[:, :count]
             if whole.shape[1] == count and text < len(whole):
                 of_ids = getattr(self._tokenizer, "convert_ids_to_tokens", None)
                 ids = whole[text].tolist()
-                return of_ids(ids) if of_ids else [self._tokenizer.id_to_token(one) for one in ids]
-        return [str(place) for place in range(count)]
+                names = of_ids(ids) if of_ids else [self._tokenizer.id_to_token(one) for one in ids]
+                return as_tokens([str(name) for name in names], "tokens")
+        return as_tokens([str(place) for place in range(count)], "tokens")
 
 
 # A block, whether its keys are of other tokens than its queries, and what makes the result of the call from the

@@ -259,6 +259,18 @@ def test_only_what_is_wanted_is_kept() -> None:
     assert (record.layers, record.heads, record.tokens.text) == ([1], [0, 3], list("abcde"))
 
 
+def test_some_rows_are_those_of_the_whole() -> None:
+    torch.manual_seed(0)
+    module = nn.TransformerEncoderLayer(WIDTH, HEADS, batch_first=True).eval()
+    x, causal = torch.randn(1, LENGTH, WIDTH), torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
+    with attncli.capture() as whole, attncli.capture(queries=slice(-2, None), tokens=list("abcde")) as rows:
+        module(x, src_mask=causal)
+    record = rows.record()
+    np.testing.assert_allclose(record.weights, whole.record().weights[:, :, -2:], atol=1e-6)
+    assert (record.tokens.text, record.keys.text, record.kind) == (["d", "e"], list("abcde"), "decoder")
+    assert record.masks[0].tolist() == [[True] * 4 + [False], [True] * 5]
+
+
 def test_nothing_seen_is_one_clear_line() -> None:
     with attncli.capture() as seen:
         nn.Linear(2, 2)(torch.ones(1, 2))
